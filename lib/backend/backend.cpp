@@ -1,0 +1,84 @@
+#include "backend/backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <rowlock/error.hpp>
+
+namespace rowlock::backend {
+namespace {
+
+constexpr std::array<std::string_view, 4> table_kinds{"locks", "tokens", "meta", "migrations"};
+constexpr std::string_view shipped_prefix = "rowlock_";
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+void validate_identifier(std::string_view what, std::string_view text, std::size_t longest) {
+  bool const plain =
+      !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), is_word);
+  if (!plain)
+    throw error(errc::invalid_argument,
+                fmt::format("{} '{}' must be made of letters, digits and underscores and not begin with a digit",
+                            what, text));
+  if (text.size() > longest)
+    throw error(errc::invalid_argument,
+                fmt::format("{} '{}' is longer than the {} bytes that fit", what, text, longest));
+}
+
+}  // namespace
+
+std::int64_t as_int(value const& v) {
+  if (auto const* i = std::get_if<std::int64_t>(&v)) return *i;
+  throw error(errc::failed, "the database returned something else where a number was expected");
+}
+
+std::string const& as_text(value const& v) {
+  if (auto const* s = std::get_if<std::string>(&v)) return *s;
+  throw error(errc::failed, "the database returned something else where text was expected");
+}
+
+void table_names::validate(dialect const& d) const {
+  validate_identifier("table prefix", prefix, d.longest_identifier - std::string_view("migrations").size());
+  if (schema.empty()) return;
+  if (!d.has_schemas)
+    throw error(errc::invalid_argument,
+                fmt::format("{} has no schemas: leave the schema '{}' out, or choose a table prefix", d.name, schema));
+  validate_identifier("schema", schema, d.longest_identifier);
+}
+
+std::string table_names::table(std::string_view what) const {
+  // Both parts are validated identifiers: nothing in them can end the quotes.
+  return schema.empty() ? fmt::format("\"{}{}\"", prefix, what) : fmt::format("\"{}\".\"{}{}\"", schema, prefix, what);
+}
+
+std::string table_names::render(std::string_view sql) const {
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = sql.find(shipped_prefix); at != sql.npos; at = sql.find(shipped_prefix, at + 1)) {
+    if (at > 0 && is_word(sql[at - 1])) continue;
+    auto end = at + shipped_prefix.size();
+    while (end < sql.size() && is_word(sql[end])) ++end;
+    auto const what = sql.substr(at + shipped_prefix.size(), end - at - shipped_prefix.size());
+    if (std::find(table_kinds.begin(), table_kinds.end(), what) == table_kinds.end()) continue;
+    out += sql.substr(done, at - done);
+    out += table(what);
+    done = end;
+  }
+  out += sql.substr(done);
+  return out;
+}
+
+statement_book::statement_book(dialect const& d, table_names const& tables) {
+  for (auto const& [name, text] : d.statements)
+    by_name_.emplace(name, statement{std::string(name), tables.render(text)});
+}
+
+statement const& statement_book::at(std::string_view name) const {
+  if (auto found = by_name_.find(std::string(name)); found != by_name_.end()) return found->second;
+  throw error(errc::failed, fmt::format("no statement named '{}' in this dialect", name));
+}
+
+}  // namespace rowlock::backend

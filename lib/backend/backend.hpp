@@ -1,0 +1,134 @@
+#pragma once
+// The lowest layer that the rest of the library knows: run a named statement on some database.
+// Nothing above it includes a driver's header.
+
+#include <rowlock/types.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace rowlock::backend {
+
+/// A parameter or a column: SQL NULL, a 64-bit integer (booleans are 0 and 1), or text.
+using value = std::variant<std::nullptr_t, std::int64_t, std::string>;
+using row = std::vector<value>;
+
+inline bool is_null(value const& v) { return v.index() == 0; }
+std::int64_t as_int(value const& v);         ///< throws error(errc::failed) unless it is an integer
+std::string const& as_text(value const& v);  ///< throws error(errc::failed) unless it is text
+
+struct result {
+  std::vector<row> rows;      ///< of a SELECT or RETURNING
+  std::int64_t affected = 0;  ///< rows that an INSERT, UPDATE or DELETE changed
+};
+
+/// A `-- name:` block of lib/sql/<dialect>/*.sql as it was embedded.
+struct sql_text {
+  std::string_view name;
+  std::string_view text;
+};
+
+/// One version of migrations/<dialect>/NNN_name.{up,down}.sql as it was embedded.
+struct migration_text {
+  int version;
+  std::string_view name;
+  std::string_view up;
+  std::string_view down;
+};
+
+/// What differs between databases beside the driver: texts and a few facts.
+struct dialect {
+  std::string_view name;  ///< "sqlite", "postgresql"
+  std::span<sql_text const> statements;
+  std::span<migration_text const> migrations;
+  bool has_schemas;                    ///< tables may be put into a named schema
+  std::size_t longest_identifier;      ///< in bytes
+};
+
+/// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
+/// rowlock_migrations; render() puts schema and prefix in.
+struct table_names {
+  std::string schema;             ///< empty: whatever the connection's search path or main database says
+  std::string prefix = "rowlock_";
+
+  /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short enough
+  /// for the dialect (and schema empty where it has none).
+  void validate(dialect const&) const;
+  /// Replaces each whole word rowlock_locks, rowlock_tokens, rowlock_meta, rowlock_migrations by the quoted,
+  /// qualified name.
+  std::string render(std::string_view sql) const;
+  /// The quoted, qualified name of one table, `what` being "locks", "tokens", ...
+  std::string table(std::string_view what) const;
+};
+
+/// A statement ready to be run: rendered text, known by the name under which a connection keeps it prepared.
+struct statement {
+  std::string name;
+  std::string sql;
+};
+
+/// All statements of a dialect, rendered for one set of table names. Immutable, shared between threads.
+class statement_book {
+ public:
+  statement_book(dialect const&, table_names const&);
+  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds).
+  statement const& at(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string, statement> by_name_;
+};
+
+/// One session of the database's. Used by one thread at a time; movable between threads.
+///
+/// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt if the
+/// statement was sent and no reply came (connection ended, or deadline passed: the connection is given up then);
+/// errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a deadlock or
+/// serialization failure; errc::read_only, schema_missing (undefined table or column), storage_full, access_denied
+/// (missing grant), failed. After unreachable and in_doubt, usable() is false.
+class connection {
+ public:
+  virtual ~connection() = default;
+
+  /// Runs one statement in autocommit (or inside a transaction that script() began) and returns once the commit was
+  /// acknowledged. Waits for row locks for about a second at most, and for the reply until `deadline`.
+  virtual result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) = 0;
+
+  /// Runs SQL text of several statements without parameters and drops what they return; for migrations.
+  virtual void script(std::string_view sql, boot_time_point deadline) = 0;
+
+  virtual bool usable() const noexcept = 0;
+
+  /// Identity of the server or file that this session talks to, distinct for a copy of the database: see
+  /// design note lib/doc/identity.md. Read once when the connection is made.
+  virtual std::string const& server_identity() const noexcept = 0;
+
+  /// In a forked child: drop the session without telling the server, which still serves the parent's.
+  virtual void abandon() noexcept = 0;
+};
+
+/// Opens connections; thread-safe.
+class source {
+ public:
+  virtual ~source() = default;
+
+  /// A new session at READ COMMITTED (or the engine's serialized equivalent), with durable commits and bounded lock
+  /// waits. Throws error: unreachable, access_denied, too_many_connections, schema_missing (no such file or database).
+  virtual std::unique_ptr<connection> connect(boot_time_point deadline) = 0;
+
+  virtual dialect const& sql() const noexcept = 0;
+
+  /// For messages: where this goes to, without any password.
+  virtual std::string describe() const = 0;
+
+  /// Makes an empty database where the engine can (an SQLite file, mode 0600, WAL), for `migrate up`; elsewhere
+  /// does nothing. Harmless if it exists.
+  virtual void create_if_missing() {}
+};
+
+}  // namespace rowlock::backend

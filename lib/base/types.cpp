@@ -1,0 +1,62 @@
+#include <rowlock/types.hpp>
+
+#include <ctime>
+
+namespace rowlock {
+
+boot_time_point boot_clock::now() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return time_point{std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec}};
+}
+
+char const* to_string(strategy s) noexcept {
+  switch (s) {
+    case strategy::lease: return "lease";
+    case strategy::unique_insert: return "unique_insert";
+    case strategy::row_lock: return "row_lock";
+  }
+  return "?";
+}
+
+char const* to_string(takeover t) noexcept { return t == takeover::observed ? "observed" : "clock"; }
+
+char const* to_string(acquire_status s) noexcept {
+  switch (s) {
+    case acquire_status::acquired: return "acquired";
+    case acquire_status::busy: return "busy";
+    case acquire_status::timed_out: return "timed out";
+    case acquire_status::cancelled: return "cancelled";
+  }
+  return "?";
+}
+
+char const* to_string(loss_reason r) noexcept {
+  switch (r) {
+    case loss_reason::expired: return "expired";
+    case loss_reason::taken_over: return "taken over";
+    case loss_reason::revoked: return "revoked";
+    case loss_reason::row_gone: return "row gone";
+    case loss_reason::database_unreachable: return "database unreachable";
+    case loss_reason::forked: return "forked";
+  }
+  return "?";
+}
+
+char const* to_string(release_result r) noexcept {
+  switch (r) {
+    case release_result::released: return "released";
+    case release_result::already_lost: return "already lost";
+    case release_result::handed_over: return "handed over";
+    case release_result::in_doubt: return "in doubt";
+  }
+  return "?";
+}
+
+std::optional<strategy> strategy_from_string(std::string_view text) noexcept {
+  for (auto s : {strategy::lease, strategy::unique_insert, strategy::row_lock})
+    if (text == to_string(s)) return s;
+  return std::nullopt;
+}
+
+}  // namespace rowlock

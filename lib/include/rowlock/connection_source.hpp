@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+namespace rowlock {
+
+namespace backend {
+class source;
+}
+
+/// Where a lock_manager gets its connections from. Made by one of the back ends' headers
+/// (rowlock::sqlite::source, rowlock::postgresql::source); copies share it.
+class connection_source {
+ public:
+  explicit connection_source(std::shared_ptr<backend::source> impl) noexcept : impl_(std::move(impl)) {}
+
+  std::shared_ptr<backend::source> const& implementation() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<backend::source> impl_;
+};
+
+}  // namespace rowlock

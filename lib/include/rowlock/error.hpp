@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace rowlock {
+
+/// What went wrong. "Held by somebody else" is not among them: that is a result (acquire_status).
+enum class errc {
+  unreachable = 1,       ///< no connection could be made; nothing was sent
+  access_denied,         ///< the login was refused, or the role lacks a grant
+  read_only,             ///< the server or file takes no writes (a standby, a demoted primary, permissions)
+  too_many_connections,  ///< the server takes no more of them
+  storage_full,          ///< the database has no room left
+  schema_missing,        ///< rowlock's tables, or the database file, are not there
+  schema_old,            ///< the tables are older than this program needs: `rowlock migrate up`
+  schema_new,            ///< the tables no longer serve programs as old as this one
+  strategy_mismatch,     ///< the name is in use with another strategy
+  lock_lost,             ///< the lock that was needed is held no more
+  in_doubt,              ///< the reply was lost and it could not be found out whether the statement was applied
+  row_locked,            ///< another session's open transaction has the row (or file) locked
+  conflict,              ///< deadlock or serialization failure; the statement did nothing
+  would_deadlock,        ///< the calling thread holds this name already (equals std::errc::resource_deadlock_would_occur)
+  forked,                ///< used in a forked child; make a new lock_manager there
+  unsupported,           ///< this back end, or this build, can't do it; the message says what can
+  invalid_argument,      ///< a name, identifier, URL or option that can't be used; the message says which and why
+  failed,                ///< the database refused a statement for another reason; see what(), sqlstate(), native_code()
+};
+
+std::error_category const& error_category() noexcept;
+std::error_code make_error_code(errc) noexcept;
+
+/// The one root of what rowlock throws.
+class error : public std::system_error {
+ public:
+  error(errc code, std::string const& message);
+  /// `statement`: the statement's name in lib/sql; `sqlstate`: five characters or empty; `native_code`: the
+  /// driver's own number or 0.
+  error(errc code, std::string const& message, std::string statement, std::string sqlstate, int native_code);
+
+  errc reason() const noexcept { return static_cast<errc>(code().value()); }
+  std::string const& sqlstate() const noexcept { return sqlstate_; }
+  int native_code() const noexcept { return native_code_; }
+  std::string const& statement() const noexcept { return statement_; }
+  /// True if the same call may succeed later without anybody mending anything: unreachable, too_many_connections,
+  /// row_locked, conflict, in_doubt.
+  bool retryable() const noexcept;
+
+ private:
+  std::string statement_;
+  std::string sqlstate_;
+  int native_code_ = 0;
+};
+
+}  // namespace rowlock
+
+template <>
+struct std::is_error_code_enum<rowlock::errc> : std::true_type {};

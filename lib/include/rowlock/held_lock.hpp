@@ -1,0 +1,90 @@
+#pragma once
+
+#include <rowlock/types.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace rowlock {
+
+namespace process {
+class hold;
+class manager;
+}  // namespace process
+
+/// A lock that was taken. Move-only; gives the lock back when it is destroyed, from any thread.
+///
+/// Thread safety: distinct handles are independent; one handle's const members may be called from several threads.
+/// May outlive its lock_manager: the lock has been given back by then.
+class held_lock {
+ public:
+  held_lock(held_lock&&) noexcept;
+  held_lock& operator=(held_lock&&) noexcept;
+  ~held_lock();  ///< release(), its result dropped
+
+  std::string const& name() const noexcept;
+  term_id const& term() const noexcept;
+  fencing_token token() const noexcept;
+  owner_id const& owner() const noexcept;
+
+  /// Until when this process may act as the holder, as the database's word goes: never later than the moment at which
+  /// it may give the lock away, as long as clocks run at the same rate to within 1 % and the database's clock does not
+  /// step forward by more than half the margin (a tenth of the ttl). Moves forward with each renewal; in the past
+  /// once the lock is lost or given back. Empty for row_lock, which has no trust in the future.
+  std::optional<boot_time_point> trusted_until() const noexcept;
+
+  /// True while the lock is held: not lost, not given back, and trust runs.
+  bool valid() const noexcept;
+
+  /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its callbacks run
+  /// on a thread of the library's which serves all locks of the manager: keep them short.
+  std::stop_token loss_token() const noexcept;
+
+  /// Why the lock was lost; empty while it is held and after it was given back in time.
+  std::optional<loss_reason> loss() const noexcept;
+
+  /// Makes the term last at least `duration` from now, one round trip. Never shortens; the hard limit stays.
+  /// @return false if the lock is lost.
+  /// @throws error if the database can't be asked; trust is then as it was.
+  bool extend(std::chrono::milliseconds duration);
+
+  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call, and one
+  /// on a handle of a recursive lock that is not the last, does nothing and returns released.
+  [[nodiscard]] release_result release() noexcept;
+
+ private:
+  friend class process::manager;
+  held_lock(std::shared_ptr<process::manager>, std::shared_ptr<process::hold>) noexcept;
+
+  std::shared_ptr<process::manager> manager_;
+  std::shared_ptr<process::hold> hold_;
+};
+
+/// What an attempt to take a lock came to: like std::optional<held_lock>, and says why it is empty.
+class acquisition {
+ public:
+  acquisition(held_lock lock) noexcept : lock_(std::move(lock)) {}  // NOLINT(google-explicit-constructor): as std::optional's
+  acquisition(acquire_status why_not, std::optional<holder_info> holder)
+      : status_(why_not), holder_(std::move(holder)) {}
+
+  explicit operator bool() const noexcept { return lock_.has_value(); }
+  held_lock& operator*() & noexcept { return *lock_; }
+  held_lock&& operator*() && noexcept { return *std::move(lock_); }
+  held_lock const& operator*() const& noexcept { return *lock_; }
+  held_lock* operator->() noexcept { return &*lock_; }
+  held_lock const* operator->() const noexcept { return &*lock_; }
+
+  acquire_status status() const noexcept { return status_; }
+  /// Who held it, as last seen; empty if the row was locked by a transaction whose owner can't be seen.
+  std::optional<holder_info> const& holder() const noexcept { return holder_; }
+
+ private:
+  std::optional<held_lock> lock_;
+  acquire_status status_ = acquire_status::acquired;
+  std::optional<holder_info> holder_;
+};
+
+}  // namespace rowlock

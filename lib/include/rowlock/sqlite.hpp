@@ -1,0 +1,23 @@
+#pragma once
+
+#include <rowlock/connection_source.hpp>
+
+#include <functional>
+#include <string>
+
+struct sqlite3;  // <sqlite3.h>'s own declaration, so that it need not be included here
+
+namespace rowlock::sqlite {
+
+/// Connections to an SQLite database file.
+class source : public connection_source {
+ public:
+  /// `path`: a file that exists already (`rowlock migrate up` makes one); anything but ":memory:" or "".
+  explicit source(std::string path);
+
+  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing else
+  /// uses; rowlock closes it with sqlite3_close_v2. Throws whatever it throws as errc::unreachable.
+  explicit source(std::function<sqlite3*()> open);
+};
+
+}  // namespace rowlock::sqlite

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rowlock {
+
+/// The clock that leases are reckoned by: CLOCK_BOOTTIME.
+///
+/// It never jumps, and unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine sleeps,
+/// so that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes up.
+struct boot_clock {
+  using rep = std::int64_t;
+  using period = std::nano;
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<boot_clock>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept;
+};
+
+using boot_time_point = boot_clock::time_point;
+
+/// How exclusion is had. A name keeps the strategy that it was first taken with until its row is reaped.
+enum class strategy { lease, unique_insert, row_lock };
+
+/// When an expired term may be taken over.
+enum class takeover {
+  /// As soon as its expiry has passed by the database's clock.
+  clock,
+  /// After the taker has seen term and renewal count unchanged for the row's ttl and 2 % by its own boot-time
+  /// clock, whatever the database's clock says. Slower: the dead let go after up to two ttl and 2 %.
+  observed,
+};
+
+/// A number that rises with every granted term of a name. Pass it along with writes to other systems and have
+/// them refuse a lower one than they have seen. Zero, and false, when fencing is switched off.
+struct fencing_token {
+  std::int64_t value = 0;
+
+  explicit operator bool() const noexcept { return value != 0; }
+  auto operator<=>(fencing_token const&) const = default;
+};
+
+/// One attempt to take a name: 128 random bits, never used again, not even for a retry of the same call.
+/// Renewal, release and guards name their term and so can never touch another's.
+struct term_id {
+  std::string value;  ///< 32 lower-case hexadecimal digits; empty for "none"
+
+  bool empty() const noexcept { return value.empty(); }
+  auto operator<=>(term_id const&) const = default;
+};
+
+/// Who holds a lock. `process` and `thread` decide; `host` and `pid` are written for people.
+struct owner_id {
+  std::string host;
+  std::int64_t pid = 0;
+  std::string process;     ///< random id made when the process started, or the text given as explicit owner
+  std::int64_t thread = 0; ///< never reused within a process; 0 for an explicit owner
+  bool is_explicit() const noexcept { return thread == 0; }
+  /// Compares what decides: process and thread.
+  bool same(owner_id const& other) const noexcept { return process == other.process && thread == other.thread; }
+};
+
+/// What the database says about the present holder of a name.
+struct holder_info {
+  strategy how = strategy::lease;
+  owner_id owner;
+  fencing_token token;
+  std::chrono::system_clock::time_point acquired_at;  ///< by the database's clock
+  /// How long the term lasts at most unless it is renewed again; negative when it has expired already.
+  std::chrono::milliseconds expires_in{0};
+  bool revoked = false;
+  std::string note;
+};
+
+/// What became of an attempt to take a lock.
+enum class acquire_status {
+  acquired,
+  busy,       ///< somebody else holds it, and the call was not to wait
+  timed_out,  ///< somebody else held it until the deadline, or the allowed number of attempts was used up
+  cancelled,  ///< the caller's std::stop_token was triggered
+};
+
+/// Why a lock that was held is held no more.
+enum class loss_reason {
+  expired,               ///< its time was over: a fixed lease, its hard limit, or this process was paused
+  taken_over,            ///< another term is in the row
+  revoked,               ///< an operator asked for it back
+  row_gone,              ///< its row was deleted
+  database_unreachable,  ///< it could not be renewed in time
+  forked,                ///< this is a forked child; the parent has it
+};
+
+enum class release_result {
+  released,
+  already_lost,
+  handed_over,  ///< the row is locked by a transaction just now; the keeper gives it back as soon as it can
+  in_doubt,     ///< the database did not answer; the keeper tries again, and the term ends by its own expiry
+};
+
+char const* to_string(strategy) noexcept;
+char const* to_string(takeover) noexcept;
+char const* to_string(acquire_status) noexcept;
+char const* to_string(loss_reason) noexcept;
+char const* to_string(release_result) noexcept;
+
+/// Inverse of to_string(strategy); empty if there is no such strategy.
+std::optional<strategy> strategy_from_string(std::string_view) noexcept;
+
+}  // namespace rowlock

@@ -1,0 +1,114 @@
+-- Statements on the lock's own row. Every session runs them in autocommit at READ COMMITTED: after a wait for the
+-- row, PostgreSQL evaluates WHERE and SET again on the row's newest version, but sub-selects still see the
+-- statement's old snapshot. So whether a lock may be taken is decided by the lock's own row alone, and the time is
+-- clock_timestamp(), which is read again, never now(), which stands still from the transaction's start.
+
+-- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
+-- there and ($14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. It
+-- may read them from the statement's snapshot: the reaper raised the floor before it deleted the name's former row,
+-- and a snapshot that sees the fresh row sees that, too.
+-- name: lock_take
+UPDATE rowlock_locks AS l SET
+  term = $3,
+  token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(
+    l.token + 1,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    CASE WHEN l.token = 0 THEN (
+      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      FROM rowlock_meta AS m WHERE m.id = 1) END) END,
+  owner_host = $4,
+  owner_pid = $5::bigint,
+  owner_process = $6,
+  owner_thread = $7::bigint,
+  renewals = 0,
+  ttl = $8::bigint,
+  takeover = $9,
+  acquired_at = clock_timestamp(),
+  expires_at = least(clock_timestamp() + $8::bigint * interval '1 millisecond',
+                     clock_timestamp() + $10::bigint * interval '1 millisecond'),
+  hard_until = clock_timestamp() + $10::bigint * interval '1 millisecond',
+  revoked = false,
+  note = $11
+WHERE l.name = $1 AND l.strategy = $2
+  AND CASE WHEN $13::text IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
+        ELSE l.term = $13 AND ($14::bigint IS NULL OR l.renewals = $14::bigint) END
+RETURNING l.token
+
+-- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
+-- name: lock_insert_free
+INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+VALUES ($1, $2, 0, clock_timestamp())
+ON CONFLICT DO NOTHING
+
+-- name: lock_read
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  (extract(epoch FROM acquired_at) * 1000000)::bigint AS acquired_us,
+  ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
+FROM rowlock_locks WHERE name = $1
+
+-- $1: 0 for the held ones, 1 for idle rows too.
+-- name: lock_list
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  (extract(epoch FROM acquired_at) * 1000000)::bigint AS acquired_us,
+  ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
+FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
+
+-- $1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
+-- never prolongs a revoked row; rows that a transaction has locked are skipped, not waited for, and in one order.
+-- name: lock_renew
+WITH due AS (
+  SELECT l.name, l.term
+  FROM json_to_recordset($1::json) AS wanted(name text, term text)
+  JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
+  WHERE NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
+  ORDER BY l.name
+  FOR UPDATE OF l SKIP LOCKED)
+UPDATE rowlock_locks AS l SET
+  expires_at = greatest(l.expires_at,
+                        least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
+  renewals = l.renewals + 1
+FROM due WHERE l.name = due.name AND l.term = due.term
+RETURNING l.term
+
+-- The rows of $1 (JSON as for lock_renew) that have still the term; what is missing is lost.
+-- name: lock_check
+SELECT l.term, l.revoked, coalesce(l.hard_until <= clock_timestamp(), false) AS hard_limit_reached
+FROM json_to_recordset($1::json) AS wanted(name text, term text)
+JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
+
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- name: lock_extend
+UPDATE rowlock_locks SET
+  expires_at = greatest(expires_at, least(clock_timestamp() + $3::bigint * interval '1 millisecond', hard_until)),
+  ttl = CASE WHEN takeover = 'observed' THEN greatest(ttl, $3::bigint) ELSE ttl END,
+  renewals = renewals + 1
+WHERE name = $1 AND term = $2 AND NOT revoked AND (hard_until IS NULL OR hard_until > clock_timestamp())
+RETURNING term
+
+-- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry.
+-- name: lock_release
+UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
+WHERE name = $1 AND term = $2
+RETURNING set_config('synchronous_commit', 'off', true)
+
+-- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows.
+-- name: lock_release_at_least
+UPDATE rowlock_locks SET
+  term = CASE WHEN acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp() THEN $4 END,
+  expires_at = greatest(clock_timestamp(), acquired_at + $3::bigint * interval '1 millisecond'),
+  ttl = greatest(0, ceil(extract(epoch FROM acquired_at - clock_timestamp()) * 1000)::bigint + $3::bigint),
+  renewals = renewals + 1,
+  hard_until = NULL
+WHERE name = $1 AND term = $2
+RETURNING term
+
+-- name: lock_revoke
+UPDATE rowlock_locks SET revoked = true WHERE name = $1 AND term IS NOT NULL RETURNING term
+
+-- name: lock_revoke_now
+UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
+WHERE name = $1 AND term IS NOT NULL RETURNING name

@@ -1,0 +1,114 @@
+-- Statements on the lock's own row; the same names, parameters and columns as in the other dialects.
+-- Every one is a transaction of its own that begins as a write transaction: SQLite has one writer at a time, so that
+-- nothing changes between what WHERE and sub-selects read and what SET writes, and 'now' is read after the wait.
+
+-- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
+-- there and (?14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- name: lock_take
+UPDATE rowlock_locks SET
+  term = ?3,
+  token = CASE WHEN ?12 = 0 THEN token ELSE max(
+    token + 1,
+    cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+    CASE WHEN token = 0 THEN (
+      SELECT 1 + max(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = ?1), 0))
+      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END) END,
+  owner_host = ?4,
+  owner_pid = ?5,
+  owner_process = ?6,
+  owner_thread = ?7,
+  renewals = 0,
+  ttl = ?8,
+  takeover = ?9,
+  acquired_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+  expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + min(?8, coalesce(?10, ?8)),
+  hard_until = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?10,
+  revoked = 0,
+  note = ?11
+WHERE name = ?1 AND strategy = ?2
+  AND CASE WHEN ?13 IS NULL
+        THEN term IS NULL
+          OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+        ELSE term = ?13 AND (?14 IS NULL OR renewals = ?14) END
+RETURNING token
+
+-- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
+-- name: lock_insert_free
+INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+VALUES (?1, ?2, 0, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+ON CONFLICT DO NOTHING
+
+-- name: lock_read
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  acquired_at * 1000 AS acquired_us,
+  expires_at - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
+  revoked, note,
+  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
+FROM rowlock_locks WHERE name = ?1
+
+-- ?1: 0 for the held ones, 1 for idle rows too.
+-- name: lock_list
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  acquired_at * 1000 AS acquired_us,
+  expires_at - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
+  revoked, note,
+  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
+FROM rowlock_locks WHERE term IS NOT NULL OR ?1 = 1 ORDER BY name
+
+-- ?1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
+-- never prolongs a revoked row.
+-- name: lock_renew
+UPDATE rowlock_locks SET
+  expires_at = max(expires_at, min(
+    cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ttl,
+    coalesce(hard_until, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ttl))),
+  renewals = renewals + 1
+FROM json_each(?1) AS wanted
+WHERE rowlock_locks.name = wanted.value ->> 'name' AND rowlock_locks.term = wanted.value ->> 'term'
+  AND revoked = 0
+  AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+RETURNING term
+
+-- The rows of ?1 (JSON as for lock_renew) that have still the term; what is missing is lost.
+-- name: lock_check
+SELECT l.term, l.revoked,
+  coalesce(l.hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), 0) AS hard_limit_reached
+FROM json_each(?1) AS wanted
+JOIN rowlock_locks AS l ON l.name = wanted.value ->> 'name' AND l.term = wanted.value ->> 'term'
+
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- name: lock_extend
+UPDATE rowlock_locks SET
+  expires_at = max(expires_at, min(
+    cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?3,
+    coalesce(hard_until, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?3))),
+  ttl = CASE WHEN takeover = 'observed' THEN max(ttl, ?3) ELSE ttl END,
+  renewals = renewals + 1
+WHERE name = ?1 AND term = ?2 AND revoked = 0
+  AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+RETURNING term
+
+-- name: lock_release
+UPDATE rowlock_locks SET
+  term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+WHERE name = ?1 AND term = ?2
+RETURNING name
+
+-- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows.
+-- name: lock_release_at_least
+UPDATE rowlock_locks SET
+  term = CASE WHEN acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN ?4 END,
+  expires_at = max(cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), acquired_at + ?3),
+  ttl = max(0, acquired_at + ?3 - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
+  renewals = renewals + 1,
+  hard_until = NULL
+WHERE name = ?1 AND term = ?2
+RETURNING term
+
+-- name: lock_revoke
+UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term IS NOT NULL RETURNING term
+
+-- name: lock_revoke_now
+UPDATE rowlock_locks SET
+  term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+WHERE name = ?1 AND term IS NOT NULL RETURNING name
