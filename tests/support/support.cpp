@@ -1,0 +1,32 @@
+#include "support/support.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+
+namespace rowlock::test {
+
+scratch_folder::scratch_folder() {
+  auto pattern = (std::filesystem::temp_directory_path() / "rowlock-test-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
+  path_ = pattern;
+}
+
+scratch_folder::~scratch_folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string postgresql_conninfo() {
+  if (char const* set = std::getenv("ROWLOCK_TEST_POSTGRESQL"); set != nullptr && *set != '\0') return set;
+  throw std::runtime_error("ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
+}
+
+std::string unique_identifier() {
+  std::random_device random;
+  return fmt::format("t{:08x}{:04x}", random(), random() & 0xffff);
+}
+
+}  // namespace rowlock::test
