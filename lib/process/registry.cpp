@@ -32,15 +32,15 @@ void registry::leave(key const& k) noexcept {
   std::lock_guard const guard(mutex_);
   auto const found = places_.find(k);
   if (found == places_.end()) return;
-  auto& place = found->second;
-  place.held.reset();
-  if (place.line.empty()) {
+  auto& here = found->second;
+  here.held.reset();
+  if (here.line.empty()) {
     places_.erase(found);
     return;
   }
-  auto* next = place.line.front();
-  place.line.pop_front();
-  place.owner = next->owner;
+  auto* next = here.line.front();
+  here.line.pop_front();
+  here.owner = next->owner;
   next->has_turn = true;
   next->wake.notify_one();
 }
@@ -48,13 +48,13 @@ void registry::leave(key const& k) noexcept {
 std::optional<registry::entrance> registry::enter_at_once(std::unique_lock<std::mutex>&, key const& k,
                                                           owner_id const& owner) {
   auto const [found, fresh] = places_.try_emplace(k);
-  auto& place = found->second;
+  auto& here = found->second;
   if (fresh) {
-    place.owner = owner;
+    here.owner = owner;
     return turn(*this, k);
   }
-  auto mine = place.held.lock();
-  if (mine && place.owner.same(owner) && mine->valid()) return already_held{std::move(mine)};
+  auto mine = here.held.lock();
+  if (mine && here.owner.same(owner) && mine->valid()) return already_held{std::move(mine)};
   return std::nullopt;
 }
 
