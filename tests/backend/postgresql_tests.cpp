@@ -177,12 +177,19 @@ TEST_CASE(
     "postgresql: a session that was terminated while it was idle is unreachable, and nothing was sent") {
   auto const c = connect_to(postgresql_conninfo());
   auto const other = connect_to(postgresql_conninfo());
-  auto const pid = std::to_string(server_process(*c));
+  backend::statement const whoami{"whoami", "SELECT pg_backend_pid()"};
+  auto const pid = std::to_string(as_int(c->execute(whoami, {}, in(5000)).rows.at(0).at(0)));
   ask(*other, "SELECT pg_terminate_backend(" + pid + ")");
   wait_until(*other, "NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = " + pid + ")");
-  CHECK(thrown_by([&] { ask(*c, "SELECT 1"); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->execute(whoami, {}, in(5000)); }).reason() == errc::unreachable);
   CHECK(!c->usable());
-  CHECK(thrown_by([&] { ask(*c, "SELECT 1"); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->execute(whoami, {}, in(5000)); }).reason() == errc::unreachable);
+}
+
+TEST_CASE("postgresql: integers of every width") {
+  auto const c = connect_to(postgresql_conninfo());
+  auto const r = c->execute({"widths", "SELECT 1::smallint, 2::int, 3::bigint, '4'::text"}, {}, in(5000));
+  CHECK(r.rows.at(0) == backend::row{std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::string("4")});
 }
 
 TEST_CASE("postgresql: a statement that an administrator cancels is a conflict, and the session goes on") {
@@ -388,6 +395,20 @@ TEST_CASE("postgresql: connection strings that libpq can't read are invalid, and
     CHECK(!says(e, "sec"));
     CHECK(!says(e, "ret"));
   }
+}
+
+TEST_CASE("postgresql: options that libpq can't use are invalid at once, not unreachable for ever") {
+  for (std::string const conninfo :
+       {"host=h port=abc", "host=h port=70000", "host=h sslmode=requre", "host=a,b port=1,2,3",
+        "host=h target_session_attrs=writable", "service=none_of_this_name"}) {
+    auto const e = thrown_by([&] { postgresql::source{conninfo}; });
+    CHECK_MESSAGE(e.reason() == errc::invalid_argument, conninfo);
+  }
+  CHECK(says(thrown_by([&] { postgresql::source{"host=h sslmode=requre"}; }), "requre"));
+  for (std::string const conninfo :
+       {"", "host=h", "host=a,b,c port=1,2,3", "postgresql://a,b:2/db?sslmode=require", "hostaddr=127.0.0.1",
+        "host=h hostaddr=127.0.0.1 port=1"})
+    CHECK_NOTHROW(postgresql::source{conninfo});
 }
 
 TEST_CASE("postgresql: describe() names everything but the password") {
