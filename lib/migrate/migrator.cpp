@@ -32,11 +32,12 @@ auto explained(F&& f) {
     if (e.reason() == errc::read_only)
       throw with_hint(
           e, "migrate where writing is allowed: on the primary server, or with the right to write the file");
-    if (e.reason() == errc::access_denied && !e.statement().empty() && e.sqlstate() == "42501")
-      throw with_hint(
-          e,
-          "migrating needs a role that owns the tables and may CREATE in their schema (GRANT USAGE, CREATE "
-          "ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+    if (e.sqlstate() == "42501")  // insufficient_privilege
+      throw with_hint(e,
+                      "migrating needs more than using: a role that owns the tables and may CREATE in their schema (GRANT "
+                      "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+    if (e.sqlstate() == "3F000")  // invalid_schema_name
+      throw with_hint(e, "the search path names no schema that exists: say which one with --schema, it is made then");
     throw;
   }
 }
