@@ -33,11 +33,14 @@ auto explained(F&& f) {
       throw with_hint(
           e, "migrate where writing is allowed: on the primary server, or with the right to write the file");
     if (e.sqlstate() == "42501")  // insufficient_privilege
-      throw with_hint(e,
-                      "migrating needs more than using: a role that owns the tables and may CREATE in their schema (GRANT "
-                      "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+      throw with_hint(
+          e,
+          "migrating needs more than using: a role that owns the tables and may CREATE in their schema "
+          "(GRANT "
+          "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
     if (e.sqlstate() == "3F000")  // invalid_schema_name
-      throw with_hint(e, "the search path names no schema that exists: say which one with --schema, it is made then");
+      throw with_hint(
+          e, "the search path names no schema that exists: say which one with --schema, it is made then");
     throw;
   }
 }
