@@ -1,9 +1,10 @@
 -- What `migrate` asks and records. The migrations' own text is in migrations/postgresql. Every change of the tables is
 -- one transaction: migrate_begin, migrate_enter, ..., COMMIT.
 
--- READ COMMITTED: what is read after migrate_enter is what the migration before this one has left.
+-- READ COMMITTED: what is read after migrate_enter is what the migration before this one has left. Not READ WRITE: who
+-- made reading the default for this role is obeyed.
 -- name: migrate_begin
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- name: migrate_begin_read
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
