@@ -63,7 +63,9 @@ TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", 
           std::vector<std::string>{ROWLOCK_MIGRATE_HELPER, db.kind(), db.address(), direction});
     std::multiset<int> all;
     for (auto& c : children) {
-      CHECK(c.finish() == 0);
+      int const status = c.finish();
+      INFO(c.output());
+      REQUIRE(status == 0);
       for (char const digit : c.output())
         if (digit != '\n') all.insert(digit - '0');
     }

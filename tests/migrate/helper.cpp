@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (std::exception const& e) {
-    fmt::print(stderr, "{}\n", e.what());
+    fmt::print("{}\n", e.what());  // where the test reads
     return 1;
   }
 }

@@ -195,7 +195,7 @@ TEST_CASE(
     CHECK(m.down(0) == versions{2, 1});
   }
   stop = true;
-  MESSAGE(killed << " connections were ended");
+  MESSAGE(killed.load() << " connections were ended");
   CHECK(killed > 0);
 }
 

@@ -6,8 +6,13 @@
 -- name: migrate_begin
 BEGIN ISOLATION LEVEL READ COMMITTED
 
+-- Not REPEATABLE READ: the catalog shows what is there now in any case, and would contradict an old rowlock_meta.
 -- name: migrate_begin_read
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY
+
+-- The last column is another one after each migration, also after down and up again.
+-- name: migrate_version
+SELECT schema_version::bigint, oldest_reader::bigint, xmin::text FROM rowlock_meta WHERE id = 1
 
 -- One migration at a time for schema $1 (empty: where the search path creates) and prefix $2; does not wait. Waits for
 -- tables are bounded to a tenth of a second, because acquires of all names queue behind each of them.
