@@ -16,9 +16,13 @@ int checked(int version, int latest) {
               fmt::format("there is no version {}: they go from 0 to {}", version, latest));
 }
 
+// The back ends' own hint, after the SQLSTATE, is for those who use the tables and not for those who make
+// them.
 error with_hint(error const& e, std::string_view hint) {
-  return error(e.reason(), fmt::format("{}; {}", migrate::plain_message(e), hint), e.statement(),
-               e.sqlstate(), e.native_code());
+  auto text = migrate::plain_message(e);
+  auto const state = fmt::format("(SQLSTATE {})", e.sqlstate());
+  if (auto const at = text.find(state); at != text.npos) text.resize(at + state.size());
+  return error(e.reason(), fmt::format("{}; {}", text, hint), e.statement(), e.sqlstate(), e.native_code());
 }
 
 // Runs `f` and says what to do about what only an administrator can mend.
@@ -32,11 +36,15 @@ auto explained(F&& f) {
     if (e.reason() == errc::read_only)
       throw with_hint(
           e, "migrate where writing is allowed: on the primary server, or with the right to write the file");
-    if (e.reason() == errc::access_denied && !e.statement().empty() && e.sqlstate() == "42501")
+    if (e.sqlstate() == "42501")  // insufficient_privilege
       throw with_hint(
           e,
-          "migrating needs a role that owns the tables and may CREATE in their schema (GRANT USAGE, CREATE "
-          "ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+          "migrating needs a role that owns the tables and may CREATE in their schema "
+          "(GRANT "
+          "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+    if (e.sqlstate() == "3F000")  // invalid_schema_name
+      throw with_hint(
+          e, "the search path names no schema that exists: say which one with --schema, it is made then");
     throw;
   }
 }

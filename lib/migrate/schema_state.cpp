@@ -19,11 +19,17 @@ using tables = std::map<std::string, columns>;       // "locks": ...; absent if 
 
 constexpr std::array<char const*, 4> table_kinds{"meta", "locks", "migrations", "tokens"};
 
+columns actual_columns(session& s, char const* what) {
+  columns found;
+  for (auto const& row : s.run("migrate_columns", {s.tables().table(what)}).rows)
+    found[as_text(row.at(0))] = as_text(row.at(1));
+  return found;
+}
+
 tables actual_tables(session& s) {
   tables found;
   for (auto const* what : table_kinds)
-    for (auto const& row : s.run("migrate_columns", {s.tables().table(what)}).rows)
-      found[what][as_text(row.at(0))] = as_text(row.at(1));
+    if (auto there = actual_columns(s, what); !there.empty()) found[what] = std::move(there);
   return found;
 }
 
@@ -73,28 +79,27 @@ bool readable_meta(columns const& meta) {
          meta.contains("oldest_reader");
 }
 
-void read_meta(session& s, tables const& found, schema_state& state) {
+// rowlock_meta's row as migrate_version gives it; without one, or without a row, the complaint goes to state.
+std::optional<backend::row> read_meta(session& s, columns const& columns_of_meta, schema_state& state) {
   auto const meta = display_name(s, "meta");
-  auto const there = found.find("meta");
-  if (there == found.end()) {
-    state.differences.push_back(
-        fmt::format("table {} is missing, but {} is there", meta, display_name(s, found.begin()->first)));
-    return;
-  }
-  if (!readable_meta(there->second)) {
+  if (!readable_meta(columns_of_meta)) {
     state.differences.push_back(fmt::format(
         "table {} lacks one of the columns id, database_id, schema_version, oldest_reader", meta));
-    return;
+    return std::nullopt;
   }
-  auto const rows = s.run("meta_read").rows;
+  auto rows = s.run("migrate_version").rows;
   if (rows.empty()) {
     state.differences.push_back(fmt::format("table {} has no row", meta));
-    return;
+    return std::nullopt;
   }
-  state.version = static_cast<int>(as_int(rows[0].at(1)));
-  state.oldest_reader = static_cast<int>(as_int(rows[0].at(2)));
-  if (state.version < 1)
+  state.version = static_cast<int>(as_int(rows[0].at(0)));
+  state.oldest_reader = static_cast<int>(as_int(rows[0].at(1)));
+  if (state.version < 1) {
     state.differences.push_back(fmt::format("{}.schema_version is {}", meta, state.version));
+    state.version = 0;
+    return std::nullopt;
+  }
+  return std::move(rows[0]);
 }
 
 void read_records(session& s, tables const& found, schema_state& state) {
@@ -107,6 +112,12 @@ void read_records(session& s, tables const& found, schema_state& state) {
         {static_cast<int>(as_int(row.at(0))), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
 }
 
+// Where the catalog does not keep to the transaction's snapshot, another process's migration may come between
+// two looks.
+[[noreturn]] void throw_changed() {
+  throw error(errc::conflict, "the tables were migrated while they were looked at");
+}
+
 }  // namespace
 
 recorded_version const* schema_state::record_of(int v) const {
@@ -117,12 +128,22 @@ recorded_version const* schema_state::record_of(int v) const {
 
 schema_state inspect(session& s) {
   schema_state state;
+  auto const meta = actual_columns(s, "meta");
+  if (meta.empty()) {
+    auto const others = actual_tables(s);
+    if (!actual_columns(s, "meta").empty()) throw_changed();
+    if (!others.empty())
+      state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
+                                              display_name(s, others.begin()->first)));
+    return state;
+  }
+  auto const before = read_meta(s, meta, state);
+  if (!before) return state;
   auto const found = actual_tables(s);
-  if (found.empty()) return state;
-  read_meta(s, found, state);
-  if (!state.differences.empty()) return state;
   if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
   read_records(s, found, state);
+  auto const after = s.run("migrate_version").rows;
+  if (after.empty() || after[0] != *before) throw_changed();
   return state;
 }
 

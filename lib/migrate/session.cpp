@@ -61,24 +61,24 @@ void session::tell(std::string_view message) const {
 }
 
 void session::read(std::function<void()> const& body) {
-  transaction("migrate_begin_read", false, [&](bool) { body(); });
+  transaction(mode::reading, [&](bool) { body(); });
 }
 
-void session::write(std::function<void(bool)> const& body) { transaction("migrate_begin", true, body); }
+void session::write(std::function<void(bool)> const& body) { transaction(mode::writing, body); }
 
-void session::transaction(std::string_view begin, bool exclusive, std::function<void(bool)> const& body) {
+void session::transaction(mode m, std::function<void(bool)> const& body) {
   bool after_doubt = false;
   for (int tries = 0;; ++tries) {
     auto at = progress::begin;
     try {
-      return attempt(begin, exclusive, body, after_doubt, at);
+      return attempt(m, body, after_doubt, at);
     } catch (refusal const&) {
       rollback();
       throw;
     } catch (error const& e) {
       if (at == progress::commit) after_doubt = e.reason() == errc::in_doubt;
       rollback();
-      if (!worth_another_try(e)) throw;
+      if (!worth_another_try(e, m)) throw;
       if (boot_clock::now() >= deadline_) give_up(e, at);
       wait_before_try(tries, e);
     } catch (...) {
@@ -88,11 +88,10 @@ void session::transaction(std::string_view begin, bool exclusive, std::function<
   }
 }
 
-void session::attempt(std::string_view begin, bool exclusive, std::function<void(bool)> const& body,
-                      bool after_doubt, progress& at) {
+void session::attempt(mode m, std::function<void(bool)> const& body, bool after_doubt, progress& at) {
   connect();
-  script(statements_.at(begin).sql);
-  if (exclusive) enter();
+  script(statements_.at(m == mode::reading ? "migrate_begin_read" : "migrate_begin").sql);
+  if (m == mode::writing) enter();
   at = progress::body;
   body(after_doubt);
   at = progress::commit;
@@ -127,7 +126,7 @@ boot_time_point session::reply_deadline() const {
   return std::max(deadline_, boot_clock::now() + shortest_reply);
 }
 
-bool session::worth_another_try(error const& e) const {
+bool session::worth_another_try(error const& e, mode m) const {
   switch (e.reason()) {
     case errc::row_locked:
     case errc::conflict:
@@ -137,10 +136,15 @@ bool session::worth_another_try(error const& e) const {
     case errc::unreachable:
       return connected_before_;  // else it is rather a wrong address than an outage
     default:
-      // Two migrators with different prefixes made the schema at the same time: unique_violation,
-      // duplicate_schema.
-      return e.sqlstate() == "23505" || e.sqlstate() == "42P06";
+      break;
   }
+  // undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
+  // which shows what is there now even in an old snapshot.
+  if (m == mode::reading)
+    return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000";
+  // unique_violation, duplicate_schema: two migrators with different prefixes made the schema at the same
+  // time.
+  return e.sqlstate() == "23505" || e.sqlstate() == "42P06";
 }
 
 void session::wait_before_try(int attempt, error const& e) {

@@ -47,16 +47,16 @@ class session {
   void write(std::function<void(bool after_doubt)> const& body);
 
  private:
+  enum class mode { reading, writing };
   enum class progress { begin, body, commit };
 
-  void attempt(std::string_view begin, bool exclusive, std::function<void(bool)> const& body,
-               bool after_doubt, progress& at);
-  void transaction(std::string_view begin, bool exclusive, std::function<void(bool)> const& body);
+  void attempt(mode, std::function<void(bool)> const& body, bool after_doubt, progress& at);
+  void transaction(mode, std::function<void(bool)> const& body);
   void connect();
   void enter();
   void rollback() noexcept;
   boot_time_point reply_deadline() const;
-  bool worth_another_try(error const&) const;
+  bool worth_another_try(error const&, mode) const;
   void wait_before_try(int attempt, error const&);
   [[noreturn]] void give_up(error const&, progress);
   std::string in_the_way();

@@ -83,6 +83,16 @@ bool newer_but_serving(session& s, schema_state const& state) {
                   state.version, state.oldest_reader, latest));
 }
 
+void demand_known(session& s, schema_state const& state) {
+  auto const latest = latest_version(s.dialect());
+  if (state.version <= latest) return;
+  throw refusal(
+      errc::schema_new,
+      fmt::format("the tables are at version {}, and this program only knows the way down from {}: use the "
+                  "program that made them",
+                  state.version, latest));
+}
+
 bool up_is_done(session& s, schema_state const& state, int goal) {
   demand_sound(state);
   if (newer_but_serving(s, state)) return true;
@@ -150,28 +160,36 @@ std::vector<int> go_up(session& s, int goal) {
   std::vector<int> applied;
   std::optional<int> doing;
   std::vector<std::string> told;
+  auto const line = [&](int version) {
+    return fmt::format("applied {} {}", version, migration_of(s.dialect(), version).name);
+  };
   auto const step = [&](bool after_doubt) {
     auto const state = inspect(s);
-    if (after_doubt && doing && state.version >= *doing) applied.push_back(*doing);
-    doing.reset();
     told.clear();
+    if (after_doubt && doing && state.version >= *doing) {
+      applied.push_back(*doing);
+      s.tell(line(*doing));
+    }
+    doing.reset();
     if (up_is_done(s, state, goal)) return;
     adopt(s, state, told);
     if (state.version >= goal) return;
     apply(s, state.version + 1);
     doing = state.version + 1;
-    told.push_back(fmt::format("applied {} {}", *doing, migration_of(s.dialect(), *doing).name));
   };
   for (bool first = true;; first = false) {
     schema_state state;
     s.read([&] { state = inspect(s); });
-    bool const done = up_is_done(s, state, goal);
+    // What looks wrong is looked at again in the step, alone: another migrator may be at work just now.
+    bool const done = state.differences.empty() && up_is_done(s, state, goal);
     if (first) tell_first_look(s, state, goal);
     if (done) return applied;
     s.write(step);
-    if (doing) applied.push_back(*doing);
+    for (auto const& adopted : told) s.tell(adopted);
+    if (!doing) continue;
+    applied.push_back(*doing);
+    s.tell(line(*doing));
     doing.reset();
-    for (auto const& line : told) s.tell(line);
   }
 }
 
@@ -183,6 +201,7 @@ std::vector<int> go_down(session& s, int goal, bool force) {
     if (after_doubt && doing && state.version < *doing) undone.push_back(*doing);
     doing.reset();
     demand_sound(state);
+    demand_known(s, state);
     if (state.version <= goal) return;
     undo(s, state.version, force);
     doing = state.version;
@@ -190,14 +209,7 @@ std::vector<int> go_down(session& s, int goal, bool force) {
   for (;;) {
     schema_state state;
     s.read([&] { state = inspect(s); });
-    demand_sound(state);
-    if (auto const latest = latest_version(s.dialect()); state.version > latest)
-      throw refusal(
-          errc::schema_new,
-          fmt::format("the tables are at version {}, and this program only knows the way down from {}: use "
-                      "the program that made them",
-                      state.version, latest));
-    if (state.version <= goal) return undone;
+    if (state.version <= goal && state.differences.empty()) return undone;
     s.write(step);
     if (!doing) continue;
     undone.push_back(*doing);

@@ -11,14 +11,15 @@
 
 namespace rowlock {
 
+/// Each member has an initializer, so that {.schema = "x"} warns of nothing.
 struct migrator_options {
   std::string table_prefix = "rowlock_";
-  std::string schema;  ///< made by up() if it is missing; empty: what the search path says
+  std::string schema{};  ///< made by up() if it is missing; empty: what the search path says
   /// How long to go on trying while transactions of others are in the way. No statement waits longer than a
   /// fraction of a second at once, so that no acquire is blocked behind it.
   std::chrono::milliseconds timeout{60'000};
   /// Told of each step, for people; may be empty.
-  std::function<void(std::string_view)> progress;
+  std::function<void(std::string_view)> progress{};
 };
 
 struct migration_status {

@@ -1,12 +1,18 @@
 -- What `migrate` asks and records. The migrations' own text is in migrations/postgresql. Every change of the tables is
 -- one transaction: migrate_begin, migrate_enter, ..., COMMIT.
 
--- READ COMMITTED: what is read after migrate_enter is what the migration before this one has left.
+-- READ COMMITTED: what is read after migrate_enter is what the migration before this one has left. Not READ WRITE: who
+-- made reading the default for this role is obeyed.
 -- name: migrate_begin
-BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE
+BEGIN ISOLATION LEVEL READ COMMITTED
 
+-- Not REPEATABLE READ: the catalog shows what is there now in any case, and would contradict an old rowlock_meta.
 -- name: migrate_begin_read
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY
+
+-- The last column is another one after each migration, also after down and up again.
+-- name: migrate_version
+SELECT schema_version::bigint, oldest_reader::bigint, xmin::text FROM rowlock_meta WHERE id = 1
 
 -- One migration at a time for schema $1 (empty: where the search path creates) and prefix $2; does not wait. Waits for
 -- tables are bounded to a tenth of a second, because acquires of all names queue behind each of them.

@@ -8,6 +8,10 @@ BEGIN IMMEDIATE
 -- name: migrate_begin_read
 BEGIN
 
+-- The transaction's snapshot holds for the schema, too: what is read can't contradict itself.
+-- name: migrate_version
+SELECT schema_version, oldest_reader, '' FROM rowlock_meta WHERE id = 1
+
 -- migrate_begin is the lock on migrations already.
 -- name: migrate_enter
 SELECT 1 WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL
