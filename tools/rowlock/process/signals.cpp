@@ -32,7 +32,7 @@ void signal_setup::restore() const noexcept {
   ::pthread_sigmask(SIG_SETMASK, &original_mask_, nullptr);
 }
 
-void signal_setup::die_by(int signal) const noexcept {
+void die_by(int signal) noexcept {
   rlimit const no_core{0, 0};  // ours would tell nothing
   ::setrlimit(RLIMIT_CORE, &no_core);
   struct sigaction standard {};
