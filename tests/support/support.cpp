@@ -21,7 +21,8 @@ scratch_folder::~scratch_folder() {
 
 std::string postgresql_conninfo() {
   if (char const* set = std::getenv("ROWLOCK_TEST_POSTGRESQL"); set != nullptr && *set != '\0') return set;
-  throw std::runtime_error("ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
+  throw std::runtime_error(
+      "ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
 }
 
 std::string unique_identifier() {

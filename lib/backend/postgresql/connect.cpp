@@ -1,0 +1,134 @@
+#include "backend/postgresql/connect.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <rowlock/error.hpp>
+
+#include "backend/postgresql/errors.hpp"
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+struct free_options {
+  void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
+};
+using options = std::unique_ptr<PQconninfoOption, free_options>;
+
+std::string_view option(PQconninfoOption const* list, std::string_view keyword) {
+  for (auto const* o = list; o != nullptr && o->keyword != nullptr; ++o)
+    if (keyword == o->keyword) return o->val == nullptr ? std::string_view{} : o->val;
+  return {};
+}
+
+// libpq quotes the part that it could not read, and that may be a password.
+std::string without_quoted(std::string_view message) {
+  std::string out;
+  for (std::size_t at = 0; at < message.size();) {
+    auto const open = message.find('"', at);
+    auto const close = open == message.npos ? message.npos : message.find('"', open + 1);
+    if (close == message.npos) return out += message.substr(at);
+    out += message.substr(at, open - at);
+    out += close == open + 2 ? message.substr(open, 3) : std::string_view("\"...\"");
+    at = close + 1;
+  }
+  return out;
+}
+
+options parse(std::string const& conninfo) {
+  char* problem = nullptr;
+  options parsed(PQconninfoParse(conninfo.c_str(), &problem));
+  std::unique_ptr<char, decltype(&PQfreemem)> const owned(problem, &PQfreemem);
+  if (!parsed)
+    throw error(
+        errc::invalid_argument,
+        fmt::format("libpq can't read the connection string: {}; write postgresql://user@host:port/database, "
+                    "or keywords like host=... dbname=...",
+                    one_line(without_quoted(problem == nullptr ? "out of memory" : problem))));
+  return parsed;
+}
+
+// A URL whose password has an unescaped '@' or '/' is read with a part of the password as host, port or
+// database.
+void refuse_split_password(PQconninfoOption const* parsed, std::string const& conninfo) {
+  if (conninfo.rfind("postgres", 0) != 0 || conninfo.find("://") == conninfo.npos) return;
+  auto const host = option(parsed, "host");
+  for (auto part : {host.empty() ? host : host.substr(1), option(parsed, "port"), option(parsed, "dbname")})
+    if (part.find('@') != part.npos)
+      throw error(
+          errc::invalid_argument,
+          "the PostgreSQL URL has more than one '@': write %40 for '@' and %2F for '/' in user and password");
+}
+
+// Keepalives and tcp_user_timeout find a cut wire in some seconds; libpq's own defaults need hours.
+constexpr std::array<std::pair<char const*, char const*>, 5> our_defaults{{
+    {"fallback_application_name", "rowlock"},
+    {"keepalives_idle", "5"},
+    {"keepalives_interval", "2"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "5000"},
+}};
+
+native_connection start(std::string const& conninfo) {
+  std::vector<char const*> keywords;
+  std::vector<char const*> values;
+  auto const add = [&](char const* keyword, char const* text) {
+    keywords.push_back(keyword);
+    values.push_back(text);
+  };
+  // What comes later wins: the user's words over our defaults.
+  for (auto const& [keyword, text] : our_defaults) add(keyword, text);
+  add("dbname", conninfo.c_str());
+  add("client_encoding", "UTF8");
+  add(nullptr, nullptr);
+  return native_connection(PQconnectStartParams(keywords.data(), values.data(), 1));
+}
+
+boot_time_point bounded(PGconn* c, boot_time_point deadline) {
+  options const all(PQconninfo(c));
+  auto const text = option(all.get(), "connect_timeout");
+  int seconds = 0;
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (seconds <= 0) return deadline;
+  return std::min(deadline,
+                  boot_clock::now() + std::chrono::seconds(std::max(seconds, 2)));  // 2: as libpq has it
+}
+
+void drop_notice(void*, PGresult const*) {}
+
+}  // namespace
+
+std::string describe_conninfo(std::string const& conninfo) {
+  auto const parsed = parse(conninfo);
+  refuse_split_password(parsed.get(), conninfo);
+  options const defaults(PQconndefaults());
+  std::string out = "postgresql";
+  for (char const* keyword : {"service", "host", "hostaddr", "port", "dbname", "user"}) {
+    auto text = option(parsed.get(), keyword);
+    if (text.empty()) text = option(defaults.get(), keyword);
+    if (!text.empty()) out += fmt::format(" {}={}", keyword, text);
+  }
+  return out;
+}
+
+native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline) {
+  auto c = start(conninfo);
+  if (!c) throw error(errc::unreachable, fmt::format("{}: out of memory", where));
+  PQsetErrorVerbosity(c.get(), PQERRORS_VERBOSE);
+  PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
+  deadline = bounded(c.get(), deadline);
+  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c.get())) {
+    if (next == PGRES_POLLING_FAILED || PQstatus(c.get()) == CONNECTION_BAD)
+      throw connect_error(c.get(), where);
+    short const events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+    if (!wait_for(PQsocket(c.get()), events, deadline))
+      throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
+  }
+  return c;
+}
+
+}  // namespace rowlock::backend::postgresql

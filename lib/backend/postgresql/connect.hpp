@@ -1,0 +1,20 @@
+#pragma once
+// From libpq connection strings to connected sessions.
+
+#include <rowlock/types.hpp>
+#include <string>
+
+#include "backend/postgresql/native.hpp"
+
+namespace rowlock::backend::postgresql {
+
+/// What libpq makes of a connection string, without the secrets in it: for messages.
+/// @throws error(errc::invalid_argument) if libpq can't read it
+std::string describe_conninfo(std::string const& conninfo);
+
+/// Connects. Waits until `deadline`, or as long as the connection string's connect_timeout says if that is
+/// shorter. Host names are looked up by the system's resolver, which has time limits of its own.
+/// @throws error
+native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline);
+
+}  // namespace rowlock::backend::postgresql

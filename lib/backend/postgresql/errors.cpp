@@ -1,0 +1,137 @@
+#include "backend/postgresql/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backend/postgresql/native.hpp"
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, errc>, 23> meanings{{
+    {"55P03", errc::row_locked},  // lock_not_available: lock_timeout, NOWAIT
+    {"40001", errc::conflict},    // serialization_failure
+    {"40P01", errc::conflict},    // deadlock_detected
+    {"57014", errc::conflict},    // query_canceled by an administrator: it did nothing and may be tried again
+    {"25006", errc::read_only},   // read_only_sql_transaction
+    {"42P01", errc::schema_missing},  // undefined_table
+    {"42703", errc::schema_missing},  // undefined_column
+    {"3F000", errc::schema_missing},  // invalid_schema_name
+    {"3D000", errc::schema_missing},  // invalid_catalog_name: no such database
+    {"42501", errc::access_denied},   // insufficient_privilege
+    {"28000", errc::access_denied},   // invalid_authorization_specification
+    {"28P01", errc::access_denied},   // invalid_password
+    {"53300", errc::too_many_connections},
+    {"53100", errc::storage_full},      // disk_full
+    {"22021", errc::invalid_argument},  // character_not_in_repertoire: not UTF-8
+    {"22P05", errc::invalid_argument},  // untranslatable_character: the database's encoding lacks it
+    {"57P01", errc::in_doubt},          // admin_shutdown
+    {"57P02", errc::in_doubt},          // crash_shutdown
+    {"57P03", errc::in_doubt},          // cannot_connect_now
+    {"57P04", errc::in_doubt},          // database_dropped
+    {"57P05", errc::in_doubt},          // idle_session_timeout
+    {"25P03", errc::in_doubt},          // idle_in_transaction_session_timeout
+    {"25P04", errc::in_doubt},          // transaction_timeout
+}};
+
+std::string_view way_out(errc code) {
+  switch (code) {
+    case errc::schema_missing:
+      return "; `rowlock migrate up` makes rowlock's tables";
+    case errc::read_only:
+      return "; connect to the primary, for instance with target_session_attrs=read-write";
+    case errc::access_denied:
+      return "; grant SELECT, INSERT, UPDATE and DELETE on rowlock's tables to this role";
+    default:
+      return "";
+  }
+}
+
+// "FATAL:  28P01: password authentication failed": the severity may be translated, the rest has always this
+// form. Several hosts leave several such lines; the last one decided.
+std::string_view sqlstate_in(std::string_view verbose) {
+  std::string_view found;
+  for (auto at = verbose.find(":  "); at != verbose.npos; at = verbose.find(":  ", at + 1)) {
+    auto const state = verbose.substr(at + 3, 5);
+    bool const plain = std::all_of(state.begin(), state.end(),
+                                   [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
+    if (state.size() == 5 && plain && verbose.substr(at + 8, 2) == ": ") found = state;
+  }
+  return found;
+}
+
+// The same without the state, and without the line that names a place in the server's source.
+std::string readable(std::string_view verbose) {
+  std::string out;
+  for (std::size_t at = 0; at < verbose.size();) {
+    auto const end = std::min(verbose.find('\n', at), verbose.size());
+    std::string line(verbose.substr(at, end - at));
+    at = end + 1;
+    if (line.find(".c:") != line.npos && line.find_last_not_of("0123456789") == line.rfind(".c:") + 2)
+      continue;
+    if (auto const state = sqlstate_in(line); !state.empty())
+      line.erase(line.find(":  " + std::string(state)) + 3, 7);
+    out += line + '\n';
+  }
+  return one_line(out);
+}
+
+errc classify_connect(PGconn const* c, std::string_view state) {
+  // No password where one is wanted is found by libpq itself and has no SQLSTATE.
+  if (state.empty()) return PQconnectionNeedsPassword(c) ? errc::access_denied : errc::unreachable;
+  if (state.substr(0, 2) == "28" || state == "42501") return errc::access_denied;
+  if (state == "55000") return errc::access_denied;  // the database takes no connections (datallowconn)
+  if (state == "3D000") return errc::schema_missing;
+  if (state == "53300") return errc::too_many_connections;
+  if (state.substr(0, 2) == "42" || state.substr(0, 2) == "22")
+    return errc::invalid_argument;  // of options=-c ...
+  return errc::unreachable;         // starting up, shutting down, out of memory, ...
+}
+
+std::string_view connect_way_out(errc code) {
+  switch (code) {
+    case errc::schema_missing:
+      return "; create the database, then `rowlock migrate up` makes rowlock's tables";
+    case errc::access_denied:
+      return "; check user and password (PGPASSWORD, ~/.pgpass) and the server's pg_hba.conf";
+    case errc::too_many_connections:
+      return "; raise the server's max_connections or use fewer connections";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+errc classify(std::string_view sqlstate) noexcept {
+  auto const* found =
+      std::find_if(meanings.begin(), meanings.end(), [&](auto const& m) { return m.first == sqlstate; });
+  return found == meanings.end() ? errc::failed : found->second;
+}
+
+error statement_error(PGresult const* r, std::string const& statement, std::string const& where) {
+  auto const text = [r](int which) {
+    char const* t = PQresultErrorField(r, which);
+    return std::string(t == nullptr ? "" : t);
+  };
+  auto const state = text(PG_DIAG_SQLSTATE);
+  auto const primary = text(PG_DIAG_MESSAGE_PRIMARY);
+  auto const code = classify(state);
+  return error(
+      code,
+      fmt::format("{}: {}: {} (SQLSTATE {}){}", where, statement,
+                  primary.empty() ? one_line(PQresultErrorMessage(r)) : primary, state, way_out(code)),
+      statement, state, 0);
+}
+
+error connect_error(PGconn const* c, std::string const& where) {
+  std::string_view const verbose = PQerrorMessage(c);
+  std::string const state(sqlstate_in(verbose));
+  auto const code = classify_connect(c, state);
+  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code)), "", state, 0);
+}
+
+}  // namespace rowlock::backend::postgresql

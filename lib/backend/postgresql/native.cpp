@@ -1,0 +1,134 @@
+#include "backend/postgresql/native.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string_view field(PGresult const* r, int which) {
+  char const* text = PQresultErrorField(r, which);
+  return text == nullptr ? std::string_view{} : text;
+}
+
+}  // namespace
+
+bool wait_for(int fd, short events, boot_time_point deadline) {
+  for (;;) {
+    auto const left = deadline - boot_clock::now();
+    if (left <= 0ns) return false;
+    // In slices: poll's own clock stands still while the machine sleeps, the deadline's does not.
+    auto const slice = std::min<std::chrono::nanoseconds>(left, 1s);
+    pollfd one{fd, events, 0};
+    int const ready =
+        ::poll(&one, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // an error shows at the next read
+  }
+}
+
+channel::channel(native_connection c) : connection_(std::move(c)) {
+  PQsetNoticeReceiver(native(), &channel::on_notice, this);
+  PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
+  PQsetnonblocking(native(), 1);
+}
+
+void channel::on_notice(void* self, PGresult const* notice) {
+  auto& me = *static_cast<channel*>(self);
+  auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  // An idle session is told in this way that the server ends it.
+  if (severity == "FATAL" || severity == "PANIC") me.ended_ = true;
+  // Somebody cancelled the wait for a synchronous standby: the commit is acknowledged and yet may be lost
+  // with this server. The state alone is that of any warning, also of a trigger's.
+  auto const function = field(notice, PG_DIAG_SOURCE_FUNCTION);
+  if (field(notice, PG_DIAG_SQLSTATE) == "01000" && (function.empty() || function == "SyncRepWaitForLSN"))
+    me.only_local_ = true;
+}
+
+bool channel::alive() {
+  if (!open() || ended_ || PQstatus(native()) != CONNECTION_OK) return false;
+  pollfd one{PQsocket(native()), POLLIN, 0};
+  if (::poll(&one, 1, 0) <= 0) return true;
+  bool const readable = PQconsumeInput(native()) == 1;
+  PQisBusy(native());  // hands what has arrived to on_notice
+  return readable && !ended_ && PQstatus(native()) == CONNECTION_OK;
+}
+
+void channel::take_results(reply& r) {
+  while (!PQisBusy(native())) {
+    native_result next(PQgetResult(native()));
+    if (!next) {
+      r.how = reply::outcome::complete;
+      return;
+    }
+    auto const status = PQresultStatus(next.get());
+    r.results.push_back(std::move(next));
+    if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
+      r.how = reply::outcome::lost;
+      r.message = "COPY can't be used here";
+      return;
+    }
+  }
+  r.how = reply::outcome::timed_out;  // so far
+}
+
+reply channel::collect(boot_time_point deadline) {
+  reply r;
+  only_local_ = false;
+  for (;;) {
+    int const unsent = PQflush(native());
+    if (unsent == 0) {
+      take_results(r);
+      if (r.how != reply::outcome::timed_out) break;
+    }
+    if (!wait_for(PQsocket(native()), static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN), deadline)) {
+      r.how = reply::outcome::timed_out;
+      r.message = "no reply in time";
+      return r;
+    }
+    if (unsent < 0 || PQconsumeInput(native()) == 0) {
+      // What the server said last, and then libpq's own words; none of these calls waits any more.
+      while (native_result next{PQgetResult(native())}) r.results.push_back(std::move(next));
+      break;
+    }
+  }
+  r.only_local = only_local_;
+  if (PQstatus(native()) != CONNECTION_OK && r.message.empty()) {
+    r.how = reply::outcome::lost;
+    r.message = error_message();
+  }
+  return r;
+}
+
+void channel::abandon() noexcept {
+  // PQfinish would end the session that the parent process goes on using; closing our copy of its socket does
+  // not.
+  if (auto* leaked = connection_.release(); leaked != nullptr) ::close(PQsocket(leaked));
+}
+
+std::string channel::error_message() const {
+  return open() ? one_line(PQerrorMessage(native())) : std::string{};
+}
+
+std::string one_line(std::string_view message) {
+  std::string out;
+  for (std::size_t at = 0; at < message.size();) {
+    auto const end = std::min(message.find('\n', at), message.size());
+    auto line = message.substr(at, end - at);
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    if (!line.empty()) {
+      if (!out.empty()) out += "; ";
+      out += line;
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace rowlock::backend::postgresql

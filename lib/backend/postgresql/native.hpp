@@ -1,0 +1,73 @@
+#pragma once
+// libpq's objects with an owner, and its connections as something that is waited for no longer than until a
+// deadline.
+
+#include <libpq-fe.h>
+
+#include <memory>
+#include <rowlock/types.hpp>
+#include <string>
+#include <vector>
+
+namespace rowlock::backend::postgresql {
+
+struct finish {
+  void operator()(PGconn* c) const noexcept { PQfinish(c); }
+};
+using native_connection = std::unique_ptr<PGconn, finish>;
+
+struct clear {
+  void operator()(PGresult* r) const noexcept { PQclear(r); }
+};
+using native_result = std::unique_ptr<PGresult, clear>;
+
+/// Waits until `fd` is ready for `events` (poll(2)) or the deadline has passed. @return false at the
+/// deadline.
+bool wait_for(int fd, short events, boot_time_point deadline);
+
+/// What came back of something that was sent.
+struct reply {
+  enum class outcome {
+    complete,   ///< the server is ready for the next query: what the results say is final
+    timed_out,  ///< the deadline passed first
+    lost,       ///< the connection ended first
+  };
+  outcome how = outcome::complete;
+  std::vector<native_result> results;
+  bool only_local = false;  ///< the commit is there, but a wait for its synchronous standby was cancelled
+  std::string message;      ///< timed_out, lost: for people
+};
+
+/// A connection in non-blocking mode. Not movable: libpq keeps its address for notices.
+class channel {
+ public:
+  explicit channel(native_connection);
+  channel(channel const&) = delete;
+  channel& operator=(channel const&) = delete;
+
+  PGconn* native() const noexcept { return connection_.get(); }
+  bool open() const noexcept { return connection_ != nullptr; }
+
+  /// Whether the server still keeps an idle session, as far as can be seen without asking it.
+  bool alive();
+  /// After one of libpq's PQsend functions: everything until the server is ready again.
+  reply collect(boot_time_point deadline);
+
+  void close() noexcept { connection_.reset(); }
+  /// Forgets the session without a word to the server.
+  void abandon() noexcept;
+  std::string error_message() const;
+
+ private:
+  static void on_notice(void* self, PGresult const*);
+  void take_results(reply&);
+
+  native_connection connection_;
+  bool only_local_ = false;
+  bool ended_ = false;
+};
+
+/// libpq's text without its trailing newlines, its lines joined.
+std::string one_line(std::string_view message);
+
+}  // namespace rowlock::backend::postgresql

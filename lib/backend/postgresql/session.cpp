@@ -1,0 +1,178 @@
+#include "backend/postgresql/session.hpp"
+
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+
+#include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/values.hpp"
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+constexpr int oldest_server = 12'00'00;
+
+// One SELECT, so that it is one round trip. A take must survive a crash of the server, so commits are flushed
+// (but a synchronous standby's remote_apply, which is more, stays). lock_timeout: a row that a transaction
+// has locked is busy. No other timeout may end a statement or an idle session of ours, whatever the role's
+// defaults are.
+std::string set_up_text(int server_version, bool check_client) {
+  std::string text =
+      "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text,"
+      " pg_catalog.current_database(),"
+      " set_config('default_transaction_isolation', 'read committed', false),"
+      " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN"
+      " ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, false),"
+      " set_config('lock_timeout', '1s', false),"
+      " set_config('statement_timeout', '0', false),"
+      " set_config('idle_in_transaction_session_timeout', '0', false),"
+      " set_config('standard_conforming_strings', 'on', false),"
+      " set_config('client_encoding', 'UTF8', false)";
+  if (server_version >= 14'00'00) text += ", set_config('idle_session_timeout', '0', false)";
+  if (server_version >= 17'00'00) text += ", set_config('transaction_timeout', '0', false)";
+  // Ends a statement that waits for a row although its client is gone: it would get the lock for nobody.
+  if (server_version >= 14'00'00 && check_client)
+    text += ", set_config('client_connection_check_interval', '1s', false)";
+  return text;
+}
+
+bool failed(PGresult const* r) {
+  auto const status = PQresultStatus(r);
+  return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
+}
+
+bool says_rollback(std::string_view sql) {
+  auto const at = sql.find_first_not_of(" \t\r\n");
+  if (at == sql.npos) return false;
+  std::string word(sql.substr(at, 8));
+  for (char& c : word) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return word == "ROLLBACK" || word.substr(0, 5) == "ABORT";
+}
+
+}  // namespace
+
+session::session(native_connection c, std::string where, boot_time_point deadline)
+    : channel_(std::move(c)), where_(std::move(where)) {
+  set_up(deadline);
+}
+
+void session::set_up(boot_time_point deadline) {
+  int const version = PQserverVersion(channel_.native());
+  if (version < oldest_server)
+    throw error(errc::unsupported,
+                fmt::format("{}: PostgreSQL {} is too old: 12 is the oldest that rowlock works on", where_,
+                            version / 1'00'00));
+  for (bool check_client : {true, false}) {
+    auto const text = set_up_text(version, check_client);
+    auto const results = [&] {
+      try {
+        return finish(PQsendQuery(channel_.native(), text.c_str()) == 1, "session set-up", stake::nothing,
+                      deadline);
+      } catch (error const& e) {
+        // Not every operating system of a server can watch its clients.
+        if (!check_client || e.sqlstate() != "22023") throw;
+        return std::vector<native_result>{};
+      }
+    }();
+    if (results.empty()) continue;
+    auto const* first = results.front().get();
+    identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(first, 0, 0), PQgetvalue(first, 0, 1));
+    return;
+  }
+}
+
+bool session::usable() const noexcept {
+  return channel_.open() && PQstatus(channel_.native()) == CONNECTION_OK;
+}
+
+void session::give_up(stake at_stake, std::string const& what, std::string const& why) {
+  channel_.close();
+  auto const code = at_stake == stake::nothing ? errc::unreachable : errc::in_doubt;
+  throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
+}
+
+// Before anything is sent: a session that ended while it was idle (a restarted server) is no doubt about a
+// statement.
+void session::begin(std::string const& what, boot_time_point deadline) {
+  if (!channel_.open()) give_up(stake::nothing, what, "the connection was given up");
+  if (!channel_.alive()) {
+    auto const why = channel_.error_message();
+    give_up(stake::nothing, what, why.empty() ? "the server ended the session" : why);
+  }
+  if (boot_clock::now() >= deadline) give_up(stake::nothing, what, "no time was left to send it");
+}
+
+std::vector<native_result> session::finish(bool sent, std::string const& what, stake at_stake,
+                                           boot_time_point deadline) {
+  if (!sent) {
+    auto const why = channel_.error_message();
+    if (!usable()) give_up(at_stake, what, why);
+    throw error(errc::failed, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
+  }
+  auto r = channel_.collect(deadline);
+  if (r.how != reply::outcome::complete) give_up(at_stake, what, r.message);
+  for (auto const& one : r.results) {
+    if (!failed(one.get())) continue;
+    auto const refused = statement_error(one.get(), what, where_);
+    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty())
+      give_up(at_stake, what, one_line(PQresultErrorMessage(one.get())));
+    throw refused;
+  }
+  if (r.only_local)
+    give_up(at_stake, what,
+            "the wait for the synchronous standby was cancelled: the commit may be lost at a failover");
+  return std::move(r.results);
+}
+
+session::prepared const& session::prepare(statement const& s, boot_time_point deadline) {
+  auto& known = prepared_[s.name];
+  if (!known.server_name.empty() && known.sql == s.sql) return known;
+  known = {};
+  // A new name each time: what an old one means to the server now is unknown.
+  auto const name = fmt::format("{}_{}", s.name, ++prepared_count_);
+  bool const sent = PQsendPrepare(channel_.native(), name.c_str(), s.sql.c_str(), 0, nullptr) == 1;
+  finish(sent, s.name, stake::nothing, deadline);
+  known = {s.sql, name};
+  return known;
+}
+
+native_result session::run_prepared(statement const& s, std::span<value const> parameters,
+                                    boot_time_point deadline) {
+  text_parameters const texts(parameters, s.name);
+  auto const& ready = prepare(s, deadline);
+  if (boot_clock::now() >= deadline) give_up(stake::nothing, s.name, "no time was left to send it");
+  bool const sent = PQsendQueryPrepared(channel_.native(), ready.server_name.c_str(), texts.count(),
+                                        texts.data(), nullptr, nullptr, 0) == 1;
+  auto results = finish(sent, s.name, stake::statement, deadline);
+  return results.empty() ? nullptr : std::move(results.back());
+}
+
+result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  begin(s.name, deadline);
+  bool const in_transaction = PQtransactionStatus(channel_.native()) != PQTRANS_IDLE;
+  try {
+    return decode(run_prepared(s, parameters, deadline).get());
+  } catch (error const& e) {
+    // Forgotten by the server (DISCARD, a pooler), or its columns have another type since a migration.
+    // Neither has done anything yet.
+    if (in_transaction || (e.sqlstate() != "26000" && e.sqlstate() != "0A000")) throw;
+    prepared_.erase(s.name);
+  }
+  return decode(run_prepared(s, parameters, deadline).get());
+}
+
+void session::script(std::string_view sql, boot_time_point deadline) {
+  static std::string const what = "script";
+  begin(what, deadline);
+  std::string const text(sql);
+  auto const results =
+      finish(PQsendQuery(channel_.native(), text.c_str()) == 1, what, stake::statement, deadline);
+  // COMMIT of a transaction that a failed statement has aborted is answered with success, and with this tag.
+  if (!results.empty() && std::string_view(PQcmdStatus(results.back().get())) == "ROLLBACK" &&
+      !says_rollback(sql))
+    throw error(errc::conflict,
+                fmt::format("{}: the transaction had failed before: COMMIT rolled it back", where_), what,
+                "25P02", 0);
+}
+
+}  // namespace rowlock::backend::postgresql

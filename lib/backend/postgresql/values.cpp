@@ -1,0 +1,83 @@
+#include "backend/postgresql/values.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <rowlock/error.hpp>
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+// pg_type's own numbers, which never change; their header is the server's, not libpq's.
+constexpr Oid type_bool = 16;
+constexpr Oid type_int8 = 20;
+constexpr Oid type_int2 = 21;
+constexpr Oid type_int4 = 23;
+
+std::int64_t parse(std::string_view text) {
+  std::int64_t number = 0;
+  auto const [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size())
+    throw error(errc::failed, fmt::format("the database returned '{}' where a number was expected", text));
+  return number;
+}
+
+value decode_field(PGresult const* r, int row, int column) {
+  if (PQgetisnull(r, row, column) != 0) return nullptr;
+  std::string_view const text(PQgetvalue(r, row, column),
+                              static_cast<std::size_t>(PQgetlength(r, row, column)));
+  switch (PQftype(r, column)) {
+    case type_bool:
+      return std::int64_t{text == "t"};
+    case type_int2:
+    case type_int4:
+    case type_int8:
+      return parse(text);
+    default:
+      return std::string(text);
+  }
+}
+
+}  // namespace
+
+text_parameters::text_parameters(std::span<value const> values, std::string const& statement) {
+  texts_.reserve(values.size());  // the pointers below must not move
+  pointers_.reserve(values.size());
+  for (auto const& v : values) {
+    if (is_null(v)) {
+      pointers_.push_back(nullptr);
+      continue;
+    }
+    if (auto const* number = std::get_if<std::int64_t>(&v)) {
+      texts_.push_back(fmt::to_string(*number));
+    } else {
+      texts_.push_back(std::get<std::string>(v));
+      // libpq would cut it there and take another name.
+      if (texts_.back().find('\0') != std::string::npos)
+        throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", statement),
+                    statement, "", 0);
+    }
+    pointers_.push_back(texts_.back().c_str());
+  }
+}
+
+result decode(PGresult const* r) {
+  result out;
+  if (r == nullptr) return out;
+  int const rows = PQntuples(r);
+  int const columns = PQnfields(r);
+  out.rows.reserve(static_cast<std::size_t>(rows));
+  for (int i = 0; i < rows; ++i) {
+    auto& one = out.rows.emplace_back();
+    one.reserve(static_cast<std::size_t>(columns));
+    for (int j = 0; j < columns; ++j) one.push_back(decode_field(r, i, j));
+  }
+  // PQcmdTuples wants a non-const result and also counts the rows of a SELECT.
+  auto* counted = const_cast<PGresult*>(r);
+  std::string_view const tag = PQcmdStatus(counted);
+  std::string_view const affected = PQcmdTuples(counted);
+  if (!affected.empty() && tag.substr(0, 6) != "SELECT") out.affected = parse(affected);
+  return out;
+}
+
+}  // namespace rowlock::backend::postgresql

@@ -1,0 +1,73 @@
+#include "backend/sqlite/native.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+bool begins_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+std::string_view way_out(errc code) {
+  switch (code) {
+    case errc::schema_missing:
+      return "; `rowlock migrate up` makes rowlock's tables";
+    case errc::read_only:
+      return "; the file and its folder must be writable for this user";
+    case errc::access_denied:
+      return "; the file and its folder must be readable and writable for this user";
+    case errc::storage_full:
+      return "; make room on its file system";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+errc classify(int code, std::string_view message) noexcept {
+  // The file under the open connection is not the one at the path any more; nothing was written.
+  if (code == SQLITE_READONLY_DBMOVED) return errc::unreachable;
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+      return errc::row_locked;  // PROTOCOL: a race for the locks of the WAL, lost too often
+    case SQLITE_INTERRUPT:
+      return errc::conflict;  // it did nothing and may be tried again
+    case SQLITE_READONLY:
+      return errc::read_only;
+    case SQLITE_FULL:
+      return errc::storage_full;
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return errc::access_denied;
+    // Files that the statement needs could not be opened (out of descriptors, a folder gone): nothing was
+    // written.
+    case SQLITE_CANTOPEN:
+      return errc::unreachable;
+    // A write or flush failed, perhaps that of the commit: what a recovery finds in the file later is open.
+    case SQLITE_IOERR:
+      return errc::in_doubt;
+    case SQLITE_ERROR:
+      if (begins_with(message, "no such table") || begins_with(message, "no such column") ||
+          message.find("has no column named") != message.npos)
+        return errc::schema_missing;
+      return errc::failed;
+    default:
+      return errc::failed;  // CORRUPT, NOTADB, CONSTRAINT, NOMEM, ...: trying again won't mend them
+  }
+}
+
+error statement_error(sqlite3* db, std::string const& statement, std::string const& where) {
+  int const code = sqlite3_extended_errcode(db);
+  std::string const message = sqlite3_errmsg(db);
+  auto const kind = classify(code, message);
+  return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind)), statement, "",
+               code);
+}
+
+}  // namespace rowlock::backend::sqlite

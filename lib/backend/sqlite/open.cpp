@@ -1,0 +1,130 @@
+#include "backend/sqlite/open.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+std::string reason(int problem) { return std::generic_category().message(problem); }
+
+[[noreturn]] void throw_missing(std::string const& path, int problem) {
+  switch (problem) {
+    case ENOENT:
+      throw error(
+          errc::schema_missing,
+          fmt::format("no such SQLite file '{0}': `rowlock --db sqlite:{0} migrate up` makes it", path), "",
+          "", problem);
+    case EACCES:
+    case EPERM:
+      throw error(errc::access_denied,
+                  fmt::format("SQLite file '{}' can't be reached: {}", path, reason(problem)), "", "",
+                  problem);
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+      throw error(errc::invalid_argument,
+                  fmt::format("'{}' can't be an SQLite file: {}", path, reason(problem)), "", "", problem);
+    default:
+      throw error(errc::unreachable,
+                  fmt::format("SQLite file '{}' can't be reached: {}", path, reason(problem)), "", "",
+                  problem);
+  }
+}
+
+file_identity identify_or_throw(std::string const& path) {
+  if (auto const found = identify(path)) return *found;
+  throw_missing(path, errno);
+}
+
+void refuse_folder(std::string const& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
+    throw error(errc::invalid_argument, fmt::format("'{}' is a folder, not an SQLite file", path));
+}
+
+database open_native(std::string const& path) {
+  sqlite3* native = nullptr;
+  int const code =
+      sqlite3_open_v2(path.c_str(), &native, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  database owned(native);
+  if (code == SQLITE_OK) return owned;
+  int const problem = native == nullptr ? ENOMEM : sqlite3_system_errno(native);
+  if (::access(path.c_str(), R_OK) != 0) throw_missing(path, errno);
+  throw error(errc::unreachable,
+              fmt::format("SQLite file '{}' can't be opened: {}{}", path, sqlite3_errstr(code),
+                          problem == 0 ? std::string{} : ": " + reason(problem)),
+              "", "", code);
+}
+
+}  // namespace
+
+std::string checked_path(std::string const& path) {
+  if (path.empty() || path == ":memory:")
+    throw error(
+        errc::unsupported,
+        fmt::format(
+            "SQLite database '{}' would be in memory, private to one connection, and so exclude nobody: "
+            "name a file",
+            path));
+  if (path.find('\0') != std::string::npos)
+    throw error(errc::invalid_argument, "the path of an SQLite file must not contain U+0000");
+  std::error_code problem;
+  auto const absolute = std::filesystem::absolute(path, problem);
+  if (problem)
+    throw error(errc::unreachable, fmt::format("SQLite file '{}': the current folder is gone", path));
+  return absolute.string();
+}
+
+file_identity identify_open(sqlite3* db, std::string const& path) {
+  auto const found = identify_or_throw(path);
+  int moved = 0;
+  if (sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0)
+    throw error(errc::unreachable, fmt::format("SQLite file '{}' was replaced while it was opened", path));
+  return found;
+}
+
+opened open_existing(std::string const& path) {
+  // An overlay file system may give the file another identity when it is opened for writing for the first
+  // time.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    auto const before = identify_or_throw(path);
+    refuse_folder(path);
+    auto native = open_native(path);
+    if (identify_open(native.get(), path) == before) return {std::move(native), before};
+  }
+  throw error(errc::unreachable, fmt::format("SQLite file '{}' was replaced while it was opened", path));
+}
+
+void create_if_missing(std::string const& path) {
+  if (identify(path)) return;
+  // SQLite makes its files with the mode of the main one, but this one only with what the umask leaves of
+  // 0644. The descriptor is closed before SQLite opens the file, and only by whom made it: nobody has locks
+  // on it that could drop.
+  int const fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == EEXIST) return;
+  if (fd < 0) {
+    int const problem = errno;
+    if (problem == ENOENT)
+      throw error(errc::invalid_argument,
+                  fmt::format("SQLite file '{}' can't be made: its folder does not exist", path));
+    if (problem == EROFS)
+      throw error(errc::read_only, fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)));
+    throw_missing(path, problem);
+  }
+  ::close(fd);
+  auto const made = open_existing(path);
+  sqlite3_busy_timeout(made.native.get(), 1000);
+  // Busy: somebody else is just doing the same, or uses it already.
+  int const code = sqlite3_exec(made.native.get(), "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK && classify(code, "") != errc::row_locked)
+    throw statement_error(made.native.get(), "journal mode", "sqlite:" + path);
+}
+
+}  // namespace rowlock::backend::sqlite

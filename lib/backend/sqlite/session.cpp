@@ -1,0 +1,178 @@
+#include "backend/sqlite/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+int limited(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT32_MAX)); }
+
+value column(sqlite3_stmt* s, int index) {
+  switch (sqlite3_column_type(s, index)) {
+    case SQLITE_NULL:
+      return nullptr;
+    case SQLITE_INTEGER:
+      return std::int64_t{sqlite3_column_int64(s, index)};
+    default: {
+      auto const* text = reinterpret_cast<char const*>(sqlite3_column_text(s, index));
+      return text == nullptr ? std::string{}
+                             : std::string(text, static_cast<std::size_t>(sqlite3_column_bytes(s, index)));
+    }
+  }
+}
+
+row current_row(sqlite3_stmt* s) {
+  row out;
+  int const columns = sqlite3_column_count(s);
+  out.reserve(static_cast<std::size_t>(columns));
+  for (int i = 0; i < columns; ++i) out.push_back(column(s, i));
+  return out;
+}
+
+}  // namespace
+
+session::session(database db, std::string path, file_identity file, boot_time_point deadline)
+    : database_(std::move(db)),
+      path_(std::move(path)),
+      where_("sqlite:" + path_),
+      file_(file),
+      identity_(to_string(file)) {
+  set_up(deadline);
+}
+
+void session::set_up(boot_time_point deadline) {
+  sqlite3_extended_result_codes(database_.get(), 1);
+  begin("session set-up", deadline);
+  // A take that a power cut forgets could repeat its token. EXTRA, which is more, stays.
+  auto const set = [this](char const* sql) {
+    return sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
+  };
+  if (set("PRAGMA synchronous = FULL") != SQLITE_OK) refuse("session set-up");
+  // The first look at the file's content. A file that somebody has locked may be one all the same.
+  int const code = set("SELECT count(*) FROM sqlite_schema");
+  if ((code & 0xff) == SQLITE_NOTADB)
+    throw error(errc::invalid_argument, fmt::format("{} is not an SQLite database", where_), "", "", code);
+  if (code != SQLITE_OK && classify(code, "") != errc::row_locked) refuse("session set-up");
+}
+
+void session::abandon() noexcept {
+  // The child shares the parent's files: closing them by SQLite would tidy up what the parent uses.
+  for (auto& [name, one] : prepared_) one.native.release();
+  prepared_.clear();
+  database_.release();
+}
+
+void session::close() noexcept {
+  prepared_.clear();
+  database_.reset();
+}
+
+void session::give_up(errc code, std::string const& what, std::string const& why) {
+  int const native = database_ ? sqlite3_extended_errcode(database_.get()) : 0;
+  close();
+  throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", native);
+}
+
+void session::refuse(std::string const& what) {
+  auto const problem = statement_error(database_.get(), what, where_);
+  if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) close();
+  throw problem;
+}
+
+// SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
+// lock.
+void session::begin(std::string const& what, boot_time_point deadline) {
+  if (!database_)
+    throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
+  if (identify(path_) != file_)
+    give_up(errc::unreachable, what, "the file was removed or replaced while it was open");
+  auto const left = deadline - boot_clock::now();
+  if (left <= 0ns) give_up(errc::unreachable, what, "no time was left to begin it");
+  auto const wait = std::min<std::chrono::nanoseconds>(left, 1s);
+  sqlite3_busy_timeout(database_.get(),
+                       static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
+}
+
+void session::end(std::string const& what) {
+  if (identify(path_) != file_) give_up(errc::in_doubt, what, "the file was removed or replaced meanwhile");
+}
+
+sqlite3_stmt* session::prepare(statement const& s) {
+  auto& known = prepared_[s.name];
+  if (known.native && known.sql == s.sql) return known.native.get();
+  known = {};
+  sqlite3_stmt* fresh = nullptr;
+  int const code = sqlite3_prepare_v3(database_.get(), s.sql.c_str(), limited(s.sql.size() + 1),
+                                      SQLITE_PREPARE_PERSISTENT, &fresh, nullptr);
+  prepared_statement owned(fresh);
+  if (code != SQLITE_OK) refuse(s.name);
+  if (!owned)
+    throw error(errc::failed, fmt::format("{}: {} holds no statement", where_, s.name), s.name, "", 0);
+  known = {s.sql, std::move(owned)};
+  return known.native.get();
+}
+
+void session::bind(sqlite3_stmt* native, std::span<value const> parameters, std::string const& what) {
+  int index = 0;
+  for (auto const& v : parameters) {
+    ++index;
+    int code = SQLITE_OK;
+    if (is_null(v)) {
+      code = sqlite3_bind_null(native, index);
+    } else if (auto const* number = std::get_if<std::int64_t>(&v)) {
+      code = sqlite3_bind_int64(native, index, *number);
+    } else {
+      auto const& text = std::get<std::string>(v);
+      if (text.find('\0') != std::string::npos)  // as in the other back ends, which can't store it
+        throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", what), what, "",
+                    0);
+      code = sqlite3_bind_text(native, index, text.c_str(), limited(text.size()), SQLITE_STATIC);
+    }
+    if (code != SQLITE_OK) refuse(what);
+  }
+}
+
+result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  begin(s.name, deadline);
+  auto* const native = prepare(s);
+  struct rewind {
+    sqlite3_stmt* s;
+    ~rewind() {
+      if (s == nullptr) return;
+      sqlite3_reset(s);
+      sqlite3_clear_bindings(s);
+    }
+  } at_end{native};
+  bind(native, parameters, s.name);
+  result out;
+  int code = SQLITE_ROW;
+  // To the end, although RETURNING gave its rows before: the commit is in the last step.
+  while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
+  if (code != SQLITE_DONE || sqlite3_reset(native) != SQLITE_OK) {
+    auto const problem = statement_error(database_.get(), s.name, where_);
+    if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) {
+      at_end.s = nullptr;
+      close();
+    }
+    throw problem;
+  }
+  if (sqlite3_stmt_readonly(native) == 0) out.affected = sqlite3_changes64(database_.get());
+  sqlite3_clear_bindings(native);
+  at_end.s = nullptr;
+  end(s.name);
+  return out;
+}
+
+void session::script(std::string_view sql, boot_time_point deadline) {
+  static std::string const what = "script";
+  begin(what, deadline);
+  std::string const text(sql);
+  if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
+  end(what);
+}
+
+}  // namespace rowlock::backend::sqlite

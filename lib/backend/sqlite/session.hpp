@@ -1,0 +1,47 @@
+#pragma once
+// A session of the library's own on an SQLite file.
+
+#include <string>
+#include <unordered_map>
+
+#include "backend/backend.hpp"
+#include "backend/sqlite/file_identity.hpp"
+#include "backend/sqlite/native.hpp"
+
+namespace rowlock::backend::sqlite {
+
+class session final : public connection {
+ public:
+  /// Takes over an open database whose file is at `path`, and was `file` when it was opened.
+  session(database, std::string path, file_identity file, boot_time_point deadline);
+
+  result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
+  void script(std::string_view sql, boot_time_point deadline) override;
+  bool usable() const noexcept override { return database_ != nullptr; }
+  std::string const& server_identity() const noexcept override { return identity_; }
+  void abandon() noexcept override;
+
+ private:
+  struct prepared {
+    std::string sql;
+    prepared_statement native;
+  };
+
+  void set_up(boot_time_point deadline);
+  void begin(std::string const& what, boot_time_point deadline);
+  void end(std::string const& what);
+  sqlite3_stmt* prepare(statement const&);
+  void bind(sqlite3_stmt*, std::span<value const>, std::string const& what);
+  [[noreturn]] void refuse(std::string const& what);
+  [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
+  void close() noexcept;
+
+  database database_;
+  std::string path_;
+  std::string where_;
+  file_identity file_;
+  std::string identity_;
+  std::unordered_map<std::string, prepared> prepared_;
+};
+
+}  // namespace rowlock::backend::sqlite

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+#include <rowlock/sqlite.hpp>
+
+#include "backend/backend.hpp"
+#include "backend/embedded.hpp"
+#include "backend/sqlite/open.hpp"
+#include "backend/sqlite/session.hpp"
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+dialect const& sqlite_dialect() {
+  static dialect const d{"sqlite", embedded_sqlite_statements(), embedded_sqlite_migrations(), false, 255};
+  return d;
+}
+
+class file_source final : public source {
+ public:
+  explicit file_source(std::string const& path) : path_(checked_path(path)) {}
+
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    auto [native, file] = open_existing(path_);
+    return std::make_unique<session>(std::move(native), path_, file, deadline);
+  }
+  dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  std::string describe() const override { return "sqlite:" + path_; }
+  void create_if_missing() override { sqlite::create_if_missing(path_); }
+
+ private:
+  std::string path_;
+};
+
+class function_source final : public source {
+ public:
+  explicit function_source(std::function<sqlite3*()> open) : open_(std::move(open)) {
+    if (!open_) throw error(errc::invalid_argument, "the function that opens SQLite connections is empty");
+  }
+
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    auto native = open();
+    char const* name = sqlite3_db_filename(native.get(), "main");
+    auto const path = checked_path(name == nullptr ? "" : name);
+    if (sqlite3_get_autocommit(native.get()) == 0)
+      throw error(errc::invalid_argument,
+                  "sqlite:" + path + ": the connection that was handed over is inside a transaction");
+    auto const file = identify_open(native.get(), path);
+    return std::make_unique<session>(std::move(native), path, file, deadline);
+  }
+  dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  std::string describe() const override { return "sqlite, connections opened by the program"; }
+
+ private:
+  database open() const {
+    try {
+      if (database db{open_()}) return db;
+    } catch (std::exception const& e) {
+      throw error(errc::unreachable,
+                  fmt::format("the function that opens SQLite connections threw: {}", e.what()));
+    } catch (...) {
+      throw error(errc::unreachable, "the function that opens SQLite connections threw");
+    }
+    throw error(errc::unreachable, "the function that opens SQLite connections returned null");
+  }
+
+  std::function<sqlite3*()> open_;
+};
+
+}  // namespace
+}  // namespace rowlock::backend::sqlite
+
+namespace rowlock::sqlite {
+
+source::source(std::string path) : connection_source(std::make_shared<backend::sqlite::file_source>(path)) {}
+
+source::source(std::function<sqlite3*()> open)
+    : connection_source(std::make_shared<backend::sqlite::function_source>(std::move(open))) {}
+
+}  // namespace rowlock::sqlite

@@ -1,0 +1,88 @@
+#include "backend/database.hpp"
+
+#include <libpq-fe.h>
+
+#include <rowlock/postgresql.hpp>
+#include <rowlock/sqlite.hpp>
+
+namespace rowlock::test {
+namespace {
+
+class sqlite_database final : public database {
+ public:
+  sqlite_database() : source_(folder_.file("locks.db")) { source().create_if_missing(); }
+
+  backend::source& source() override { return *source_.implementation(); }
+  backend::table_names const& tables() const override { return tables_; }
+
+ private:
+  scratch_folder folder_;
+  sqlite::source source_;
+  backend::table_names tables_;
+};
+
+class postgresql_database final : public database {
+ public:
+  postgresql_database() : source_(postgresql_conninfo()) {
+    tables_.schema = unique_identifier();
+    connect()->script("CREATE SCHEMA " + tables_.schema, in(5000));
+  }
+  ~postgresql_database() override {
+    try {
+      connect()->script("DROP SCHEMA " + tables_.schema + " CASCADE", in(5000));
+    } catch (error const&) {  // the server was stopped by the test: its data goes with it
+    }
+  }
+
+  backend::source& source() override { return *source_.implementation(); }
+  backend::table_names const& tables() const override { return tables_; }
+
+ private:
+  postgresql::source source_;
+  backend::table_names tables_;
+};
+
+}  // namespace
+
+boot_time_point in(int ms) { return boot_clock::now() + std::chrono::milliseconds(ms); }
+
+void database::migrate() {
+  auto const c = connect();
+  for (auto const& m : source().sql().migrations) c->script(tables().render(m.up), in(10'000));
+}
+
+char const* to_string(kind k) { return k == kind::sqlite ? "sqlite" : "postgresql"; }
+
+std::unique_ptr<database> make_empty_database(kind k) {
+  if (k == kind::sqlite) return std::make_unique<sqlite_database>();
+  return std::make_unique<postgresql_database>();
+}
+
+std::unique_ptr<database> make_database(kind k) {
+  auto made = make_empty_database(k);
+  made->migrate();
+  return made;
+}
+
+backend::statement adhoc(database const& db, std::string_view name, std::string_view sql) {
+  return {std::string(name), db.tables().render(sql)};
+}
+
+std::vector<backend::value> take_parameters(std::string const& name, std::string const& term, int ttl_ms) {
+  return {name,
+          std::string("lease"),
+          term,
+          std::string("host"),
+          std::int64_t{1},
+          std::string("process"),
+          std::int64_t{1},
+          std::int64_t{ttl_ms},
+          std::string("clock"),
+          nullptr,
+          std::string("note"),
+          std::int64_t{1},
+          nullptr,
+          nullptr};
+}
+
+}  // namespace rowlock::test

@@ -1,0 +1,57 @@
+#pragma once
+// Private migrated databases on both back ends, and small helpers around connections.
+
+#include <chrono>
+#include <memory>
+#include <rowlock/error.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "support/support.hpp"
+
+namespace rowlock::test {
+
+/// The deadline that lies `ms` from now.
+boot_time_point in(int ms);
+
+/// A database of one test's own, migrated unless told otherwise, gone at the end.
+class database {
+ public:
+  virtual ~database() = default;
+
+  virtual backend::source& source() = 0;
+  virtual backend::table_names const& tables() const = 0;
+
+  std::unique_ptr<backend::connection> connect() { return source().connect(in(5000)); }
+  backend::statement_book book() { return {source().sql(), tables()}; }
+  void migrate();
+};
+
+enum class kind { sqlite, postgresql };
+inline constexpr kind kinds[] = {kind::sqlite, kind::postgresql};
+char const* to_string(kind);
+
+std::unique_ptr<database> make_database(kind);
+std::unique_ptr<database> make_empty_database(kind);
+
+/// A statement that is in no book, rendered for the database's tables.
+backend::statement adhoc(database const&, std::string_view name, std::string_view sql);
+
+/// Runs `what` and returns the rowlock::error that it must throw.
+template <class F>
+error thrown_by(F&& what) {
+  try {
+    what();
+  } catch (error const& e) {
+    return e;
+  }
+  return error(errc::failed, "nothing was thrown");
+}
+
+/// Parameters of lock_take for an ordinary take.
+std::vector<backend::value> take_parameters(std::string const& name, std::string const& term,
+                                            int ttl_ms = 30'000);
+
+}  // namespace rowlock::test
