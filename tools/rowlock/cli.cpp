@@ -44,15 +44,17 @@ Exit status:
 More about one command: rowlock COMMAND --help)";
 
 void add_common(CLI::App& app, invocation& call) {
-  app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")->type_name("URL");
+  app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")
+      ->type_name("URL");
   app.add_option("--table-prefix", call.table_prefix, "Beginning of the tables' names; default: rowlock_")
       ->type_name("PREFIX");
-  app.add_option("--schema", call.schema, "Schema of the tables; default: by the search path")->type_name("SCHEMA");
+  app.add_option("--schema", call.schema, "Schema of the tables; default: by the search path")
+      ->type_name("SCHEMA");
   app.add_flag("--json", call.json, "Print data as JSON");
 }
 
-/// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first "--" is not for
-/// CLI11, which would take [x,y] apart and drop [].
+/// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first
+/// "--" is not for CLI11, which would take [x,y] apart and drop [].
 std::vector<std::string> split(int argc, char** argv, invocation& call) {
   std::vector<std::string> const all(argv + std::min(argc, 1), argv + argc);
   auto const dashes = std::find(all.begin(), all.end(), "--");
@@ -85,16 +87,21 @@ database const& invocation::use_database() {
   return *db;
 }
 
-CLI::Option* add_duration(CLI::App& app, std::string const& names, std::optional<std::chrono::milliseconds>& to,
-                          std::string const& help) {
+CLI::Option* add_duration(CLI::App& app, std::string const& names,
+                          std::optional<std::chrono::milliseconds>& to, std::string const& help) {
   auto const read = [&to, names](std::string const& text) {
     to = parse_duration(text);
-    if (!to) throw CLI::ValidationError(names, fmt::format("'{}' is no duration; write {}", text, duration_forms));
+    if (!to)
+      throw CLI::ValidationError(names, fmt::format("'{}' is no duration; write {}", text, duration_forms));
   };
   return app.add_option_function<std::string>(names, read, help)->type_name("DURATION");
 }
 
-void say(std::string_view message) { fmt::print(stderr, "rowlock: {}\n", printable(message)); }
+void say(std::string_view message) {
+  std::string line(message.substr(0, message.find_last_not_of(" \n") + 1));
+  std::replace(line.begin(), line.end(), '\n', ' ');  // libpq's messages have several lines
+  fmt::print(stderr, "rowlock: {}\n", printable(line));
+}
 
 end_of_program run_program(int argc, char** argv) {
   invocation call;

@@ -23,10 +23,10 @@ struct invocation {
   std::string table_prefix = "rowlock_";
   std::string schema;
   bool json = false;
-  std::vector<std::string> command;             ///< what stood behind the first "--"
-  bool has_command = false;                     ///< there was a "--"
-  std::function<end_of_program()> chosen;       ///< what to do, set by the command that was named
-  std::optional<database> db;                   ///< once it was chosen
+  std::vector<std::string> command;        ///< what stood behind the first "--"
+  bool has_command = false;                ///< there was a "--"
+  std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
+  std::optional<database> db;              ///< once it was chosen
 
   database const& use_database();
 };

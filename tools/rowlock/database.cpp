@@ -26,8 +26,10 @@ std::string environment(char const* name) {
 
 std::filesystem::path home() {
   if (auto const set = environment("HOME"); !set.empty()) return set;
-  if (passwd const* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr) return user->pw_dir;
-  throw failure(exit_usage, "HOME is not set, so there is no place for a database of your own: give one with --db URL");
+  if (passwd const* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr)
+    return user->pw_dir;
+  throw failure(exit_usage,
+                "HOME is not set, so there is no place for a database of your own: give one with --db URL");
 }
 
 /// As the XDG Base Directory Specification has it: a relative XDG_STATE_HOME does not count.
@@ -53,12 +55,13 @@ bool url_has_password(std::string_view rest) {
   return false;
 }
 
-/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the next
-/// character as it is.
+/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the
+/// next character as it is.
 void skip_value(std::string_view& s) {
   bool const quoted = s.starts_with('\'');
   std::size_t i = quoted ? 1 : 0;
-  while (i < s.size() && (quoted ? s[i] != '\'' : std::strchr(" \t\r\n", s[i]) == nullptr)) i += s[i] == '\\' ? 2 : 1;
+  while (i < s.size() && (quoted ? s[i] != '\'' : std::strchr(" \t\r\n", s[i]) == nullptr))
+    i += s[i] == '\\' ? 2 : 1;
   s.remove_prefix(std::min(s.size(), i + (quoted ? 1 : 0)));
 }
 
@@ -81,8 +84,8 @@ void make_private_folders(std::filesystem::path const& folder) {
   if (folder.empty() || std::filesystem::exists(folder)) return;
   make_private_folders(folder.parent_path());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw failure(exit_setup, fmt::format("cannot make the folder {}: {}. Give a database with --db URL.", folder.string(),
-                                          std::strerror(errno)));
+    throw failure(exit_setup, fmt::format("cannot make the folder {}: {}. Give a database with --db URL.",
+                                          folder.string(), std::strerror(errno)));
 }
 
 }  // namespace
@@ -108,9 +111,10 @@ database choose_database(std::string url, std::string table_prefix, std::string 
   db.schema = std::move(schema);
   if (!url.empty()) {
     if (has_password(url))
-      throw failure(exit_usage,
-                    "--db has a password in it, which everybody on this machine could read (ps). Leave it out and use "
-                    "PGPASSWORD, ~/.pgpass, a service file, or put the URL into ROWLOCK_DB.");
+      throw failure(
+          exit_usage,
+          "--db has a password in it, which everybody on this machine could read (ps). Leave it out and use "
+          "PGPASSWORD, ~/.pgpass, a service file, or put the URL into ROWLOCK_DB.");
     db.from = database::origin::command_line;
     db.url = std::move(url);
   } else if (auto set = environment("ROWLOCK_DB"); !set.empty()) {
@@ -123,7 +127,8 @@ database choose_database(std::string url, std::string table_prefix, std::string 
 }
 
 void make_folder(database const& db) {
-  if (db.is_standard()) make_private_folders(std::filesystem::path(db.url.substr(sqlite_scheme.size())).parent_path());
+  if (db.is_standard())
+    make_private_folders(std::filesystem::path(db.url.substr(sqlite_scheme.size())).parent_path());
 }
 
 void make_standard_file(database const& db) {

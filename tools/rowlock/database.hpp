@@ -12,24 +12,28 @@ struct database {
   std::string schema;
   enum class origin { command_line, environment, standard } from = origin::standard;
 
-  /// The file in the user's state directory that is used when nothing else was said, made when it is first needed.
+  /// The file in the user's state directory that is used when nothing else was said, made when it is first
+  /// needed.
   bool is_standard() const noexcept { return from == origin::standard; }
-  /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema ...".
+  /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema
+  /// ...".
   std::string options() const;
 };
 
 /// `url`: of --db, or empty: then ROWLOCK_DB, then the standard file.
-/// @throws failure(exit_usage) if a URL on the command line has a password in it: others can read it there (ps)
+/// @throws failure(exit_usage) if a URL on the command line has a password in it: others can read it there
+/// (ps)
 database choose_database(std::string url, std::string table_prefix, std::string schema);
 
 /// Whether a libpq URL or keyword string has a password in it.
 bool has_password(std::string_view url);
 
-/// Makes the standard file's folder, for its owner only, if this is the standard file. @throws failure(exit_setup)
+/// Makes the standard file's folder, for its owner only, if this is the standard file. @throws
+/// failure(exit_setup)
 void make_folder(database const&);
 
-/// Runs `use`. If that fails because the standard file or its tables are missing, makes them, and runs it again;
-/// any other database only `rowlock migrate up` makes.
+/// Runs `use`. If that fails because the standard file or its tables are missing, makes them, and runs it
+/// again; any other database only `rowlock migrate up` makes.
 template <class Use>
 void with_standard_file(database const&, Use use);
 

@@ -33,7 +33,9 @@ std::string format_duration(milliseconds d) {
   auto const ms = d.count();
   if (ms < 0) return "-" + format_duration(-d);
   if (ms < 1'000) return fmt::format("{}ms", ms);
-  if (ms < 60'000) return ms % 1'000 < 100 ? fmt::format("{}s", ms / 1'000) : fmt::format("{}.{}s", ms / 1'000, ms % 1'000 / 100);
+  if (ms < 60'000)
+    return ms % 1'000 < 100 ? fmt::format("{}s", ms / 1'000)
+                            : fmt::format("{}.{}s", ms / 1'000, ms % 1'000 / 100);
   auto const two = [](std::int64_t whole, char const* unit, std::int64_t part, char const* small) {
     return part == 0 ? fmt::format("{}{}", whole, unit) : fmt::format("{}{} {}{}", whole, unit, part, small);
   };

@@ -7,7 +7,8 @@
 
 namespace rowlock::tool {
 
-/// What rowlock ends with, beside 0 and what `run`'s command ended with. After <sysexits.h> where it has a name for it.
+/// What rowlock ends with, beside 0 and what `run`'s command ended with. After <sysexits.h> where it has a
+/// name for it.
 enum exit_status : int {
   exit_ok = 0,
   exit_usage = 64,        ///< EX_USAGE
@@ -34,8 +35,8 @@ class failure : public std::runtime_error {
 /// The one place where errors of the library become exit statuses.
 exit_status status_of(errc) noexcept;
 
-/// What the user can do about it, as one sentence or more, or nothing. `options`: what has to be added to a rowlock command
-/// so that it means the same database and tables (" --db sqlite:x"), or "".
+/// What the user can do about it, as one sentence or more, or nothing. `options`: what has to be added to a
+/// rowlock command so that it means the same database and tables (" --db sqlite:x"), or "".
 std::string advice_for(errc, std::string const& options);
 
 }  // namespace rowlock::tool

@@ -7,8 +7,8 @@
 
 namespace {
 
-/// With one of them closed, a socket of ours could become the command's stdin, or a message go into the database. What is
-/// opened here is closed again for the command.
+/// With one of them closed, a socket of ours could become the command's stdin, or a message go into the
+/// database. What is opened here is closed again for the command.
 void open_standard_files() {
   int fd = 0;
   do {

@@ -21,7 +21,8 @@ std::size_t harmless_prefix(std::string_view s) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
   // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
-  if (lead == 0xe2 && byte(1) == 0x80 && (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
+  if (lead == 0xe2 && byte(1) == 0x80 &&
+      (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
     return 0;
   if (lead == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
   return size;
@@ -29,8 +30,8 @@ std::size_t harmless_prefix(std::string_view s) {
 
 /// Characters, for padding; wide ones count as one.
 std::size_t width(std::string_view s) {
-  return static_cast<std::size_t>(
-      std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace
@@ -66,7 +67,8 @@ std::string utc(std::chrono::system_clock::time_point when) {
 std::string iso_utc(std::chrono::system_clock::time_point when) {
   auto const seconds = std::chrono::floor<std::chrono::seconds>(when);
   auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(when - seconds).count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
 }
 
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
@@ -92,7 +94,8 @@ std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) 
 bool may_colour(int fd) {
   char const* no = std::getenv("NO_COLOR");
   char const* term = std::getenv("TERM");
-  return ::isatty(fd) == 1 && (no == nullptr || *no == '\0') && term != nullptr && std::string_view(term) != "dumb";
+  return ::isatty(fd) == 1 && (no == nullptr || *no == '\0') && term != nullptr &&
+         std::string_view(term) != "dumb";
 }
 
 }  // namespace rowlock::tool

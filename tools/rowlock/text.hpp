@@ -7,7 +7,8 @@
 
 namespace rowlock::tool {
 
-/// For a terminal: control characters, and bytes that are not UTF-8, as \xNN, so that a name can't play tricks.
+/// For a terminal: control characters, and bytes that are not UTF-8, as \xNN, so that a name can't play
+/// tricks.
 std::string printable(std::string_view);
 
 /// As a word for a POSIX shell, quoted if need be.
