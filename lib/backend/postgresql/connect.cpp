@@ -73,7 +73,29 @@ constexpr std::array<std::pair<char const*, char const*>, 5> our_defaults{{
     {"tcp_user_timeout", "5000"},
 }};
 
-native_connection start(std::string const& conninfo) {
+void drop_notice(void*, PGresult const*) {}
+
+/// The connection string's hosts as libpq reads them, environment and service file included.
+struct host_list {
+  std::string host, hostaddr, port;
+
+  explicit host_list(PGconn* c) {
+    options const all(PQconninfo(c));
+    host = option(all.get(), "host");
+    hostaddr = option(all.get(), "hostaddr");
+    port = option(all.get(), "port");
+  }
+  std::ptrdiff_t size() const {
+    return 1 + std::max(std::count(host.begin(), host.end(), ','),
+                        std::count(hostaddr.begin(), hostaddr.end(), ','));
+  }
+  void drop_first() {
+    for (auto* list : {&host, &hostaddr, &port})
+      if (auto const comma = list->find(','); comma != std::string::npos) list->erase(0, comma + 1);
+  }
+};
+
+native_connection start(std::string const& conninfo, host_list const* only, std::string const& where) {
   std::vector<char const*> keywords;
   std::vector<char const*> values;
   auto const add = [&](char const* keyword, char const* text) {
@@ -84,21 +106,40 @@ native_connection start(std::string const& conninfo) {
   for (auto const& [keyword, text] : our_defaults) add(keyword, text);
   add("dbname", conninfo.c_str());
   add("client_encoding", "UTF8");
+  if (only != nullptr) {
+    add("host", only->host.c_str());
+    add("hostaddr", only->hostaddr.c_str());
+    add("port", only->port.c_str());
+  }
   add(nullptr, nullptr);
-  return native_connection(PQconnectStartParams(keywords.data(), values.data(), 1));
+  native_connection c(PQconnectStartParams(keywords.data(), values.data(), 1));
+  if (!c) throw error(errc::unreachable, fmt::format("{}: out of memory", where));
+  PQsetErrorVerbosity(c.get(), PQERRORS_VERBOSE);
+  PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
+  return c;
 }
 
-boot_time_point bounded(PGconn* c, boot_time_point deadline) {
+// Each of `hosts` that are left gets its share of the time: one that hangs must not use up the others'.
+boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline) {
+  auto const now = boot_clock::now();
+  auto const until = now + (deadline - now) / hosts;
   options const all(PQconninfo(c));
   auto const text = option(all.get(), "connect_timeout");
   int seconds = 0;
   std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (seconds <= 0) return deadline;
-  return std::min(deadline,
-                  boot_clock::now() + std::chrono::seconds(std::max(seconds, 2)));  // 2: as libpq has it
+  if (seconds <= 0) return until;
+  return std::min(until, now + std::chrono::seconds(std::max(seconds, 2)));  // 2: as libpq has it
 }
 
-void drop_notice(void*, PGresult const*) {}
+/// @return false if the time is over
+bool drive(PGconn* c, std::string const& where, boot_time_point until) {
+  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
+    if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
+    short const events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+    if (!wait_for(PQsocket(c), events, until)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -116,19 +157,16 @@ std::string describe_conninfo(std::string const& conninfo) {
 }
 
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline) {
-  auto c = start(conninfo);
-  if (!c) throw error(errc::unreachable, fmt::format("{}: out of memory", where));
-  PQsetErrorVerbosity(c.get(), PQERRORS_VERBOSE);
-  PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
-  deadline = bounded(c.get(), deadline);
-  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c.get())) {
-    if (next == PGRES_POLLING_FAILED || PQstatus(c.get()) == CONNECTION_BAD)
-      throw connect_error(c.get(), where);
-    short const events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-    if (!wait_for(PQsocket(c.get()), events, deadline))
-      throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
+  auto c = start(conninfo, nullptr, where);
+  host_list hosts(c.get());
+  for (;;) {
+    if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) return c;
+    // libpq itself moves on to the next host only after an error, and to be silent is none.
+    if (hosts.size() == 1 || boot_clock::now() >= deadline) break;
+    hosts.drop_first();
+    c = start(conninfo, &hosts, where);
   }
-  return c;
+  throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
 }
 
 }  // namespace rowlock::backend::postgresql

@@ -11,7 +11,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, errc>, 23> meanings{{
+constexpr std::array<std::pair<std::string_view, errc>, 19> meanings{{
     {"55P03", errc::row_locked},  // lock_not_available: lock_timeout, NOWAIT
     {"40001", errc::conflict},    // serialization_failure
     {"40P01", errc::conflict},    // deadlock_detected
@@ -28,13 +28,7 @@ constexpr std::array<std::pair<std::string_view, errc>, 23> meanings{{
     {"53100", errc::storage_full},      // disk_full
     {"22021", errc::invalid_argument},  // character_not_in_repertoire: not UTF-8
     {"22P05", errc::invalid_argument},  // untranslatable_character: the database's encoding lacks it
-    {"57P01", errc::in_doubt},          // admin_shutdown
-    {"57P02", errc::in_doubt},          // crash_shutdown
-    {"57P03", errc::in_doubt},          // cannot_connect_now
-    {"57P04", errc::in_doubt},          // database_dropped
-    {"57P05", errc::in_doubt},          // idle_session_timeout
-    {"25P03", errc::in_doubt},          // idle_in_transaction_session_timeout
-    {"25P04", errc::in_doubt},          // transaction_timeout
+    {"40003", errc::in_doubt},          // statement_completion_unknown
 }};
 
 std::string_view way_out(errc code) {
@@ -107,6 +101,8 @@ std::string_view connect_way_out(errc code) {
 }  // namespace
 
 errc classify(std::string_view sqlstate) noexcept {
+  // Operator intervention (a shutdown) and connection exceptions (of a pooler between): the session is over.
+  if (sqlstate.substr(0, 3) == "57P" || sqlstate.substr(0, 2) == "08") return errc::in_doubt;
   auto const* found =
       std::find_if(meanings.begin(), meanings.end(), [&](auto const& m) { return m.first == sqlstate; });
   return found == meanings.end() ? errc::failed : found->second;

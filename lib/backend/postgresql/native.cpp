@@ -33,11 +33,17 @@ bool wait_for(int fd, short events, boot_time_point deadline) {
   }
 }
 
-channel::channel(native_connection c) : connection_(std::move(c)) {
+channel::channel(native_connection c) : connection_(std::move(c)), process_(::getpid()) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
   PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
   PQsetnonblocking(native(), 1);
 }
+
+channel::~channel() {
+  if (forked()) abandon();
+}
+
+bool channel::forked() const noexcept { return process_ != ::getpid(); }
 
 void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);

@@ -3,6 +3,7 @@
 // deadline.
 
 #include <libpq-fe.h>
+#include <sys/types.h>
 
 #include <memory>
 #include <rowlock/types.hpp>
@@ -42,11 +43,14 @@ struct reply {
 class channel {
  public:
   explicit channel(native_connection);
+  ~channel();
   channel(channel const&) = delete;
   channel& operator=(channel const&) = delete;
 
   PGconn* native() const noexcept { return connection_.get(); }
   bool open() const noexcept { return connection_ != nullptr; }
+  /// True in a child that was forked after this was made: the session is the parent's.
+  bool forked() const noexcept;
 
   /// Whether the server still keeps an idle session, as far as can be seen without asking it.
   bool alive();
@@ -63,6 +67,7 @@ class channel {
   void take_results(reply&);
 
   native_connection connection_;
+  pid_t process_;
   bool only_local_ = false;
   bool ended_ = false;
 };

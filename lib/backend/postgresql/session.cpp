@@ -41,6 +41,12 @@ bool failed(PGresult const* r) {
   return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
 }
 
+bool ends_session(PGresult const* r) {
+  char const* text = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+  std::string_view const severity = text == nullptr ? "" : text;
+  return severity == "FATAL" || severity == "PANIC";
+}
+
 bool says_rollback(std::string_view sql) {
   auto const at = sql.find_first_not_of(" \t\r\n");
   if (at == sql.npos) return false;
@@ -94,6 +100,9 @@ void session::give_up(stake at_stake, std::string const& what, std::string const
 // Before anything is sent: a session that ended while it was idle (a restarted server) is no doubt about a
 // statement.
 void session::begin(std::string const& what, boot_time_point deadline) {
+  if (channel_.forked())
+    throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "",
+                0);
   if (!channel_.open()) give_up(stake::nothing, what, "the connection was given up");
   if (!channel_.alive()) {
     auto const why = channel_.error_message();
@@ -114,7 +123,7 @@ std::vector<native_result> session::finish(bool sent, std::string const& what, s
   for (auto const& one : r.results) {
     if (!failed(one.get())) continue;
     auto const refused = statement_error(one.get(), what, where_);
-    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty())
+    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(one.get()))
       give_up(at_stake, what, one_line(PQresultErrorMessage(one.get())));
     throw refused;
   }

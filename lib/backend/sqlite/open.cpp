@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+
+#include "backend/sqlite/process.hpp"
 
 namespace rowlock::backend::sqlite {
 namespace {
@@ -63,6 +67,36 @@ database open_native(std::string const& path) {
               "", "", code);
 }
 
+[[noreturn]] void throw_not_made(std::string const& path, int problem) {
+  switch (problem) {
+    case ENOENT:
+      throw error(errc::invalid_argument,
+                  fmt::format("SQLite file '{}' can't be made: its folder does not exist", path), "", "",
+                  problem);
+    case EROFS:
+      throw error(errc::read_only, fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)),
+                  "", "", problem);
+    case ENOSPC:
+    case EDQUOT:
+      throw error(errc::storage_full,
+                  fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)), "", "", problem);
+    default:
+      throw_missing(path, problem);
+  }
+}
+
+struct remove_at_end {
+  std::string const& path;
+  ~remove_at_end() { ::unlink(path.c_str()); }
+};
+
+// Never over a file that is there: errno is EEXIST then. Not every file system has both ways.
+bool put_in_place(std::string const& from, std::string const& to) noexcept {
+  if (::link(from.c_str(), to.c_str()) == 0) return true;
+  if (errno == EEXIST) return false;
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
+}
+
 }  // namespace
 
 std::string checked_path(std::string const& path) {
@@ -104,27 +138,22 @@ opened open_existing(std::string const& path) {
 
 void create_if_missing(std::string const& path) {
   if (identify(path)) return;
-  // SQLite makes its files with the mode of the main one, but this one only with what the umask leaves of
-  // 0644. The descriptor is closed before SQLite opens the file, and only by whom made it: nobody has locks
-  // on it that could drop.
-  int const fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0 && errno == EEXIST) return;
-  if (fd < 0) {
-    int const problem = errno;
-    if (problem == ENOENT)
-      throw error(errc::invalid_argument,
-                  fmt::format("SQLite file '{}' can't be made: its folder does not exist", path));
-    if (problem == EROFS)
-      throw error(errc::read_only, fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)));
-    throw_missing(path, problem);
-  }
+  close_inherited();
+  inside const sqlite;
+  // Made beside and put in place when it is whole, so that nobody ever sees a file without WAL or open to
+  // others; and our own descriptor is closed before SQLite can have locks on the file, which closing would
+  // drop.
+  auto made = path + ".XXXXXX";
+  int const fd = ::mkostemp(made.data(), O_CLOEXEC);  // mode 0600
+  if (fd < 0) throw_not_made(path, errno);
   ::close(fd);
-  auto const made = open_existing(path);
-  sqlite3_busy_timeout(made.native.get(), 1000);
-  // Busy: somebody else is just doing the same, or uses it already.
-  int const code = sqlite3_exec(made.native.get(), "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK && classify(code, "") != errc::row_locked)
-    throw statement_error(made.native.get(), "journal mode", "sqlite:" + path);
+  remove_at_end const scratch{made};
+  auto db = open_native(made);
+  if (sqlite3_exec(db.get(), "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr) != SQLITE_OK)
+    throw statement_error(db.get(), "journal mode", "sqlite:" + path);
+  db.reset();
+  if (put_in_place(made, path) || errno == EEXIST) return;
+  throw_not_made(path, errno);
 }
 
 }  // namespace rowlock::backend::sqlite

@@ -1,8 +1,11 @@
 #include "backend/sqlite/session.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+
+#include "backend/sqlite/process.hpp"
 
 namespace rowlock::backend::sqlite {
 namespace {
@@ -40,9 +43,21 @@ session::session(database db, std::string path, file_identity file, boot_time_po
       path_(std::move(path)),
       where_("sqlite:" + path_),
       file_(file),
+      process_(::getpid()),
       identity_(to_string(file)) {
+  inside const sqlite;
   set_up(deadline);
+  remember(database_.get());
 }
+
+session::~session() {
+  if (forked())
+    abandon();
+  else
+    close();
+}
+
+bool session::forked() const noexcept { return process_ != ::getpid(); }
 
 void session::set_up(boot_time_point deadline) {
   sqlite3_extended_result_codes(database_.get(), 1);
@@ -60,13 +75,16 @@ void session::set_up(boot_time_point deadline) {
 }
 
 void session::abandon() noexcept {
-  // The child shares the parent's files: closing them by SQLite would tidy up what the parent uses.
+  // Left to close_inherited().
   for (auto& [name, one] : prepared_) one.native.release();
   prepared_.clear();
   database_.release();
 }
 
 void session::close() noexcept {
+  if (!database_) return;
+  inside const sqlite;
+  forget(database_.get());
   prepared_.clear();
   database_.reset();
 }
@@ -86,6 +104,8 @@ void session::refuse(std::string const& what) {
 // SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
 // lock.
 void session::begin(std::string const& what, boot_time_point deadline) {
+  if (forked())
+    throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
   if (identify(path_) != file_)
@@ -137,6 +157,7 @@ void session::bind(sqlite3_stmt* native, std::span<value const> parameters, std:
 }
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  inside const sqlite;
   begin(s.name, deadline);
   auto* const native = prepare(s);
   struct rewind {
@@ -169,6 +190,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 
 void session::script(std::string_view sql, boot_time_point deadline) {
   static std::string const what = "script";
+  inside const sqlite;
   begin(what, deadline);
   std::string const text(sql);
   if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);

@@ -1,6 +1,8 @@
 #pragma once
 // A session of the library's own on an SQLite file.
 
+#include <sys/types.h>
+
 #include <string>
 #include <unordered_map>
 
@@ -14,6 +16,7 @@ class session final : public connection {
  public:
   /// Takes over an open database whose file is at `path`, and was `file` when it was opened.
   session(database, std::string path, file_identity file, boot_time_point deadline);
+  ~session() override;
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
@@ -22,6 +25,7 @@ class session final : public connection {
   void abandon() noexcept override;
 
  private:
+  bool forked() const noexcept;
   struct prepared {
     std::string sql;
     prepared_statement native;
@@ -40,6 +44,7 @@ class session final : public connection {
   std::string path_;
   std::string where_;
   file_identity file_;
+  pid_t process_;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };

@@ -6,6 +6,7 @@
 #include "backend/backend.hpp"
 #include "backend/embedded.hpp"
 #include "backend/sqlite/open.hpp"
+#include "backend/sqlite/process.hpp"
 #include "backend/sqlite/session.hpp"
 
 namespace rowlock::backend::sqlite {
@@ -21,6 +22,8 @@ class file_source final : public source {
   explicit file_source(std::string const& path) : path_(checked_path(path)) {}
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    close_inherited();
+    inside const whole;
     auto [native, file] = open_existing(path_);
     return std::make_unique<session>(std::move(native), path_, file, deadline);
   }
@@ -39,6 +42,8 @@ class function_source final : public source {
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    close_inherited();
+    inside const whole;
     auto native = open();
     char const* name = sqlite3_db_filename(native.get(), "main");
     auto const path = checked_path(name == nullptr ? "" : name);

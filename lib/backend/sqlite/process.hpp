@@ -1,0 +1,33 @@
+#pragma once
+// What SQLite keeps per process, and fork() breaks.
+//
+// SQLite reckons its POSIX locks per process and file. A forked child inherits the reckoning but not the
+// locks: a connection that it opens to a file that its parent had open believes that the process has the
+// shared lock already. Another program then thinks itself the last user, deletes the WAL, and what the child
+// commits goes into the deleted file: seen, with two owners of one lock. So before its first connection the
+// child closes the inherited ones.
+
+#include <sqlite3.h>
+
+namespace rowlock::backend::sqlite {
+
+/// While it lives, the calling thread may be inside SQLite: a child that is forked now can't use SQLite at
+/// all, because a mutex may have been copied locked.
+class inside {
+ public:
+  inside() noexcept;
+  ~inside();
+  inside(inside const&) = delete;
+  inside& operator=(inside const&) = delete;
+};
+
+/// Connections that a later child would inherit. Called inside.
+void remember(sqlite3*);
+void forget(sqlite3*) noexcept;
+
+/// In a forked child: closes what it inherited, without a checkpoint; harmless to the parent, whose locks
+/// belong to its process. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was
+/// inside SQLite
+void close_inherited();
+
+}  // namespace rowlock::backend::sqlite
