@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "database.hpp"
-#include "process.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
