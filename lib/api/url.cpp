@@ -42,9 +42,10 @@ connection_source source_from_url(std::string_view url) {
   bool const is_keyword_string = url.find('=') != url.npos && url.find("://") == url.npos;
   if (is_postgresql_url || is_keyword_string) return postgresql_source(std::string(url));
   // Not echoed: what stands there may be a password.
-  throw error(errc::invalid_argument,
-              "the database URL is none that rowlock knows: sqlite:PATH, postgresql://..., or a libpq keyword string "
-              "such as 'host=db dbname=app'");
+  throw error(
+      errc::invalid_argument,
+      "the database URL is none that rowlock knows: sqlite:PATH, postgresql://..., or a libpq keyword string "
+      "such as 'host=db dbname=app'");
 }
 
 lock_manager::lock_manager(std::string_view url, manager_options options)

@@ -55,8 +55,8 @@ acquirer::result acquirer::run() {
   }
   if (stop_.stop_requested()) return lost(acquire_status::cancelled);
   auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
-  auto entered =
-      registry::of_this_process().enter({engine_.db.identity(), spec_.name}, owner_, queue_until, stop_);
+  auto& local = registry::of_this_process();
+  auto entered = local.enter({local.number_of(engine_.db.identity()), spec_.name}, owner_, queue_until, stop_);
   if (auto* mine = std::get_if<registry::already_held>(&entered)) {
     if (spec_.recursive) {
       mine->by_me->share();

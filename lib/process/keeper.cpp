@@ -56,19 +56,21 @@ void keeper::give_back_later(late_release r) {
 
 void keeper::run(std::stop_token stop) {
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
-  auto const leftover = [this] {
-    std::lock_guard const guard(mutex_);
-    return !late_.empty() && boot_clock::now() < stop_by_;
-  };
-  while (!stop.stop_requested() || leftover()) {
+  for (;;) {
     auto next = boot_clock::now() + 100ms;
     try {
       next = work();
     } catch (std::exception const& e) {  // also std::bad_alloc: renewal must go on after anything
       failed(e.what());
     }
+    if (stop.stop_requested() && nothing_left()) return;
     waiter_.wait_until(next);
   }
+}
+
+bool keeper::nothing_left() {
+  std::lock_guard const guard(mutex_);
+  return late_.empty() || boot_clock::now() >= stop_by_;
 }
 
 boot_time_point keeper::work() {

@@ -46,6 +46,7 @@ class keeper {
   using batch = std::vector<std::shared_ptr<hold>>;
 
   void run(std::stop_token);
+  bool nothing_left();
   boot_time_point work();
   batch due(boot_time_point now);
   boot_time_point next_work();

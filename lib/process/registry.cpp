@@ -10,6 +10,11 @@ namespace rowlock::process {
 
 registry& registry::of_this_process() { return per_process<registry>(); }
 
+std::size_t registry::number_of(std::string const& database_identity) {
+  std::lock_guard const guard(mutex_);
+  return databases_.try_emplace(database_identity, databases_.size()).first->second;
+}
+
 registry::turn::turn(turn&& other) noexcept
     : registry_(std::exchange(other.registry_, nullptr)), key_(std::move(other.key_)) {}
 

@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,7 +22,7 @@ class hold;
 class registry {
  public:
   struct key {
-    std::string database;  ///< identity of the tables and of the server that they are on
+    std::size_t database;  ///< from number_of()
     std::string name;
     bool operator==(key const&) const = default;
   };
@@ -57,6 +57,9 @@ class registry {
 
   static registry& of_this_process();
 
+  /// A number for the identity of a set of tables and of the server that they are on: keys are many, databases few.
+  std::size_t number_of(std::string const& database_identity);
+
   /// Stands in line for the name. Returns with the turn; or with the hold if `owner` has it already; or when
   /// `deadline` passes (a past one: at once, busy) or `stop` is triggered.
   entrance enter(key, owner_id const& owner, std::optional<std::chrono::steady_clock::time_point> deadline,
@@ -71,11 +74,11 @@ class registry {
   struct place {
     owner_id owner;  ///< of whoever has the turn
     std::weak_ptr<hold> held;
-    std::deque<waiter*> line;
+    std::list<waiter*> line;
   };
   struct key_hash {
     std::size_t operator()(key const& k) const noexcept {
-      return std::hash<std::string>()(k.database) * 31 + std::hash<std::string>()(k.name);
+      return std::hash<std::string>()(k.name) + k.database;
     }
   };
 
@@ -84,6 +87,7 @@ class registry {
   void took(key const&, std::shared_ptr<hold> const&) noexcept;
 
   std::mutex mutex_;
+  std::unordered_map<std::string, std::size_t> databases_;
   std::unordered_map<key, place, key_hash> places_;
 };
 

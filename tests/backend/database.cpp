@@ -2,6 +2,7 @@
 
 #include <libpq-fe.h>
 
+#include <map>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 
@@ -51,8 +52,6 @@ void database::migrate() {
   for (auto const& m : source().sql().migrations) c->script(tables().render(m.up), in(10'000));
 }
 
-char const* to_string(kind k) { return k == kind::sqlite ? "sqlite" : "postgresql"; }
-
 std::unique_ptr<database> make_empty_database(kind k) {
   if (k == kind::sqlite) return std::make_unique<sqlite_database>();
   return std::make_unique<postgresql_database>();
@@ -66,6 +65,23 @@ std::unique_ptr<database> make_database(kind k) {
 
 backend::statement adhoc(database const& db, std::string_view name, std::string_view sql) {
   return {std::string(name), db.tables().render(sql)};
+}
+
+std::string conninfo_with(std::vector<std::pair<std::string, std::string>> const& changes) {
+  std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> const given(
+      PQconninfoParse(postgresql_conninfo().c_str(), nullptr), &PQconninfoFree);
+  REQUIRE(given);
+  std::map<std::string, std::string> all;
+  for (auto const* o = given.get(); o->keyword != nullptr; ++o)
+    if (o->val != nullptr) all[o->keyword] = o->val;
+  for (auto const& [keyword, text] : changes) all[keyword] = text;
+  std::string out;
+  for (auto const& [keyword, text] : all) {
+    out += keyword + "='";
+    for (char c : text) out += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string{c};
+    out += "' ";
+  }
+  return out;
 }
 
 std::vector<backend::value> take_parameters(std::string const& name, std::string const& term, int ttl_ms) {

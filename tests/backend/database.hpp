@@ -1,6 +1,8 @@
 #pragma once
 // Private migrated databases on both back ends, and small helpers around connections.
 
+#include <doctest/doctest.h>
+
 #include <chrono>
 #include <memory>
 #include <rowlock/error.hpp>
@@ -30,11 +32,20 @@ class database {
 };
 
 enum class kind { sqlite, postgresql };
-inline constexpr kind kinds[] = {kind::sqlite, kind::postgresql};
-char const* to_string(kind);
+struct on_sqlite {
+  static constexpr auto kind = test::kind::sqlite;
+};
+struct on_postgresql {
+  static constexpr auto kind = test::kind::postgresql;
+};
+/// For TEST_CASE_TEMPLATE(name, On, ROWLOCK_BACKENDS).
+#define ROWLOCK_BACKENDS ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql
 
 std::unique_ptr<database> make_database(kind);
 std::unique_ptr<database> make_empty_database(kind);
+
+/// ROWLOCK_TEST_POSTGRESQL with some of its keywords changed.
+std::string conninfo_with(std::vector<std::pair<std::string, std::string>> const& changes);
 
 /// A statement that is in no book, rendered for the database's tables.
 backend::statement adhoc(database const&, std::string_view name, std::string_view sql);
@@ -55,3 +66,6 @@ std::vector<backend::value> take_parameters(std::string const& name, std::string
                                             int ttl_ms = 30'000);
 
 }  // namespace rowlock::test
+
+TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
+TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -20,12 +19,24 @@ constexpr unsigned longest_case = 240;  // seconds; a test that hangs must not h
 
 std::string suite;         // "contract" in rowlock_contract_tests
 std::string results_path;  // of --results; empty if there is none
-std::vector<std::string> all_names;
+/// A case as doctest knows it, and as people do: "suite/name", and the back end if it stands in a TEST_SUITE
+/// of that name and does not name it itself.
+struct test_case {
+  std::string name;
+  std::string full_name;
+};
+
+std::vector<test_case> all_cases;
 int passed = 0;
 int failed = 0;
 char running[512] = "";
 
-std::string full_name(std::string const& name) { return suite + "/" + name; }
+std::string full_name(doctest::TestCaseData const& test) {
+  std::string const name = test.m_name;
+  std::string const group = test.m_test_suite;
+  bool const said = group.empty() || name.find(group) != name.npos;
+  return fmt::format("{}/{}{}", suite, name, said ? "" : " <" + group + ">");
+}
 
 void end_hung_case(int) {
   auto say = [](char const* text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); };
@@ -41,14 +52,16 @@ class line_reporter : public doctest::ConsoleReporter {
   explicit line_reporter(doctest::ContextOptions const& options) : ConsoleReporter(options) {}
 
   void report_query(doctest::QueryData const& query) override {
-    for (unsigned i = 0; i < query.num_data; ++i) all_names.emplace_back(query.data[i]->m_name);
+    for (unsigned i = 0; i < query.num_data; ++i) {
+      all_cases.push_back({query.data[i]->m_name, full_name(*query.data[i])});
+    }
   }
 
   void test_run_start() override {}
 
   void test_case_start(doctest::TestCaseData const& test) override {
     ConsoleReporter::test_case_start(test);
-    name_ = full_name(test.m_name);
+    name_ = full_name(test);
     running[name_.copy(running, sizeof running - 1)] = '\0';
     ::alarm(longest_case);
   }
@@ -81,29 +94,28 @@ bool contains(std::string const& text, std::string const& pattern) {
   return doctest::wildcmp(text.c_str(), ("*" + pattern + "*").c_str(), false) != 0;
 }
 
-void load_names() {
+void load_cases() {
   char const* const arguments[] = {"", "--list-test-cases", "--no-skip", "--order-by=file",
                                    "--reporters=line"};
   doctest::Context context{5, arguments};
   context.run();
 }
 
-std::vector<std::string> matching(std::string const& filter) {
-  std::vector<std::string> chosen;
-  for (auto const& name : all_names) {
-    if (full_name(name) == filter) return {name};
+std::vector<test_case> matching(std::string const& filter) {
+  std::vector<test_case> chosen;
+  for (auto const& test : all_cases) {
+    if (test.full_name == filter) return {test};
+    if (contains(test.full_name, filter)) chosen.push_back(test);
   }
-  std::copy_if(all_names.begin(), all_names.end(), std::back_inserter(chosen),
-               [&](std::string const& name) { return contains(full_name(name), filter); });
   return chosen;
 }
 
 /// doctest's list of filters: names with a comma or backslash in them are escaped.
-std::string as_filter(std::vector<std::string> const& names) {
+std::string as_filter(std::vector<test_case> const& cases) {
   std::string list;
-  for (auto const& name : names) {
+  for (auto const& test : cases) {
     if (!list.empty()) list += ',';
-    for (char c : name) {
+    for (char c : test.name) {
       if (c == ',' || c == '\\') list += '\\';
       list += c;
     }
@@ -111,13 +123,13 @@ std::string as_filter(std::vector<std::string> const& names) {
   return list;
 }
 
-int run(std::vector<std::string> const& names) {
+int run(std::vector<test_case> const& cases) {
   doctest::Context context;
   context.setOption("no-skip", true);  // a skipped test would be one that nobody misses
   context.setOption("case-sensitive", true);
   context.setOption("order-by", "file");
   context.addFilter("reporters", "line");
-  context.addFilter("test-case", as_filter(names).c_str());
+  context.addFilter("test-case", as_filter(cases).c_str());
   int const status = context.run();
   if (passed + failed == 0) {
     std::cerr << "no test was run\n";
@@ -157,21 +169,23 @@ int main(int argc, char** argv) {
       filter = argument;
     }
   }
-  load_names();
-  if (std::set<std::string> const distinct(all_names.begin(), all_names.end());
-      distinct.size() != all_names.size()) {
-    std::cerr << program << ": two tests have one name\n";
-    return 1;
+  load_cases();
+  std::set<std::string> distinct;
+  for (auto const& test : all_cases) {
+    if (!distinct.insert(test.name).second) {
+      std::cerr << program << ": two tests have the name '" << test.name << "'\n";
+      return 1;
+    }
   }
-  auto const names = matching(filter);
-  if (names.empty()) {
+  auto const cases = matching(filter);
+  if (cases.empty()) {
     std::cerr << program << ": no test matches '" << filter << "'\n";
     return 3;
   }
   if (list) {
-    for (auto const& name : names) std::cout << full_name(name) << '\n';
+    for (auto const& test : cases) std::cout << test.full_name << '\n';
     return 0;
   }
   ::signal(SIGALRM, end_hung_case);
-  return run(names);
+  return run(cases);
 }

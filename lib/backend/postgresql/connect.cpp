@@ -75,16 +75,26 @@ constexpr std::array<std::pair<char const*, char const*>, 5> our_defaults{{
 
 void drop_notice(void*, PGresult const*) {}
 
-/// The connection string's hosts as libpq reads them, environment and service file included.
+/// What a connection string says, and where it is silent the environment.
+class settings {
+ public:
+  explicit settings(PQconninfoOption const* given) : given_(given), defaults_(PQconndefaults()) {}
+  std::string_view operator[](std::string_view keyword) const {
+    auto const text = option(given_, keyword);
+    return text.empty() ? option(defaults_.get(), keyword) : text;
+  }
+
+ private:
+  PQconninfoOption const* given_;
+  options defaults_;
+};
+
 struct host_list {
   std::string host, hostaddr, port;
 
-  explicit host_list(PGconn* c) {
-    options const all(PQconninfo(c));
-    host = option(all.get(), "host");
-    hostaddr = option(all.get(), "hostaddr");
-    port = option(all.get(), "port");
-  }
+  host_list(std::string names, std::string addresses, std::string ports)
+      : host(std::move(names)), hostaddr(std::move(addresses)), port(std::move(ports)) {}
+  explicit host_list(settings const& s) : host(s["host"]), hostaddr(s["hostaddr"]), port(s["port"]) {}
   std::ptrdiff_t size() const {
     return 1 + std::max(std::count(host.begin(), host.end(), ','),
                         std::count(hostaddr.begin(), hostaddr.end(), ','));
@@ -141,24 +151,40 @@ bool drive(PGconn* c, std::string const& where, boot_time_point until) {
   return true;
 }
 
+// Values that libpq looks at only when it connects (ports, sslmode, a service's name, ...) fail like a server
+// that is away, which would be tried again for ever. So it is asked to connect to nowhere: what is wrong
+// before that is wrong for good.
+void refuse_unusable(settings const& given, std::string const& conninfo, std::string const& where) {
+  constexpr std::string_view nowhere = "/nonexistent/rowlock";
+  host_list hosts(given);
+  // A service file may tell other hosts and as many ports.
+  if (!given["service"].empty()) hosts = host_list{"", std::string(nowhere), "5432"};
+  std::string many(nowhere);
+  for (auto i = hosts.size(); i > 1; --i) many += fmt::format(",{}", nowhere);
+  if (!hosts.hostaddr.empty()) hosts.hostaddr = many;
+  hosts.host = many;
+  auto const c = start(conninfo, &hosts, where);
+  std::string_view const message = PQerrorMessage(c.get());
+  if (PQstatus(c.get()) == CONNECTION_BAD && message.find(nowhere) == message.npos)
+    throw error(errc::invalid_argument, fmt::format("{}: {}", where, one_line(message)));
+}
+
 }  // namespace
 
 std::string describe_conninfo(std::string const& conninfo) {
   auto const parsed = parse(conninfo);
   refuse_split_password(parsed.get(), conninfo);
-  options const defaults(PQconndefaults());
+  settings const given(parsed.get());
   std::string out = "postgresql";
-  for (char const* keyword : {"service", "host", "hostaddr", "port", "dbname", "user"}) {
-    auto text = option(parsed.get(), keyword);
-    if (text.empty()) text = option(defaults.get(), keyword);
-    if (!text.empty()) out += fmt::format(" {}={}", keyword, text);
-  }
+  for (char const* keyword : {"service", "host", "hostaddr", "port", "dbname", "user"})
+    if (auto const text = given[keyword]; !text.empty()) out += fmt::format(" {}={}", keyword, text);
+  refuse_unusable(given, conninfo, out);
   return out;
 }
 
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline) {
   auto c = start(conninfo, nullptr, where);
-  host_list hosts(c.get());
+  host_list hosts(settings(options(PQconninfo(c.get())).get()));
   for (;;) {
     if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) return c;
     // libpq itself moves on to the next host only after an error, and to be silent is none.

@@ -68,7 +68,8 @@ std::string readable(std::string_view verbose) {
       continue;
     if (auto const state = sqlstate_in(line); !state.empty())
       line.erase(line.find(":  " + std::string(state)) + 3, 7);
-    out += line + '\n';
+    // The attempts with and without TLS say the same.
+    if (out.find(line + '\n') == out.npos) out += line + '\n';
   }
   return one_line(out);
 }

@@ -60,18 +60,16 @@ session::~session() {
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
 void session::set_up(boot_time_point deadline) {
+  static std::string const what = "session set-up";
   sqlite3_extended_result_codes(database_.get(), 1);
-  begin("session set-up", deadline);
-  // A take that a power cut forgets could repeat its token. EXTRA, which is more, stays.
-  auto const set = [this](char const* sql) {
-    return sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
-  };
-  if (set("PRAGMA synchronous = FULL") != SQLITE_OK) refuse("session set-up");
-  // The first look at the file's content. A file that somebody has locked may be one all the same.
-  int const code = set("SELECT count(*) FROM sqlite_schema");
+  limit_wait(deadline);
+  // The first look at the file's content. Locked by somebody is no reason against it: the statements will
+  // find out.
+  int const code =
+      sqlite3_exec(database_.get(), "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
   if ((code & 0xff) == SQLITE_NOTADB)
     throw error(errc::invalid_argument, fmt::format("{} is not an SQLite database", where_), "", "", code);
-  if (code != SQLITE_OK && classify(code, "") != errc::row_locked) refuse("session set-up");
+  if (code != SQLITE_OK && classify(code, "") != errc::row_locked) refuse(what);
 }
 
 void session::abandon() noexcept {
@@ -101,6 +99,13 @@ void session::refuse(std::string const& what) {
   throw problem;
 }
 
+// A file that a transaction has locked is busy after a second, as a row is elsewhere.
+void session::limit_wait(boot_time_point deadline) {
+  auto const wait = std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0s, 1s);
+  sqlite3_busy_timeout(database_.get(),
+                       static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
+}
+
 // SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
 // lock.
 void session::begin(std::string const& what, boot_time_point deadline) {
@@ -110,11 +115,13 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
   if (identify(path_) != file_)
     give_up(errc::unreachable, what, "the file was removed or replaced while it was open");
-  auto const left = deadline - boot_clock::now();
-  if (left <= 0ns) give_up(errc::unreachable, what, "no time was left to begin it");
-  auto const wait = std::min<std::chrono::nanoseconds>(left, 1s);
-  sqlite3_busy_timeout(database_.get(),
-                       static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
+  if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
+  limit_wait(deadline);
+  if (durable_) return;
+  // A take that a power cut forgets could repeat its token.
+  if (sqlite3_exec(database_.get(), "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr) != SQLITE_OK)
+    refuse(what);
+  durable_ = true;
 }
 
 void session::end(std::string const& what) {

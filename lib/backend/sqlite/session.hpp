@@ -32,6 +32,7 @@ class session final : public connection {
   };
 
   void set_up(boot_time_point deadline);
+  void limit_wait(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
   void end(std::string const& what);
   sqlite3_stmt* prepare(statement const&);
@@ -45,6 +46,7 @@ class session final : public connection {
   std::string where_;
   file_identity file_;
   pid_t process_;
+  bool durable_ = false;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };

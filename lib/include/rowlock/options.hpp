@@ -20,7 +20,7 @@ struct retry_options {
   int attempts = 0;                         ///< give up (timed_out) after so many; 0: no bound
   /// If set, decides instead of the above: called with the number of attempts made so far (from 1) and the
   /// holder if known; returns the wait, or nothing to give up. Called by the waiting thread.
-  std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy;
+  std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
 /// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
@@ -32,7 +32,7 @@ struct mutex_options {
   /// Whether the keeper renews it. Without, the term ends after ttl (a fixed lease) unless extend() is
   /// called.
   bool renew = true;
-  retry_options retry;
+  retry_options retry{};
   /// Given back earlier, the name stays taken until this long after it was taken: for jobs that must not run
   /// twice although clocks differ. 0: off.
   std::chrono::milliseconds at_least{0};
@@ -43,8 +43,8 @@ struct mutex_options {
   bool fencing = true;  ///< draw a fencing token
   /// Instead of the calling thread: for work that hops threads or a job that restarts. The same text found in
   /// the table takes over at once, and the former self is told. At most 255 bytes of UTF-8.
-  std::optional<std::string> owner;
-  std::string note;  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
+  std::optional<std::string> owner{};
+  std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
 };
 
 enum class event_kind { taken, waited, renewed, lost, released, error };
@@ -66,7 +66,7 @@ struct event {
 /// What a lock_manager is to be like.
 struct manager_options {
   std::string table_prefix = "rowlock_";
-  std::string schema;  ///< of rowlock's tables; empty: what the search path says
+  std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
   int connections = 2;
   /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end
@@ -76,7 +76,7 @@ struct manager_options {
   std::chrono::milliseconds release_timeout{2'000};
   /// Called for logs and metrics, from any thread of the caller's or the library's, also two at once; must be
   /// quick, must not call rowlock, and what it throws is dropped.
-  std::function<void(event const&)> on_event;
+  std::function<void(event const&)> on_event{};
 };
 
 }  // namespace rowlock
