@@ -41,12 +41,12 @@ child_process::child_process(child_process&& other) noexcept
       output_(std::move(other.output_)) {}
 
 child_process::~child_process() {
+  if (input_ >= 0) ::close(input_);  // also a grandchild that has it ends
   if (pid_ > 0) {
     kill();
     finish();
   }
   if (fd_ >= 0) ::close(fd_);
-  if (input_ >= 0) ::close(input_);
 }
 
 void child_process::write_line(std::string const& line) {
