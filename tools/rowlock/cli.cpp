@@ -63,6 +63,14 @@ std::vector<std::string> split(int argc, char** argv, invocation& call) {
   return {std::make_reverse_iterator(dashes), all.rend()};
 }
 
+/// CLI11 only says that a subcommand is required.
+std::string wrong_command(CLI::App const& app) {
+  auto const given = app.remaining();
+  std::string const what =
+      given.empty() ? "the command is missing" : fmt::format("there is no command '{}'", given.front());
+  return what + ": run, list, release, migrate, or version";
+}
+
 end_of_program usage_error(CLI::App const& app, std::string const& message) {
   std::string command = "rowlock";
   for (auto const* at = &app; !at->get_subcommands().empty();) {
@@ -74,11 +82,35 @@ end_of_program usage_error(CLI::App const& app, std::string const& message) {
   return {exit_usage, {}};
 }
 
+/// The message without what std::system_error adds to it, which only repeats it in general words.
+std::string message_of(error const& e) {
+  std::string text = e.what();
+  auto const added = ": " + e.code().message();
+  if (text.size() > added.size() && text.ends_with(added)) text.resize(text.size() - added.size());
+  return text;
+}
+
 end_of_program report_error(error const& e, invocation const& call) {
   auto const advice = advice_for(e.reason(), call.db ? call.db->options() : "");
-  say(advice.empty() ? std::string(e.what()) : fmt::format("{}. {}", e.what(), advice));
+  say(advice.empty() ? message_of(e) : fmt::format("{}. {}", message_of(e), advice));
   return {status_of(e.reason()), {}};
 }
+
+/// CLI11's own, and what it can't say: that run's command comes after "--".
+class formatter : public CLI::Formatter {
+ public:
+  std::string make_usage(CLI::App const* app, std::string name) const override {
+    auto text = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_name() == "run") text.insert(text.find_last_not_of('\n') + 1, " -- COMMAND [ARGUMENTS]");
+    return text;
+  }
+  std::string make_footer(CLI::App const* app) const override {
+    auto text = CLI::Formatter::make_footer(app);
+    if (app->get_parent() != nullptr)
+      text += "\nHere, too: --db URL, --table-prefix, --schema, --json; see rowlock --help\n";
+    return text;
+  }
+};
 
 }  // namespace
 
@@ -106,6 +138,7 @@ void say(std::string_view message) {
 end_of_program run_program(int argc, char** argv) {
   invocation call;
   CLI::App app{about, "rowlock"};
+  app.formatter(std::make_shared<formatter>());
   app.footer(footer);
   app.require_subcommand(1, 1);
   add_common(app, call);
@@ -123,7 +156,9 @@ end_of_program run_program(int argc, char** argv) {
     app.exit(help);
     return {exit_ok, {}};
   } catch (CLI::ParseError const& e) {
-    return usage_error(app, e.what());
+    bool const no_command =
+        app.get_subcommands().empty() && dynamic_cast<CLI::RequiredError const*>(&e) != nullptr;
+    return usage_error(app, no_command ? wrong_command(app) : e.what());
   } catch (failure const& e) {
     say(e.what());
     return {e.status(), {}};

@@ -49,7 +49,9 @@ void rowlock::tool::with_standard_file(database const& db, Use use) {
   try {
     return use();
   } catch (error const& e) {
-    if (!db.is_standard() || e.reason() != errc::schema_missing) throw;
+    // Old: another process is just making it, or an older rowlock did.
+    bool const mendable = e.reason() == errc::schema_missing || e.reason() == errc::schema_old;
+    if (!db.is_standard() || !mendable) throw;
   }
   make_standard_file(db);
   use();

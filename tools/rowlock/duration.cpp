@@ -29,6 +29,10 @@ std::optional<milliseconds> parse_duration(std::string_view text) noexcept {
   return std::nullopt;
 }
 
+std::string exact_duration(milliseconds d) {
+  return d.count() % 1'000 == 0 ? fmt::format("{}s", d.count() / 1'000) : fmt::format("{}ms", d.count());
+}
+
 std::string format_duration(milliseconds d) {
   auto const ms = d.count();
   if (ms < 0) return "-" + format_duration(-d);

@@ -45,9 +45,7 @@ std::string advice_for(errc code, std::string const& options) {
     case errc::in_doubt:
       return fmt::format("See what became of it: rowlock list{}", options);
     case errc::access_denied:
-      return "Check user and password (PGUSER, PGPASSWORD, ~/.pgpass, a service file), and that the role may "
-             "use "
-             "rowlock's tables.";
+      return "Is it the right user, and may it use rowlock's tables?";
     case errc::read_only:
       return "Locks need the primary (libpq: target_session_attrs=read-write) or a file that can be written.";
     case errc::storage_full:

@@ -75,8 +75,7 @@ end_of_program run(invocation& call, run_options const& options) {
 
 void add_run(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<run_options>();
-  auto* command = app.add_subcommand(
-      "run", "Runs a command while holding a lock: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
+  auto* command = app.add_subcommand("run", "Runs a command while holding a lock");
   command->fallthrough();
   command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
   auto* wait = add_duration(*command, "--wait", options->wait, "Wait this long at most; default: for ever");

@@ -51,8 +51,8 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
             "--grace {} does not fit into --ttl {}: the lock is renewed each {} and trusted for {}, so "
             "that at most {} are left for an end in time. Give --grace {} or less, or --ttl {} or more",
             format_duration(g), format_duration(lasts), format_duration(lasts / 3),
-            format_duration(lasts * 9 / 10), format_duration(room), format_duration(room),
-            format_duration(std::chrono::ceil<std::chrono::seconds>((g + 500ms) * 2))));
+            format_duration(lasts * 9 / 10), format_duration(room), exact_duration(room),
+            exact_duration(std::chrono::ceil<std::chrono::seconds>((g + 500ms) * 2))));
   }
   return {std::move(command), g, slack};
 }

@@ -1,0 +1,216 @@
+// How the command line is read; the database is the one of the user's own, if any is needed.
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/place.hpp"
+
+using namespace rowlock::test;
+using nlohmann::json;
+
+namespace {
+
+finished call(words args, environment env = {}) {
+  args.insert(args.begin(), rowlock_program);
+  return run(std::move(args), std::move(env));
+}
+
+/// A home, and so a database, for several runs.
+struct home : scratch_folder {
+  environment variables() const { return {{"HOME", path().string()}}; }
+};
+
+int mode_of(std::string const& path) {
+  struct stat s {};
+  return ::stat(path.c_str(), &s) == 0 ? static_cast<int>(s.st_mode & 07777) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("help teaches: examples, exit statuses, durations; for every command; status 0") {
+  auto const all = call({"--help"});
+  CHECK(all.status == 0);
+  for (auto const* part : {"Examples:", "rowlock run nightly -- ./backup.sh", "Exit status:", "ROWLOCK_DB",
+                           "sqlite:PATH", " 75 "})
+    CHECK(all.out.find(part) != std::string::npos);
+  auto const one = call({"run", "--help"});
+  CHECK(one.status == 0);
+  for (auto const* part : {"NAME -- COMMAND", "250ms, 30s, 10m, 2h", "Examples:", "Exit status:", "--no-wait",
+                           "Ctrl-Z", "--db URL"})
+    CHECK(one.out.find(part) != std::string::npos);
+  for (words const& command : {words{"list"},
+                               {"release"},
+                               {"migrate"},
+                               {"migrate", "up"},
+                               {"migrate", "down"},
+                               {"migrate", "status"},
+                               {"migrate", "validate"},
+                               {"migrate", "repair"},
+                               {"migrate", "sql"},
+                               {"version"}}) {
+    auto args = command;
+    args.emplace_back("--help");
+    auto const r = call(args);
+    CHECK(r.status == 0);
+    CHECK(r.out.find("Usage: rowlock " + command.front()) != std::string::npos);
+    CHECK(r.err.empty());
+  }
+}
+
+TEST_CASE("64: every mistake on the command line, with the option's name and what would be right") {
+  struct mistake {
+    words args;
+    char const* said;
+  };
+  for (auto const& m : std::vector<mistake>{
+           {{}, "the command is missing: run, list"},
+           {{"lst"}, "no command 'lst'"},
+           {{"run"}, "NAME"},
+           {{"run", "a"}, "rowlock run [OPTIONS] NAME -- COMMAND"},
+           {{"run", "a", "--"}, "rowlock run [OPTIONS] NAME -- COMMAND"},
+           {{"run", "--", "true"}, "NAME"},
+           {{"run", "a", "true"}, "true"},
+           {{"run", "--bogus", "a", "--", "true"}, "--bogus"},
+           {{"run", "--wait", "5", "a", "--", "true"},
+            "--wait: '5' is no duration; write a whole number and a unit: 250ms, 30s, 10m, 2h"},
+           {{"run", "--ttl", "1.5s", "a", "--", "true"}, "--ttl: '1.5s'"},
+           {{"run", "--wait", "5s", "--no-wait", "a", "--", "true"}, "--no-wait"},
+           {{"run", "--ttl", "1s", "--grace", "2s", "a", "--", "true"},
+            "--grace 2s does not fit into --ttl 1s"},
+           {{"run", "--ttl", "1ms", "a", "--", "true"}, "ttl"},
+           {{"run", "--strategy", "magic", "a", "--", "true"}, "magic"},
+           {{"run", "", "--", "true"}, "name"},
+           {{"run", std::string(256, 'x'), "--", "true"}, "255"},
+           {{"run", "\xff", "--", "true"}, "UTF-8"},
+           {{"list", "--", "true"}, "only `rowlock run`"},
+           {{"release"}, "NAME"},
+           {{"release", "a"}, "rowlock release --force a"},
+           {{"migrate"}, "subcommand"},
+           {{"migrate", "down"}, "--to"},
+           {{"migrate", "up", "--to", "x"}, "--to"},
+           {{"list", "--db", "mysterious"}, "sqlite:PATH"},
+           {{"list", "--table-prefix", "a b"}, "a b"},
+           {{"list", "--db", "sqlite:x", "--schema", "s"}, "schema"}}) {
+    std::string const said = m.said;
+    CAPTURE(said);
+    auto const r = call(m.args);
+    CHECK(r.status == 64);
+    CHECK(r.err.rfind("rowlock: ", 0) == 0);
+    CAPTURE(r.err);
+    CHECK(r.says(m.said));
+    CHECK(r.out.empty());
+  }
+}
+
+TEST_CASE("64: a password on the command line is refused, not printed, and the ways out are named") {
+  for (auto const* url : {"postgresql://u:hush@127.0.0.1:1/d", "host=127.0.0.1 port=1 password=hush"}) {
+    auto const r = call({"list", "--db", url});
+    CHECK(r.status == 64);
+    CHECK_FALSE(r.says("hush"));
+    for (auto const* way : {"PGPASSWORD", ".pgpass", "service file", "ROWLOCK_DB"}) CHECK(r.says(way));
+    auto const from_environment = call({"list"}, {{"ROWLOCK_DB", url}});
+    CHECK(from_environment.status == 69);
+    CHECK_FALSE(from_environment.says("hush"));
+  }
+}
+
+TEST_CASE("common options stand before or after the command's name") {
+  on_sqlite p;
+  for (words const& args : {words{"--db", p.url(), "--json", "list"},
+                            {"list", "--db", p.url(), "--json"},
+                            {"--json", "list", "--db=" + p.url()},
+                            {"migrate", "--db", p.url(), "status", "--json"},
+                            {"migrate", "status", "--json", "--db", p.url()},
+                            {"--json", "--db", p.url(), "migrate", "status"}}) {
+    auto const r = call(args);
+    CHECK(r.status == 0);
+    CHECK(json::parse(r.out).is_array());
+  }
+  CHECK(call({"run", "a", "--db", p.url(), "--", "true"}).status == 0);
+  CHECK(call({"run", "--db", p.url(), "a", "--", "true"}).status == 0);
+  CHECK(call({"--db", p.url(), "run", "a", "--", "true"}).status == 0);
+  // --db goes before ROWLOCK_DB.
+  CHECK(call({"--db", p.url(), "list"}, {{"ROWLOCK_DB", "sqlite:/nowhere/x"}}).status == 0);
+}
+
+TEST_CASE("the command's words reach it as they are") {
+  home h;
+  auto const r =
+      call({"run", "n", "--", "printf", "<%s>", "[x,y]", "", "[]", "--db", "--", "--help", "-x", "a b", "\n"},
+           h.variables());
+  CHECK(r.status == 0);
+  CHECK(r.out == "<[x,y]><><[]><--db><--><--help><-x><a b><\n>");
+}
+
+TEST_CASE("names that look like something else are names") {
+  home h;
+  for (auto const* name :
+       {"list", "run", "[a,b]", "[]", "a b", "a=b", "x.y", "%s", "'", "\xf0\x9f\x94\x92"}) {
+    auto const r = call({"run", name, "--", "sh", "-c", "printf %s \"$ROWLOCK_NAME\""}, h.variables());
+    CHECK(r.status == 0);
+    CHECK(r.out == name);
+  }
+}
+
+TEST_CASE("the standard database is made when it is first used, for its owner only") {
+  home h;
+  auto const file = h.file(".local/state/rowlock/locks.db");
+  CHECK(call({"migrate", "status"}, h.variables()).status != 70);
+  CHECK(mode_of(file) == -1);
+  auto const r = call({"run", "n", "--", "sh", "-c", "exit 3"}, h.variables());
+  CHECK(r.status == 3);
+  CHECK(r.err.empty());
+  CHECK(mode_of(file) == 0600);
+  CHECK(mode_of(h.file(".local/state/rowlock")) == 0700);
+  CHECK(call({"list", "--all"}, h.variables()).out.find("n  ") != std::string::npos);
+}
+
+TEST_CASE("the standard database is under XDG_STATE_HOME if that is absolute") {
+  home h;
+  environment const env{{"HOME", h.path().string()}, {"XDG_STATE_HOME", h.file("state")}};
+  CHECK(call({"list"}, env).status == 0);
+  CHECK(mode_of(h.file("state/rowlock/locks.db")) == 0600);
+}
+
+TEST_CASE("ten first uses at once make one standard database") {
+  home h;
+  std::vector<std::unique_ptr<program>> all;
+  for (int i = 0; i < 10; ++i)
+    all.push_back(std::make_unique<program>(
+        words{rowlock_program, "run", "n" + std::to_string(i), "--", "true"}, h.variables()));
+  for (auto& p : all) {
+    CHECK(p->wait() == 0);
+    CHECK(p->err().empty());
+  }
+  CHECK(json::parse(call({"list", "--all", "--json"}, h.variables()).out).size() == 10);
+}
+
+TEST_CASE("78: no such SQLite file; only migrate up makes one") {
+  on_sqlite const p(false);
+  for (words const& args : {words{"list"},
+                            {"run", "n", "--", "true"},
+                            {"release", "--force", "n"},
+                            {"migrate", "status"},
+                            {"migrate", "validate"}}) {
+    auto a = args;
+    a.insert(a.begin(), {"--db", p.url()});
+    auto const r = call(a);
+    CHECK(r.status == 78);
+    CHECK(r.says("rowlock migrate up --db " + p.url()));
+    CHECK(mode_of(p.file()) == -1);
+  }
+  CHECK(call({"migrate", "up", "--db", p.url()}).status == 0);
+  CHECK(call({"list", "--db", p.url()}).status == 0);
+}
+
+TEST_CASE("version: for people and for programs") {
+  auto const r = call({"version"});
+  CHECK(r.status == 0);
+  CHECK(r.out.rfind("rowlock ", 0) == 0);
+  auto const j = json::parse(call({"version", "--json"}).out);
+  CHECK(j["back_ends"] == json({"sqlite", "postgresql"}));
+  CHECK(j["schema_version"].get<int>() >= 2);
+  CHECK(r.out.find(j["version"].get<std::string>()) != std::string::npos);
+}

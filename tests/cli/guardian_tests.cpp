@@ -1,0 +1,244 @@
+// The guardian on its own, with a pretended lock (guarded.cpp): no database.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "cli/program.hpp"
+
+using namespace rowlock::test;
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+/// ttl, grace and slack in milliseconds, then the command. A ttl of 3 s: trusted for 2.7 s, renewed each
+/// second.
+words guarded(words command, int grace = 400, int ttl = 3000, words more = {}) {
+  words all{guarded_program, std::to_string(ttl), std::to_string(grace), "60"};
+  all.insert(all.end(), more.begin(), more.end());
+  all.emplace_back("--");
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+words shell(std::string const& script) { return {"sh", "-c", script}; }
+
+/// A number for `sleep` that no other process has among its words.
+std::string unique_sleep() {
+  static int count = 0;
+  return fmt::format("7{}.{}", ::getpid(), ++count);
+}
+
+/// Writes the time to `file` each few milliseconds, in a session of its own and cut off from its parents;
+/// ignores SIGTERM.
+std::string daemon_that_writes(std::string const& file) {
+  return fmt::format(
+      "(setsid sh -c 'trap \"\" TERM HUP; while :; do date +%s.%N >>{}; sleep 0.01; done' >/dev/null 2>&1 &)",
+      file);
+}
+
+double last_line(std::string const& file) {
+  auto text = read_file(file);
+  if (!text.empty()) text.pop_back();
+  return std::strtod(text.substr(text.rfind('\n') + 1).c_str(), nullptr);
+}
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+pid_t guardian_of(program const& p) {
+  for (pid_t pid = p.pid() + 1; pid < p.pid() + 1000; ++pid) {
+    auto const stat = read_file(fmt::format("/proc/{}/stat", pid));
+    if (stat.find(fmt::format("(lock-guardian) S {} ", p.pid())) != stat.npos) return pid;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("guardian: the command's own exit status comes back") {
+  CHECK(run(guarded({"true"})).status == 0);
+  CHECK(run(guarded(shell("exit 7"))).status == 7);
+  CHECK(run(guarded(shell("kill -9 $$"))).status == 128 + SIGKILL);
+}
+
+TEST_CASE("guardian: the command sees name, token and term, and its words as they were") {
+  auto const r = run(guarded(shell("echo \"$ROWLOCK_NAME/$ROWLOCK_TOKEN/$ROWLOCK_TERM\"")));
+  CHECK(r.out == "a name/7/0123456789abcdef0123456789abcdef\n");
+  CHECK(run(guarded({"printf", "<%s>", "[x,y]", "", "[]", "--", "a b"})).out == "<[x,y]><><[]><--><a b>");
+}
+
+TEST_CASE("guardian: input and output pass through, and nothing of ours is open in the command") {
+  CHECK(run(guarded({"cat"}), {}, "some input").out == "some input");
+  CHECK(run(guarded(shell("ls /proc/self/fd | wc -l"))).out == run(shell("ls /proc/self/fd | wc -l")).out);
+}
+
+TEST_CASE("guardian: a command that is not there or can't be executed") {
+  auto const missing = run(guarded({"no-such-command-anywhere"}));
+  CHECK(missing.status == 127);
+  CHECK(missing.says(fmt::format("exec_error={}", ENOENT)));
+  auto const no_program = run(guarded({"/etc/passwd"}));
+  CHECK(no_program.status == 126);
+  CHECK(no_program.says(fmt::format("exec_error={}", EACCES)));
+}
+
+TEST_CASE("guardian: what the command leaves running is ended, also if it left the session") {
+  scratch_folder folder;
+  auto const began = clock_type::now();
+  auto const r = run(guarded(shell(daemon_that_writes(folder.file("f")) + "; sleep 0.3; exit 3")));
+  auto const ended = wall_clock();
+  CHECK(r.status == 3);
+  CHECK(r.says("why=0"));
+  CHECK_FALSE(r.says("ended=0"));
+  CHECK(last_line(folder.file("f")) > 0);
+  CHECK(last_line(folder.file("f")) < ended);
+  CHECK(seconds_since(began) >= 0.7);  // it ignores SIGTERM, so the grace is used up
+  CHECK(seconds_since(began) < 2);
+}
+
+TEST_CASE("guardian: a descendant that ends at SIGTERM costs no grace") {
+  auto const began = clock_type::now();
+  CHECK(run(guarded(shell("(setsid sleep " + unique_sleep() + " &); exit 0"), 1000)).status == 0);
+  CHECK(seconds_since(began) < 0.8);
+}
+
+TEST_CASE("guardian: K10, all are gone when rowlock was killed, within the grace") {
+  scratch_folder folder;
+  program p(guarded(
+      shell(daemon_that_writes(folder.file("f")) + "; trap '' TERM; echo ready; while :; do sleep 1; done")));
+  REQUIRE(p.prints("ready"));
+  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  p.signal(SIGKILL);
+  auto const killed = wall_clock();
+  REQUIRE(within(10s, [&] { return !any_process_with(folder.file("f")); }));
+  CHECK(last_line(folder.file("f")) > killed + 0.2);  // the grace was given
+  CHECK(last_line(folder.file("f")) < killed + 1);
+}
+
+TEST_CASE("guardian: K6, all are gone before trust ends when rowlock is stopped") {
+  scratch_folder folder;
+  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; while :; do sleep 1; done")));
+  REQUIRE(p.prints("ready"));
+  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  p.signal(SIGSTOP);
+  auto const stopped = wall_clock();
+  REQUIRE(within(10s, [&] { return !any_process_with(folder.file("f"), p.pid()); }));
+  CHECK(last_line(folder.file("f")) > stopped + 1);  // not before it had to be
+  CHECK(last_line(folder.file("f")) < stopped + 2.7);
+  p.signal(SIGCONT);
+  CHECK(p.wait() == 76);
+  CHECK(p.err().find("why=1") != std::string::npos);
+}
+
+TEST_CASE("guardian: a short stop changes nothing") {
+  program p(guarded(shell("echo ready; sleep 4; exit 5")));
+  REQUIRE(p.prints("ready"));
+  p.signal(SIGSTOP);
+  CHECK_FALSE(within(1s, [&] { return !alive(p.pid()); }));
+  p.signal(SIGCONT);
+  CHECK(p.wait() == 5);
+}
+
+TEST_CASE("guardian: the whole ttl renewed several times over does not end the command") {
+  CHECK(run(guarded(shell("sleep 2; exit 4"), 100, 600)).status == 4);
+}
+
+TEST_CASE("guardian: a command that is stopped is ended all the same") {
+  auto const mark = unique_sleep();
+  program p(guarded(shell("sleep " + mark + " & echo ready; kill -STOP $$")));
+  REQUIRE(p.prints("ready"));
+  p.signal(SIGKILL);
+  CHECK(within(5s, [&] { return !any_process_with(mark); }));
+}
+
+TEST_CASE("guardian: loss gives the command SIGTERM and no time if trust is over") {
+  auto const began = clock_type::now();
+  auto const r = run(guarded(shell("trap '' TERM; sleep 9; exit 0"), 400, 3000, {"lose-after=300"}));
+  CHECK(r.status == 76);
+  CHECK(r.says("why=2"));
+  CHECK(seconds_since(began) < 2);
+}
+
+TEST_CASE("guardian: a bomb of forks is ended") {
+  auto const mark = unique_sleep();
+  // Each generation lives for a moment only, most of the time as orphans; bounded by its depth.
+  std::string const bomb =
+      "f() { [ $1 -lt 8 ] || { sleep " + mark + "; return; }; f $(($1 + 1)) & f $(($1 + 1)) & }; f 0; ";
+  program p(guarded(shell(bomb + "echo ready; wait; sleep 100")));
+  REQUIRE(p.prints("ready"));
+  p.signal(SIGKILL);
+  CHECK(within(20s, [&] { return !any_process_with(mark); }));
+}
+
+TEST_CASE("guardian: if the guardian is killed, rowlock ends everything itself") {
+  scratch_folder folder;
+  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
+  REQUIRE(p.prints("ready"));
+  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  auto const guardian = guardian_of(p);
+  REQUIRE(guardian > 0);
+  ::kill(guardian, SIGKILL);
+  CHECK(p.wait() == 70);
+  CHECK_FALSE(any_process_with(folder.file("f")));
+}
+
+TEST_CASE("guardian: if the guardian is stopped while rowlock can't renew, rowlock ends everything itself") {
+  scratch_folder folder;
+  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
+  REQUIRE(p.prints("ready"));
+  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  auto const guardian = guardian_of(p);
+  REQUIRE(guardian > 0);
+  ::kill(guardian, SIGSTOP);
+  p.signal(SIGSTOP);
+  REQUIRE_FALSE(within(3s, [] { return false; }));
+  p.signal(SIGCONT);
+  CHECK(p.wait() == 76);
+  CHECK_FALSE(any_process_with(folder.file("f")));
+  CHECK_FALSE(alive(guardian));
+}
+
+TEST_CASE("guardian: signals sent to rowlock reach the command, once") {
+  for (int const signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    CAPTURE(signal);
+    program p(
+        guarded(shell("trap 'echo got' TERM INT HUP QUIT USR1 USR2; echo ready; "
+                      "i=0; while [ $i -lt 10 ]; do sleep 0.1; i=$((i + 1)); done; exit 9")));
+    REQUIRE(p.prints("ready"));
+    p.signal(signal);
+    CHECK(p.wait() == 9);
+    CHECK(p.out() == "ready\ngot\n");
+  }
+}
+
+TEST_CASE("guardian: what the command's own processes send to their group is not doubled") {
+  auto const r = run(guarded(shell("trap 'echo got' TERM; kill -TERM 0; sleep 0.5; exit 9")));
+  CHECK(r.status == 9);
+  CHECK(r.out == "got\n");
+}
+
+TEST_CASE("guardian: a signal that the command dies of") {
+  program p(guarded(shell("echo ready; sleep 100")));
+  REQUIRE(p.prints("ready"));
+  p.signal(SIGTERM);
+  CHECK(p.wait() == 128 + SIGTERM);
+}
+
+TEST_CASE(
+    "guardian: nohup and an ignored SIGCHLD are inherited by the command, and its status is known all the "
+    "same") {
+  auto const ignored = [](words command) {
+    auto const all = guarded({"grep", "SigIgn", "/proc/self/status"});
+    command.insert(command.end(), all.begin(), all.end());
+    return run(command);
+  };
+  CHECK(ignored({"env"}).out.find("0000000000000000") != std::string::npos);
+  auto const set = ignored({"env", "--ignore-signal=HUP", "--ignore-signal=CHLD"});
+  CHECK(set.status == 0);
+  CHECK(set.out.find("0000000000010001") != std::string::npos);
+}

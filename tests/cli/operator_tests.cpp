@@ -1,0 +1,123 @@
+// list, release and migrate on real databases.
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cli/place.hpp"
+
+using namespace rowlock::test;
+using nlohmann::json;
+
+namespace {
+
+struct holder : program {
+  holder(place const& p, std::string const& name)
+      : program(p.command({"run", "--ttl", "3s", name, "--", "sh", "-c", "echo ready; sleep 100"}),
+                p.variables()) {
+    REQUIRE(prints("ready"));
+  }
+};
+
+std::vector<std::string> names(finished const& r) {
+  std::vector<std::string> all;
+  for (auto const& lock : json::parse(r.out)) all.push_back(lock["name"]);
+  return all;
+}
+
+}  // namespace
+
+CLI_CASE("list: held ones, all with --all, only those that match a glob, and the state of each") {
+  Place const p;
+  CHECK(p.rowlock({"list"}).out == "NAME  STATE  OWNER  SINCE  EXPIRES-IN  TOKEN  NOTE\n");
+  CHECK(p.rowlock({"list", "--json"}).out == "[]\n");
+  REQUIRE(p.rowlock({"run", "idle-1", "--", "true"}).status == 0);
+  holder const a(p, "job-a");
+  holder const b(p, "job-b");
+  holder const c(p, "odd\nname");
+  using list = std::vector<std::string>;
+  CHECK(names(p.rowlock({"list", "--json"})) == list{"job-a", "job-b", "odd\nname"});
+  CHECK(names(p.rowlock({"list", "--json", "--all"})) == list{"idle-1", "job-a", "job-b", "odd\nname"});
+  CHECK(names(p.rowlock({"list", "--json", "job-*"})) == list{"job-a", "job-b"});
+  CHECK(names(p.rowlock({"list", "--json", "job-[b-z]"})) == list{"job-b"});
+  auto const table = p.rowlock({"list", "--all"}).out;
+  CHECK(table.find("odd\\x0aname") != std::string::npos);
+  CHECK(table.find("idle-1") != std::string::npos);
+  CHECK(table.find(fmt::format("pid {}", a.pid())) != std::string::npos);
+  CHECK(table.find('\x1b') == std::string::npos);  // no terminal, no colours
+}
+
+CLI_CASE("list: a lock whose time is over is expired, one to be given back is revoked") {
+  Place const p;
+  holder const h(p, "n");
+  h.signal(SIGSTOP);
+  p.sql("UPDATE rowlock_locks SET revoked = (1 = 1)");
+  CHECK(json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "revoked");
+  CHECK(within(10s, [&] { return json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "expired"; }));
+}
+
+CLI_CASE("release: says whether somebody held it; --now frees it at once") {
+  Place const p;
+  auto const nobody = p.rowlock({"release", "--force", "n"});
+  CHECK(nobody.status == 0);
+  CHECK(nobody.out == "Nobody holds 'n'.\n");
+  holder h(p, "n");
+  h.signal(SIGSTOP);  // so that it does not give it back itself
+  auto const done = p.rowlock({"release", "--force", "n", "--now"});
+  CHECK(done.status == 0);
+  CHECK(done.out.find("former holder may still work") != std::string::npos);
+  CHECK(p.rowlock({"run", "--no-wait", "n", "--", "true"}).status == 0);
+  h.signal(SIGCONT);
+  CHECK(h.wait() == 76);
+}
+
+CLI_CASE("release: as JSON") {
+  Place const p;
+  auto const nobody = json::parse(p.rowlock({"release", "--force", "n", "--json"}).out);
+  CHECK(nobody["was_held"] == false);
+  holder h(p, "n");
+  auto const done = json::parse(p.rowlock({"--json", "release", "n", "--force"}).out);
+  CHECK(done["was_held"] == true);
+  CHECK(done["now"] == false);
+  CHECK(done["holder"]["owner"]["pid"] == h.pid());
+  CHECK(h.wait() == 76);
+}
+
+CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
+  Place const p(false);
+  CHECK(p.rowlock({"migrate", "up", "--to", "1"}).status == 0);
+  auto const one = json::parse(p.rowlock({"migrate", "status", "--json"}).out);
+  CHECK(one[0]["applied"] == true);
+  CHECK(one[1]["applied"] == false);
+  auto const up = p.rowlock({"migrate", "up", "--json"});
+  CHECK(json::parse(up.out)["applied"] == json({2}));
+  CHECK(up.err.empty());
+  CHECK(p.rowlock({"migrate", "up"}).out == "Nothing to do.\n");
+  CHECK(p.rowlock({"migrate", "validate"}).out == "All is well.\n");
+  p.sql("DELETE FROM rowlock_migrations WHERE version = 2");
+  p.sql("UPDATE rowlock_migrations SET checksum = 'x'");
+  auto const bad = p.rowlock({"migrate", "validate", "--json"});
+  CHECK(bad.status == 78);
+  CHECK_FALSE(json::parse(bad.out)["problems"].empty());
+  CHECK(bad.says("rowlock migrate repair"));
+  CHECK(p.rowlock({"migrate", "repair"}).status == 0);
+  CHECK(p.rowlock({"migrate", "validate"}).status == 0);
+  {
+    holder const h(p, "n");
+    auto const refused = p.rowlock({"migrate", "down", "--to", "0"});
+    CHECK(refused.status == 75);
+    CHECK(refused.says("--force"));
+  }
+  CHECK(p.rowlock({"migrate", "down", "--to", "0", "--force"}).status == 0);
+  CHECK(p.rowlock({"list"}).status == 78);
+}
+
+CLI_CASE("migrate sql: what it prints makes the tables") {
+  Place const p(false);
+  auto const sql = p.rowlock({"migrate", "sql"});
+  CHECK(sql.status == 0);
+  CHECK(sql.out.find("CREATE TABLE") != std::string::npos);
+  auto const down = p.rowlock({"migrate", "sql", "--from", "2", "--to", "0"});
+  CHECK(down.out.find("DROP TABLE") != std::string::npos);
+}

@@ -1,0 +1,114 @@
+// Parts of the program on their own: no process, no database.
+
+#include <doctest/doctest.h>
+
+#include "commands/run_options.hpp"
+#include "database.hpp"
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "text.hpp"
+
+using namespace rowlock;
+using namespace rowlock::tool;
+using namespace std::chrono_literals;
+
+TEST_CASE("durations: what is understood and what is not") {
+  CHECK(parse_duration("250ms") == 250ms);
+  CHECK(parse_duration("30s") == 30s);
+  CHECK(parse_duration("10m") == 10min);
+  CHECK(parse_duration("2h") == 2h);
+  CHECK(parse_duration("1d") == 24h);
+  CHECK(parse_duration("0") == 0ms);
+  CHECK(parse_duration("0s") == 0ms);
+  for (auto const* bad : {"", "5", "s", "-1s", "+1s", " 1s", "1s ", "1 s", "1.5s", "1S", "1sec", "1m30s",
+                          "0x1s", "99999999999999999999s", "9223372036854775807h"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_duration(bad));
+  }
+}
+
+TEST_CASE("durations: as they are printed") {
+  CHECK(exact_duration(14'500ms) == "14500ms");
+  CHECK(exact_duration(90s) == "90s");
+  CHECK(format_duration(0ms) == "0ms");
+  CHECK(format_duration(999ms) == "999ms");
+  CHECK(format_duration(1s) == "1s");
+  CHECK(format_duration(29'540ms) == "29.5s");
+  CHECK(format_duration(200s) == "3m 20s");
+  CHECK(format_duration(2h) == "2h");
+  CHECK(format_duration(50h) == "2d 2h");
+  CHECK(format_duration(-5s) == "-5s");
+}
+
+TEST_CASE("a password in a URL or keyword string is found") {
+  for (auto const* with :
+       {"postgresql://u:pw@h/d", "postgres://u:pw@h", "postgresql://h/d?password=pw",
+        "postgresql://h/d?a=b&password=pw", "host=h password=pw", "password = pw", "user='a b' password='x'",
+        "host=h sslpassword=x", "user=a\\ password=x password=y", "postgresql:///d?sslpassword=x"}) {
+    CAPTURE(with);
+    CHECK(has_password(with));
+  }
+  for (auto const* without :
+       {"postgresql://u@h/d", "postgresql://h:5432/d", "postgresql://u:@h/d", "postgresql://[::1]:5432/d",
+        "host=h user=u", "application_name='my password=x'", "user=a\\ password=x", "sqlite:u:p@h",
+        "passfile=/x", "postgresql://h/d?passfile=/x", "postgresql:///d?host=/a:b@c", "host=", ""}) {
+    CAPTURE(without);
+    CHECK_FALSE(has_password(without));
+  }
+}
+
+TEST_CASE("names are harmless on a terminal") {
+  CHECK(printable("job-1 \xc3\xa4 \xf0\x9f\x94\x92") == "job-1 \xc3\xa4 \xf0\x9f\x94\x92");
+  CHECK(printable("a\nb\x1b[31m\x7f") == "a\\x0ab\\x1b[31m\\x7f");
+  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");                   // a control character in UTF-8
+  CHECK(printable("a\xe2\x80\xaetxt") == "a\\xe2\\x80\\xaetxt");  // right-to-left override
+  CHECK(printable("\xff\xc3") == "\\xff\\xc3");
+  CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
+}
+
+TEST_CASE("words for a shell") {
+  CHECK(shell_word("sqlite:/a/b.db") == "sqlite:/a/b.db");
+  CHECK(shell_word("") == "''");
+  CHECK(shell_word("host=h dbname=d") == "'host=h dbname=d'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+}
+
+TEST_CASE("every error of the library has an exit status of the documented ones") {
+  for (int code = 1; code <= static_cast<int>(errc::failed); ++code) {
+    CAPTURE(code);
+    auto const status = status_of(static_cast<errc>(code));
+    CHECK((status == 64 || status == 69 || status == 70 || status == 75 || status == 76 || status == 77 ||
+           status == 78));
+  }
+}
+
+TEST_CASE("grace: without one it always fits; one that leaves renewal no room is refused with the numbers") {
+  run_options o;
+  for (auto const ttl : {100ms, 300ms, 1000ms, 30'000ms, 3'600'000ms}) {
+    CAPTURE(ttl.count());
+    o.ttl = ttl;
+    o.grace.reset();
+    auto const plan = o.for_guard({"true"});
+    CHECK(plan.grace > 0ms);
+    CHECK(plan.slack >= 20ms);
+    CHECK(plan.grace + plan.slack <= ttl / 2);
+    o.grace = ttl / 2;
+    CHECK_THROWS_AS(o.for_guard({"true"}), failure);
+  }
+  o.ttl = 30s;
+  o.grace = 14500ms;
+  CHECK(o.for_guard({"true"}).grace == 14500ms);
+  o.grace = 20s;
+  std::string said;
+  try {
+    o.for_guard({"true"});
+  } catch (failure const& e) {
+    said = e.what();
+  }
+  CHECK(said ==
+        "--grace 20s does not fit into --ttl 30s: the lock is renewed each 10s and trusted for 27s, so that "
+        "at most "
+        "14.5s are left for an end in time. Give --grace 14500ms or less, or --ttl 41s or more");
+  o.ttl = 41s;
+  CHECK_NOTHROW(o.for_guard({"true"}));
+}

@@ -1,0 +1,54 @@
+#include "cli/place.hpp"
+
+#include <libpq-fe.h>
+#include <sqlite3.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace rowlock::test {
+
+words place::command(words args) const {
+  words all{rowlock_program};
+  auto const before = options();
+  all.insert(all.end(), before.begin(), before.end());
+  all.insert(all.end(), args.begin(), args.end());
+  return all;
+}
+
+environment place::variables(environment more) const {
+  more.emplace("ROWLOCK_DB", url());
+  return more;
+}
+
+finished place::rowlock(words args, environment env) const {
+  return run(command(std::move(args)), variables(std::move(env)));
+}
+
+on_sqlite::on_sqlite(bool migrated) {
+  if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
+}
+
+void on_sqlite::sql(std::string const& text) const {
+  sqlite3* opened = nullptr;
+  int code = sqlite3_open_v2(file().c_str(), &opened, SQLITE_OPEN_READWRITE, nullptr);
+  std::unique_ptr<sqlite3, int (*)(sqlite3*)> const db(opened, &sqlite3_close_v2);
+  sqlite3_busy_timeout(opened, 5000);
+  if (code == SQLITE_OK) code = sqlite3_exec(opened, text.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) throw std::runtime_error(sqlite3_errmsg(opened));
+}
+
+on_postgresql::on_postgresql(bool migrated) {
+  if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
+}
+
+on_postgresql::~on_postgresql() { sql("DROP SCHEMA IF EXISTS " + schema_ + " CASCADE"); }
+
+void on_postgresql::sql(std::string const& text) const {
+  std::unique_ptr<PGconn, void (*)(PGconn*)> const db(::PQconnectdb(url().c_str()), &::PQfinish);
+  auto const all = "SET client_min_messages = error; SET search_path = " + schema_ + "; " + text;
+  std::unique_ptr<PGresult, void (*)(PGresult*)> const done(::PQexec(db.get(), all.c_str()), &::PQclear);
+  if (::PQresultStatus(done.get()) != PGRES_COMMAND_OK) throw std::runtime_error(::PQerrorMessage(db.get()));
+}
+
+}  // namespace rowlock::test

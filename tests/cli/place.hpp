@@ -1,0 +1,56 @@
+#pragma once
+// A database of each kind, made by the program itself, for tests that run it.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "cli/program.hpp"
+
+namespace rowlock::test {
+
+class place {
+ public:
+  virtual ~place() = default;
+
+  /// Runs rowlock on this database, which it finds by ROWLOCK_DB, and by --schema where that is needed.
+  finished rowlock(words, environment = {}) const;
+  /// The command line for that, and the variables that it needs.
+  words command(words) const;
+  environment variables(environment more = {}) const;
+
+  virtual std::string url() const = 0;
+  virtual words options() const { return {}; }
+  /// Runs SQL in which rowlock_locks stands for the table.
+  virtual void sql(std::string const&) const = 0;
+};
+
+class on_sqlite : public place {
+ public:
+  explicit on_sqlite(bool migrated = true);
+  std::string file() const { return folder_.file("locks.db"); }
+  std::string url() const override { return "sqlite:" + file(); }
+  void sql(std::string const&) const override;
+
+ private:
+  scratch_folder folder_;
+};
+
+class on_postgresql : public place {
+ public:
+  explicit on_postgresql(bool migrated = true);
+  ~on_postgresql() override;
+  std::string url() const override { return postgresql_conninfo(); }
+  words options() const override { return {"--schema", schema_}; }
+  void sql(std::string const&) const override;
+
+ private:
+  std::string schema_ = unique_identifier();
+};
+
+}  // namespace rowlock::test
+
+TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
+TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);
+
+#define CLI_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql)

@@ -1,0 +1,285 @@
+// rowlock run on real databases: what it ends with, what it says, and who works when.
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/place.hpp"
+#include "support/postgresql_server.hpp"
+
+using namespace rowlock::test;
+using nlohmann::json;
+
+namespace {
+
+json held_locks(place const& p) { return json::parse(p.rowlock({"list", "--json"}).out); }
+
+/// Something that holds `name` until it is told to end.
+struct holder : program {
+  holder(place const& p, words options, std::string const& script = "echo ready; sleep 100")
+      : program(p.command(with(options, script)), p.variables()) {
+    REQUIRE(prints("ready"));
+  }
+  static words with(words options, std::string const& script) {
+    options.insert(options.begin(), "run");
+    options.insert(options.end(), {"--", "sh", "-c", script});
+    return options;
+  }
+};
+
+std::int64_t token_of(json const& lock) { return lock["token"]; }
+
+std::int64_t number_in(std::string const& path) { return std::strtoll(read_file(path).c_str(), nullptr, 10); }
+
+}  // namespace
+
+CLI_CASE("run: the command's status, with the lock held meanwhile and given back after") {
+  Place const p;
+  auto const r = p.rowlock(
+      {"run", "n", "--", "sh", "-c", "echo \"$ROWLOCK_NAME $ROWLOCK_TOKEN $ROWLOCK_TERM\"; exit 7"});
+  CHECK(r.status == 7);
+  CHECK(r.err.empty());
+  CHECK(held_locks(p).empty());
+  holder h(p, {"--note", "a note", "n"});
+  auto const locks = held_locks(p);
+  REQUIRE(locks.size() == 1);
+  CHECK(locks[0]["name"] == "n");
+  CHECK(locks[0]["state"] == "held");
+  CHECK(locks[0]["note"] == "a note");
+  CHECK(locks[0]["owner"]["pid"] == h.pid());
+  CHECK(token_of(locks[0]) > std::strtoll(r.out.c_str() + 2, nullptr, 10));
+  h.signal(SIGTERM);
+  CHECK(h.wait() == 128 + SIGTERM);
+  CHECK(held_locks(p).empty());
+}
+
+CLI_CASE("run: 126 and 127, and the lock is free again") {
+  Place const p;
+  auto const missing = p.rowlock({"run", "n", "--", "no-such-command"});
+  CHECK(missing.status == 127);
+  CHECK(missing.says("rowlock: cannot run 'no-such-command': No such file"));
+  auto const refused = p.rowlock({"run", "n", "--", "/etc/passwd"});
+  CHECK(refused.status == 126);
+  CHECK(refused.says("Permission denied"));
+  CHECK(held_locks(p).empty());
+}
+
+CLI_CASE("run: 75 with --no-wait and after --wait, naming who, since when and how long") {
+  Place const p;
+  holder h(p, {"--note", "why", "n"});
+  auto const busy = p.rowlock({"run", "--no-wait", "n", "--", "true"});
+  CHECK(busy.status == 75);
+  auto const began = std::chrono::steady_clock::now();
+  auto const late = p.rowlock({"run", "--wait", "500ms", "n", "--", "true"});
+  CHECK(late.status == 75);
+  CHECK(seconds_since(began) > 0.45);
+  CHECK(seconds_since(began) < 5);
+  for (auto const& said : {busy, late}) {
+    CAPTURE(said.err);
+    CHECK(said.says(fmt::format("pid {} since 20", h.pid())));
+    CHECK(said.says("s more at most"));
+    CHECK(said.says("(why)"));
+  }
+}
+
+CLI_CASE("run: waits until the holder is done") {
+  Place const p;
+  holder h(p, {"n"}, "echo ready; sleep 0.7; echo done");
+  auto const r = p.rowlock({"run", "n", "--", "date", "+%s"});
+  CHECK(r.status == 0);
+  CHECK(h.wait() == 0);
+  CHECK(h.out() == "ready\ndone\n");
+}
+
+CLI_CASE("run: a signal while it waits ends it as that signal would, with nothing taken") {
+  Place const p;
+  holder const h(p, {"n"});
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+    program waiter(p.command({"run", "n", "--", "true"}), p.variables());
+    CHECK_FALSE(within(300ms, [&] { return !alive(waiter.pid()); }));
+    waiter.signal(signal);
+    waiter.wait();
+    CHECK(waiter.died_of() == signal);
+  }
+  CHECK(held_locks(p).size() == 1);
+}
+
+CLI_CASE("run: SIGINT that the command dies of is seen by the shell") {
+  Place const p;
+  holder h(p, {"n"}, "echo ready; kill -INT $$");
+  CHECK(h.wait() == 128 + SIGINT);
+  CHECK(h.died_of() == SIGINT);
+  CHECK(held_locks(p).empty());
+}
+
+CLI_CASE("run: 76 when an operator takes the lock away, even if the command then ends well") {
+  Place const p;
+  holder h(p, {"--ttl", "3s", "n"}, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done");
+  auto const released = p.rowlock({"release", "--force", "n"});
+  CHECK(released.status == 0);
+  CHECK(released.out.find(fmt::format("pid {}", h.pid())) != std::string::npos);
+  CHECK(h.wait() == 76);
+  CHECK(h.err().find("rowlock: the lock 'n' was lost: an operator asked for it back") != std::string::npos);
+  CHECK(held_locks(p).empty());
+}
+
+CLI_CASE("run: 76 when the row is deleted or another term is in it") {
+  Place const p;
+  for (auto const* sql : {"DELETE FROM rowlock_locks", "UPDATE rowlock_locks SET term = 'x'"}) {
+    holder h(p, {"--ttl", "3s", "n"});
+    p.sql(sql);
+    auto const began = std::chrono::steady_clock::now();
+    CHECK(h.wait() == 76);
+    CHECK(seconds_since(began) < 2);
+    CHECK(h.err().find("the lock 'n' was lost") != std::string::npos);
+    p.sql("UPDATE rowlock_locks SET term = NULL");
+  }
+}
+
+CLI_CASE("run: 76 after it was stopped for longer than the ttl") {
+  Place const p;
+  holder h(p, {"--ttl", "1s", "n"});
+  h.signal(SIGSTOP);
+  CHECK_FALSE(within(1500ms, [&] { return !alive(h.pid()); }));
+  h.signal(SIGCONT);
+  CHECK(h.wait() == 76);
+  CHECK(h.err().find("not renewed in time") != std::string::npos);
+}
+
+CLI_CASE("run: 70 when the guardian is killed, and nothing of the command is left") {
+  Place const p;
+  scratch_folder folder;
+  holder h(p, {"n"}, fmt::format("(setsid sleep 71{} &); echo ready; sleep 100", ::getpid()));
+  pid_t guardian = h.pid() + 1;
+  while (read_file(fmt::format("/proc/{}/comm", guardian)) != "lock-guardian\n")
+    REQUIRE(++guardian < h.pid() + 200);
+  ::kill(guardian, SIGKILL);
+  CHECK(h.wait() == 70);
+  CHECK(h.err().find("guardian") != std::string::npos);
+  CHECK_FALSE(any_process_with(fmt::format("71{}", ::getpid())));
+  CHECK(held_locks(p).empty());
+}
+
+CLI_CASE("run: 78 for tables that are missing, old or new, and for another strategy, with what mends it") {
+  Place const p(false);
+  if (p.url().rfind("sqlite:", 0) == 0) REQUIRE(p.rowlock({"migrate", "up"}).status == 0);
+  if (p.url().rfind("sqlite:", 0) == 0) REQUIRE(p.rowlock({"migrate", "down", "--to", "0"}).status == 0);
+  auto const missing = p.rowlock({"run", "n", "--", "true"});
+  CHECK(missing.status == 78);
+  CHECK(missing.says("Mend it: rowlock migrate up"));
+  REQUIRE(p.rowlock({"migrate", "up", "--to", "1"}).status == 0);
+  auto const old = p.rowlock({"run", "n", "--", "true"});
+  CHECK(old.status == 78);
+  CHECK(old.says("Mend it: rowlock migrate up"));
+  REQUIRE(p.rowlock({"migrate", "up"}).status == 0);
+  CHECK(p.rowlock({"run", "n", "--", "true"}).status == 0);
+  p.sql("UPDATE rowlock_locks SET strategy = 'unique_insert'");
+  auto const other = p.rowlock({"run", "n", "--", "true"});
+  CHECK(other.status == 78);
+  CHECK(other.says("unique_insert"));
+  p.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 99");
+  auto const too_new = p.rowlock({"run", "m", "--", "true"});
+  CHECK(too_new.status == 78);
+  CHECK(too_new.says("newer rowlock"));
+}
+
+TEST_CASE("run: 69 when the server can't be reached [postgresql]") {
+  auto const r = run({rowlock_program, "--db", "host=127.0.0.1 port=1", "run", "n", "--", "true"});
+  CHECK(r.status == 69);
+  CHECK(r.says("port=1"));
+}
+
+TEST_CASE("run: 77 when the login is refused [postgresql]") {
+  auto const r = run({rowlock_program, "run", "n", "--", "true"},
+                     {{"ROWLOCK_DB", postgresql_conninfo() + " user=no_such_role"}});
+  CHECK(r.status == 77);
+  CHECK(r.says("no_such_role"));
+}
+
+TEST_CASE(
+    "run: an outage shorter than the ttl changes nothing, a longer one ends the command in time with 76; a "
+    "waiter rides it out, "
+    "or ends with 75 at its deadline [postgresql]") {
+  postgresql_server server;
+  environment const env{{"ROWLOCK_DB", server.conninfo()}};
+  REQUIRE(run({rowlock_program, "migrate", "up"}, env).status == 0);
+  scratch_folder folder;
+  program holds({rowlock_program, "run", "--ttl", "6s", "n", "--", "sh", "-c",
+                 "echo ready; while [ ! -e " + folder.file("end") + " ]; do sleep 0.1; done; exit 5"},
+                env);
+  REQUIRE(holds.prints("ready"));
+  program waits({rowlock_program, "run", "n", "--", "sh", "-c", "exit 6"}, env);
+  CHECK_FALSE(within(700ms, [&] { return !alive(waits.pid()); }));  // it has come to wait
+  server.kill();
+  CHECK_FALSE(within(1s, [&] { return !alive(holds.pid()) || !alive(waits.pid()); }));
+  server.restart();
+  CHECK_FALSE(within(3s, [&] { return !alive(holds.pid()) || !alive(waits.pid()); }));
+  std::ofstream(folder.file("end")) << "";
+  CHECK(holds.wait() == 5);
+  CHECK(waits.wait() == 6);
+
+  program loses({rowlock_program, "run", "--ttl", "2s", "m", "--", "sh", "-c", "echo ready; sleep 100"}, env);
+  REQUIRE(loses.prints("ready"));
+  program gives_up({rowlock_program, "run", "--wait", "3s", "m", "--", "true"}, env);
+  CHECK_FALSE(within(500ms, [&] { return !alive(gives_up.pid()); }));
+  server.kill();
+  auto const began = std::chrono::steady_clock::now();
+  CHECK(loses.wait() == 76);
+  CHECK(seconds_since(began) < 5);
+  CHECK(loses.err().find("could not be renewed in time") != std::string::npos);
+  CHECK(gives_up.wait() == 75);
+  CHECK(gives_up.err().find("within 3s") != std::string::npos);
+}
+
+CLI_CASE("run: show 2, fifty at once that add to a number lose no update") {
+  Place const p;
+  scratch_folder folder;
+  std::ofstream(folder.file("f")) << "0\n";
+  auto const script = fmt::format("v=$(cat {0}); sleep 0.01; echo $((v+1)) >{0}", folder.file("f"));
+  std::vector<std::unique_ptr<program>> all;
+  for (int i = 0; i < 50; ++i)
+    all.push_back(
+        std::make_unique<program>(p.command({"run", "n", "--", "sh", "-c", script}), p.variables()));
+  for (auto& one : all) {
+    CHECK(one->wait() == 0);
+    CHECK(one->err().empty());
+  }
+  CHECK(number_in(folder.file("f")) == 50);
+}
+
+CLI_CASE("run: show 4, K6 and K10, the former holder's descendants are silent before the next owner begins") {
+  for (int const signal : {SIGKILL, SIGSTOP}) {
+    CAPTURE(signal);
+    Place const p;
+    scratch_folder folder;
+    auto const lines = folder.file("lines");
+    auto const script = fmt::format(
+        "echo $ROWLOCK_TOKEN >{0}; (setsid sh -c 'trap \"\" TERM; while :; do date +%s%N >>{1}; sleep 0.01; "
+        "done' >/dev/null 2>&1 &); "
+        "while [ ! -s {1} ]; do sleep 0.01; done; echo ready; sleep 100",
+        folder.file("token"), lines);
+    holder h(p, {"--ttl", "2s", "n"}, script);
+    program next(p.command({"run", "n", "--", "sh", "-c", "date +%s%N; echo $ROWLOCK_TOKEN"}), p.variables());
+    CHECK_FALSE(within(500ms, [&] { return !alive(next.pid()); }));
+    h.signal(signal);
+    CHECK(next.wait() == 0);
+    auto const out = next.out();
+    auto const written = read_file(lines);
+    auto const last = written.substr(written.rfind('\n', written.size() - 2) + 1);
+    CHECK(std::strtoll(last.c_str(), nullptr, 10) < std::strtoll(out.c_str(), nullptr, 10));
+    CHECK(std::strtoll(out.c_str() + out.find('\n'), nullptr, 10) > number_in(folder.file("token")));
+    CHECK_FALSE(any_process_with(lines, h.pid()));
+    h.signal(SIGCONT);
+  }
+}
+
+CLI_CASE("run: --at-least keeps the name taken") {
+  Place const p;
+  CHECK(p.rowlock({"run", "--at-least", "1500ms", "n", "--", "true"}).status == 0);
+  auto const began = std::chrono::steady_clock::now();
+  CHECK(p.rowlock({"run", "--no-wait", "n", "--", "true"}).status == 75);
+  CHECK(p.rowlock({"run", "n", "--", "true"}).status == 0);
+  CHECK(seconds_since(began) > 0.5);
+}

@@ -1,0 +1,64 @@
+#include "cli/terminal.hpp"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace rowlock::test {
+
+terminal::terminal() {
+  shell_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
+  if (shell_ < 0) throw std::runtime_error("forkpty");
+  if (shell_ == 0) {
+    ::unsetenv("ROWLOCK_DB");
+    ::setenv("HOME", home_.path().c_str(), 1);
+    ::setenv("PS1", "prompt> ", 1);
+    ::setenv("TERM", "dumb", 1);
+    ::execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i", nullptr);
+    ::_exit(99);
+  }
+  expect("prompt> ");
+}
+
+terminal::~terminal() {
+  ::kill(shell_, SIGKILL);
+  ::close(master_);
+  ::waitpid(shell_, nullptr, 0);
+}
+
+void terminal::type(std::string const& keys) {
+  if (::write(master_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size()))
+    throw std::runtime_error("pty");
+}
+
+void terminal::expect(std::string const& text) {
+  auto const end = std::chrono::steady_clock::now() + 20s;
+  auto at = unread_.find(text);
+  while (at == unread_.npos && std::chrono::steady_clock::now() < end) {
+    read_more(100ms);
+    at = unread_.find(text);
+  }
+  CAPTURE(text);
+  CAPTURE(unread_);
+  REQUIRE(at != std::string::npos);
+  unread_.erase(0, at + text.size());
+}
+
+bool terminal::read_more(std::chrono::milliseconds patience) {
+  pollfd ready{master_, POLLIN, 0};
+  if (::poll(&ready, 1, static_cast<int>(patience.count())) != 1) return false;
+  std::array<char, 4096> buffer{};
+  auto const size = ::read(master_, buffer.data(), buffer.size());
+  if (size <= 0) return false;
+  unread_.append(buffer.data(), static_cast<std::size_t>(size));
+  return true;
+}
+
+}  // namespace rowlock::test

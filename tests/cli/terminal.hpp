@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "cli/program.hpp"
+
+namespace rowlock::test {
+
+/// An interactive shell on a terminal of its own (a pty), as a user has it.
+class terminal {
+ public:
+  terminal();
+  ~terminal();
+  terminal(terminal const&) = delete;
+  terminal& operator=(terminal const&) = delete;
+
+  /// As if typed; "\x03" is Ctrl-C, "\x1a" Ctrl-Z, "\n" Return.
+  void type(std::string const& keys);
+  /// Waits until `text` is shown behind all that was waited for before. Fails the case if it does not come.
+  void expect(std::string const& text);
+
+ private:
+  bool read_more(std::chrono::milliseconds);
+
+  scratch_folder home_;
+  pid_t shell_ = -1;
+  int master_ = -1;
+  std::string unread_;
+};
+
+}  // namespace rowlock::test

@@ -1,0 +1,94 @@
+// Under a terminal, with a shell that has job control. The lock is a real one, in the user's own SQLite file.
+
+#include "cli/terminal.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace rowlock::test;
+
+namespace {
+
+std::string const run_it = rowlock_program + " run ";
+
+}  // namespace
+
+TEST_CASE("terminal: the command reads from it, in the foreground") {
+  terminal t;
+  t.type(run_it + "n -- sh -c 'echo re''ady; read line; echo \"got $line\"'; echo status $?\n");
+  t.expect("ready");
+  t.type("some words\n");
+  t.expect("got some words");
+  t.expect("status 0");
+}
+
+TEST_CASE("terminal: Ctrl-C reaches the command once, and the shell sees what it made of it") {
+  terminal t;
+  t.type(run_it +
+         "n -- sh -c 'trap \"echo c''aught\" INT; echo re''ady; read line; echo \"then $line\"; exit 7'; "
+         "echo status $?\n");
+  t.expect("ready");
+  t.type("\x03");
+  t.expect("caught");
+  t.type("x\n");
+  t.expect("status 7");
+  t.type(run_it + "n -- sh -c 'echo re''ady; sleep 100'; echo status $?\n");
+  t.expect("ready");
+  t.type("\x03");
+  t.expect("prompt> ");
+  t.type("echo status $?\n");
+  t.expect("status 130");
+}
+
+TEST_CASE("terminal: Ctrl-C ends a loop around rowlock, as around any command") {
+  terminal t;
+  t.type("bash -c 'for i in 1 2 3; do " + run_it +
+         "n -- sh -c \"echo re\\\"\\\"ady; sleep 100\"; done; echo no''t reached'\n");
+  t.expect("ready");
+  t.type("\x03");
+  t.expect("prompt> ");
+  t.type("echo status $?\n");
+  t.expect("status 130");
+}
+
+TEST_CASE("terminal: Ctrl-C while it waits for the lock") {
+  terminal t;
+  t.type(run_it + "n -- sleep 100 &\n");
+  t.expect("prompt> ");
+  t.type("until " + rowlock_program + " list | grep -q held; do :; done; echo t''aken; " + run_it +
+         "n -- true\n");
+  t.expect("taken");
+  CHECK_FALSE(within(300ms, [] { return false; }));
+  t.type("\x03");
+  t.expect("prompt> ");
+  t.type("echo status $?; kill %1\n");
+  t.expect("status 130");
+}
+
+TEST_CASE("terminal: Ctrl-Z suspends the job, fg goes on with it") {
+  terminal t;
+  t.type(run_it + "n -- sh -c 'echo re''ady; read line; echo \"got $line\"'\n");
+  t.expect("ready");
+  t.type("\x1a");
+  t.expect("Stopped");
+  t.type("fg\n");
+  t.expect("run n");
+  t.type("some words\n");
+  t.expect("got some words");
+  t.type("echo status $?\n");
+  t.expect("status 0");
+}
+
+TEST_CASE("terminal: a job that stays suspended is ended before its ttl is over, and says so after fg") {
+  terminal t;
+  t.type(run_it + "--ttl 1s n -- sh -c 'echo re''ady; sleep 100'\n");
+  t.expect("ready");
+  t.type("\x1a");
+  t.expect("Stopped");
+  // Somebody else gets it while the job is still suspended.
+  t.type(run_it + "--wait 10s n -- echo o''ther; jobs\n");
+  t.expect("other");
+  t.expect("Stopped");
+  t.type("fg; echo status $?\n");
+  t.expect("was lost");
+  t.expect("status 76");
+}
