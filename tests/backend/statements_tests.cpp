@@ -82,7 +82,7 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
       CHECK_MESSAGE(constraint, std::string(e.what()));
     }
   }
-  std::vector<value> const free{std::string("n"), std::string("lease")};
+  auto const free = with("n", "lease");
   CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == 1);
   CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == 0);
 }
