@@ -1,6 +1,7 @@
 #include "support/support.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <random>
@@ -8,8 +9,19 @@
 
 namespace rowlock::test {
 
+namespace {
+
+// In memory if possible: an SQLite file flushes at each commit, which tests of behaviour need not wait for.
+std::filesystem::path scratch_root() {
+  std::filesystem::path const memory = "/dev/shm";
+  bool const writable = ::access(memory.c_str(), W_OK) == 0;
+  return writable ? memory : std::filesystem::temp_directory_path();
+}
+
+}  // namespace
+
 scratch_folder::scratch_folder() {
-  auto pattern = (std::filesystem::temp_directory_path() / "rowlock-test-XXXXXX").string();
+  auto pattern = (scratch_root() / "rowlock-test-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
   path_ = pattern;
 }
@@ -21,7 +33,8 @@ scratch_folder::~scratch_folder() {
 
 std::string postgresql_conninfo() {
   if (char const* set = std::getenv("ROWLOCK_TEST_POSTGRESQL"); set != nullptr && *set != '\0') return set;
-  throw std::runtime_error("ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
+  throw std::runtime_error(
+      "ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
 }
 
 std::string unique_identifier() {

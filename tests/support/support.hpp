@@ -19,8 +19,8 @@ class scratch_folder {
   std::filesystem::path path_;
 };
 
-/// libpq conninfo of the private PostgreSQL server that tools/test started, with a superuser's rights. Throws if there
-/// is none: a test that needs it fails, it is never skipped.
+/// libpq conninfo of the private PostgreSQL server that tools/test started, with a superuser's rights. Throws
+/// if there is none: a test that needs it fails, it is never skipped.
 std::string postgresql_conninfo();
 
 /// A fresh plain identifier, so that tests can share a server: "t" + 12 hexadecimal digits.

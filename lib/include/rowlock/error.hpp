@@ -18,14 +18,15 @@ enum class errc {
   schema_new,            ///< the tables no longer serve programs as old as this one
   strategy_mismatch,     ///< the name is in use with another strategy
   lock_lost,             ///< the lock that was needed is held no more
-  in_doubt,              ///< the reply was lost and it could not be found out whether the statement was applied
-  row_locked,            ///< another session's open transaction has the row (or file) locked
-  conflict,              ///< deadlock or serialization failure; the statement did nothing
-  would_deadlock,        ///< the calling thread holds this name already (equals std::errc::resource_deadlock_would_occur)
-  forked,                ///< used in a forked child; make a new lock_manager there
-  unsupported,           ///< this back end, or this build, can't do it; the message says what can
-  invalid_argument,      ///< a name, identifier, URL or option that can't be used; the message says which and why
-  failed,                ///< the database refused a statement for another reason; see what(), sqlstate(), native_code()
+  in_doubt,          ///< the reply was lost and it could not be found out whether the statement was applied
+  row_locked,        ///< another session's open transaction has the row (or file) locked
+  conflict,          ///< deadlock or serialization failure; the statement did nothing
+  would_deadlock,    ///< the calling thread holds this name already (equals
+                     ///< std::errc::resource_deadlock_would_occur)
+  forked,            ///< used in a forked child; make a new lock_manager there
+  unsupported,       ///< this back end, or this build, can't do it; the message says what can
+  invalid_argument,  ///< a name, identifier, URL or option that can't be used; the message says which and why
+  failed,  ///< the database refused a statement for another reason; see what(), sqlstate(), native_code()
 };
 
 std::error_category const& error_category() noexcept;
@@ -43,8 +44,8 @@ class error : public std::system_error {
   std::string const& sqlstate() const noexcept { return sqlstate_; }
   int native_code() const noexcept { return native_code_; }
   std::string const& statement() const noexcept { return statement_; }
-  /// True if the same call may succeed later without anybody mending anything: unreachable, too_many_connections,
-  /// row_locked, conflict, in_doubt.
+  /// True if the same call may succeed later without anybody mending anything: unreachable,
+  /// too_many_connections, row_locked, conflict, in_doubt.
   bool retryable() const noexcept;
 
  private:

@@ -17,8 +17,8 @@ class manager;
 
 /// A lock that was taken. Move-only; gives the lock back when it is destroyed, from any thread.
 ///
-/// Thread safety: distinct handles are independent; one handle's const members may be called from several threads.
-/// May outlive its lock_manager: the lock has been given back by then.
+/// Thread safety: distinct handles are independent; one handle's const members may be called from several
+/// threads. May outlive its lock_manager: the lock has been given back by then.
 class held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -30,17 +30,18 @@ class held_lock {
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;
 
-  /// Until when this process may act as the holder, as the database's word goes: never later than the moment at which
-  /// it may give the lock away, as long as clocks run at the same rate to within 1 % and the database's clock does not
-  /// step forward by more than half the margin (a tenth of the ttl). Moves forward with each renewal; in the past
-  /// once the lock is lost or given back. Empty for row_lock, which has no trust in the future.
+  /// Until when this process may act as the holder, as the database's word goes: never later than the moment
+  /// at which it may give the lock away, as long as clocks run at the same rate to within 1 % and the
+  /// database's clock does not step forward by more than half the margin (a tenth of the ttl). Moves forward
+  /// with each renewal; stands still once the lock is lost, and is in the past once somebody else may have it
+  /// or it was given back. Empty for row_lock, which has no trust in the future.
   std::optional<boot_time_point> trusted_until() const noexcept;
 
   /// True while the lock is held: not lost, not given back, and trust runs.
   bool valid() const noexcept;
 
-  /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its callbacks run
-  /// on a thread of the library's which serves all locks of the manager: keep them short.
+  /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
+  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short.
   std::stop_token loss_token() const noexcept;
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
@@ -51,8 +52,8 @@ class held_lock {
   /// @throws error if the database can't be asked; trust is then as it was.
   bool extend(std::chrono::milliseconds duration);
 
-  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call, and one
-  /// on a handle of a recursive lock that is not the last, does nothing and returns released.
+  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call,
+  /// and one on a handle of a recursive lock that is not the last, does nothing and returns released.
   [[nodiscard]] release_result release() noexcept;
 
  private:
@@ -61,12 +62,14 @@ class held_lock {
 
   std::shared_ptr<process::manager> manager_;
   std::shared_ptr<process::hold> hold_;
+  bool live_;  ///< has not been released by this handle
 };
 
 /// What an attempt to take a lock came to: like std::optional<held_lock>, and says why it is empty.
 class acquisition {
  public:
-  acquisition(held_lock lock) noexcept : lock_(std::move(lock)) {}  // NOLINT(google-explicit-constructor): as std::optional's
+  acquisition(held_lock lock) noexcept
+      : lock_(std::move(lock)) {}  // NOLINT(google-explicit-constructor): as std::optional's
   acquisition(acquire_status why_not, std::optional<holder_info> holder)
       : status_(why_not), holder_(std::move(holder)) {}
 

@@ -14,26 +14,28 @@ namespace rowlock {
 /// A row of rowlock_locks, for people.
 struct lock_info {
   std::string name;
-  bool held = false;  ///< has a term; it may have expired: see holder.expires_in
-  holder_info holder; ///< of an idle row: the last one
+  bool held = false;   ///< has a term; it may have expired: see holder.expires_in
+  holder_info holder;  ///< of an idle row: the last one
 };
 
 enum class revoke_mode {
-  /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term expires.
+  /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
+  /// expires.
   /// Exclusion stays.
   at_renewal,
-  /// Frees the row at once. The former holder may still work until its next renewal; guarded commits stay safe.
+  /// Frees the row at once. The former holder may still work until its next renewal; guarded commits stay
+  /// safe.
   now,
 };
 
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
 ///
-/// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its destructor
-/// does nothing; the child makes a manager of its own.
+/// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its
+/// destructor does nothing; the child makes a manager of its own.
 class lock_manager {
  public:
-  /// Every back end that was built, by URL: "sqlite:PATH", "postgresql://...", "postgres://..." or a libpq keyword
-  /// string. Defined in target rowlock::rowlock, header <rowlock/rowlock.hpp>. Does not connect yet.
+  /// Every back end that was built, by URL: "sqlite:PATH", "postgresql://...", "postgres://..." or a libpq
+  /// keyword string. Defined in target rowlock::rowlock, header <rowlock/rowlock.hpp>. Does not connect yet.
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.
   explicit lock_manager(connection_source source, manager_options options = {});
@@ -42,12 +44,12 @@ class lock_manager {
   lock_manager(lock_manager const&) = delete;
   lock_manager& operator=(lock_manager const&) = delete;
 
-  /// Connects now and looks at the schema, so that a wrong URL or missing table is an error here rather than at the
-  /// first lock. Optional. @throws error
+  /// Connects now and looks at the schema, so that a wrong URL or missing table is an error here rather than
+  /// at the first lock. Optional. @throws error
   void connect();
 
-  /// @throws error(errc::invalid_argument) if the name is empty, longer than 255 bytes, not UTF-8, or contains
-  /// U+0000, or an option is out of range; errc::unsupported if the back end has no such strategy.
+  /// @throws error(errc::invalid_argument) if the name is empty, longer than 255 bytes, not UTF-8, or
+  /// contains U+0000, or an option is out of range; errc::unsupported if the back end has no such strategy.
   mutex make_mutex(std::string name, mutex_options options = {});
   recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 

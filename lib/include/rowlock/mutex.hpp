@@ -12,11 +12,12 @@ namespace rowlock {
 
 class lock_manager;
 
-/// What mutex and recursive_mutex have in common. Meets TimedLockable: works with std::scoped_lock, std::unique_lock.
+/// What mutex and recursive_mutex have in common. Meets TimedLockable: works with std::scoped_lock,
+/// std::unique_lock.
 ///
-/// Errors of every taking member: error with any errc that is not retryable at once; retryable ones (the database
-/// unreachable, a lost reply) are ridden out until the deadline, then thrown; without a deadline for ever. A try_
-/// member without a duration makes one attempt. "Held by somebody else" is a return value.
+/// Errors of every taking member: error with any errc that is not retryable at once; retryable ones (the
+/// database unreachable, a lost reply) are ridden out until the deadline, then thrown; without a deadline for
+/// ever. A try_ member without a duration makes one attempt. "Held by somebody else" is a return value.
 /// Thread safety: all members may be called from several threads at once.
 class basic_mutex {
  public:
@@ -37,19 +38,21 @@ class basic_mutex {
   bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
     return try_lock_for(deadline - Clock::now());
   }
-  /// Gives back what the calling thread's last lock() or try_lock...() took; nothing if there is none. Never throws,
-  /// never blocks longer than manager_options::release_timeout. held_lock::release() is the checked form.
+  /// Gives back what the calling thread's last lock() or try_lock...() took; nothing if there is none. Never
+  /// throws, never blocks longer than manager_options::release_timeout. held_lock::release() is the checked
+  /// form.
   void unlock() noexcept;
 
   /// Waits until the lock is had or `stop` is triggered.
   [[nodiscard]] acquisition acquire(std::stop_token stop = {});
   /// One attempt.
   [[nodiscard]] acquisition try_acquire();
-  /// Waits at most `timeout` (an attempt is made even if it is zero or less), plus manager_options::reply_timeout if
-  /// the database does not answer.
+  /// Waits at most `timeout` (an attempt is made even if it is zero or less), plus
+  /// manager_options::reply_timeout if the database does not answer.
   [[nodiscard]] acquisition try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
 
-  /// What the calling thread holds by lock() or try_lock...() on this object, or null. Valid until its unlock().
+  /// What the calling thread holds by lock() or try_lock...() on this object, or null. Valid until its
+  /// unlock().
   held_lock const* current() const noexcept;
 
  protected:
@@ -64,15 +67,16 @@ class basic_mutex {
   std::unique_ptr<state> state_;
 };
 
-/// A lock that its owner can't take twice: a second attempt of the same thread, by any object of any manager on the
-/// same database, throws error(errc::would_deadlock), which equals std::errc::resource_deadlock_would_occur.
+/// A lock that its owner can't take twice: a second attempt of the same thread, by any object of any manager
+/// on the same database, throws error(errc::would_deadlock), which equals
+/// std::errc::resource_deadlock_would_occur.
 class mutex : public basic_mutex {
  public:
   using basic_mutex::basic_mutex;
 };
 
-/// A lock that its owner may take again, without a round trip, as long as trust lasts; it is given back with the last
-/// handle. If trust has ended, taking it again is an attempt like any other, with a new term.
+/// A lock that its owner may take again, without a round trip, as long as trust lasts; it is given back with
+/// the last handle. If trust has ended, taking it again is an attempt like any other, with a new term.
 class recursive_mutex : public basic_mutex {
  public:
   using basic_mutex::basic_mutex;

@@ -10,39 +10,41 @@
 
 namespace rowlock {
 
-/// How long to wait between two attempts to take a lock that somebody else holds: exponential back-off with jitter,
-/// or a policy of the caller's own. A wait never goes on past the moment at which the holder's term expires.
-/// Jitter after M. Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015).
+/// How long to wait between two attempts to take a lock that somebody else holds: exponential back-off with
+/// jitter, or a policy of the caller's own. A wait never goes on past the moment at which the holder's term
+/// expires. Jitter after M. Brooker, "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015).
 struct retry_options {
   std::chrono::milliseconds first{20};      ///< before the second attempt; doubled after each further one
   std::chrono::milliseconds longest{1000};  ///< the doubling stops here
   double jitter = 0.5;                      ///< from 0 to 1: the part of each wait that is random
   int attempts = 0;                         ///< give up (timed_out) after so many; 0: no bound
-  /// If set, decides instead of the above: called with the number of attempts made so far (from 1) and the holder
-  /// if known; returns the wait, or nothing to give up. Called by the waiting thread.
-  std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy;
+  /// If set, decides instead of the above: called with the number of attempts made so far (from 1) and the
+  /// holder if known; returns the wait, or nothing to give up. Called by the waiting thread.
+  std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
 /// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
 struct mutex_options {
   strategy how = strategy::lease;
-  /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is every third
-  /// of it.
+  /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is
+  /// every third of it.
   std::chrono::milliseconds ttl{30'000};
-  /// Whether the keeper renews it. Without, the term ends after ttl (a fixed lease) unless extend() is called.
+  /// Whether the keeper renews it. Without, the term ends after ttl (a fixed lease) unless extend() is
+  /// called.
   bool renew = true;
-  retry_options retry;
-  /// Given back earlier, the name stays taken until this long after it was taken: for jobs that must not run twice
-  /// although clocks differ. 0: off.
+  retry_options retry{};
+  /// Given back earlier, the name stays taken until this long after it was taken: for jobs that must not run
+  /// twice although clocks differ. 0: off.
   std::chrono::milliseconds at_least{0};
-  /// The term can't be renewed or extended past this long after it was taken: for jobs that hang. 0: no limit.
+  /// The term can't be renewed or extended past this long after it was taken: for jobs that hang. 0: no
+  /// limit.
   std::chrono::milliseconds hard_limit{0};
   rowlock::takeover takeover = takeover::clock;
   bool fencing = true;  ///< draw a fencing token
-  /// Instead of the calling thread: for work that hops threads or a job that restarts. The same text found in the
-  /// table takes over at once, and the former self is told. At most 255 bytes of UTF-8.
-  std::optional<std::string> owner;
-  std::string note;  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
+  /// Instead of the calling thread: for work that hops threads or a job that restarts. The same text found in
+  /// the table takes over at once, and the former self is told. At most 255 bytes of UTF-8.
+  std::optional<std::string> owner{};
+  std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
 };
 
 enum class event_kind { taken, waited, renewed, lost, released, error };
@@ -51,29 +53,30 @@ char const* to_string(event_kind) noexcept;
 /// One thing that happened to a lock; views are valid during the call only.
 struct event {
   event_kind kind{};
-  std::string_view name;                 ///< the lock's; may be empty for errors that concern no single one
-  std::string_view term;                 ///< empty if there is none
-  fencing_token token;
-  std::chrono::nanoseconds duration{0};  ///< taken, waited: since the call; renewed, released: of the round trip
-  std::optional<boot_time_point> trusted_until;  ///< taken, renewed
-  std::optional<loss_reason> loss;               ///< lost
-  std::string_view message;                      ///< error, lost
+  std::string_view name{};  ///< the lock's; may be empty for errors that concern no single one
+  std::string_view term{};  ///< empty if there is none
+  fencing_token token{};
+  std::chrono::nanoseconds duration{
+      0};  ///< taken, waited: since the call; renewed, released: of the round trip
+  std::optional<boot_time_point> trusted_until{};  ///< taken, renewed
+  std::optional<loss_reason> loss{};               ///< lost
+  std::string_view message{};                      ///< error, lost
 };
 
 /// What a lock_manager is to be like.
 struct manager_options {
   std::string table_prefix = "rowlock_";
-  std::string schema;  ///< of rowlock's tables; empty: what the search path says
+  std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
   int connections = 2;
-  /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end at most
-  /// this much after it.
+  /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end
+  /// at most this much after it.
   std::chrono::milliseconds reply_timeout{5'000};
   /// How long unlock() and destructors may block at most.
   std::chrono::milliseconds release_timeout{2'000};
-  /// Called for logs and metrics, from any thread of the caller's or the library's, also two at once; must be quick,
-  /// must not call rowlock, and what it throws is dropped.
-  std::function<void(event const&)> on_event;
+  /// Called for logs and metrics, from any thread of the caller's or the library's, also two at once; must be
+  /// quick, must not call rowlock, and what it throws is dropped.
+  std::function<void(event const&)> on_event{};
 };
 
 }  // namespace rowlock

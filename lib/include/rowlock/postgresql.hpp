@@ -5,7 +5,8 @@
 #include <functional>
 #include <string>
 
-typedef struct pg_conn PGconn;  // NOLINT(modernize-use-using): libpq's own declaration, so that <libpq-fe.h> need not be included
+typedef struct pg_conn PGconn;  // NOLINT(modernize-use-using): libpq's own declaration, so that <libpq-fe.h>
+                                // need not be included
 
 namespace rowlock::postgresql {
 
@@ -16,8 +17,8 @@ class source : public connection_source {
   /// variables (PGHOST, ...), password file and service file work as libpq documents.
   explicit source(std::string conninfo);
 
-  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing else
-  /// uses, in libpq's default blocking mode and outside a transaction; rowlock ends it with PQfinish.
+  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing
+  /// else uses, in libpq's default blocking mode and outside a transaction; rowlock ends it with PQfinish.
   explicit source(std::function<PGconn*()> open);
 };
 

@@ -15,8 +15,8 @@ class source : public connection_source {
   /// `path`: a file that exists already (`rowlock migrate up` makes one); anything but ":memory:" or "".
   explicit source(std::string path);
 
-  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing else
-  /// uses; rowlock closes it with sqlite3_close_v2. Throws whatever it throws as errc::unreachable.
+  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing
+  /// else uses; rowlock closes it with sqlite3_close_v2. Throws whatever it throws as errc::unreachable.
   explicit source(std::function<sqlite3*()> open);
 };
 

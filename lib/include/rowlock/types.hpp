@@ -11,8 +11,9 @@ namespace rowlock {
 
 /// The clock that leases are reckoned by: CLOCK_BOOTTIME.
 ///
-/// It never jumps, and unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine sleeps,
-/// so that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes up.
+/// It never jumps, and unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine
+/// sleeps, so that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes
+/// up.
 struct boot_clock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -59,11 +60,13 @@ struct term_id {
 struct owner_id {
   std::string host;
   std::int64_t pid = 0;
-  std::string process;     ///< random id made when the process started, or the text given as explicit owner
-  std::int64_t thread = 0; ///< never reused within a process; 0 for an explicit owner
+  std::string process;      ///< random id made when the process started, or the text given as explicit owner
+  std::int64_t thread = 0;  ///< never reused within a process; 0 for an explicit owner
   bool is_explicit() const noexcept { return thread == 0; }
   /// Compares what decides: process and thread.
-  bool same(owner_id const& other) const noexcept { return process == other.process && thread == other.thread; }
+  bool same(owner_id const& other) const noexcept {
+    return process == other.process && thread == other.thread;
+  }
 };
 
 /// What the database says about the present holder of a name.

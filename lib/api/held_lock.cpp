@@ -1,0 +1,45 @@
+#include <rowlock/held_lock.hpp>
+#include <utility>
+
+#include "process/manager.hpp"
+
+namespace rowlock {
+
+held_lock::held_lock(std::shared_ptr<process::manager> m, std::shared_ptr<process::hold> h) noexcept
+    : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
+
+held_lock::held_lock(held_lock&& other) noexcept
+    : manager_(std::move(other.manager_)),
+      hold_(std::move(other.hold_)),
+      live_(std::exchange(other.live_, false)) {}
+
+held_lock& held_lock::operator=(held_lock&& other) noexcept {
+  if (this == &other) return *this;
+  (void)release();
+  manager_ = std::move(other.manager_);
+  hold_ = std::move(other.hold_);
+  live_ = std::exchange(other.live_, false);
+  return *this;
+}
+
+held_lock::~held_lock() { (void)release(); }
+
+std::string const& held_lock::name() const noexcept { return hold_->facts().name; }
+term_id const& held_lock::term() const noexcept { return hold_->facts().term; }
+fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
+owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }
+std::optional<boot_time_point> held_lock::trusted_until() const noexcept { return hold_->trusted_until(); }
+bool held_lock::valid() const noexcept { return live_ && hold_->valid(); }
+std::stop_token held_lock::loss_token() const noexcept { return hold_->loss_token(); }
+std::optional<loss_reason> held_lock::loss() const noexcept { return hold_->loss(); }
+
+bool held_lock::extend(std::chrono::milliseconds duration) {
+  return live_ && manager_->extend(hold_, duration);
+}
+
+release_result held_lock::release() noexcept {
+  if (!std::exchange(live_, false)) return release_result::released;
+  return manager_->release(hold_);
+}
+
+}  // namespace rowlock

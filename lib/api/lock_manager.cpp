@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+#include <rowlock/lock_manager.hpp>
+
+#include "api/mutex_state.hpp"
+
+namespace rowlock {
+namespace {
+
+void check(manager_options const& o) {
+  using namespace std::chrono_literals;
+  auto const require = [](bool good, std::string const& message) {
+    if (!good) throw error(errc::invalid_argument, message);
+  };
+  require(o.connections >= 1 && o.connections <= 1000,
+          fmt::format("{} connections: 1 to 1000", o.connections));
+  require(o.reply_timeout >= 10ms && o.reply_timeout <= 1h,
+          fmt::format("reply_timeout of {} ms is out of range: 10 ms to 1 h", o.reply_timeout.count()));
+  require(o.release_timeout >= 10ms && o.release_timeout <= 1h,
+          fmt::format("release_timeout of {} ms is out of range: 10 ms to 1 h", o.release_timeout.count()));
+}
+
+}  // namespace
+
+lock_manager::lock_manager(connection_source source, manager_options options) {
+  check(options);
+  manager_ = std::make_shared<process::manager>(source.implementation(), std::move(options));
+}
+
+lock_manager::~lock_manager() { manager_->shut_down(); }
+
+void lock_manager::connect() { manager_->connect(); }
+
+mutex lock_manager::make_mutex(std::string name, mutex_options options) {
+  return mutex(std::make_unique<basic_mutex::state>(
+      manager_, process::lock_spec(std::move(name), std::move(options), false)));
+}
+
+recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_options options) {
+  return recursive_mutex(std::make_unique<basic_mutex::state>(
+      manager_, process::lock_spec(std::move(name), std::move(options), true)));
+}
+
+std::vector<lock_info> lock_manager::list(bool idle_too) { return manager_->list(idle_too); }
+
+bool lock_manager::revoke(std::string const& name, revoke_mode mode) { return manager_->revoke(name, mode); }
+
+}  // namespace rowlock

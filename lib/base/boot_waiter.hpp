@@ -1,0 +1,27 @@
+#pragma once
+
+#include <rowlock/types.hpp>
+
+namespace rowlock::base {
+
+/// Sleeps until a moment of CLOCK_BOOTTIME or until it is woken. The waits of <condition_variable> go by
+/// CLOCK_MONOTONIC, which stands still while the machine sleeps: after a resume they would end late by just
+/// the time that a lease has lost.
+///
+/// One thread waits; any thread may wake it, also beforehand.
+class boot_waiter {
+ public:
+  boot_waiter();
+  ~boot_waiter();
+  boot_waiter(boot_waiter const&) = delete;
+  boot_waiter& operator=(boot_waiter const&) = delete;
+
+  void wait_until(boot_time_point);
+  void wake() noexcept;
+
+ private:
+  int timer_;
+  int event_;
+};
+
+}  // namespace rowlock::base

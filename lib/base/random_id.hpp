@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace rowlock::base {
+
+/// 128 bits from the kernel's generator as 32 lower-case hexadecimal digits: collisions and guesses are out
+/// of the question, also in a forked child or a resumed virtual machine, where a generator seeded in this
+/// process would repeat.
+std::string random_id();
+
+}  // namespace rowlock::base

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace rowlock::base {
+
+inline constexpr std::size_t longest_name = 255;   ///< bytes
+inline constexpr std::size_t longest_note = 1024;  ///< bytes
+
+/// Throws error(errc::invalid_argument), naming `what`, unless `text` is UTF-8 without U+0000 and at most
+/// `longest` bytes long.
+void require_text(std::string_view what, std::string_view text, std::size_t longest);
+
+/// The same for a lock's name, which must not be empty either.
+void require_name(std::string_view name);
+
+}  // namespace rowlock::base

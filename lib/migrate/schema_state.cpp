@@ -1,0 +1,174 @@
+#include "migrate/schema_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace rowlock::migrate {
+namespace {
+
+using backend::as_int;
+using backend::as_text;
+
+using columns = std::map<std::string, std::string>;  // name: definition
+using tables = std::map<std::string, columns>;       // "locks": ...; absent if there is no such table
+
+constexpr std::array<char const*, 4> table_kinds{"meta", "locks", "migrations", "tokens"};
+
+columns actual_columns(session& s, char const* what) {
+  columns found;
+  for (auto const& row : s.run("migrate_columns", {s.tables().table(what)}).rows)
+    found[as_text(row.at(0))] = as_text(row.at(1));
+  return found;
+}
+
+tables actual_tables(session& s) {
+  tables found;
+  for (auto const* what : table_kinds)
+    if (auto there = actual_columns(s, what); !there.empty()) found[what] = std::move(there);
+  return found;
+}
+
+tables expected_tables(session& s, int version) {
+  tables expected;
+  for (auto const& row : s.run("migrate_columns_expected", {std::int64_t{version}}).rows)
+    expected[as_text(row.at(0))][as_text(row.at(1))] = as_text(row.at(2));
+  return expected;
+}
+
+void compare_columns(std::string const& table, columns const& expected, columns const& found, int version,
+                     std::vector<std::string>& out) {
+  for (auto const& [name, definition] : expected) {
+    auto const there = found.find(name);
+    if (there == found.end())
+      out.push_back(fmt::format("column {}.{} ({}) is missing", table, name, definition));
+    else if (there->second != definition)
+      out.push_back(
+          fmt::format("column {}.{} is '{}' and should be '{}'", table, name, there->second, definition));
+  }
+  for (auto const& [name, definition] : found)
+    if (!expected.contains(name))
+      out.push_back(
+          fmt::format("column {}.{} ({}) is not part of version {}", table, name, definition, version));
+}
+
+std::vector<std::string> compare(session& s, tables const& found, int version) {
+  std::vector<std::string> out;
+  auto const expected = expected_tables(s, version);
+  for (auto const* what : table_kinds) {
+    auto const should = expected.find(what);
+    auto const is = found.find(what);
+    auto const name = display_name(s, what);
+    if (should != expected.end() && is == found.end())
+      out.push_back(fmt::format("table {} is missing", name));
+    else if (should == expected.end() && is != found.end())
+      out.push_back(fmt::format("table {} is not part of version {}", name, version));
+    else if (should != expected.end())
+      compare_columns(name, should->second, is->second, version, out);
+  }
+  return out;
+}
+
+// The columns that every version of rowlock_meta has, so that any program can read any version's.
+bool readable_meta(columns const& meta) {
+  return meta.contains("id") && meta.contains("database_id") && meta.contains("schema_version") &&
+         meta.contains("oldest_reader");
+}
+
+// rowlock_meta's row as migrate_version gives it; without one, or without a row, the complaint goes to state.
+std::optional<backend::row> read_meta(session& s, columns const& columns_of_meta, schema_state& state) {
+  auto const meta = display_name(s, "meta");
+  if (!readable_meta(columns_of_meta)) {
+    state.differences.push_back(fmt::format(
+        "table {} lacks one of the columns id, database_id, schema_version, oldest_reader", meta));
+    return std::nullopt;
+  }
+  auto rows = s.run("migrate_version").rows;
+  if (rows.empty()) {
+    state.differences.push_back(fmt::format("table {} has no row", meta));
+    return std::nullopt;
+  }
+  state.version = static_cast<int>(as_int(rows[0].at(0)));
+  state.oldest_reader = static_cast<int>(as_int(rows[0].at(1)));
+  if (state.version < 1) {
+    state.differences.push_back(fmt::format("{}.schema_version is {}", meta, state.version));
+    state.version = 0;
+    return std::nullopt;
+  }
+  return std::move(rows[0]);
+}
+
+void read_records(session& s, tables const& found, schema_state& state) {
+  auto const there = found.find("migrations");
+  if (there == found.end()) return;
+  for (auto const* needed : {"version", "name", "checksum", "applied_at"})
+    if (!there->second.contains(needed)) return;
+  for (auto const& row : s.run("migrate_records").rows)
+    state.records.push_back(
+        {static_cast<int>(as_int(row.at(0))), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
+}
+
+// Where the catalog does not keep to the transaction's snapshot, another process's migration may come between
+// two looks.
+[[noreturn]] void throw_changed() {
+  throw error(errc::conflict, "the tables were migrated while they were looked at");
+}
+
+}  // namespace
+
+recorded_version const* schema_state::record_of(int v) const {
+  auto const found =
+      std::find_if(records.begin(), records.end(), [&](auto const& r) { return r.version == v; });
+  return found == records.end() ? nullptr : &*found;
+}
+
+schema_state inspect(session& s) {
+  schema_state state;
+  auto const meta = actual_columns(s, "meta");
+  if (meta.empty()) {
+    auto const others = actual_tables(s);
+    if (!actual_columns(s, "meta").empty()) throw_changed();
+    if (!others.empty())
+      state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
+                                              display_name(s, others.begin()->first)));
+    return state;
+  }
+  auto const before = read_meta(s, meta, state);
+  if (!before) return state;
+  auto const found = actual_tables(s);
+  if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
+  read_records(s, found, state);
+  auto const after = s.run("migrate_version").rows;
+  if (after.empty() || after[0] != *before) throw_changed();
+  return state;
+}
+
+std::string display_name(session const& s, std::string_view what) {
+  auto const& names = s.tables();
+  return names.schema.empty() ? fmt::format("{}{}", names.prefix, what)
+                              : fmt::format("{}.{}{}", names.schema, names.prefix, what);
+}
+
+int latest_version(backend::dialect const& d) noexcept {
+  return d.migrations.empty() ? 0 : d.migrations.back().version;
+}
+
+backend::migration_text const& migration_of(backend::dialect const& d, int version) {
+  for (auto const& m : d.migrations)
+    if (m.version == version) return m;
+  throw error(errc::failed, fmt::format("no migration {} is built in for {}", version, d.name));
+}
+
+std::string checksum_of(backend::migration_text const& m) {
+  // FNV-1a, 64 bits: it guards against accidents, not attackers (who may write rowlock_migrations as well),
+  // so no cryptographic library is needed for it.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char const c : m.up) hash = (hash ^ c) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace rowlock::migrate

@@ -1,0 +1,221 @@
+#include "migrate/steps.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace rowlock::migrate {
+namespace {
+
+constexpr std::size_t most_names = 3;
+
+std::string joined(std::vector<std::string> const& parts) {
+  auto const shown = std::min(parts.size(), most_names);
+  auto text =
+      fmt::format("{}", fmt::join(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown == parts.size() ? text : fmt::format("{} and {} more", text, parts.size() - shown);
+}
+
+std::string quoted(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return fmt::format("'{}'", name);
+}
+
+void refuse_while_held(session& s) {
+  std::vector<std::string> names;
+  for (auto const& row : s.run("migrate_held").rows) names.push_back(quoted(backend::as_text(row.at(0))));
+  if (names.empty()) return;
+  bool const more = names.size() > most_names;
+  if (more) names.resize(most_names);
+  throw refusal(
+      errc::row_locked,
+      fmt::format("locks are held: {}{}; wait until they are given back (`rowlock list` shows them, `rowlock "
+                  "release --force NAME` asks for one), or go down all the same with --force",
+                  fmt::join(names, ", "), more ? " and more" : ""));
+}
+
+void demand_version(session& s, int version, std::string_view after) {
+  auto const state = inspect(s);
+  if (state.version == version && state.differences.empty()) return;
+  throw refusal(
+      errc::failed,
+      fmt::format("migration {} left version {} instead of {}{}{}; nothing was changed", after, state.version,
+                  version, state.differences.empty() ? "" : ": ", joined(state.differences)));
+}
+
+void make_schema_if_missing(session& s) {
+  auto const& schema = s.tables().schema;
+  if (schema.empty()) return;
+  // Asked first: CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists.
+  if (backend::as_int(s.run("migrate_schema_there", {schema}).rows.at(0).at(0)) != 0) return;
+  s.script(fmt::format("CREATE SCHEMA \"{}\"", schema));
+}
+
+void apply(session& s, int version) {
+  auto const& m = migration_of(s.dialect(), version);
+  if (version == 1) make_schema_if_missing(s);
+  s.script(s.tables().render(m.up));
+  record(s, version);
+  demand_version(s, version, fmt::format("{} {}", version, m.name));
+}
+
+void undo(session& s, int version, bool force) {
+  s.run("migrate_exclude");
+  if (!force) refuse_while_held(s);
+  auto const& m = migration_of(s.dialect(), version);
+  s.run("migrate_forget", {std::int64_t{version}});
+  s.script(s.tables().render(m.down));
+  demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
+}
+
+// Newer tables than this program knows: nothing to do, or nothing that it may do.
+bool newer_but_serving(session& s, schema_state const& state) {
+  auto const latest = latest_version(s.dialect());
+  if (state.version <= latest) return false;
+  if (state.oldest_reader <= latest) return true;
+  throw refusal(
+      errc::schema_new,
+      fmt::format("the tables are at version {} and serve programs made for version {} or later; this one "
+                  "was made for {}: use a newer rowlock",
+                  state.version, state.oldest_reader, latest));
+}
+
+void demand_known(session& s, schema_state const& state) {
+  auto const latest = latest_version(s.dialect());
+  if (state.version <= latest) return;
+  throw refusal(
+      errc::schema_new,
+      fmt::format("the tables are at version {}, and this program only knows the way down from {}: use the "
+                  "program that made them",
+                  state.version, latest));
+}
+
+bool up_is_done(session& s, schema_state const& state, int goal) {
+  demand_sound(state);
+  if (newer_but_serving(s, state)) return true;
+  auto const records = compare_records(s.dialect(), state);
+  return state.version >= goal && records.missing.empty() && records.stale.empty();
+}
+
+void adopt(session& s, schema_state const& state, std::vector<std::string>& told) {
+  auto const records = compare_records(s.dialect(), state);
+  if (!records.stale.empty()) s.run("migrate_forget", {std::int64_t{records.stale.front()}});
+  for (int const version : records.missing) {
+    record(s, version);
+    told.push_back(fmt::format("adopted {} {}, applied by another tool", version,
+                               migration_of(s.dialect(), version).name));
+  }
+}
+
+void tell_first_look(session& s, schema_state const& state, int goal) {
+  if (newer_but_serving(s, state))
+    return s.tell(
+        fmt::format("the tables are at version {}, newer than this program's {}, and still serve it: nothing "
+                    "to do",
+                    state.version, latest_version(s.dialect())));
+  for (int const version : compare_records(s.dialect(), state).different)
+    s.tell(fmt::format(
+        "warning: version {} is recorded with another text than this program has: see `rowlock migrate "
+        "validate`",
+        version));
+  if (state.version > goal) s.tell(fmt::format("the tables are at version {} already", state.version));
+}
+
+}  // namespace
+
+void demand_sound(schema_state const& state) {
+  if (state.differences.empty()) return;
+  throw refusal(
+      errc::schema_missing,
+      fmt::format("the tables are not what {} should have: {}; mend them by hand (`rowlock migrate sql` "
+                  "prints what they should be), or choose another table prefix or schema",
+                  state.version > 0 ? fmt::format("version {}", state.version) : "rowlock",
+                  joined(state.differences)));
+}
+
+record_mending compare_records(backend::dialect const& d, schema_state const& state) {
+  record_mending out;
+  for (auto const& m : d.migrations) {
+    if (m.version > state.version) break;
+    auto const* r = state.record_of(m.version);
+    if (r == nullptr)
+      out.missing.push_back(m.version);
+    else if (r->checksum != checksum_of(m) || r->name != m.name)
+      out.different.push_back(m.version);
+  }
+  for (auto const& r : state.records)
+    if (r.version > state.version) out.stale.push_back(r.version);
+  return out;
+}
+
+void record(session& s, int version) {
+  auto const& m = migration_of(s.dialect(), version);
+  s.run("migrate_record", {std::int64_t{version}, std::string(m.name), checksum_of(m)});
+}
+
+std::vector<int> go_up(session& s, int goal) {
+  std::vector<int> applied;
+  std::optional<int> doing;
+  std::vector<std::string> told;
+  auto const line = [&](int version) {
+    return fmt::format("applied {} {}", version, migration_of(s.dialect(), version).name);
+  };
+  auto const step = [&](bool after_doubt) {
+    auto const state = inspect(s);
+    told.clear();
+    if (after_doubt && doing && state.version >= *doing) {
+      applied.push_back(*doing);
+      s.tell(line(*doing));
+    }
+    doing.reset();
+    if (up_is_done(s, state, goal)) return;
+    adopt(s, state, told);
+    if (state.version >= goal) return;
+    apply(s, state.version + 1);
+    doing = state.version + 1;
+  };
+  for (bool first = true;; first = false) {
+    schema_state state;
+    s.read([&] { state = inspect(s); });
+    // What looks wrong is looked at again in the step, alone: another migrator may be at work just now.
+    bool const done = state.differences.empty() && up_is_done(s, state, goal);
+    if (first) tell_first_look(s, state, goal);
+    if (done) return applied;
+    s.write(step);
+    for (auto const& adopted : told) s.tell(adopted);
+    if (!doing) continue;
+    applied.push_back(*doing);
+    s.tell(line(*doing));
+    doing.reset();
+  }
+}
+
+std::vector<int> go_down(session& s, int goal, bool force) {
+  std::vector<int> undone;
+  std::optional<int> doing;
+  auto const step = [&](bool after_doubt) {
+    auto const state = inspect(s);
+    if (after_doubt && doing && state.version < *doing) undone.push_back(*doing);
+    doing.reset();
+    demand_sound(state);
+    demand_known(s, state);
+    if (state.version <= goal) return;
+    undo(s, state.version, force);
+    doing = state.version;
+  };
+  for (;;) {
+    schema_state state;
+    s.read([&] { state = inspect(s); });
+    if (state.version <= goal && state.differences.empty()) return undone;
+    s.write(step);
+    if (!doing) continue;
+    undone.push_back(*doing);
+    s.tell(fmt::format("undone {} {}", *doing, migration_of(s.dialect(), *doing).name));
+    doing.reset();
+  }
+}
+
+}  // namespace rowlock::migrate

@@ -1,0 +1,302 @@
+#include "process/acquirer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/random_id.hpp"
+
+namespace rowlock::process {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t most_doubts = 16;
+
+double random_part() {
+  thread_local std::minstd_rand generator(std::random_device{}());
+  return std::uniform_real_distribution<double>(0, 1)(generator);
+}
+
+}  // namespace
+
+std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds timeout) noexcept {
+  auto const now = steady_clock::now();
+  if (timeout > steady_clock::time_point::max() - now) return std::nullopt;
+  return now + timeout;
+}
+
+acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop)
+    : engine_(e),
+      spec_(s),
+      patience_(p),
+      stop_(std::move(stop)),
+      owner_(s.owner()),
+      backoff_(s.options.retry.first) {}
+
+acquirer::result acquirer::lost(acquire_status why) const {
+  return {nullptr, why, seen_ ? std::optional(seen_->holder) : std::nullopt};
+}
+
+bool acquirer::past_deadline() const {
+  return patience_.deadline && steady_clock::now() >= *patience_.deadline;
+}
+
+acquirer::result acquirer::run() {
+  if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+  try {
+    connect();
+  } catch (error const&) {
+    if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+    throw;
+  }
+  if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+  auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
+  auto& local = registry::of_this_process();
+  auto entered = local.enter({local.number_of(engine_.db.identity()), spec_.name}, owner_, queue_until, stop_);
+  if (auto* mine = std::get_if<registry::already_held>(&entered)) {
+    if (spec_.recursive) {
+      mine->by_me->share();
+      return {mine->by_me};
+    }
+    if (!owner_.is_explicit())
+      throw error(errc::would_deadlock,
+                  fmt::format("this thread holds '{}' already: use recursive_mutex", spec_.name));
+    return compete({}, mine->by_me);
+  }
+  if (auto const* no = std::get_if<registry::not_now>(&entered))
+    return {nullptr, no->why, no->holder ? std::optional(no->holder->as_holder()) : std::nullopt};
+  return compete(std::move(std::get<registry::turn>(entered)), nullptr);
+}
+
+// Until the database was reached once it is not known which tables these are, and so whether this process
+// holds the name already.
+void acquirer::connect() {
+  while (engine_.db.identity().empty()) {
+    ++attempts_;
+    try {
+      (void)engine_.pool.borrow(engine_.reply_deadline());
+    } catch (error const& e) {
+      if (!survives(e) || !wait_for_next_attempt()) throw;
+    }
+  }
+  attempts_ = 0;
+  backoff_ = spec_.options.retry.first;
+}
+
+acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> const& former_self) {
+  for (;;) {
+    if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
+    ++attempts_;
+    last_error_.reset();
+    try {
+      if (attempt()) {
+        if (former_self) engine_.watch.report_lost(former_self, loss_reason::taken_over);
+        return {start_holding(std::move(turn))};
+      }
+    } catch (error const& e) {
+      if (!survives(e)) {
+        give_up(acquire_status::busy);
+        throw;
+      }
+    }
+    // Whether a lost reply meant yes or no can only be told by looking again.
+    bool const look_again = patience_.one_attempt && in_doubt_ && attempts_ == 1;
+    if (look_again) continue;
+    if (patience_.one_attempt) break;
+    if (!wait_for_next_attempt()) break;
+  }
+  if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
+  auto const failed = last_error_;
+  auto given_up = give_up(patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out);
+  if (!failed || failed->reason() == errc::row_locked) return given_up;
+  if (!in_doubt_) throw *failed;
+  throw error(
+      errc::in_doubt,
+      fmt::format("'{}': the reply was lost and the database can't be asked ({}); if it was granted, it ends "
+                  "by its expiry",
+                  spec_.name, failed->what()));
+}
+
+bool acquirer::attempt() {
+  auto loan = engine_.pool.borrow(engine_.reply_deadline());
+  auto& session = *loan;
+  if (!doubts_.empty() && settle_doubts(session)) return true;
+  if (take(session, std::nullopt)) return true;
+  if (!seen_ || seen_->term.empty()) return false;
+  if (adopt(session, *seen_)) return true;
+  if (owner_.is_explicit() && seen_->holder.owner.same(owner_))
+    return take(session, strategies::superseded{seen_->term, std::nullopt});
+  if (seen_->takeover == takeover::observed) {
+    observe(*seen_);
+    if (auto const ripe = ripe_observation()) return take(session, ripe);
+  }
+  return false;
+}
+
+bool acquirer::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
+  auto const& o = spec_.options;
+  strategies::take_request const request{spec_.name,   {base::random_id()}, owner_,    o.ttl,
+                                         o.hard_limit, o.takeover,          o.fencing, o.note};
+  boot_time_point sent_at;
+  try {
+    auto const came = engine_.lease.take(session, request, old, engine_.reply_deadline(), sent_at);
+    if (auto const* won = std::get_if<strategies::granted>(&came))
+      return believe(session, won->token, request.term, sent_at);
+    seen_ = std::get<strategies::refused>(came).row;
+    return false;
+  } catch (error const& e) {
+    if (e.reason() == errc::in_doubt) {
+      in_doubt_ = true;
+      doubts_.push_back({request.term, sent_at});
+      if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
+    }
+    throw;
+  }
+}
+
+bool acquirer::settle_doubts(backend::connection& session) {
+  auto const row = engine_.rows.read(session, spec_.name, engine_.reply_deadline());
+  in_doubt_ = false;
+  return row && adopt(session, *row);
+}
+
+// The row has the term of an attempt whose reply was lost: it was granted, perhaps only now (the server went
+// on with the statement after we had given the session up). Trust counts from when that statement was sent.
+bool acquirer::adopt(backend::connection& session, strategies::lock_row const& row) {
+  auto const found =
+      std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
+  if (found == doubts_.end()) return false;
+  auto const mine = *found;
+  doubts_.erase(found);
+  auto const token = spec_.options.fencing ? row.holder.token : fencing_token{};
+  return believe(session, token, mine.term, mine.sent_at);
+}
+
+// Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
+bool acquirer::believe(backend::connection& session, fencing_token token, term_id const& term,
+                       boot_time_point sent_at) {
+  auto const& o = spec_.options;
+  auto const lasts = o.hard_limit == 0ms ? o.ttl : std::min(o.ttl, o.hard_limit);
+  if (boot_clock::now() >= trust_after(sent_at, lasts)) {
+    engine_.lease.release(session, {spec_.name, term}, engine_.reply_deadline());
+    throw error(errc::unreachable,
+                fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
+                            spec_.name, lasts.count()));
+  }
+  granted_ = grant_facts{spec_.name,
+                         term,
+                         token,
+                         owner_,
+                         o.ttl,
+                         o.at_least,
+                         o.hard_limit,
+                         o.renew,
+                         o.note,
+                         sent_at,
+                         std::chrono::system_clock::now()};
+  return true;
+}
+
+boot_time_point acquirer::observation::ripe() const noexcept {
+  return since + std::chrono::nanoseconds(ttl) + std::chrono::nanoseconds(ttl) / 50;
+}
+
+// `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
+// holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
+void acquirer::observe(strategies::lock_row const& row) {
+  bool const same = observed_ && observed_->term == row.term && observed_->renewals == row.renewals;
+  if (!same) observed_ = observation{row.term, row.renewals, row.ttl, boot_clock::now()};
+}
+
+std::optional<strategies::superseded> acquirer::ripe_observation() const {
+  if (!observed_ || boot_clock::now() < observed_->ripe()) return std::nullopt;
+  return strategies::superseded{observed_->term, observed_->renewals};
+}
+
+// @return false if the caller has to hear of it at once
+bool acquirer::survives(error const& e) {
+  // A read-only server at first is a wrong address; later it is a switch-over that may yet end.
+  bool const ride =
+      e.retryable() || (e.reason() == errc::read_only && attempts_ > 1 && !patience_.one_attempt);
+  last_error_ = e;
+  if (e.reason() != errc::row_locked)
+    engine_.tell.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});
+  return ride && !(patience_.one_attempt && engine_.db.identity().empty());
+}
+
+std::optional<std::chrono::milliseconds> acquirer::next_wait() {
+  auto const& retry = spec_.options.retry;
+  auto const* holder = seen_ ? &seen_->holder : nullptr;
+  if (retry.policy) return retry.policy(attempts_, holder);
+  if (retry.attempts > 0 && attempts_ >= retry.attempts) return std::nullopt;
+  auto const jittered =
+      std::chrono::duration<double, std::milli>(backoff_) * (1 - retry.jitter * random_part());
+  backoff_ = std::min(backoff_ * 2, retry.longest);
+  auto wait = std::max(1ms, std::chrono::duration_cast<std::chrono::milliseconds>(jittered));
+  if (holder == nullptr || seen_->term.empty() || last_error_) return wait;
+  // Not past the moment at which it can be had.
+  if (seen_->takeover == takeover::observed && observed_)
+    wait =
+        std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(observed_->ripe() - boot_clock::now()));
+  else if (holder->expires_in > 0ms)
+    wait = std::min(wait, holder->expires_in + 1ms);
+  return std::max(wait, 1ms);
+}
+
+// @return false if there is to be no other attempt
+bool acquirer::wait_for_next_attempt() {
+  if (past_deadline() || patience_.one_attempt) return false;
+  auto const wait = next_wait();
+  if (!wait) return false;
+  auto until = steady_clock::now() + *wait;
+  if (patience_.deadline) until = std::min(until, *patience_.deadline);
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_until(lock, stop_, until, [] { return false; });
+  return !stop_.stop_requested();
+}
+
+std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
+  auto const waited = steady_clock::now() - called_at_;
+  auto h = hold::make(std::move(*granted_), std::move(turn));
+  auto const& f = h->facts();
+  try {
+    engine_.watch.watch(h);
+    if (f.renew) engine_.keep.keep(h);
+  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
+    engine_.watch.forget(*h);
+    h->lose(loss_reason::expired);
+    auto loan = engine_.pool.borrow(engine_.reply_deadline());
+    engine_.lease.release(*loan, {f.name, f.term}, engine_.reply_deadline());
+    throw;
+  }
+  if (attempts_ > 1)
+    engine_.tell.tell({.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = waited});
+  engine_.tell.tell({.kind = event_kind::taken,
+                     .name = f.name,
+                     .term = f.term.value,
+                     .token = f.token,
+                     .duration = waited,
+                     .trusted_until = h->trusted_until()});
+  return h;
+}
+
+// What may have been granted without our hearing of it is given back as soon as that can be done.
+acquirer::result acquirer::give_up(acquire_status why) {
+  for (auto const& d : doubts_) {
+    auto const until = d.sent_at + std::chrono::nanoseconds(spec_.options.ttl);
+    if (boot_clock::now() < until) engine_.keep.give_back_later({{spec_.name, d.term}, 0ms, until});
+  }
+  doubts_.clear();
+  if (attempts_ > 1)
+    engine_.tell.tell(
+        {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
+  return lost(why);
+}
+
+}  // namespace rowlock::process

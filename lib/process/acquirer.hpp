@@ -1,0 +1,87 @@
+#pragma once
+// One call that takes a lock: line up inside the process, then attempt, wait, attempt again.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <rowlock/error.hpp>
+#include <stop_token>
+#include <vector>
+
+#include "process/engine.hpp"
+#include "process/lock_spec.hpp"
+
+namespace rowlock::process {
+
+/// How long a call may take.
+struct patience {
+  bool one_attempt = false;
+  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
+};
+
+/// Now plus `timeout`; empty (for ever) if that is beyond the clock's range.
+std::optional<std::chrono::steady_clock::time_point> deadline_after(
+    std::chrono::nanoseconds timeout) noexcept;
+
+/// Made for one call, used by its thread.
+class acquirer {
+ public:
+  struct result {
+    std::shared_ptr<hold> won{};  ///< null: see why
+    acquire_status why = acquire_status::acquired;
+    std::optional<holder_info> holder{};
+  };
+
+  acquirer(engine&, lock_spec const&, patience, std::stop_token);
+  result run();
+
+ private:
+  /// An attempt whose reply was lost: it may have been granted, or may yet be.
+  struct doubt {
+    term_id term;
+    boot_time_point sent_at;
+  };
+  /// takeover::observed: since when this process sees the row unchanged, by its own clock.
+  struct observation {
+    term_id term;
+    std::int64_t renewals = 0;
+    std::chrono::milliseconds ttl{0};
+    boot_time_point since;
+    boot_time_point ripe() const noexcept;
+  };
+
+  result lost(acquire_status) const;
+  void connect();
+  result compete(registry::turn, std::shared_ptr<hold> const& former_self);
+  bool attempt();
+  bool settle_doubts(backend::connection&);
+  bool adopt(backend::connection&, strategies::lock_row const&);
+  bool take(backend::connection&, std::optional<strategies::superseded> const&);
+  bool believe(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
+  void observe(strategies::lock_row const&);
+  std::optional<strategies::superseded> ripe_observation() const;
+  bool survives(error const&);
+  bool wait_for_next_attempt();
+  std::optional<std::chrono::milliseconds> next_wait();
+  std::shared_ptr<hold> start_holding(registry::turn);
+  result give_up(acquire_status);
+  bool past_deadline() const;
+
+  engine& engine_;
+  lock_spec const& spec_;
+  patience const patience_;
+  std::stop_token const stop_;
+  std::chrono::steady_clock::time_point const called_at_ = std::chrono::steady_clock::now();
+  owner_id const owner_;
+
+  int attempts_ = 0;
+  std::chrono::milliseconds backoff_;
+  std::optional<error> last_error_;
+  bool in_doubt_ = false;  ///< since the last lost reply the row could not be looked at
+  std::vector<doubt> doubts_;
+  std::optional<strategies::lock_row> seen_;  ///< the row as last seen
+  std::optional<observation> observed_;
+  std::optional<grant_facts> granted_;
+};
+
+}  // namespace rowlock::process

@@ -1,0 +1,114 @@
+#include "process/database.hpp"
+
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+
+namespace rowlock::process {
+namespace {
+
+backend::statement_book make_book(backend::source const& source, manager_options const& options) {
+  backend::table_names const tables{options.schema, options.table_prefix};
+  tables.validate(source.sql());
+  return {source.sql(), tables};
+}
+
+}  // namespace
+
+database::database(std::shared_ptr<backend::source> source, manager_options const& options)
+    : source_(std::move(source)), book_(make_book(*source_, options)) {}
+
+std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
+  auto connection = source_->connect(deadline);
+  check_schema(*connection, deadline);
+  return connection;
+}
+
+void database::check_schema(backend::connection& c, boot_time_point deadline) {
+  backend::result found;
+  try {
+    found = c.execute(book_.at("meta_read"), {}, deadline);
+  } catch (error const& e) {
+    if (e.reason() != errc::schema_missing) throw;
+    throw error(errc::schema_missing,
+                fmt::format("{} has no rowlock tables: `rowlock migrate up` makes them", describe()),
+                e.statement(), e.sqlstate(), e.native_code());
+  }
+  if (found.rows.empty())
+    throw error(errc::schema_missing,
+                fmt::format("{}: table rowlock_meta has no row: `rowlock migrate validate` tells "
+                            "what is wrong with the tables",
+                            describe()));
+  auto const& id = backend::as_text(found.rows[0].at(0));
+  auto const version = backend::as_int(found.rows[0].at(1));
+  auto const oldest_reader = backend::as_int(found.rows[0].at(2));
+  if (version < needed_schema_version)
+    throw error(errc::schema_old, fmt::format("{}: the tables have version {}, this program needs {}: "
+                                              "`rowlock migrate up` brings them there",
+                                              describe(), version, needed_schema_version));
+  if (oldest_reader > needed_schema_version)
+    throw error(errc::schema_new,
+                fmt::format("{}: the tables have version {} and serve programs made for version {} or "
+                            "later; this one was made for {}: use a newer rowlock",
+                            describe(), version, oldest_reader, needed_schema_version));
+  std::lock_guard const guard(mutex_);
+  if (database_id_.empty()) {
+    database_id_ = id;
+    identity_ = id + '@' + c.server_identity();
+  } else if (database_id_ != id) {
+    throw error(errc::unreachable,
+                fmt::format("{}: another database answers than the one that was there at first: "
+                            "what is held here means nothing to it",
+                            describe()));
+  }
+}
+
+std::string database::identity() const {
+  std::lock_guard const guard(mutex_);
+  return identity_;
+}
+
+connection_pool::connection_pool(database& d, int limit) : database_(d), limit_(limit) {}
+
+connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    auto const patience = std::chrono::steady_clock::now() + (deadline - boot_clock::now());
+    if (!freed_.wait_until(lock, patience, [this] { return !idle_.empty() || lent_ < limit_; }))
+      throw error(errc::too_many_connections,
+                  fmt::format("all {} connections of this lock_manager were in use for too long: raise "
+                              "manager_options::connections",
+                              limit_));
+    ++lent_;
+    if (!idle_.empty()) {
+      auto connection = std::move(idle_.back());
+      idle_.pop_back();
+      return {*this, std::move(connection)};
+    }
+  }
+  try {
+    return {*this, database_.open(deadline)};
+  } catch (...) {
+    give_back(nullptr);
+    throw;
+  }
+}
+
+void connection_pool::give_back(std::unique_ptr<backend::connection> connection) noexcept {
+  {
+    std::lock_guard const guard(mutex_);
+    --lent_;
+    if (connection && connection->usable()) idle_.push_back(std::move(connection));
+  }
+  freed_.notify_one();
+}
+
+void connection_pool::abandon() noexcept {
+  for (auto& c : idle_) {
+    c->abandon();
+    (void)c.release();
+  }
+  idle_.clear();
+}
+
+}  // namespace rowlock::process

@@ -1,0 +1,88 @@
+#pragma once
+// The manager's way to its database: checked sessions, and the few of them that are kept.
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <rowlock/options.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::process {
+
+/// The schema version that this program was made for: migrations/<dialect>/NNN_...
+inline constexpr int needed_schema_version = 2;
+
+/// Opens sessions and sees to it that each finds the tables that this program needs, and always the same
+/// ones. Thread-safe.
+class database {
+ public:
+  database(std::shared_ptr<backend::source>, manager_options const&);
+
+  /// @throws error what backend::source::connect throws; schema_missing, schema_old, schema_new; unreachable
+  /// if other tables than at first are found (another database answers)
+  std::unique_ptr<backend::connection> open(boot_time_point deadline);
+
+  /// Tells these tables on this server from every other; known after the first open().
+  std::string identity() const;
+
+  backend::statement_book const& statements() const noexcept { return book_; }
+  std::string describe() const { return source_->describe(); }
+  backend::dialect const& sql() const noexcept { return source_->sql(); }
+
+ private:
+  void check_schema(backend::connection&, boot_time_point deadline);
+
+  std::shared_ptr<backend::source> source_;
+  backend::statement_book book_;
+  mutable std::mutex mutex_;
+  std::string database_id_;
+  std::string identity_;
+};
+
+/// At most `limit` sessions, opened when first needed. Who waits for a lock has none meanwhile. Thread-safe.
+class connection_pool {
+ public:
+  connection_pool(database&, int limit);
+
+  /// A session for one caller, given back when destroyed, or dropped if it broke.
+  class loan {
+   public:
+    loan(connection_pool& p, std::unique_ptr<backend::connection> c) noexcept
+        : pool_(&p), connection_(std::move(c)) {}
+    loan(loan&&) noexcept = default;
+    loan& operator=(loan&&) = delete;
+    ~loan() {
+      if (pool_ != nullptr) pool_->give_back(std::move(connection_));
+    }
+    backend::connection& operator*() const noexcept { return *connection_; }
+
+   private:
+    struct no_owner {
+      void operator()(connection_pool*) const noexcept {}
+    };
+    std::unique_ptr<connection_pool, no_owner> pool_;
+    std::unique_ptr<backend::connection> connection_;
+  };
+
+  /// @throws error what database::open throws; too_many_connections if none became free until the deadline
+  loan borrow(boot_time_point deadline);
+
+  /// In a forked child: the sessions are the parent's.
+  void abandon() noexcept;
+
+ private:
+  void give_back(std::unique_ptr<backend::connection>) noexcept;
+
+  database& database_;
+  int const limit_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<backend::connection>> idle_;
+  int lent_ = 0;
+};
+
+}  // namespace rowlock::process

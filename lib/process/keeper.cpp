@@ -1,0 +1,245 @@
+#include "process/keeper.hpp"
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <unordered_set>
+
+#include "process/loss.hpp"
+
+namespace rowlock::process {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::nanoseconds interval(hold const& h) { return std::chrono::nanoseconds(h.facts().ttl) / 3; }
+
+// After a failure: soon, but not so often that an ailing server is hammered.
+std::chrono::nanoseconds retry_interval(hold const& h) {
+  return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
+}
+
+constexpr auto late_release_interval = 200ms;
+
+strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts().term}; }
+
+}  // namespace
+
+keeper::keeper(database& d, watchdog& w, events const& e, std::chrono::milliseconds reply_timeout)
+    : database_(d),
+      watchdog_(w),
+      events_(e),
+      reply_timeout_(reply_timeout),
+      rows_(d.statements()),
+      lease_(d.statements()) {}
+
+void keeper::keep(std::shared_ptr<hold> const& h) {
+  auto const next = h->facts().sent_at + interval(*h);
+  std::lock_guard const guard(mutex_);
+  kept_.emplace(h.get(), kept{h, next});
+  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  if (next < armed_for_) waiter_.wake();
+}
+
+void keeper::forget(hold const& h) noexcept {
+  std::lock_guard const guard(mutex_);
+  kept_.erase(&h);
+}
+
+void keeper::give_back_later(late_release r) {
+  std::lock_guard const guard(mutex_);
+  late_.push_back(std::move(r));
+  late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
+  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  waiter_.wake();
+}
+
+void keeper::run(std::stop_token stop) {
+  std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
+  for (;;) {
+    auto next = boot_clock::now() + 100ms;
+    try {
+      next = work();
+    } catch (std::exception const& e) {  // also std::bad_alloc: renewal must go on after anything
+      failed(e.what());
+    }
+    if (stop.stop_requested() && nothing_left()) return;
+    waiter_.wait_until(next);
+  }
+}
+
+bool keeper::nothing_left() {
+  std::lock_guard const guard(mutex_);
+  return late_.empty() || boot_clock::now() >= stop_by_;
+}
+
+boot_time_point keeper::work() {
+  auto const start = boot_clock::now();
+  if (auto const holds = due(start); !holds.empty()) {
+    auto const soon = renew(holds);
+    reschedule(holds, start, interval);
+    reschedule(soon, boot_clock::now(), retry_interval);
+  }
+  give_back_due(boot_clock::now() + reply_timeout_);
+  return next_work();
+}
+
+// All that are due, and those that would be soon: so that locks that were taken at different moments come
+// together into one statement.
+keeper::batch keeper::due(boot_time_point now) {
+  std::lock_guard const guard(mutex_);
+  batch holds;
+  bool const any =
+      std::any_of(kept_.begin(), kept_.end(), [&](auto const& k) { return k.second.next <= now; });
+  if (!any) return holds;
+  for (auto const& [key, k] : kept_)
+    if (k.next - interval(*k.what) / 2 <= now) holds.push_back(k.what);
+  return holds;
+}
+
+boot_time_point keeper::next_work() {
+  std::lock_guard const guard(mutex_);
+  armed_for_ = late_.empty() ? boot_time_point::max() : late_next_;
+  for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
+  return armed_for_;
+}
+
+void keeper::reschedule(batch const& holds, boot_time_point from,
+                        std::chrono::nanoseconds (*after)(hold const&)) {
+  std::lock_guard const guard(mutex_);
+  for (auto const& h : holds)
+    if (auto found = kept_.find(h.get()); found != kept_.end()) found->second.next = from + after(*h);
+}
+
+backend::connection& keeper::connection(boot_time_point deadline) {
+  if (!connection_ || !connection_->usable()) {
+    connection_.reset();
+    connection_ = database_.open(deadline);
+  }
+  return *connection_;
+}
+
+keeper::batch keeper::renew(batch const& holds) {
+  batch alive;
+  auto earliest_end = boot_time_point::max();
+  for (auto const& h : holds) {
+    if (!h->valid()) continue;  // the watchdog says so; a lost lock is never renewed
+    alive.push_back(h);
+    earliest_end = std::min(earliest_end, h->trusted_until());
+  }
+  if (alive.empty()) return {};
+  auto const now = boot_clock::now();
+  // A session that does not answer is given up while there is time for another try on a new one.
+  auto const deadline =
+      now + std::max<std::chrono::nanoseconds>(
+                20ms, std::min<std::chrono::nanoseconds>((earliest_end - now) / 2, reply_timeout_));
+  try {
+    return renew_on(connection(deadline), alive, deadline);
+  } catch (error const& e) {
+    for (auto const& h : alive) h->renewal_failed(true);
+    failed(e.what());
+    return alive;
+  }
+}
+
+keeper::batch keeper::renew_on(backend::connection& session, batch const& holds, boot_time_point deadline) {
+  std::vector<strategies::name_and_term> wanted;
+  wanted.reserve(holds.size());
+  for (auto const& h : holds) wanted.push_back(which(*h));
+  auto const sent_at = boot_clock::now();
+  auto const renewed = rows_.renew(session, wanted, deadline);
+  std::unordered_set<std::string_view> terms;
+  for (auto const& t : renewed) terms.insert(t.value);
+  batch unconfirmed;
+  for (auto const& h : holds) {
+    h->renewal_failed(false);
+    if (!terms.contains(h->facts().term.value)) {
+      unconfirmed.push_back(h);
+    } else if (h->prolong(sent_at, h->facts().ttl)) {
+      events_.tell({.kind = event_kind::renewed,
+                    .name = h->facts().name,
+                    .term = h->facts().term.value,
+                    .token = h->facts().token,
+                    .duration = boot_clock::now() - sent_at,
+                    .trusted_until = h->trusted_until()});
+    } else if (watchdog_.report_lost(h, h->why_expired())) {
+      // Too late for us, and the row has just been prolonged for nobody.
+      give_back_later({which(*h), h->facts().at_least, sent_at + h->facts().ttl});
+    }
+  }
+  return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
+}
+
+// Not renewed: locked by a transaction just now (trust runs on, try again), revoked, at the hard limit, or
+// lost. Only a plain read that shows another term, or none, means lost.
+keeper::batch keeper::settle(backend::connection& session, batch const& unconfirmed,
+                             boot_time_point deadline) {
+  std::vector<strategies::name_and_term> wanted;
+  for (auto const& h : unconfirmed) wanted.push_back(which(*h));
+  std::unordered_set<std::string> only_locked;
+  for (auto const& s : rows_.check(session, wanted, deadline))
+    if (!s.revoked && !s.hard_limit_reached) only_locked.insert(s.term.value);
+  batch again;
+  for (auto const& h : unconfirmed) {
+    if (only_locked.contains(h->facts().term.value))
+      again.push_back(h);
+    else if (auto const why = why_lost(rows_, session, h->facts(), deadline))
+      watchdog_.report_lost(h, *why);
+    else
+      again.push_back(h);
+  }
+  return again;
+}
+
+void keeper::give_back_due(boot_time_point deadline) {
+  std::vector<late_release> work;
+  {
+    std::lock_guard const guard(mutex_);
+    if (late_.empty() || boot_clock::now() < late_next_) return;
+    work.swap(late_);
+    late_next_ = boot_time_point::max();
+  }
+  std::vector<late_release> again;
+  for (auto it = work.begin(); it != work.end(); ++it) {
+    if (boot_clock::now() >= it->until) continue;
+    try {
+      auto& session = connection(deadline);
+      if (it->at_least > 0ms)
+        lease_.release_at_least(session, it->which, it->at_least, deadline);
+      else
+        lease_.release(session, it->which, deadline);
+      events_.tell({.kind = event_kind::released, .name = it->which.name, .term = it->which.term.value});
+    } catch (error const& e) {
+      failed(e.what());
+      again.push_back(std::move(*it));
+      if (e.reason() == errc::row_locked) continue;
+      again.insert(again.end(), std::move_iterator(it + 1), std::move_iterator(work.end()));
+      break;
+    }
+  }
+  std::lock_guard const guard(mutex_);
+  late_.insert(late_.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
+  if (!late_.empty()) late_next_ = boot_clock::now() + late_release_interval;
+}
+
+void keeper::failed(std::string_view what) noexcept {
+  events_.tell({.kind = event_kind::error, .message = what});
+}
+
+void keeper::stop(boot_time_point deadline) noexcept {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard const guard(mutex_);
+    stop_by_ = deadline;
+  }
+  thread_.request_stop();
+  thread_.join();
+}
+
+void keeper::abandon() noexcept {
+  if (!connection_) return;
+  connection_->abandon();
+  (void)connection_.release();
+}
+
+}  // namespace rowlock::process

@@ -1,0 +1,82 @@
+#pragma once
+// Renews what is held, all of it in one statement, on a connection of its own; and gives back later what
+// could not be given back at once. Nothing that goes wrong here ends the thread.
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/boot_waiter.hpp"
+#include "process/database.hpp"
+#include "process/watchdog.hpp"
+#include "strategy/lease.hpp"
+
+namespace rowlock::process {
+
+/// Something to be given back as soon as the database lets us; dropped at `until`, when the term has expired
+/// anyway.
+struct late_release {
+  strategies::name_and_term which;
+  std::chrono::milliseconds at_least{0};
+  boot_time_point until;
+};
+
+/// One thread, started when first needed. Thread-safe.
+class keeper {
+ public:
+  keeper(database&, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
+  ~keeper() { stop(boot_clock::now()); }
+
+  void keep(std::shared_ptr<hold> const&);
+  void forget(hold const&) noexcept;
+  void give_back_later(late_release);
+
+  /// Ends the thread; what is still to be given back is tried until `deadline`.
+  void stop(boot_time_point deadline) noexcept;
+  /// In a forked child: the session is the parent's.
+  void abandon() noexcept;
+
+ private:
+  struct kept {
+    std::shared_ptr<hold> what;
+    boot_time_point next;  ///< when it is to be renewed
+  };
+  using batch = std::vector<std::shared_ptr<hold>>;
+
+  void run(std::stop_token);
+  bool nothing_left();
+  boot_time_point work();
+  batch due(boot_time_point now);
+  boot_time_point next_work();
+  /// @return those that have to be tried again soon
+  batch renew(batch const&);
+  batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
+  /// Finds out what became of those that a renewal left out. @return those that are not lost
+  batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
+  void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
+  void give_back_due(boot_time_point deadline);
+  backend::connection& connection(boot_time_point deadline);
+  void failed(std::string_view what) noexcept;
+
+  database& database_;
+  watchdog& watchdog_;
+  events const& events_;
+  std::chrono::milliseconds const reply_timeout_;
+  strategies::lock_rows rows_;
+  strategies::lease lease_;
+
+  base::boot_waiter waiter_;
+  std::mutex mutex_;
+  std::unordered_map<hold const*, kept> kept_;
+  std::vector<late_release> late_;
+  boot_time_point late_next_ = boot_time_point::max();
+  boot_time_point armed_for_ = boot_time_point::max();
+  boot_time_point stop_by_ = boot_time_point::max();
+
+  std::unique_ptr<backend::connection> connection_;  ///< the thread's own
+  std::jthread thread_;
+};
+
+}  // namespace rowlock::process

@@ -1,0 +1,148 @@
+#include "process/manager.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "process/loss.hpp"
+
+namespace rowlock::process {
+
+using namespace std::chrono_literals;
+
+manager::manager(std::shared_ptr<backend::source> source, manager_options options)
+    : engine_(std::make_unique<engine>(std::move(source), std::move(options))) {}
+
+manager::~manager() {
+  if (forked()) {
+    (void)engine_.release();
+    return;
+  }
+  shut_down();
+}
+
+void manager::refuse_if_forked() const {
+  if (forked())
+    throw error(errc::forked,
+                "this lock_manager was made before fork(): its connections and locks are the parent's; "
+                "make another one in the child");
+}
+
+void manager::connect() {
+  refuse_if_forked();
+  (void)engine_->pool.borrow(engine_->reply_deadline());
+}
+
+acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+  refuse_if_forked();
+  auto came = acquirer(*engine_, spec, p, std::move(stop)).run();
+  if (!came.won) return {came.why, std::move(came.holder)};
+  return held_lock(shared_from_this(), std::move(came.won));
+}
+
+bool manager::extend(std::shared_ptr<hold> const& h, std::chrono::milliseconds duration) {
+  refuse_if_forked();
+  if (duration <= 0ms || duration > std::chrono::hours(24 * 366))
+    throw error(errc::invalid_argument,
+                fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
+  if (!h->valid()) return false;
+  auto const& f = h->facts();
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  auto const sent_at = boot_clock::now();
+  if (engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline)) {
+    if (h->prolong(sent_at, duration)) return true;
+    if (engine_->watch.report_lost(h, h->why_expired())) give_back_lost(*h);
+    return false;
+  }
+  if (auto const why = why_lost(engine_->rows, *loan, f, deadline)) {
+    engine_->watch.report_lost(h, *why);
+    return false;
+  }
+  throw error(errc::conflict,
+              fmt::format("'{}' could not be extended just now; it is held as before", f.name));
+}
+
+release_result manager::release(std::shared_ptr<hold> const& h) noexcept {
+  if (forked()) return release_result::already_lost;
+  if (!h->unshare()) return release_result::released;
+  return give_back(h, boot_clock::now() + engine_->options.release_timeout);
+}
+
+release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_point deadline) noexcept {
+  // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
+  if (h->held() && !h->valid()) engine_->watch.report_lost(h, h->why_expired());
+  engine_->keep.forget(*h);
+  engine_->watch.forget(*h);
+  if (!h->begin_release()) {
+    give_back_lost(*h);
+    return release_result::already_lost;
+  }
+  auto const& f = h->facts();
+  auto const start = boot_clock::now();
+  auto outcome = release_result::in_doubt;
+  try {
+    outcome = tell_row(*h, deadline);
+  } catch (error const& e) {
+    if (e.reason() == errc::row_locked) outcome = release_result::handed_over;
+    engine_->tell.tell(
+        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  } catch (std::exception const& e) {
+    engine_->tell.tell(
+        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  }
+  if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
+    engine_->keep.give_back_later({{f.name, f.term}, f.at_least, start + f.ttl});
+  h->end_release(outcome == release_result::already_lost ? std::optional(loss_reason::taken_over)
+                                                         : std::nullopt);
+  if (outcome == release_result::released)
+    engine_->tell.tell({.kind = event_kind::released,
+                        .name = f.name,
+                        .term = f.term.value,
+                        .token = f.token,
+                        .duration = boot_clock::now() - start});
+  return outcome;
+}
+
+release_result manager::tell_row(hold const& h, boot_time_point deadline) {
+  auto const& f = h.facts();
+  auto loan = engine_->pool.borrow(deadline);
+  bool const was_there = f.at_least > 0ms
+                             ? engine_->lease.release_at_least(*loan, {f.name, f.term}, f.at_least, deadline)
+                             : engine_->lease.release(*loan, {f.name, f.term}, deadline);
+  return was_there ? release_result::released : release_result::already_lost;
+}
+
+// A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not
+// wait for its expiry once we have stopped.
+void manager::give_back_lost(hold const& h) noexcept {
+  auto const why = h.loss();
+  if (!why || *why == loss_reason::taken_over || *why == loss_reason::row_gone) return;
+  auto const& f = h.facts();
+  engine_->keep.give_back_later({{f.name, f.term}, f.at_least, boot_clock::now() + f.ttl});
+}
+
+std::vector<lock_info> manager::list(bool idle_too) {
+  refuse_if_forked();
+  auto loan = engine_->pool.borrow(engine_->reply_deadline());
+  std::vector<lock_info> found;
+  for (auto& row : engine_->rows.list(*loan, idle_too, engine_->reply_deadline()))
+    found.push_back({std::move(row.name), !row.term.empty(), std::move(row.holder)});
+  return found;
+}
+
+bool manager::revoke(std::string const& name, revoke_mode mode) {
+  refuse_if_forked();
+  base::require_name(name);
+  auto loan = engine_->pool.borrow(engine_->reply_deadline());
+  return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+}
+
+void manager::shut_down() noexcept {
+  if (forked()) return;
+  auto const deadline = boot_clock::now() + engine_->options.release_timeout;
+  for (auto const& h : engine_->watch.watched()) give_back(h, deadline);
+  engine_->keep.stop(deadline);
+  engine_->watch.stop();
+}
+
+}  // namespace rowlock::process

@@ -1,0 +1,45 @@
+#pragma once
+// What a lock_manager, its mutexes and its handles share. Outlives the lock_manager as long as a handle is
+// left.
+
+#include <memory>
+#include <rowlock/held_lock.hpp>
+#include <rowlock/lock_manager.hpp>
+#include <vector>
+
+#include "process/acquirer.hpp"
+#include "process/engine.hpp"
+
+namespace rowlock::process {
+
+class manager : public std::enable_shared_from_this<manager> {
+ public:
+  manager(std::shared_ptr<backend::source>, manager_options);
+  /// In a forked child everything is left as it is: threads and sessions are the parent's.
+  ~manager();
+  manager(manager const&) = delete;
+  manager& operator=(manager const&) = delete;
+
+  void connect();
+  acquisition acquire(lock_spec const&, patience, std::stop_token);
+  bool extend(std::shared_ptr<hold> const&, std::chrono::milliseconds);
+  release_result release(std::shared_ptr<hold> const&) noexcept;
+  std::vector<lock_info> list(bool idle_too);
+  bool revoke(std::string const& name, revoke_mode);
+
+  /// Gives back what is held and ends the threads, within manager_options::release_timeout and a last
+  /// reply_timeout.
+  void shut_down() noexcept;
+
+ private:
+  void refuse_if_forked() const;
+  bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
+  release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
+  release_result tell_row(hold const&, boot_time_point deadline);
+  void give_back_lost(hold const&) noexcept;
+
+  unsigned const epoch_ = base::fork_epoch();
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace rowlock::process

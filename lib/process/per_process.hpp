@@ -1,0 +1,28 @@
+#pragma once
+
+#include <atomic>
+
+#include "base/fork_epoch.hpp"
+
+namespace rowlock::process {
+
+/// The one T of this process; a forked child gets a new one, for the parent's may be locked by a thread that
+/// the child does not have. The old one is never destroyed: somebody may still look at it.
+template <class T>
+T& per_process() {
+  struct instance {
+    unsigned epoch;
+    T object;
+  };
+  static std::atomic<instance*> current{nullptr};
+  auto const epoch = base::fork_epoch();
+  auto* seen = current.load(std::memory_order_acquire);
+  while (seen == nullptr || seen->epoch != epoch) {
+    auto* fresh = new instance{epoch, {}};
+    if (current.compare_exchange_strong(seen, fresh, std::memory_order_acq_rel)) return fresh->object;
+    delete fresh;
+  }
+  return seen->object;
+}
+
+}  // namespace rowlock::process

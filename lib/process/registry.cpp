@@ -1,0 +1,91 @@
+#include "process/registry.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "process/hold.hpp"
+#include "process/per_process.hpp"
+
+namespace rowlock::process {
+
+registry& registry::of_this_process() { return per_process<registry>(); }
+
+std::size_t registry::number_of(std::string const& database_identity) {
+  std::lock_guard const guard(mutex_);
+  return databases_.try_emplace(database_identity, databases_.size()).first->second;
+}
+
+registry::turn::turn(turn&& other) noexcept
+    : registry_(std::exchange(other.registry_, nullptr)), key_(std::move(other.key_)) {}
+
+void registry::turn::leave() noexcept {
+  auto* r = std::exchange(registry_, nullptr);
+  // In a forked child the registry that gave this turn is the parent's, perhaps locked for ever.
+  if (r != nullptr && r == &of_this_process()) r->leave(key_);
+}
+
+void registry::turn::took(std::shared_ptr<hold> const& h) noexcept {
+  if (registry_ != nullptr) registry_->took(key_, h);
+}
+
+void registry::took(key const& k, std::shared_ptr<hold> const& h) noexcept {
+  std::lock_guard const guard(mutex_);
+  if (auto found = places_.find(k); found != places_.end()) found->second.held = h;
+}
+
+void registry::leave(key const& k) noexcept {
+  std::lock_guard const guard(mutex_);
+  auto const found = places_.find(k);
+  if (found == places_.end()) return;
+  auto& here = found->second;
+  here.held.reset();
+  if (here.line.empty()) {
+    places_.erase(found);
+    return;
+  }
+  auto* next = here.line.front();
+  here.line.pop_front();
+  here.owner = next->owner;
+  next->has_turn = true;
+  next->wake.notify_one();
+}
+
+std::optional<registry::entrance> registry::enter_at_once(std::unique_lock<std::mutex>&, key const& k,
+                                                          owner_id const& owner) {
+  auto const [found, fresh] = places_.try_emplace(k);
+  auto& here = found->second;
+  if (fresh) {
+    here.owner = owner;
+    return turn(*this, k);
+  }
+  auto mine = here.held.lock();
+  if (mine && here.owner.same(owner) && mine->valid()) return already_held{std::move(mine)};
+  return std::nullopt;
+}
+
+registry::entrance registry::enter(key k, owner_id const& owner,
+                                   std::optional<std::chrono::steady_clock::time_point> deadline,
+                                   std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  if (auto done = enter_at_once(lock, k, owner)) return std::move(*done);
+  auto const holder = [&] {
+    auto const found = places_.find(k);
+    return found == places_.end() ? nullptr : found->second.held.lock();
+  };
+  if (deadline && *deadline <= std::chrono::steady_clock::now())
+    return not_now{acquire_status::busy, holder()};
+
+  waiter me{owner, false, {}};
+  places_.at(k).line.push_back(&me);
+  auto const has_turn = [&me] { return me.has_turn; };
+  if (deadline)
+    me.wake.wait_until(lock, stop, *deadline, has_turn);
+  else
+    me.wake.wait(lock, stop, has_turn);
+  if (me.has_turn) return turn(*this, std::move(k));
+  auto& line = places_.at(k).line;
+  line.erase(std::find(line.begin(), line.end(), &me));
+  return not_now{stop.stop_requested() ? acquire_status::cancelled : acquire_status::timed_out, holder()};
+}
+
+}  // namespace rowlock::process

@@ -1,0 +1,94 @@
+#pragma once
+// What this process holds and who of its threads waits for it, over all managers. One thread per database and
+// name talks to the database; the others stand in line behind it, in order, and cost no round trip.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <rowlock/types.hpp>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <variant>
+
+namespace rowlock::process {
+
+class hold;
+
+class registry {
+ public:
+  struct key {
+    std::size_t database;  ///< from number_of()
+    std::string name;
+    bool operator==(key const&) const = default;
+  };
+
+  /// The right to be the one of this process who deals with the name: from the attempt until the lock is
+  /// given back or lost. Move-only; leaves when destroyed.
+  class turn {
+   public:
+    turn() = default;
+    turn(turn&& other) noexcept;
+    turn& operator=(turn&&) = delete;
+    ~turn() { leave(); }
+    void leave() noexcept;
+    /// The attempt succeeded: from now on enter() by the same owner finds the hold.
+    void took(std::shared_ptr<hold> const&) noexcept;
+
+   private:
+    friend class registry;
+    turn(registry& r, key k) : registry_(&r), key_(std::move(k)) {}
+    registry* registry_ = nullptr;
+    key key_;
+  };
+
+  struct not_now {
+    acquire_status why;
+    std::shared_ptr<hold> holder;  ///< null while the one in front has not got it yet
+  };
+  struct already_held {
+    std::shared_ptr<hold> by_me;
+  };
+  using entrance = std::variant<turn, already_held, not_now>;
+
+  static registry& of_this_process();
+
+  /// A number for the identity of a set of tables and of the server that they are on: keys are many, databases few.
+  std::size_t number_of(std::string const& database_identity);
+
+  /// Stands in line for the name. Returns with the turn; or with the hold if `owner` has it already; or when
+  /// `deadline` passes (a past one: at once, busy) or `stop` is triggered.
+  entrance enter(key, owner_id const& owner, std::optional<std::chrono::steady_clock::time_point> deadline,
+                 std::stop_token stop);
+
+ private:
+  struct waiter {
+    owner_id owner;
+    bool has_turn = false;
+    std::condition_variable_any wake;
+  };
+  struct place {
+    owner_id owner;  ///< of whoever has the turn
+    std::weak_ptr<hold> held;
+    std::list<waiter*> line;
+  };
+  struct key_hash {
+    std::size_t operator()(key const& k) const noexcept {
+      return std::hash<std::string>()(k.name) + k.database;
+    }
+  };
+
+  std::optional<entrance> enter_at_once(std::unique_lock<std::mutex>&, key const&, owner_id const&);
+  void leave(key const&) noexcept;
+  void took(key const&, std::shared_ptr<hold> const&) noexcept;
+
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::size_t> databases_;
+  std::unordered_map<key, place, key_hash> places_;
+};
+
+}  // namespace rowlock::process

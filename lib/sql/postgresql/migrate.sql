@@ -1,0 +1,112 @@
+-- What `migrate` asks and records. The migrations' own text is in migrations/postgresql. Every change of the tables is
+-- one transaction: migrate_begin, migrate_enter, ..., COMMIT.
+
+-- READ COMMITTED: what is read after migrate_enter is what the migration before this one has left. Not READ WRITE: who
+-- made reading the default for this role is obeyed.
+-- name: migrate_begin
+BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- Not REPEATABLE READ: the catalog shows what is there now in any case, and would contradict an old rowlock_meta.
+-- name: migrate_begin_read
+BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY
+
+-- The last column is another one after each migration, also after down and up again.
+-- name: migrate_version
+SELECT schema_version::bigint, oldest_reader::bigint, xmin::text FROM rowlock_meta WHERE id = 1
+
+-- One migration at a time for schema $1 (empty: where the search path creates) and prefix $2; does not wait. Waits for
+-- tables are bounded to a tenth of a second, because acquires of all names queue behind each of them.
+-- name: migrate_enter
+SELECT pg_try_advisory_xact_lock(hashtextextended(
+    format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0))::int::bigint,
+  set_config('lock_timeout', '100ms', true)
+
+-- Keeps everybody from taking, renewing and drawing tokens until the end of the transaction; reading goes on.
+-- name: migrate_exclude
+DO $$ BEGIN
+  LOCK TABLE rowlock_locks IN EXCLUSIVE MODE;
+  IF to_regclass('rowlock_tokens') IS NOT NULL THEN
+    LOCK TABLE rowlock_tokens IN EXCLUSIVE MODE;
+  END IF;
+END $$
+
+-- Up to four names that are held.
+-- name: migrate_held
+SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp() ORDER BY name LIMIT 4
+
+-- Who has locks on the tables or is migrating: what a migration may be waiting for.
+-- name: migrate_in_the_way
+SELECT a.pid::bigint, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(a.state, ''),
+  coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::bigint, 0)
+FROM pg_stat_activity AS a
+WHERE a.pid <> pg_backend_pid() AND EXISTS (
+  SELECT 1 FROM pg_locks AS l
+  WHERE l.pid = a.pid AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND CASE l.locktype
+      WHEN 'relation' THEN l.relation IN (to_regclass('rowlock_locks'), to_regclass('rowlock_tokens'),
+                                          to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'))
+      WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
+        format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
+      ELSE false END)
+ORDER BY a.xact_start LIMIT 3
+
+-- Whether schema $1 is there.
+-- name: migrate_schema_there
+SELECT count(*) FROM pg_namespace WHERE nspname = $1
+
+-- The columns of table $1, a quoted and perhaps qualified name. Not from information_schema, which hides what the role
+-- has no grant for.
+-- name: migrate_columns
+SELECT a.attname::text, format_type(a.atttypid, a.atttypmod)
+  || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
+  || CASE WHEN i.indrelid IS NOT NULL THEN ' primary key' ELSE '' END
+FROM pg_attribute AS a
+LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey)
+WHERE a.attrelid = to_regclass($1::text) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+
+-- What migrate_columns should find at schema version $1. A test compares it with what the migrations make.
+-- name: migrate_columns_expected
+SELECT e.in_table, e.column_name, e.definition
+FROM (VALUES
+  (1, 'meta', 'id', 'integer not null primary key'),
+  (1, 'meta', 'database_id', 'text not null'),
+  (1, 'meta', 'schema_version', 'integer not null'),
+  (1, 'meta', 'oldest_reader', 'integer not null'),
+  (1, 'meta', 'token_floor', 'bigint not null'),
+  (1, 'migrations', 'version', 'integer not null primary key'),
+  (1, 'migrations', 'name', 'text not null'),
+  (1, 'migrations', 'checksum', 'text not null'),
+  (1, 'migrations', 'applied_at', 'timestamp with time zone not null'),
+  (1, 'locks', 'name', 'text not null primary key'),
+  (1, 'locks', 'strategy', 'text not null'),
+  (1, 'locks', 'term', 'text'),
+  (1, 'locks', 'token', 'bigint not null'),
+  (1, 'locks', 'owner_host', 'text'),
+  (1, 'locks', 'owner_pid', 'bigint'),
+  (1, 'locks', 'owner_process', 'text'),
+  (1, 'locks', 'owner_thread', 'bigint'),
+  (1, 'locks', 'renewals', 'bigint not null'),
+  (1, 'locks', 'ttl', 'bigint not null'),
+  (1, 'locks', 'takeover', 'text not null'),
+  (1, 'locks', 'acquired_at', 'timestamp with time zone'),
+  (1, 'locks', 'expires_at', 'timestamp with time zone not null'),
+  (1, 'locks', 'hard_until', 'timestamp with time zone'),
+  (1, 'locks', 'revoked', 'boolean not null'),
+  (1, 'locks', 'note', 'text not null'),
+  (2, 'tokens', 'name', 'text not null primary key'),
+  (2, 'tokens', 'token', 'bigint not null')
+) AS e(since, in_table, column_name, definition)
+WHERE e.since <= $1::bigint
+
+-- name: migrate_records
+SELECT version::bigint, name, checksum, to_char(applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+FROM rowlock_migrations ORDER BY version
+
+-- name: migrate_record
+INSERT INTO rowlock_migrations AS m (version, name, checksum) VALUES ($1::bigint, $2, $3)
+ON CONFLICT (version) DO UPDATE SET name = $2, checksum = $3
+
+-- Forgets version $1 and what came after it.
+-- name: migrate_forget
+DELETE FROM rowlock_migrations WHERE version >= $1::bigint

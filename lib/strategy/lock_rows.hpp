@@ -1,0 +1,65 @@
+#pragma once
+// What all strategies whose lock is a row of rowlock_locks have in common: reading rows, and what goes by
+// name and term. Isolation: autocommit at READ COMMITTED; see lib/sql/<dialect>/lock.sql for who may come in
+// between.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/lock_manager.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::strategies {
+
+/// A row as it was read.
+struct lock_row {
+  std::string name;
+  term_id term;  ///< empty: free
+  std::int64_t renewals = 0;
+  std::chrono::milliseconds ttl{0};
+  rowlock::takeover takeover = takeover::clock;
+  holder_info holder;
+  bool hard_limit_reached = false;
+};
+
+struct name_and_term {
+  std::string name;
+  term_id term;
+};
+
+/// What lock_check says of a term that is still in its row.
+struct term_state {
+  term_id term;
+  bool revoked = false;
+  bool hard_limit_reached = false;
+};
+
+class lock_rows {
+ public:
+  explicit lock_rows(backend::statement_book const& book) : book_(book) {}
+
+  std::optional<lock_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
+  std::vector<lock_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+
+  /// Prolongs many terms in one statement. @return those that were: the others are locked, revoked, at their
+  /// hard limit, or lost; check() tells.
+  std::vector<term_id> renew(backend::connection&, std::span<name_and_term const>,
+                             boot_time_point deadline) const;
+  std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
+                                boot_time_point deadline) const;
+
+  /// @return false if the term is not there, revoked, or at its hard limit
+  bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
+              boot_time_point deadline) const;
+
+  /// @return false if nobody holds it
+  bool revoke(backend::connection&, std::string const& name, revoke_mode, boot_time_point deadline) const;
+
+ private:
+  backend::statement_book const& book_;
+};
+
+}  // namespace rowlock::strategies

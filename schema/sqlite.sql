@@ -1,0 +1,49 @@
+-- rowlock's tables for SQLite 3.38 and later, as `rowlock migrate up` leaves them: to read, or to apply where no
+-- migration tool is wanted (`sqlite3 -bail FILE <sqlite.sql`). `rowlock migrate` recognizes tables that were made so.
+-- `rowlock migrate sql` prints the same with another table prefix.
+-- Times are milliseconds since 1970, UTC.
+
+-- One row: what belongs to this set of tables as a whole.
+CREATE TABLE rowlock_meta (
+  id             INTEGER PRIMARY KEY CHECK (id = 1),
+  database_id    TEXT    NOT NULL,            -- random; tells this set of tables from every other
+  schema_version INTEGER NOT NULL,            -- the migration that was applied last, by whatever tool
+  oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
+  token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
+) STRICT;
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 2, 1, 0);
+
+-- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
+CREATE TABLE rowlock_migrations (
+  version    INTEGER PRIMARY KEY,
+  name       TEXT    NOT NULL,
+  checksum   TEXT    NOT NULL,                -- of migrations/sqlite/NNN_name.up.sql
+  applied_at INTEGER NOT NULL DEFAULT (cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+) STRICT;
+
+-- One row for each name that was ever taken, until it is reaped. Whether a name may be taken is decided by its own row
+-- alone: term is null, or expires_at has passed by the database's clock.
+CREATE TABLE rowlock_locks (
+  name          TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
+  strategy      TEXT    NOT NULL,             -- lease, unique_insert: one name, one strategy
+  term          TEXT,                         -- random id of the present hold; null: free
+  token         INTEGER NOT NULL,             -- fencing token of the latest term; 0: no term yet
+  owner_host    TEXT,                         -- host and pid are for people,
+  owner_pid     INTEGER,
+  owner_process TEXT,                         -- process (a random id, or an explicit owner's text) and thread decide
+  owner_thread  INTEGER,                      -- 0: explicit owner
+  renewals      INTEGER NOT NULL DEFAULT 0,
+  ttl           INTEGER NOT NULL DEFAULT 0,   -- milliseconds that a renewal is for
+  takeover      TEXT    NOT NULL DEFAULT 'clock',  -- clock, observed
+  acquired_at   INTEGER,
+  expires_at    INTEGER NOT NULL,             -- of a free row: since when it is free
+  hard_until    INTEGER,                      -- null, or the end that renewal can't pass
+  revoked       INTEGER NOT NULL DEFAULT 0,   -- 1: an operator asked for it back
+  note          TEXT    NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+
+-- The latest token of names whose lock row does not outlive the term.
+CREATE TABLE rowlock_tokens (
+  name  TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
+  token INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,178 @@
+// Lost replies: what was applied, what was not, and what is said when that can't be found out. (K3)
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+[[noreturn]] void lose_reply() { throw error(errc::in_doubt, "the reply was lost by the test"); }
+
+}  // namespace
+
+CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  f.seam->reset();
+  auto const before = boot_clock::now();
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(f.seam->executed("lock_take") == 1);  // not taken twice
+  CHECK(other.read("x")->term == lock->term());
+  CHECK(lock->token() == other.read("x")->holder.token);
+  CHECK(*lock->trusted_until() >= before + 27s);
+  CHECK(*lock->trusted_until() < before + 28s);
+}
+
+CONTRACT_CASE("a take that never arrived is tried again with another term") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> lost{1};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  f.seam->reset();
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(f.seam->executed("lock_take") == 2);
+}
+
+CONTRACT_CASE("B15: a ghost of the first try that is applied late is known by its term") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 10ms}});
+  { auto const makes_row = x.acquire(); }
+  REQUIRE(other.take("x"));
+  // The first try's reply is lost while somebody else has the row; later it is granted by the server all the
+  // same.
+  std::atomic<int> takes{0};
+  std::optional<acquisition> got;
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && ++takes == 1) lose_reply();
+  };
+  std::jthread const waiter([&] { got.emplace(x.try_acquire_for(60s)); });
+  REQUIRE(eventually([&] { return takes >= 4; }));
+  REQUIRE(other.release("x"));
+  REQUIRE(eventually([&] { return got.has_value(); }));
+  REQUIRE(*got);
+  CHECK(other.read("x")->term == (*got)->term());
+}
+
+CONTRACT_CASE("in doubt is said to be in doubt") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  std::atomic<bool> away{false};
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take") return;
+    away = true;
+    lose_reply();
+  };
+  f.seam->before = [&](std::string const&) {
+    if (away) throw error(errc::unreachable, "away by the test");
+  };
+  try {
+    (void)x.try_acquire();
+    FAIL("granted or refused");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::in_doubt);
+  }
+  // What it had after all is given back once the database is there again.
+  stranger other(f);
+  CHECK_FALSE(other.read("x")->term.empty());
+  f.seam->after = nullptr;
+  away = false;
+  CHECK(eventually([&] { return other.read("x")->term.empty(); }));
+}
+
+CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one for ever") {
+  pair f;
+  auto const m = f.manager();
+  std::atomic<bool> away{true};
+  f.seam->before = [&](std::string const&) {
+    if (away) throw error(errc::unreachable, "away by the test");
+  };
+  auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 20ms}});
+  CHECK_THROWS_AS((void)x.try_acquire_for(200ms), error);
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  std::stop_source stop;
+  std::jthread([&] {
+    std::jthread const canceller([&] {
+      std::this_thread::sleep_for(50ms);
+      stop.request_stop();
+    });
+    CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled);
+  }).join();
+  std::atomic<bool> had{false};
+  std::jthread const waiter([&] {
+    auto const lock = x.acquire();
+    had = static_cast<bool>(lock);
+  });
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(had);
+  away = false;
+  CHECK(eventually([&] { return had.load(); }));
+}
+
+CONTRACT_CASE("R3: a release whose reply was lost is in doubt, and done by the keeper") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto lock = x.acquire();
+  std::atomic<int> lost{1};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && lost-- > 0) lose_reply();
+  };
+  CHECK(lock->release() == release_result::in_doubt);
+  CHECK(eventually([&] { return other.read("x")->term.empty(); }));
+}
+
+CONTRACT_CASE("a release that meets a locked row is handed over to the keeper") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto lock = x.acquire();
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
+  backend::table_names const tables{f.options.schema, f.options.table_prefix};
+  transaction->script(std::string(std::string(pair::backend) == "sqlite" ? "BEGIN IMMEDIATE" : "BEGIN"),
+                      boot_clock::now() + 10s);
+  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
+  CHECK(lock->release() == release_result::handed_over);
+  transaction->script("COMMIT", boot_clock::now() + 10s);
+  CHECK(eventually([&] { return other.read("x")->term.empty(); }));
+}
+
+CONTRACT_CASE(
+    "B34: a row that a transaction has locked is not lost: trust runs on and renewal is tried again") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 6s});
+  auto lock = x.acquire();
+  auto const trust = *lock->trusted_until();
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
+  backend::table_names const tables{f.options.schema, f.options.table_prefix};
+  transaction->script(std::string(std::string(pair::backend) == "sqlite" ? "BEGIN IMMEDIATE" : "BEGIN"),
+                      boot_clock::now() + 10s);
+  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
+  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 1; }));
+  std::this_thread::sleep_for(300ms);
+  CHECK(lock->valid());
+  transaction->script("COMMIT", boot_clock::now() + 10s);
+  CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
+  CHECK(lock->valid());
+}

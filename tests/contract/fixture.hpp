@@ -1,0 +1,129 @@
+#pragma once
+// What a contract case needs: a migrated database of its own on a real server or file, a second owner that
+// goes straight to the database, and a seam at which statements are counted, delayed and cut off.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <rowlock/rowlock.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "strategy/lease.hpp"
+#include "support/support.hpp"
+
+namespace rowlock::test {
+
+using namespace std::chrono_literals;
+
+/// Counts what is executed, and may do something before or after it; thread-safe but for setting the hooks.
+struct seam {
+  using hook = std::function<void(std::string const& statement)>;
+  void count(std::string const& statement);
+  int executed(std::string const& statement) const;
+  int executed_in_all() const;
+  void reset();
+
+  hook before;  ///< what it throws comes instead of the statement
+  hook after;   ///< what it throws comes instead of the reply: the statement was applied
+  std::atomic<int> connections{0};
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, int> counts_;
+};
+
+/// The source with the seam in between.
+connection_source observed_by(connection_source, std::shared_ptr<seam>);
+
+/// One migrated database.
+class fixture {
+ public:
+  explicit fixture(connection_source, manager_options);
+  virtual ~fixture() = default;
+
+  connection_source source;  ///< without the seam
+  std::shared_ptr<rowlock::test::seam> seam = std::make_shared<rowlock::test::seam>();
+  manager_options options;  ///< where the tables are
+
+  /// A manager whose statements go through the seam.
+  std::unique_ptr<lock_manager> manager() { return manager(options); }
+  std::unique_ptr<lock_manager> manager(manager_options o);
+
+  /// Runs SQL with the table names put in, on a session of its own.
+  void sql(std::string const& text);
+
+ protected:
+  void migrate();
+};
+
+class sqlite_fixture : public fixture {
+ public:
+  sqlite_fixture() : sqlite_fixture(std::make_unique<scratch_folder>()) {}
+  scratch_folder const& folder() const noexcept { return *folder_; }
+
+ private:
+  explicit sqlite_fixture(std::unique_ptr<scratch_folder>);
+  std::unique_ptr<scratch_folder> folder_;
+};
+
+class postgresql_fixture : public fixture {
+ public:
+  postgresql_fixture();
+  ~postgresql_fixture() override;
+};
+
+/// Another program on another host: an owner whose locks this process knows nothing of.
+class stranger {
+ public:
+  explicit stranger(fixture&, std::string process = "stranger");
+
+  bool take(std::string const& name, std::chrono::milliseconds ttl = 30s, takeover mode = takeover::clock);
+  /// Takes exactly the term that is there now.
+  bool take_over(std::string const& name);
+  bool renew(std::string const& name);
+  bool release(std::string const& name);
+  std::optional<strategies::lock_row> read(std::string const& name);
+  backend::connection& session() { return *session_; }
+  std::int64_t token(std::string const& name) { return read(name)->holder.token.value; }
+
+ private:
+  bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
+                 std::optional<strategies::superseded> const&);
+  boot_time_point soon() const { return boot_clock::now() + 10s; }
+
+  backend::statement_book book_;
+  strategies::lease lease_;
+  strategies::lock_rows rows_;
+  std::unique_ptr<backend::connection> session_;
+  owner_id self_;
+  std::map<std::string, term_id> terms_;
+};
+
+/// Waits until `condition` holds; false after a generous time.
+bool eventually(std::function<bool()> const& condition, std::chrono::milliseconds patience = 20s);
+
+/// The pairs of strategy and back end that the cases run for; a row of the table in pairs.cpp each.
+struct lease_on_sqlite : sqlite_fixture {
+  static constexpr strategy how = strategy::lease;
+  static constexpr char const* backend = "sqlite";
+};
+struct lease_on_postgresql : postgresql_fixture {
+  static constexpr strategy how = strategy::lease;
+  static constexpr char const* backend = "postgresql";
+};
+
+}  // namespace rowlock::test
+
+TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
+TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
+
+#define CONTRACT_CASE(text) \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)

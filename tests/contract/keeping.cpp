@@ -1,0 +1,150 @@
+// Renewal, trust, fixed leases, extending, limits.
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+CONTRACT_CASE("a held lock is renewed for as long as it is held") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 500ms});
+  auto const lock = x.acquire();
+  auto const first_trust = *lock->trusted_until();
+  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 8; }));  // more than two ttl
+  CHECK(lock->valid());
+  CHECK(*lock->trusted_until() > first_trust + 500ms);
+  CHECK_FALSE(other.take("x"));
+  CHECK(other.read("x")->renewals >= 7);
+}
+
+CONTRACT_CASE("trust counts from before the granting statement was sent, less a tenth") {
+  pair f;
+  auto const m = f.manager();
+  m->connect();
+  f.seam->after = [](std::string const& s) {
+    if (s == "lock_take") std::this_thread::sleep_for(400ms);  // the reply is slow
+  };
+  auto x = m->make_mutex("x", {.ttl = 2s, .renew = false});
+  { auto const makes_row = x.acquire(); }
+  auto const before = boot_clock::now();
+  auto const lock = x.acquire();
+  REQUIRE(lock);
+  CHECK(*lock->trusted_until() >= before + 1800ms);
+  CHECK(*lock->trusted_until() < before + 1800ms + 300ms);
+}
+
+CONTRACT_CASE("trust counts from before a renewal was sent") {
+  pair f;
+  auto const m = f.manager();
+  std::atomic<boot_clock::rep> sent{0};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew" && sent == 0) sent = boot_clock::now().time_since_epoch().count();
+  };
+  f.seam->after = [](std::string const& s) {
+    if (s == "lock_renew") std::this_thread::sleep_for(300ms);
+  };
+  auto x = m->make_mutex("x", {.ttl = 3s});
+  auto const lock = x.acquire();
+  auto const granted = *lock->trusted_until();
+  REQUIRE(eventually([&] { return *lock->trusted_until() > granted; }));
+  CHECK(lock->trusted_until()->time_since_epoch().count() <= sent + std::chrono::nanoseconds(2700ms).count());
+}
+
+CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, and leaves none behind") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  m->connect();
+  auto x = m->make_mutex("x", {.ttl = 200ms});
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> slow{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(250ms);
+  };
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  CHECK(other.read("x")->term.empty());
+  CHECK(x.try_acquire());
+}
+
+CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 600ms});
+  auto const lock = x.acquire();
+  REQUIRE(other.take_over("x"));
+  auto const theirs = *other.read("x");
+  REQUIRE(eventually([&] { return lock->loss().has_value(); }));
+  CHECK(lock->loss() == loss_reason::taken_over);
+  auto const now = *other.read("x");
+  CHECK(now.term == theirs.term);
+  CHECK(now.renewals == theirs.renewals);
+}
+
+CONTRACT_CASE("B18: renewal never shortens") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 900ms});
+  auto lock = x.acquire();
+  REQUIRE(lock->extend(60s));
+  auto const trust = *lock->trusted_until();
+  CHECK(trust > boot_clock::now() + 50s);
+  auto const renewals = other.read("x")->renewals;
+  REQUIRE(eventually([&] { return other.read("x")->renewals > renewals; }));
+  CHECK(other.read("x")->holder.expires_in > 50s);
+  CHECK(*lock->trusted_until() == trust);
+}
+
+CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
+  auto const lock = x.acquire();
+  auto const trust = *lock->trusted_until();
+  std::atomic<boot_clock::rep> told{0};
+  std::stop_callback const on_loss(lock->loss_token(),
+                                   [&] { told = boot_clock::now().time_since_epoch().count(); });
+  REQUIRE(eventually([&] { return told != 0; }));
+  CHECK(boot_time_point(boot_clock::duration(told.load())) < trust + 200ms);  // on a loaded machine
+  CHECK(lock->loss() == loss_reason::expired);
+  CHECK_FALSE(lock->valid());
+  CHECK(f.seam->executed("lock_renew") == 0);
+  CHECK(eventually([&] { return other.take("x"); }));
+  CHECK(boot_clock::now() > trust);
+}
+
+CONTRACT_CASE("extend prolongs a fixed lease, and fails once it is lost") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
+  auto lock = x.acquire();
+  CHECK(lock->extend(60s));
+  CHECK(*lock->trusted_until() > boot_clock::now() + 50s);
+  CHECK(other.read("x")->holder.expires_in > 50s);
+  REQUIRE(other.take_over("x"));
+  CHECK_FALSE(lock->extend(60s));
+  CHECK(lock->loss() == loss_reason::taken_over);
+  CHECK_THROWS_AS(m->make_mutex("y").acquire()->extend(0ms), error);
+}
+
+CONTRACT_CASE("B35: renewal stops at the hard limit, and trust never passes it") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto const before = boot_clock::now();
+  auto x = m->make_mutex("x", {.ttl = 400ms, .hard_limit = 1s});
+  auto lock = x.acquire();
+  auto const limit = boot_clock::now() + 1s;
+  CHECK(lock->extend(60s));
+  CHECK(*lock->trusted_until() < limit);
+  CHECK(*lock->trusted_until() > before);
+  REQUIRE(eventually([&] { return lock->loss().has_value(); }));
+  CHECK(lock->loss() == loss_reason::expired);
+  CHECK(eventually([&] { return other.take("x"); }));
+}

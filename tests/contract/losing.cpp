@@ -1,0 +1,145 @@
+// How a lock is lost, and how its holder hears of it.
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+struct held_and_watched {
+  explicit held_and_watched(lock_manager& m, std::chrono::milliseconds ttl = 600ms)
+      : mutex(m.make_mutex("x", {.ttl = ttl})), lock(mutex.acquire()) {}
+  bool told() {
+    return eventually([&] { return lock->loss_token().stop_requested(); });
+  }
+  rowlock::mutex mutex;
+  acquisition lock;
+};
+
+}  // namespace
+
+CONTRACT_CASE("a lock whose row was deleted is lost: row gone") {
+  pair f;
+  auto const m = f.manager();
+  held_and_watched h(*m);
+  f.sql("DELETE FROM rowlock_locks");
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::row_gone);
+  CHECK(h.lock->release() == release_result::already_lost);
+}
+
+CONTRACT_CASE("R2: a lock that was taken over is lost, and release says so") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  held_and_watched h(*m);
+  REQUIRE(other.take_over("x"));
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::taken_over);
+  CHECK_FALSE(h.lock->valid());
+  CHECK(*h.lock->trusted_until() <= boot_clock::now());
+  CHECK(h.lock->release() == release_result::already_lost);
+  CHECK(other.renew("x"));
+}
+
+CONTRACT_CASE("revoke is heard of at the next renewal; exclusion stays until the holder lets go") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  held_and_watched h(*m, 6s);
+  CHECK_FALSE(m->revoke("nobody has it", revoke_mode::at_renewal));
+  CHECK(m->revoke("x", revoke_mode::at_renewal));
+  CHECK_FALSE(other.take("x"));
+  CHECK(m->list().at(0).holder.revoked);
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::revoked);
+  CHECK(*h.lock->trusted_until() > boot_clock::now());  // time to stop
+  CHECK_FALSE(other.take("x"));
+  CHECK(h.lock->release() == release_result::already_lost);
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+CONTRACT_CASE("a revoked row is never prolonged") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 5s, .renew = false});
+  auto lock = x.acquire();
+  REQUIRE(m->revoke("x", revoke_mode::at_renewal));
+  auto const trust = *lock->trusted_until();
+  CHECK_FALSE(lock->extend(60s));
+  CHECK(lock->loss() == loss_reason::revoked);
+  CHECK(*lock->trusted_until() == trust);
+}
+
+CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  held_and_watched h(*m);
+  CHECK(m->revoke("x", revoke_mode::now));
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::revoked);
+  CHECK(other.take("x"));
+  CHECK(h.lock->release() == release_result::already_lost);
+  CHECK(other.renew("x"));
+}
+
+CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while trust runs") {
+  pair f;
+  auto const m = f.manager();
+  std::atomic<int> failing{5};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
+  };
+  held_and_watched h(*m, 3s);
+  auto const trust = *h.lock->trusted_until();
+  CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
+  CHECK(h.lock->valid());
+  failing = 1;
+  f.seam->before = nullptr;
+}
+
+CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal") {
+  pair f;
+  auto const m = f.manager();
+  std::atomic<int> failing{3};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew" && failing-- > 0) throw std::runtime_error("out of the blue");
+  };
+  held_and_watched h(*m, 3s);
+  auto const trust = *h.lock->trusted_until();
+  CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
+}
+
+CONTRACT_CASE("a database that is away for longer: loss is reported before trust ends") {
+  pair f;
+  auto const m = f.manager();
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
+  };
+  held_and_watched h(*m, 4s);
+  auto const trust = *h.lock->trusted_until();
+  std::atomic<boot_clock::rep> told{0};
+  std::stop_callback const on_loss(h.lock->loss_token(),
+                                   [&] { told = boot_clock::now().time_since_epoch().count(); });
+  REQUIRE(eventually([&] { return told != 0; }));
+  CHECK(boot_time_point(boot_clock::duration(told.load())) < trust);
+  CHECK(h.lock->loss() == loss_reason::database_unreachable);
+}
+
+CONTRACT_CASE("what came too late stays lost: trust that has ended does not come back") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_renew") std::this_thread::sleep_for(1200ms);  // the reply comes after the end of trust
+  };
+  held_and_watched h(*m, 1s);
+  REQUIRE(h.told());
+  CHECK(h.lock->loss().has_value());
+  REQUIRE(eventually([&] { return other.read("x")->renewals >= 1 || other.read("x")->term.empty(); }));
+  CHECK_FALSE(h.lock->valid());
+  CHECK(eventually([&] { return other.take("x"); }));
+}

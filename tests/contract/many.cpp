@@ -1,0 +1,42 @@
+// Ten thousand locks held by one process.
+#include <malloc.h>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+CONTRACT_CASE("ten thousand locks: one renewal statement per interval, under 1 KiB of memory each") {
+  constexpr int count = 10'000;
+  constexpr auto ttl = 60s;
+  pair f;
+  auto const m = f.manager();
+  std::vector<mutex> mutexes;
+  mutexes.reserve(count);
+  for (int i = 0; i < count; ++i) mutexes.push_back(m->make_mutex("many/" + std::to_string(i), {.ttl = ttl}));
+  std::vector<acquisition> locks;
+  locks.reserve(count);
+  auto const before = ::mallinfo2().uordblks;
+  auto const start = boot_clock::now();
+  for (auto& x : mutexes) locks.push_back(x.try_acquire());
+  auto const per_lock = (::mallinfo2().uordblks - before) / count;
+  MESSAGE("bytes per lock: ", per_lock);
+  CHECK(per_lock < 1024);
+  for (auto const& l : locks) REQUIRE(l);
+  auto const intervals_of_taking = (boot_clock::now() - start) / (ttl / 6);
+
+  auto const renewed = f.seam->executed("lock_renew");
+  CHECK(renewed <= intervals_of_taking + 1);
+  std::vector<boot_time_point> trust;
+  for (auto const& l : locks) trust.push_back(*l->trusted_until());
+  REQUIRE(eventually(
+      [&] {
+        for (int i = 0; i < count; ++i)
+          if (*locks[static_cast<std::size_t>(i)]->trusted_until() <= trust[static_cast<std::size_t>(i)])
+            return false;
+        return true;
+      },
+      60s));
+  CHECK(f.seam->executed("lock_renew") - renewed <= 2);
+  CHECK(f.seam->executed("lock_check") == 0);
+}

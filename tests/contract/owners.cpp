@@ -1,0 +1,213 @@
+// Who is it: reentrancy, explicit owners, takeover::observed.
+#include <thread>
+#include <utility>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+CONTRACT_CASE("a recursive mutex is taken again without a round trip and given back with the last handle") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_recursive_mutex("x");
+  auto outer = x.acquire();
+  REQUIRE(outer);
+  f.seam->reset();
+  {
+    auto inner = x.acquire();
+    REQUIRE(inner);
+    CHECK(inner->term() == outer->term());
+    CHECK(inner->token() == outer->token());
+    auto again = x.try_acquire();
+    CHECK(again->release() == release_result::released);
+  }
+  CHECK(f.seam->executed_in_all() == 0);
+  CHECK(outer->valid());
+  CHECK_FALSE(other.take("x"));
+  CHECK(outer->release() == release_result::released);
+  CHECK(other.take("x"));
+}
+
+CONTRACT_CASE("recursion counts over all managers of the process on the same tables") {
+  pair f;
+  auto const m = f.manager();
+  auto const n = f.manager();
+  auto const outer = m->make_recursive_mutex("x").acquire();
+  n->connect();
+  f.seam->reset();
+  auto const inner = n->make_recursive_mutex("x").try_acquire();
+  REQUIRE(inner);
+  CHECK(inner->term() == outer->term());
+  CHECK(f.seam->executed_in_all() == 0);
+}
+
+CONTRACT_CASE("the same name on other tables is another lock") {
+  pair f;
+  pair g;
+  auto const m = f.manager();
+  auto const n = g.manager();
+  auto const one = m->make_mutex("x").try_acquire();
+  auto const two = n->make_mutex("x").try_acquire();
+  CHECK(one);
+  CHECK(two);
+  CHECK(one->term() != two->term());
+}
+
+CONTRACT_CASE("a mutex that its own thread holds answers resource_deadlock_would_occur") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto const lock = x.acquire();
+  for (int i = 0; i < 2; ++i) {
+    try {
+      i == 0 ? x.lock() : (void)m->make_mutex("x").try_acquire();
+      FAIL("granted twice");
+    } catch (error const& e) {
+      CHECK(e.code() == std::errc::resource_deadlock_would_occur);
+    }
+  }
+}
+
+CONTRACT_CASE("O2: another thread is another owner, also one that comes after") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_recursive_mutex("x");
+  std::optional<acquisition> left_behind;
+  std::jthread([&] { left_behind.emplace(x.acquire()); }).join();
+  REQUIRE(*left_behind);
+  std::jthread([&] { CHECK_FALSE(x.try_acquire()); }).join();
+  CHECK_FALSE(x.try_acquire());
+  CHECK((*left_behind)->release() == release_result::released);  // O4: from any thread
+  CHECK(x.try_acquire());
+}
+
+CONTRACT_CASE("B16: recursion does not revive a term whose trust has ended") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_recursive_mutex("x", {.ttl = 200ms, .renew = false});
+  auto outer = x.acquire();
+  auto const dead = outer->term();
+  REQUIRE(eventually([&] { return !outer->valid(); }));
+  REQUIRE(eventually([&] { return other.take("x"); }));
+  CHECK_FALSE(x.try_acquire());
+  REQUIRE(other.release("x"));
+  auto const fresh = x.acquire();
+  REQUIRE(fresh);
+  CHECK(fresh->term() != dead);
+  CHECK_FALSE(outer->valid());
+  CHECK(outer->release() == release_result::already_lost);
+  CHECK(fresh->valid());
+}
+
+CONTRACT_CASE("an explicit owner that comes back takes over at once, and its former self is told") {
+  pair f;
+  auto const m = f.manager();
+  auto job = m->make_mutex("x", {.owner = "job-7"});
+  auto former = job.acquire();
+  REQUIRE(former);
+  acquisition now = [&] {
+    std::optional<acquisition> got;
+    std::jthread([&] { got.emplace(job.try_acquire()); }).join();
+    return std::move(*got);
+  }();
+  REQUIRE(now);
+  CHECK(now->term() != former->term());
+  CHECK(now->token() > former->token());
+  CHECK(former->loss() == loss_reason::taken_over);
+  CHECK(former->release() == release_result::already_lost);
+  CHECK(now->valid());
+  CHECK_FALSE(m->make_mutex("x", {.owner = "job-8"}).try_acquire());
+}
+
+CONTRACT_CASE("an explicit owner that restarted takes over what its former self left in the table") {
+  pair f;
+  std::optional<term_id> before;
+  {
+    auto const m = f.manager();
+    auto lock = m->make_mutex("x", {.owner = "job-7"}).acquire();
+    before = lock->term();
+    // As a process that was killed leaves it: the row stays although this manager gives everything back.
+    f.seam->before = [](std::string const& s) {
+      if (s == "lock_release") throw error(errc::unreachable, "killed by the test");
+    };
+  }
+  f.seam->before = nullptr;
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x", {.owner = "job-7"}).try_acquire();
+  REQUIRE(lock);
+  CHECK(lock->term() != *before);
+}
+
+CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") {
+  pair f;
+  auto const m = f.manager();
+  stranger between(f);
+  { auto const lock = m->make_mutex("x").acquire(); }
+  stranger former(f);
+  f.sql(
+      "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
+      "expires_at = " +
+      std::string(pair::backend == std::string("sqlite") ? "9999999999999" : "'2099-01-01'"));
+  bool first = true;
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && !std::exchange(first, false)) {
+      f.seam->before = nullptr;
+      REQUIRE(between.take_over("x"));  // between the read and the take over
+    }
+  };
+  CHECK_FALSE(m->make_mutex("x", {.owner = "job-7"}).try_acquire());
+  CHECK(between.read("x")->holder.owner.host == "elsewhere");
+}
+
+CONTRACT_CASE(
+    "B36: observed takeover waits for the row's ttl by the taker's own clock, whatever the database's says") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x", 1s, takeover::observed));
+  // The database's clock jumps: expired long ago by it.
+  f.sql(std::string(pair::backend) == "sqlite" ? "UPDATE rowlock_locks SET expires_at = 1"
+                                               : "UPDATE rowlock_locks SET expires_at = '2000-01-01'");
+  auto const m = f.manager();
+  CHECK_FALSE(m->make_mutex("x").try_acquire());  // a plain taker obeys the row's mode, too
+  auto const start = boot_clock::now();
+  auto const lock = m->make_mutex("x").try_acquire_for(30s);
+  REQUIRE(lock);
+  CHECK(boot_clock::now() - start >= 1020ms);
+}
+
+CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x", 1s, takeover::observed));
+  auto const m = f.manager();
+  std::atomic<bool> renewing{true};
+  std::jthread const holder([&] {
+    while (renewing) {
+      CHECK(other.renew("x"));
+      std::this_thread::sleep_for(200ms);
+    }
+  });
+  CHECK_FALSE(m->make_mutex("x").try_acquire_for(3s));
+  renewing = false;
+}
+
+CONTRACT_CASE("observed takeover: the claim names term and renewals that were watched") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x", 300ms, takeover::observed));
+  auto const m = f.manager();
+  std::atomic<int> takes{0};
+  std::atomic<bool> renewed{false};
+  f.seam->before = [&](std::string const& s) {
+    // The second lock_take without a lock_read in between is the claim.
+    if (s == "lock_read") takes = 0;
+    if (s == "lock_take" && ++takes == 1 && f.seam->executed("lock_read") > 3 && !renewed.exchange(true))
+      CHECK(other.renew("x"));
+  };
+  auto const lock = m->make_mutex("x").try_acquire_for(30s);
+  REQUIRE(lock);
+  CHECK(other.read("x")->term == lock->term());
+}

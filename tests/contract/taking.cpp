@@ -1,0 +1,225 @@
+// Taking, being busy, giving back.
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+CONTRACT_CASE("an uncontended take and give back is two round trips") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const first = x.acquire(); }  // connects, makes the row
+  f.seam->reset();
+  {
+    auto lock = x.acquire();
+    REQUIRE(lock);
+    CHECK(lock->release() == release_result::released);
+  }
+  CHECK(f.seam->executed_in_all() == 2);
+  CHECK(f.seam->connections == 1);
+}
+
+CONTRACT_CASE("what is held says so, and is free afterwards") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.note = "nightly"});
+  auto lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(lock->name() == "x");
+  CHECK(lock->valid());
+  CHECK_FALSE(lock->loss());
+  CHECK(lock->token().value > 0);
+  CHECK_FALSE(other.take("x"));
+  auto const row = other.read("x");
+  CHECK(row->term == lock->term());
+  CHECK(row->holder.note == "nightly");
+  CHECK(row->holder.owner.same(lock->owner()));
+  auto const listed = m->list();
+  REQUIRE(listed.size() == 1);
+  CHECK(listed[0].name == "x");
+  CHECK(listed[0].held);
+  CHECK(lock->release() == release_result::released);
+  CHECK(lock->release() == release_result::released);
+  CHECK_FALSE(lock->valid());
+  CHECK(m->list().empty());
+  CHECK(m->list(true).size() == 1);
+  CHECK(other.take("x"));
+}
+
+CONTRACT_CASE("busy names the holder and how long it lasts at most") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x", 20s));
+  auto const m = f.manager();
+  auto const got = m->make_mutex("x").try_acquire();
+  CHECK_FALSE(got);
+  CHECK(got.status() == acquire_status::busy);
+  REQUIRE(got.holder());
+  CHECK(got.holder()->owner.host == "elsewhere");
+  CHECK(got.holder()->expires_in > 10s);
+  CHECK(got.holder()->expires_in <= 20s);
+  auto const age = std::chrono::system_clock::now() - got.holder()->acquired_at;
+  CHECK(age > -60s);
+  CHECK(age < 60s);
+}
+
+CONTRACT_CASE("R1: a release names its term and leaves another's lock alone") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.renew = false});
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  REQUIRE(other.take_over("x"));
+  auto const theirs = other.read("x")->term;
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(lock->loss() == loss_reason::taken_over);
+  CHECK(other.read("x")->term == theirs);
+}
+
+CONTRACT_CASE("T1: competing for a name that has no row yet ends with one owner and no error") {
+  pair f;
+  constexpr int owners = 6;
+  std::atomic<int> won{0};
+  {
+    std::vector<std::unique_ptr<stranger>> all;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < owners; ++i) all.push_back(std::make_unique<stranger>(f, std::to_string(i)));
+    for (auto& s : all)
+      threads.emplace_back([&won, &s] {
+        if (s->take("fresh")) ++won;
+      });
+  }
+  CHECK(won == 1);
+}
+
+CONTRACT_CASE("T10: a row that was deleted while idle is made again") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const first = x.acquire(); }
+  f.sql("DELETE FROM rowlock_locks");
+  CHECK(x.try_acquire());
+}
+
+CONTRACT_CASE("B41: a name in use with another strategy is refused, free or not") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const first = x.acquire(); }
+  f.sql("UPDATE rowlock_locks SET strategy = 'row_lock'");
+  try {
+    (void)x.try_acquire();
+    FAIL("granted");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::strategy_mismatch);
+    CHECK(std::string(e.what()).find("row_lock") != std::string::npos);
+  }
+}
+
+CONTRACT_CASE("works with the standard library's guards") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto y = m->make_mutex("y");
+  {
+    std::scoped_lock const both(x, y);
+    REQUIRE(x.current() != nullptr);
+    CHECK(x.current()->valid());
+    CHECK(m->list().size() == 2);
+  }
+  CHECK(x.current() == nullptr);
+  CHECK(m->list().empty());
+  std::unique_lock const timed(x, 5s);
+  CHECK(timed.owns_lock());
+}
+
+CONTRACT_CASE("R5: unlocking what is not locked, or lost, does not throw") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.renew = false});
+  x.unlock();
+  x.lock();
+  REQUIRE(other.take_over("x"));
+  x.unlock();
+  CHECK(other.read("x")->holder.owner.host == "elsewhere");
+}
+
+CONTRACT_CASE("a manager gives back what is held when it ends, and handles may outlive it") {
+  pair f;
+  stranger other(f);
+  auto m = f.manager();
+  auto x = m->make_mutex("x");
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  m.reset();
+  CHECK(other.take("x"));
+  CHECK_FALSE(lock->valid());
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(other.read("x")->holder.owner.host == "elsewhere");
+}
+
+CONTRACT_CASE("at_least keeps the name taken until its time is over") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.at_least = 700ms});
+  auto lock = x.acquire();
+  auto const term = lock->term();
+  CHECK(lock->release() == release_result::released);
+  auto const row = other.read("x");
+  CHECK_FALSE(row->term.empty());
+  CHECK(row->term != term);
+  CHECK(row->holder.expires_in <= 700ms);
+  CHECK_FALSE(other.take("x"));
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+CONTRACT_CASE("at_least that is over already frees the name at once") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.at_least = 100ms});
+  auto lock = x.acquire();
+  f.sql(std::string(pair::backend) == "sqlite"
+            ? "UPDATE rowlock_locks SET acquired_at = acquired_at - 1000"
+            : "UPDATE rowlock_locks SET acquired_at = acquired_at - interval '1 second'");
+  CHECK(lock->release() == release_result::released);
+  CHECK(other.read("x")->term.empty());
+}
+
+CONTRACT_CASE("events tell of taken, renewed, released, lost and errors") {
+  pair f;
+  std::mutex guard;
+  std::vector<event_kind> kinds;
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    std::lock_guard const hold(guard);
+    kinds.push_back(e.kind);
+    throw std::runtime_error("a hook that fails must not matter");
+  };
+  auto const saw = [&](event_kind k) {
+    std::lock_guard const hold(guard);
+    return std::find(kinds.begin(), kinds.end(), k) != kinds.end();
+  };
+  stranger other(f);
+  auto const m = f.manager(o);
+  auto x = m->make_mutex("x", {.ttl = 600ms});
+  {
+    auto lock = x.acquire();
+    CHECK(saw(event_kind::taken));
+    CHECK(eventually([&] { return saw(event_kind::renewed); }));
+    REQUIRE(lock->release() == release_result::released);
+    CHECK(saw(event_kind::released));
+  }
+  auto lock = x.acquire();
+  REQUIRE(other.take_over("x"));
+  CHECK(eventually([&] { return saw(event_kind::lost); }));
+  CHECK_FALSE(saw(event_kind::error));
+}

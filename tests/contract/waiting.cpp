@@ -1,0 +1,188 @@
+// Waiting for somebody else: deadlines, cancelling, back-off, the line inside the process.
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+CONTRACT_CASE("a timed attempt ends at its deadline") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto const start = std::chrono::steady_clock::now();
+  auto const got = m->make_mutex("x").try_acquire_for(300ms);
+  auto const took = std::chrono::steady_clock::now() - start;
+  CHECK(got.status() == acquire_status::timed_out);
+  CHECK(got.holder());
+  CHECK(took >= 300ms);
+  CHECK(took < 10s);
+  CHECK_FALSE(m->make_mutex("x").try_lock_for(0ms));
+}
+
+CONTRACT_CASE("a waiter gets the lock once it is given back") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  std::atomic<bool> had{false};
+  std::jthread const waiter([&] {
+    auto const got = x.try_acquire_for(60s);
+    had = static_cast<bool>(got);
+  });
+  REQUIRE(eventually([&] { return f.seam->executed("lock_take") >= 3; }));  // it is waiting
+  CHECK_FALSE(had);
+  REQUIRE(other.release("x"));
+  CHECK(eventually([&] { return had.load(); }));
+}
+
+CONTRACT_CASE("R6: a waiter gets the lock of the dead when its term expires") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x", 500ms));
+  auto const m = f.manager();
+  CHECK(m->make_mutex("x").try_acquire_for(30s));
+}
+
+CONTRACT_CASE("a waiter can be cancelled, and leaves nothing behind") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  std::stop_source stop;
+  acquire_status status = acquire_status::acquired;
+  {
+    std::jthread const waiter([&] { status = x.acquire(stop.get_token()).status(); });
+    REQUIRE(eventually([&] { return f.seam->executed("lock_take") >= 2; }));
+    stop.request_stop();
+  }
+  CHECK(status == acquire_status::cancelled);
+  CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled);
+  REQUIRE(other.release("x"));
+  CHECK(x.try_acquire());  // T18: no queue entry is in the way
+}
+
+CONTRACT_CASE("the number of attempts is bounded if asked for") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  f.seam->reset();
+  auto const got = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 2ms, .attempts = 4}}).acquire();
+  CHECK(got.status() == acquire_status::timed_out);
+  CHECK(f.seam->executed("lock_take") == 4);
+}
+
+CONTRACT_CASE("a policy of the caller's decides on each wait") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  std::vector<int> asked;
+  retry_options retry;
+  retry.policy = [&](int attempts, holder_info const* holder) -> std::optional<std::chrono::milliseconds> {
+    asked.push_back(attempts);
+    CHECK(holder != nullptr);
+    if (attempts == 3) return std::nullopt;
+    return 1ms;
+  };
+  CHECK(m->make_mutex("x", {.retry = retry}).acquire().status() == acquire_status::timed_out);
+  CHECK(asked == std::vector<int>{1, 2, 3});
+}
+
+CONTRACT_CASE("a thousand threads waiting on one name: one of them talks to the database") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  m->connect();
+  // A policy that never repeats: each thread that talks to the database makes exactly one attempt.
+  auto patient = m->make_mutex("x", {.retry = {.first = 30s, .longest = 30s, .jitter = 0}});
+  std::stop_source stop;
+  constexpr int threads = 1000;
+  {
+    std::vector<std::jthread> waiters;
+    std::atomic<int> started{0};
+    f.seam->reset();
+    for (int i = 0; i < threads; ++i)
+      waiters.emplace_back([&] {
+        ++started;
+        (void)patient.acquire(stop.get_token());
+      });
+    REQUIRE(eventually([&] { return started == threads && f.seam->executed("lock_read") >= 1; }));
+    CHECK(f.seam->executed("lock_take") == 1);
+    CHECK(f.seam->connections <= 2);
+    stop.request_stop();
+  }
+  CHECK(f.seam->executed("lock_take") <= 2);
+}
+
+CONTRACT_CASE("a second local waiter costs no round trip, and is served in order") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  f.seam->reset();
+  std::jthread([&] {
+    auto const got = x.try_acquire();
+    CHECK_FALSE(got);
+    CHECK(got.status() == acquire_status::busy);
+    REQUIRE(got.holder());
+    CHECK(got.holder()->owner.same(lock->owner()));
+    CHECK(x.try_acquire_for(20ms).status() == acquire_status::timed_out);
+  }).join();
+  CHECK(f.seam->executed_in_all() == 0);
+
+  std::mutex guard;
+  std::vector<int> order;
+  std::vector<std::jthread> waiters;
+  std::atomic<int> ready{0};
+  for (int i = 0; i < 5; ++i) {
+    waiters.emplace_back([&, i] {
+      ++ready;
+      auto const got = x.acquire();
+      std::lock_guard const hold(guard);
+      order.push_back(i);
+    });
+    REQUIRE(eventually([&] { return ready == i + 1; }));
+    std::this_thread::sleep_for(20ms);  // to be in line before the next one comes
+  }
+  (void)lock->release();
+  waiters.clear();
+  CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+CONTRACT_CASE("O5: distinct names do not wait for each other") {
+  pair f;
+  auto const m = f.manager();
+  std::vector<acquisition> all;
+  std::vector<mutex> mutexes;
+  for (int i = 0; i < 200; ++i) {
+    mutexes.push_back(m->make_mutex("n" + std::to_string(i)));
+    all.push_back(mutexes.back().try_acquire());
+    REQUIRE(all.back());
+  }
+}
+
+CONTRACT_CASE("threads that each add to a plain number under the lock lose nothing") {
+  pair f;
+  auto const m = f.manager();
+  int number = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; ++t)
+      threads.emplace_back([&] {
+        auto x = m->make_mutex("x");
+        for (int i = 0; i < 10; ++i) {
+          std::scoped_lock const lock(x);
+          ++number;
+        }
+      });
+  }
+  CHECK(number == 80);
+}

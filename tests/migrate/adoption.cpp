@@ -1,0 +1,160 @@
+// Tables that another tool has made.
+
+#include <algorithm>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using versions = std::vector<int>;
+
+std::vector<std::string> up_and_listen(database const& db) {
+  std::vector<std::string> told;
+  migrator(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }}).up();
+  return told;
+}
+
+// The file must be there before SQL can be run on it.
+void make_empty(database const& db) { db.source().implementation()->create_if_missing(); }
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("raw files of every version are adopted", DB, sqlite_database, postgresql_database) {
+  DB db;
+  make_empty(db);
+  db.apply_raw(1, "up");
+  db.apply_raw(2, "up");
+  migrator m(db.source());
+  auto const before = m.status();
+  CHECK(before[0].applied);
+  CHECK(before[0].adopted);
+  CHECK(before[1].adopted);
+  CHECK_FALSE(before[1].applied_at);
+  CHECK(m.validate().size() == 2);  // not recorded
+  CHECK(up_and_listen(db) == std::vector<std::string>{"adopted 1 locks, applied by another tool",
+                                                      "adopted 2 tokens, applied by another tool"});
+  CHECK(m.validate().empty());
+  CHECK_FALSE(m.status()[1].adopted);
+  CHECK_FALSE(m.status()[1].checksum_differs);
+}
+
+TEST_CASE_TEMPLATE("raw files of the first version are adopted, and up goes on", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  make_empty(db);
+  db.apply_raw(1, "up");
+  CHECK(up_and_listen(db) ==
+        std::vector<std::string>{"adopted 1 locks, applied by another tool", "applied 2 tokens"});
+  CHECK(migrator(db.source()).validate().empty());
+}
+
+TEST_CASE_TEMPLATE("a version that another tool undid is applied again", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.apply_raw(2, "down");
+  CHECK_FALSE(m.status()[1].applied);
+  auto const lines = m.validate();
+  CHECK(std::any_of(lines.begin(), lines.end(), [](auto const& l) {
+    return l.find("version 2 is recorded, but the tables are at version 1") != l.npos;
+  }));
+  SUBCASE("by up") {
+    CHECK(m.up() == versions{2});
+    CHECK(m.validate().empty());
+  }
+  SUBCASE("or forgotten by repair") {
+    CHECK(m.repair() == std::vector<std::string>{"forgot version 2, which is not applied"});
+    CHECK(m.validate().size() == 1);
+  }
+}
+
+TEST_CASE_TEMPLATE("schema/<dialect>.sql is adopted", DB, sqlite_database, postgresql_database) {
+  DB db;
+  make_empty(db);
+  db.script(read_source_file("schema/" + db.kind() + ".sql"));
+  CHECK(up_and_listen(db).size() == 2);
+  CHECK(migrator(db.source()).validate().empty());
+}
+
+TEST_CASE_TEMPLATE("what sql() prints goes up, is adopted, and goes down", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  make_empty(db);
+  migrator m(db.source(), {.table_prefix = "x_"});
+  db.script(m.sql(0, 2));
+  CHECK(m.up().empty());
+  CHECK(m.validate().empty());
+  db.script(m.sql(2, 1));
+  CHECK(m.up() == versions{2});
+  db.script(m.sql(2, 0));
+  CHECK_FALSE(m.status()[0].applied);
+  CHECK(m.sql(1, 1).empty());
+}
+
+TEST_CASE_TEMPLATE("repair records what another tool applied and changes nothing else", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  make_empty(db);
+  db.apply_raw(1, "up");
+  migrator m(db.source());
+  CHECK(m.repair() == std::vector<std::string>{"recorded version 1"});
+  CHECK_FALSE(m.status()[0].adopted);
+  CHECK_FALSE(m.status()[1].applied);
+}
+
+TEST_CASE_TEMPLATE("tables that differ from their version are refused, saying where", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  std::string what;
+  SUBCASE("a column is missing") {
+    db.script("ALTER TABLE rowlock_locks DROP COLUMN note");
+    what = "column rowlock_locks.note (text not null) is missing";
+  }
+  SUBCASE("a column too many") {
+    db.script("ALTER TABLE rowlock_tokens ADD COLUMN mine integer");
+    what = "column rowlock_tokens.mine (integer) is not part of version 2";
+  }
+  SUBCASE("a table is missing") {
+    db.script("DROP TABLE rowlock_tokens");
+    what = "table rowlock_tokens is missing";
+  }
+  SUBCASE("no primary key, so that a name could have two rows") {
+    db.script("DROP TABLE rowlock_tokens");
+    db.script(db.kind() == "sqlite"
+                  ? "CREATE TABLE rowlock_tokens (name TEXT NOT NULL, token INTEGER NOT NULL) STRICT"
+                  : "CREATE TABLE rowlock_tokens (name text NOT NULL, token bigint NOT NULL)");
+    what = "column rowlock_tokens.name is 'text not null' and should be 'text not null primary key'";
+  }
+  SUBCASE("rowlock_meta is missing") {
+    db.script("DROP TABLE rowlock_meta");
+    what = "table rowlock_meta is missing";
+  }
+  SUBCASE("rowlock_meta is empty") {
+    db.script("DELETE FROM rowlock_meta");
+    what = "table rowlock_meta has no row";
+  }
+  SUBCASE("rowlock_meta is somebody else's") {
+    db.script("DROP TABLE rowlock_meta");
+    db.script("CREATE TABLE rowlock_meta (id integer)");
+    what = "table rowlock_meta lacks";
+  }
+  SUBCASE("a version that its tables contradict") {
+    db.script("UPDATE rowlock_meta SET schema_version = 1");
+    what = "table rowlock_tokens is not part of version 1";
+  }
+  CAPTURE(what);
+  for (auto const& f :
+       std::vector<std::function<void()>>{[&] { m.up(); }, [&] { m.down(0); }, [&] { m.repair(); }}) {
+    auto const e = catch_error(f);
+    CHECK(e.reason == errc::schema_missing);
+    CHECK(e.mentions(what));
+  }
+  auto const lines = m.validate();
+  CHECK(std::any_of(lines.begin(), lines.end(), [&](auto const& l) { return l.find(what) != l.npos; }));
+}

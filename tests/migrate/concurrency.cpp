@@ -1,0 +1,75 @@
+// Many migrators at once, and what they do to others.
+
+#include <latch>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "database.hpp"
+#include "process.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+constexpr int many = 10;
+
+// What the ten applied altogether must be each version exactly once.
+void check_once(std::multiset<int> const& all, database const& db) {
+  CHECK(all == std::multiset<int>{1, 2});
+  CHECK(migrator(db.source()).validate().empty());
+  CHECK(db.query("SELECT count(*) FROM rowlock_meta")[0][0] == backend::value{std::int64_t{1}});
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("ten migrators in ten threads apply each version once", DB, sqlite_database,
+                   postgresql_database) {
+  for (int round = 0; round < 5; ++round) {
+    DB db;
+    std::mutex guard;
+    std::multiset<int> all;
+    std::vector<std::string> problems;
+    std::latch start(many);
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < many; ++i)
+        threads.emplace_back([&] {
+          migrator m(db.source());
+          start.arrive_and_wait();
+          try {
+            auto const applied = m.up();
+            std::scoped_lock const held(guard);
+            all.insert(applied.begin(), applied.end());
+          } catch (std::exception const& e) {
+            std::scoped_lock const held(guard);
+            problems.emplace_back(e.what());
+          }
+        });
+    }
+    CHECK(problems == std::vector<std::string>{});
+    check_once(all, db);
+  }
+}
+
+TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  for (auto const* direction : {"up", "down", "up"}) {
+    std::vector<child_process> children;
+    for (int i = 0; i < many; ++i)
+      children.emplace_back(
+          std::vector<std::string>{ROWLOCK_MIGRATE_HELPER, db.kind(), db.address(), direction});
+    std::multiset<int> all;
+    for (auto& c : children) {
+      int const status = c.finish();
+      INFO(c.output());
+      REQUIRE(status == 0);
+      for (char const digit : c.output())
+        if (digit != '\n') all.insert(digit - '0');
+    }
+    CHECK(all == std::multiset<int>{1, 2});
+  }
+  check_once({1, 2}, db);
+}

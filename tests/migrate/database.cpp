@@ -1,0 +1,77 @@
+#include "database.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <rowlock/postgresql.hpp>
+#include <rowlock/sqlite.hpp>
+#include <sstream>
+
+namespace rowlock::test {
+
+using namespace std::chrono_literals;
+
+boot_time_point soon() { return boot_clock::now() + 10s; }
+
+std::string read_source_file(std::string const& path) {
+  std::ifstream in(std::string(ROWLOCK_SOURCE_DIR "/") + path);
+  REQUIRE_MESSAGE(in.good(), path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::unique_ptr<backend::connection> database::connect() const {
+  return source_->implementation()->connect(soon());
+}
+
+std::vector<backend::row> database::query(std::string const& sql) const {
+  return connect()->execute({"test_query", sql}, {}, soon()).rows;
+}
+
+void database::script(std::string const& sql) const { connect()->script(sql, soon()); }
+
+void database::apply_raw(int version, std::string const& direction) const {
+  for (auto const& m : source_->implementation()->sql().migrations)
+    if (m.version == version)
+      return script(
+          read_source_file(fmt::format("migrations/{}/{:03}_{}.{}.sql", kind(), version, m.name, direction)));
+  FAIL("no such migration");
+}
+
+void database::hold(std::string const& name, bool expired) const {
+  script(
+      fmt::format("INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('{}', "
+                  "'lease', 'x', 1, {})",
+                  name, in_seconds(expired ? -1 : 60)));
+}
+
+sqlite_database::sqlite_database() {
+  address_ = folder_.file("locks.db");
+  source_ = std::make_unique<sqlite::source>(address_);
+}
+
+std::string sqlite_database::in_seconds(int seconds) const {
+  return fmt::format("cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + {}", seconds * 1000);
+}
+
+postgresql_database::postgresql_database() : schema_(unique_identifier()) {
+  postgresql::source(postgresql_conninfo())
+      .implementation()
+      ->connect(soon())
+      ->script(fmt::format("CREATE SCHEMA {}", schema_), soon());
+  address_ = fmt::format("{} options='-c search_path={}'", postgresql_conninfo(), schema_);
+  source_ = std::make_unique<postgresql::source>(address_);
+}
+
+postgresql_database::~postgresql_database() {
+  script(fmt::format("SET lock_timeout = '10s'; DROP SCHEMA {} CASCADE", schema_));
+}
+
+std::string postgresql_database::in_seconds(int seconds) const {
+  return fmt::format("clock_timestamp() + {} * interval '1 second'", seconds);
+}
+
+}  // namespace rowlock::test

@@ -1,0 +1,100 @@
+#pragma once
+// A fresh database of each kind, the same for all cases.
+
+#include <rowlock/connection_source.hpp>
+#include <rowlock/error.hpp>
+#include <rowlock/migrator.hpp>
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "support/support.hpp"
+
+namespace rowlock::test {
+
+/// What both kinds share.
+class database {
+ public:
+  virtual ~database() = default;
+
+  connection_source const& source() const { return *source_; }
+  /// How the helper process reaches the same: "sqlite" or "postgresql", and a path or conninfo.
+  virtual std::string kind() const = 0;
+  std::string const& address() const { return address_; }
+
+  std::unique_ptr<backend::connection> connect() const;
+  /// One statement in autocommit on a connection of its own; table names as they are in the text.
+  std::vector<backend::row> query(std::string const& sql) const;
+  void script(std::string const& sql) const;
+  /// Every file migrations/<kind>/NNN_*.<direction>.sql from version `from` to `to` as it is, like psql
+  /// would.
+  void apply_raw(int version, std::string const& direction) const;
+
+  /// Takes `name` for a minute by plain SQL. `expired`: its time is over already.
+  void hold(std::string const& name, bool expired = false) const;
+
+ protected:
+  /// SQL for the database's time and some seconds.
+  virtual std::string in_seconds(int) const = 0;
+
+  std::unique_ptr<connection_source> source_;
+  std::string address_;
+};
+
+/// An SQLite file that does not exist yet.
+class sqlite_database : public database {
+ public:
+  sqlite_database();
+  std::string kind() const override { return "sqlite"; }
+  std::string file() const { return address_; }
+
+ private:
+  std::string in_seconds(int) const override;
+  scratch_folder folder_;
+};
+
+/// A new schema of the test server, which is the search path; dropped at the end.
+class postgresql_database : public database {
+ public:
+  postgresql_database();
+  ~postgresql_database() override;
+  std::string kind() const override { return "postgresql"; }
+  std::string const& schema() const { return schema_; }
+
+ private:
+  std::string in_seconds(int) const override;
+  std::string schema_;
+};
+
+boot_time_point soon();
+
+/// SQL text of the file, from the source tree.
+std::string read_source_file(std::string const& path);
+
+/// The errc and message of what `f` throws; fails the case if it throws nothing.
+struct caught {
+  errc reason;
+  std::string message;
+  bool mentions(std::string_view text) const { return message.find(text) != message.npos; }
+};
+template <class F>
+caught catch_error(F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    MESSAGE(std::string(e.what()));
+    return {e.reason(), e.what()};
+  }
+  FAIL("nothing was thrown");
+  return {};
+}
+
+}  // namespace rowlock::test
+
+TYPE_TO_STRING(rowlock::test::sqlite_database);
+TYPE_TO_STRING(rowlock::test::postgresql_database);

@@ -1,0 +1,120 @@
+// Going down: each step, refusal while locks are held, and tokens that go on rising.
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using versions = std::vector<int>;
+using backend::value;
+
+std::int64_t number(database const& db, std::string const& sql) {
+  return backend::as_int(db.query(sql).at(0).at(0));
+}
+
+// What a manager does for a name that has no row; returns the token.
+std::int64_t take(database const& db, std::string const& name) {
+  auto const& dialect = db.source().implementation()->sql();
+  backend::statement_book const book(dialect, {});
+  auto const c = db.connect();
+  value const none = nullptr;
+  c->execute(book.at("lock_insert_free"), std::vector<value>{name, "lease"}, soon());
+  std::vector<value> const p{name,
+                             "lease",
+                             "term1",
+                             "host",
+                             std::int64_t{1},
+                             "process",
+                             std::int64_t{1},
+                             std::int64_t{30000},
+                             "clock",
+                             none,
+                             "note",
+                             std::int64_t{1},
+                             none,
+                             none};
+  return backend::as_int(c->execute(book.at("lock_take"), p, soon()).rows.at(0).at(0));
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("down and up again, step by step and at once", DB, sqlite_database, postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  CHECK(m.down(2).empty());
+  CHECK(m.down(1) == versions{2});
+  CHECK_FALSE(m.status()[1].applied);
+  CHECK(m.status()[0].applied);
+  CHECK(m.down(0) == versions{1});
+  CHECK(catch_error([&] { m.validate(); }).reason == errc::schema_missing);
+  CHECK(m.up(1) == versions{1});
+  CHECK(m.up(2) == versions{2});
+  CHECK(m.validate().empty());
+  CHECK(m.down(0) == versions{2, 1});
+  CHECK(m.up() == versions{1, 2});
+  CHECK(m.validate().empty());
+}
+
+TEST_CASE_TEMPLATE("down is refused while locks are held, names them, and --force goes on", DB,
+                   sqlite_database, postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.hold("over", true);
+  for (auto const* name : {"a1", "a2", "a3", "a4"}) db.hold(name);
+  for (int const target : {0, 1}) {
+    auto const e = catch_error([&] { m.down(target); });
+    CHECK(e.reason == errc::row_locked);
+    CHECK(e.mentions("'a1', 'a2', 'a3' and more"));
+    CHECK(e.mentions("--force"));
+  }
+  CHECK(m.validate().empty());
+  db.script("UPDATE rowlock_locks SET term = NULL WHERE name <> 'a4'");
+  CHECK(catch_error([&] { m.down(1); }).mentions("locks are held: 'a4';"));
+  CHECK(m.down(1, true) == versions{2});
+  CHECK(number(db, "SELECT count(*) FROM rowlock_locks") == 5);
+  CHECK(m.down(0, true) == versions{1});
+}
+
+TEST_CASE_TEMPLATE("expired and free rows do not keep down from going", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.hold("over", true);
+  db.hold("free");
+  db.script("UPDATE rowlock_locks SET term = NULL WHERE name = 'free'");
+  CHECK(m.down(0) == versions{2, 1});
+}
+
+TEST_CASE_TEMPLATE("promise 2: down of the tokens' table keeps what it knew, and tokens rise", DB,
+                   sqlite_database, postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  constexpr std::int64_t far = 9'000'000'000'000'000;  // far above microseconds since 1970
+  db.script("INSERT INTO rowlock_tokens (name, token) VALUES ('other', 7), ('n', " + std::to_string(far) +
+            ")");
+  CHECK(take(db, "n") == far + 1);
+  db.script("UPDATE rowlock_locks SET term = NULL");
+  db.script("DELETE FROM rowlock_locks");
+  CHECK(m.down(1) == versions{2});
+  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == far);
+  CHECK(m.up() == versions{2});
+  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == far);
+  CHECK(take(db, "n") > far);
+  CHECK(take(db, "never seen") > far);
+}
+
+TEST_CASE_TEMPLATE("down of an empty tokens' table leaves the floor", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.script("UPDATE rowlock_meta SET token_floor = 12345");
+  m.down(1);
+  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 12345);
+}

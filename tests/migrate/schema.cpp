@@ -1,0 +1,107 @@
+// That schema/<dialect>.sql, the migrations and what migrate_columns_expected lists are the same.
+
+#include <map>
+#include <regex>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using backend::row;
+
+// Everything that the catalog knows about the tables, names of the schema left out.
+std::vector<row> catalog(sqlite_database const& db) {
+  auto rows = db.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name");
+  // SQLite keeps the text: without comments, quotes and blanks.
+  for (auto& r : rows) {
+    if (backend::is_null(r[3])) continue;
+    auto text = std::regex_replace(backend::as_text(r[3]), std::regex("--[^\n]*"), "");
+    r[3] = std::regex_replace(text, std::regex("[\\s\"]+"), "");
+  }
+  auto const meta = db.query("SELECT id, schema_version, oldest_reader, token_floor FROM rowlock_meta");
+  rows.insert(rows.end(), meta.begin(), meta.end());
+  return rows;
+}
+
+std::vector<row> catalog(postgresql_database const& db) {
+  auto rows = db.query(
+      "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.reloptions::text, "
+      "a.attnum::bigint, "
+      "  a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::int::bigint, "
+      "a.attcollation::bigint, "
+      "  a.attstorage::text, pg_get_expr(d.adbin, d.adrelid) "
+      "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
+      "LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum "
+      "WHERE c.relnamespace = current_schema()::regnamespace ORDER BY 1, 5");
+  for (auto const* more :
+       {"SELECT conrelid::regclass::text, conname::text, contype::text, pg_get_constraintdef(oid) FROM "
+        "pg_constraint "
+        "WHERE connamespace = current_schema()::regnamespace ORDER BY 1, 2",
+        "SELECT tablename::text, indexname::text, replace(indexdef, current_schema() || '.', '') FROM "
+        "pg_indexes "
+        "WHERE schemaname = current_schema() ORDER BY 1, 2",
+        "SELECT count(*) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace",
+        "SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid "
+        "WHERE c.relnamespace = current_schema()::regnamespace",
+        "SELECT id::bigint, schema_version::bigint, oldest_reader::bigint, token_floor FROM rowlock_meta"}) {
+    auto const found = db.query(more);
+    rows.insert(rows.end(), found.begin(), found.end());
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("schema equals migrated", DB, sqlite_database, postgresql_database) {
+  DB migrated;
+  migrator(migrated.source()).up();
+  DB made;
+  made.source().implementation()->create_if_missing();
+  made.script(read_source_file("schema/" + made.kind() + ".sql"));
+  auto const expected = catalog(migrated);
+  REQUIRE(expected.size() >= 5);
+  CHECK(catalog(made) == expected);
+}
+
+TEST_CASE_TEMPLATE("up, down and up again leaves the same tables", DB, sqlite_database, postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up(1);
+  auto const first = catalog(db);
+  m.up();
+  auto const second = catalog(db);
+  m.down(1);
+  CHECK(catalog(db) == first);
+  m.up();
+  CHECK(catalog(db) == second);
+}
+
+TEST_CASE_TEMPLATE("each version's columns are what migrate_columns_expected says", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  backend::table_names const names;
+  backend::statement_book const book(db.source().implementation()->sql(), names);
+  for (int version = 1; version <= m.latest(); ++version) {
+    CAPTURE(version);
+    m.up(version);
+    auto const c = db.connect();
+    auto const run = [&](char const* statement, backend::value const& parameter) {
+      return c->execute(book.at(statement), std::vector<backend::value>{parameter}, soon()).rows;
+    };
+    std::map<std::string, std::map<std::string, std::string>> expected;
+    for (auto const& r : run("migrate_columns_expected", std::int64_t{version}))
+      expected[backend::as_text(r[0])][backend::as_text(r[1])] = backend::as_text(r[2]);
+    CHECK_FALSE(expected.empty());
+    for (auto const& [table, columns] : expected) {
+      std::map<std::string, std::string> found;
+      for (auto const& r : run("migrate_columns", names.table(table)))
+        found[backend::as_text(r[0])] = backend::as_text(r[1]);
+      CHECK(found == columns);
+    }
+    CHECK(db.query("SELECT schema_version FROM rowlock_meta")[0][0] == backend::value{std::int64_t{version}});
+  }
+}

@@ -1,0 +1,85 @@
+// What only a file can have.
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <functional>
+#include <rowlock/sqlite.hpp>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using versions = std::vector<int>;
+
+sqlite::source read_only_source(std::string const& file) {
+  return sqlite::source(std::function<sqlite3*()>([file] {
+    sqlite3* db = nullptr;
+    sqlite3_open_v2(file.c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
+    return db;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("up makes the file, readable by its owner alone, and in WAL mode") {
+  sqlite_database db;
+  CHECK(migrator(db.source()).up() == versions{1, 2});
+  struct stat found {};
+  REQUIRE(::stat(db.file().c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777) == 0600);
+  CHECK(db.query("PRAGMA journal_mode")[0][0] == backend::value{"wal"});
+}
+
+TEST_CASE("an empty file is migrated") {
+  sqlite_database db;
+  std::ofstream(db.file()).flush();
+  CHECK_FALSE(migrator(db.source()).status()[0].applied);
+  CHECK(migrator(db.source()).up() == versions{1, 2});
+}
+
+TEST_CASE("a folder that is missing, and a file that is no database, are said") {
+  scratch_folder folder;
+  auto const missing = catch_error([&] { migrator(sqlite::source(folder.file("no/locks.db"))).up(); });
+  CHECK(missing.mentions("its folder does not exist"));
+  std::ofstream(folder.file("text")) << std::string(4096, 'x');
+  auto const text = catch_error([&] { migrator(sqlite::source(folder.file("text"))).up(); });
+  CHECK(text.mentions(folder.file("text")));
+}
+
+TEST_CASE("a file that can't be written is said, and is fine where nothing is to be done") {
+  sqlite_database db;
+  migrator(db.source()).up(1);
+  auto const e = catch_error([&] { migrator(read_only_source(db.file())).up(); });
+  CHECK(e.reason == errc::read_only);
+  CHECK(e.mentions("the right to write the file"));
+  migrator(db.source()).up();
+  CHECK(migrator(read_only_source(db.file())).up().empty());
+  CHECK(migrator(read_only_source(db.file())).validate().empty());
+}
+
+TEST_CASE("another process's write transaction is waited for until the timeout, then said") {
+  sqlite_database db;
+  migrator(db.source()).up(1);
+  auto const other = db.connect();
+  other->script("BEGIN IMMEDIATE", soon());
+  auto const e = catch_error([&] { migrator(db.source(), {.timeout = 300ms}).up(); });
+  CHECK(e.reason == errc::row_locked);
+  CHECK(e.mentions("gave up after 300 ms"));
+  CHECK(e.mentions("another process has a transaction open on sqlite:" + db.file()));
+  CHECK(migrator(db.source()).status()[0].applied);  // reading goes on
+  other->script("COMMIT", soon());
+  CHECK(migrator(db.source()).up() == versions{2});
+}
+
+TEST_CASE("a schema is refused") {
+  sqlite_database db;
+  auto const e = catch_error([&] { migrator(db.source(), {.schema = "x"}); });
+  CHECK(e.reason == errc::invalid_argument);
+  CHECK(e.mentions("sqlite has no schemas"));
+}

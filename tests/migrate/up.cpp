@@ -1,0 +1,155 @@
+// Going up, and what status, validate, repair and sql say.
+
+#include <algorithm>
+#include <filesystem>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using versions = std::vector<int>;
+
+bool has_line(std::vector<std::string> const& lines, std::string_view text) {
+  return std::any_of(lines.begin(), lines.end(), [&](auto const& l) { return l.find(text) != l.npos; });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("up applies each version once and in order, and records it", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  std::vector<std::string> told;
+  migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
+  REQUIRE(m.latest() == 2);
+  CHECK(m.up(0).empty());
+  CHECK(m.up() == versions{1, 2});
+  CHECK(told == std::vector<std::string>{"applied 1 locks", "applied 2 tokens"});
+  CHECK(m.up().empty());
+  CHECK(m.validate().empty());
+  auto const status = m.status();
+  REQUIRE(status.size() == 2);
+  CHECK(status[0].name == "locks");
+  CHECK(status[1].name == "tokens");
+  for (auto const& s : status) {
+    CHECK(s.applied);
+    CHECK_FALSE(s.adopted);
+    CHECK_FALSE(s.checksum_differs);
+    REQUIRE(s.applied_at);
+    CHECK(s.applied_at->size() == std::string_view("2026-01-31T23:59:59Z").size());
+  }
+}
+
+TEST_CASE_TEMPLATE("up stops at its target, and goes on from there", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  CHECK(m.up(1) == versions{1});
+  CHECK(m.status()[0].applied);
+  CHECK_FALSE(m.status()[1].applied);
+  CHECK(has_line(m.validate(), "the tables are at version 1, this program has 2: run `rowlock migrate up`"));
+  CHECK(m.up(1).empty());
+  CHECK(m.up() == versions{2});
+  CHECK(m.up(1).empty());  // never down
+  CHECK(m.status()[1].applied);
+}
+
+TEST_CASE_TEMPLATE("a target that does not exist is refused", DB, sqlite_database, postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  for (int const bad : {-1, 3}) {
+    CHECK(catch_error([&] { m.up(bad); }).reason == errc::invalid_argument);
+    CHECK(catch_error([&] { m.down(bad); }).reason == errc::invalid_argument);
+    CHECK(catch_error([&] { m.sql(0, bad); }).reason == errc::invalid_argument);
+  }
+}
+
+TEST_CASE_TEMPLATE("a differing checksum is shown by status and validate, and mended by repair", DB,
+                   sqlite_database, postgresql_database) {
+  DB db;
+  std::vector<std::string> told;
+  migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
+  m.up();
+  db.script("UPDATE rowlock_migrations SET checksum = 'something else' WHERE version = 2");
+  CHECK_FALSE(m.status()[0].checksum_differs);
+  CHECK(m.status()[1].checksum_differs);
+  CHECK(has_line(m.validate(), "version 2 is recorded with another name or checksum"));
+  told.clear();
+  CHECK(m.up().empty());
+  CHECK(has_line(told, "warning: version 2"));
+  CHECK(m.repair() == std::vector<std::string>{"mended name and checksum of version 2"});
+  CHECK(m.validate().empty());
+  CHECK(m.repair().empty());
+}
+
+TEST_CASE_TEMPLATE("tables of a newer program: used while they serve this one, else refused", DB,
+                   sqlite_database, postgresql_database) {
+  DB db;
+  std::vector<std::string> told;
+  migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
+  m.up();
+  db.script("ALTER TABLE rowlock_locks ADD COLUMN later integer");
+  db.script("INSERT INTO rowlock_migrations (version, name, checksum) VALUES (3, 'later', 'abc')");
+  db.script("UPDATE rowlock_meta SET schema_version = 3, oldest_reader = 2");
+  told.clear();
+  CHECK(m.up().empty());
+  CHECK(has_line(told, "newer than this program's 2, and still serve it"));
+  auto const status = m.status();
+  REQUIRE(status.size() == 3);
+  CHECK(status[2].version == 3);
+  CHECK(status[2].name == "later");
+  CHECK(status[2].applied);
+  CHECK(has_line(m.validate(), "version 3, unknown to this program"));
+  auto const down = catch_error([&] { m.down(1); });
+  CHECK(down.reason == errc::schema_new);
+  CHECK(down.mentions("version 3"));
+
+  db.script("UPDATE rowlock_meta SET oldest_reader = 3");
+  auto const up = catch_error([&] { m.up(); });
+  CHECK(up.reason == errc::schema_new);
+  CHECK(up.mentions("use a newer rowlock"));
+  CHECK(m.repair().empty());
+  CHECK(db.query("SELECT count(*) FROM rowlock_migrations")[0][0] == backend::value{std::int64_t{3}});
+}
+
+TEST_CASE_TEMPLATE("tables with another prefix live beside the usual ones", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator usual(db.source());
+  migrator other(db.source(), {.table_prefix = "My_App_"});
+  CHECK(other.up() == versions{1, 2});
+  CHECK(catch_error([&] { usual.validate(); }).reason == errc::schema_missing);
+  CHECK(usual.up() == versions{1, 2});
+  CHECK(db.query("SELECT count(*) FROM \"My_App_migrations\"")[0][0] == backend::value{std::int64_t{2}});
+  CHECK(other.down(0) == versions{2, 1});
+  CHECK(usual.validate().empty());
+}
+
+TEST_CASE_TEMPLATE("prefixes that are no plain identifiers are refused", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  for (auto const* bad : {"", "1a", "a-b", "a b", "a\"b", "a'b", "a.b", "a;DROP TABLE x;--", "é"})
+    CHECK(catch_error([&] { migrator(db.source(), {.table_prefix = bad}); }).reason ==
+          errc::invalid_argument);
+  CHECK(catch_error([&] { migrator(db.source(), {.table_prefix = std::string(300, 'a')}); }).reason ==
+        errc::invalid_argument);
+}
+
+TEST_CASE_TEMPLATE("status, validate, repair and down make nothing", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  if (db.kind() == "sqlite") {
+    for (auto const& f : std::vector<std::function<void()>>{[&] { m.status(); }, [&] { m.validate(); },
+                                                            [&] { m.repair(); }, [&] { m.down(0); }})
+      CHECK(catch_error(f).reason == errc::schema_missing);
+    CHECK_FALSE(std::filesystem::exists(db.address()));
+    return;
+  }
+  CHECK_FALSE(m.status()[0].applied);
+  CHECK(m.down(0).empty());
+  CHECK(catch_error([&] { m.validate(); }).mentions("run `rowlock migrate up`"));
+  CHECK(catch_error([&] { m.repair(); }).reason == errc::schema_missing);
+}

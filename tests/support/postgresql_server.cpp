@@ -1,0 +1,78 @@
+#include "support/postgresql_server.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+
+namespace rowlock::test {
+
+namespace {
+
+std::string quoted(std::string const& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return out + "'";
+}
+
+}  // namespace
+
+postgresql_server::postgresql_server(options wanted) {
+  auto arguments = fmt::format("--max-connections {}", wanted.max_connections);
+  if (wanted.durable) arguments += " --durable";
+  if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
+  run("start", arguments);
+  conninfo_ = run("conninfo");
+  if (conninfo_.ends_with('\n')) conninfo_.pop_back();
+}
+
+postgresql_server::~postgresql_server() {
+  try {
+    stop();
+  } catch (std::exception const& e) {
+    std::cerr << e.what() << '\n';
+  }
+}
+
+void postgresql_server::kill() { run("kill"); }
+void postgresql_server::restart() { run("restart"); }
+void postgresql_server::pause() { run("pause"); }
+void postgresql_server::resume() { run("resume"); }
+void postgresql_server::stop() { run("stop"); }
+
+void postgresql_server::set_clock(std::chrono::seconds offset) {
+  // By renaming, so that the server never reads half a file.
+  std::ofstream{folder_.file("clock.new")} << fmt::format("{:+d}\n", offset.count());
+  std::filesystem::permissions(folder_.file("clock.new"), std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  std::filesystem::rename(folder_.file("clock.new"), folder_.file("clock"));
+}
+
+std::string postgresql_server::log() const {
+  std::ifstream file{folder_.file("log")};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+std::string postgresql_server::run(std::string const& verb, std::string const& arguments) const {
+  auto const command =
+      fmt::format("{} {} {} {} 2>&1 </dev/null", quoted(ROWLOCK_SOURCE_DIR "/tests/servers/postgresql"), verb,
+                  quoted(folder_.path().string()), arguments);
+  FILE* pipe = ::popen(command.c_str(), "re");
+  if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  while (auto const got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    output.append(buffer.data(), got);
+  if (int const status = ::pclose(pipe); status != 0) {
+    throw std::runtime_error(
+        fmt::format("tests/servers/postgresql {} failed ({}): {}", verb, status, output));
+  }
+  return output;
+}
+
+}  // namespace rowlock::test

@@ -1,0 +1,138 @@
+#include "cli.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <rowlock/error.hpp>
+
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+constexpr char const* about = "Locks for programs on many hosts, from the SQL database they already have.";
+
+constexpr char const* footer = R"(
+Examples:
+  rowlock run nightly -- ./backup.sh                 one at a time, on this machine
+  rowlock --db postgresql://db.example.org/app run nightly -- ./backup.sh
+                                                     one at a time, on all machines
+  rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
+  rowlock list                                       who holds what
+  rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
+
+Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
+  sqlite:PATH                         a file on this machine
+  postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
+  neither                             ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used
+  Passwords: PGPASSWORD, ~/.pgpass, a service file, or in ROWLOCK_DB; never on the command line.
+
+Exit status:
+  0    done (run: the command's own status)
+  64   the command line is wrong
+  69   the database can't be reached
+  70   a bug of rowlock's
+  75   held by somebody else, or timed out
+  76   the lock was lost while the command ran
+  77   the database refused the login
+  78   tables or database file are missing or wrong, or the name is in use with another strategy
+  126  run: the command can't be executed; 127: it was not found; 128+N: it died of signal N
+
+More about one command: rowlock COMMAND --help)";
+
+void add_common(CLI::App& app, invocation& call) {
+  app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")
+      ->type_name("URL");
+  app.add_option("--table-prefix", call.table_prefix, "Beginning of the tables' names; default: rowlock_")
+      ->type_name("PREFIX");
+  app.add_option("--schema", call.schema, "Schema of the tables; default: by the search path")
+      ->type_name("SCHEMA");
+  app.add_flag("--json", call.json, "Print data as JSON");
+}
+
+/// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first
+/// "--" is not for CLI11, which would take [x,y] apart and drop [].
+std::vector<std::string> split(int argc, char** argv, invocation& call) {
+  std::vector<std::string> const all(argv + std::min(argc, 1), argv + argc);
+  auto const dashes = std::find(all.begin(), all.end(), "--");
+  call.has_command = dashes != all.end();
+  if (call.has_command) call.command.assign(dashes + 1, all.end());
+  return {std::make_reverse_iterator(dashes), all.rend()};
+}
+
+end_of_program usage_error(CLI::App const& app, std::string const& message) {
+  std::string command = "rowlock";
+  for (auto const* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += ' ' + at->get_name();
+  }
+  say(message);
+  say(fmt::format("see: {} --help", command));
+  return {exit_usage, {}};
+}
+
+end_of_program report_error(error const& e, invocation const& call) {
+  auto const advice = advice_for(e.reason(), call.db ? call.db->options() : "");
+  say(advice.empty() ? std::string(e.what()) : fmt::format("{}. {}", e.what(), advice));
+  return {status_of(e.reason()), {}};
+}
+
+}  // namespace
+
+database const& invocation::use_database() {
+  if (!db) db = choose_database(url, table_prefix, schema);
+  return *db;
+}
+
+CLI::Option* add_duration(CLI::App& app, std::string const& names,
+                          std::optional<std::chrono::milliseconds>& to, std::string const& help) {
+  auto const read = [&to, names](std::string const& text) {
+    to = parse_duration(text);
+    if (!to)
+      throw CLI::ValidationError(names, fmt::format("'{}' is no duration; write {}", text, duration_forms));
+  };
+  return app.add_option_function<std::string>(names, read, help)->type_name("DURATION");
+}
+
+void say(std::string_view message) {
+  std::string line(message.substr(0, message.find_last_not_of(" \n") + 1));
+  std::replace(line.begin(), line.end(), '\n', ' ');  // libpq's messages have several lines
+  fmt::print(stderr, "rowlock: {}\n", printable(line));
+}
+
+end_of_program run_program(int argc, char** argv) {
+  invocation call;
+  CLI::App app{about, "rowlock"};
+  app.footer(footer);
+  app.require_subcommand(1, 1);
+  add_common(app, call);
+  add_run(app, call);
+  add_list(app, call);
+  add_release(app, call);
+  add_migrate(app, call);
+  add_version(app, call);
+  try {
+    app.parse(split(argc, argv, call));
+    if (call.has_command && !app.got_subcommand("run"))
+      return usage_error(app, "only `rowlock run` takes a command after --");
+    return call.chosen();
+  } catch (CLI::Success const& help) {
+    app.exit(help);
+    return {exit_ok, {}};
+  } catch (CLI::ParseError const& e) {
+    return usage_error(app, e.what());
+  } catch (failure const& e) {
+    say(e.what());
+    return {e.status(), {}};
+  } catch (error const& e) {
+    return report_error(e, call);
+  } catch (std::exception const& e) {
+    say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));
+    return {exit_bug, {}};
+  }
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "database.hpp"
+
+namespace rowlock::tool {
+
+/// How the program is to end: with a status, or by the signal that its command died of.
+struct end_of_program {
+  int status = 0;
+  std::optional<int> signal;
+};
+
+/// What is common to all commands, filled in while the command line is read.
+struct invocation {
+  std::string url;
+  std::string table_prefix = "rowlock_";
+  std::string schema;
+  bool json = false;
+  std::vector<std::string> command;        ///< what stood behind the first "--"
+  bool has_command = false;                ///< there was a "--"
+  std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
+  std::optional<database> db;              ///< once it was chosen
+
+  database const& use_database();
+};
+
+/// Each adds one command, with its help, to the program. `invocation` must outlive the App.
+void add_run(CLI::App&, invocation&);
+void add_list(CLI::App&, invocation&);
+void add_release(CLI::App&, invocation&);
+void add_migrate(CLI::App&, invocation&);
+void add_version(CLI::App&, invocation&);
+
+/// An option that takes a duration; errors name it and say what it understands.
+CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std::chrono::milliseconds>& to,
+                          std::string const& help);
+
+/// A line of `rowlock: ...` on stderr, control characters made harmless.
+void say(std::string_view message);
+
+/// Runs the program. @return how it is to end
+end_of_program run_program(int argc, char** argv);
+
+}  // namespace rowlock::tool

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <rowlock/rowlock.hpp>
+
+#include "cli.hpp"
+#include "duration.hpp"
+#include "holder.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+struct list_options {
+  std::string glob;
+  bool all = false;
+};
+
+std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
+  auto const& db = call.use_database();
+  std::vector<lock_info> locks;
+  with_standard_file(db, [&] {
+    manager_options o;
+    o.table_prefix = db.table_prefix;
+    o.schema = db.schema;
+    lock_manager manager(db.url, o);
+    manager.connect();
+    locks = manager.list(options.all);
+  });
+  if (!options.glob.empty())
+    std::erase_if(locks,
+                  [&](auto const& l) { return ::fnmatch(options.glob.c_str(), l.name.c_str(), 0) != 0; });
+  return locks;
+}
+
+std::vector<std::string> row_of(lock_info const& lock) {
+  auto const& h = lock.holder;
+  if (!lock.held)
+    return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
+  auto const owner = h.owner.is_explicit()
+                         ? fmt::format("{} ({} pid {})", h.owner.process, h.owner.host, h.owner.pid)
+                         : fmt::format("{} pid {}", h.owner.host, h.owner.pid);
+  auto const left =
+      h.expires_in.count() > 0 ? format_duration(h.expires_in) : format_duration(-h.expires_in) + " ago";
+  return {printable(lock.name),          state_of(lock),   printable(owner), utc(h.acquired_at), left,
+          std::to_string(h.token.value), printable(h.note)};
+}
+
+end_of_program list(invocation& call, list_options const& options) {
+  auto const locks = read_locks(call, options);
+  if (call.json) {
+    auto out = nlohmann::ordered_json::array();
+    for (auto const& lock : locks) out.push_back(to_json(lock));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"NAME", "STATE", "OWNER", "SINCE", "EXPIRES-IN", "TOKEN", "NOTE"}};
+  for (auto const& lock : locks) rows.push_back(row_of(lock));
+  fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
+  return {};
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, invocation& call) {
+  auto const options = std::make_shared<list_options>();
+  auto* list_command = app.add_subcommand("list", "Who holds which locks, since when, and how long at most");
+  list_command->fallthrough();
+  list_command->add_option("GLOB", options->glob,
+                           "Only names that match, as the shell matches: 'job-*' (quote it)");
+  list_command->add_flag("--all", options->all,
+                         "Also idle names: free, but remembered with their last token");
+  list_command->footer(R"(
+STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), or idle.
+EXPIRES-IN is the longest that the lock can stay taken if its holder renews it no more.
+
+Examples:
+  rowlock list
+  rowlock list 'nightly-*' --json)");
+  list_command->callback(
+      [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <rowlock/rowlock.hpp>
+
+#include "cli.hpp"
+#include "commands/run_options.hpp"
+#include "commands/session.hpp"
+#include "exit_status.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+constexpr char const* footer = R"(
+Takes the lock NAME, runs COMMAND, and gives the lock back when it and all processes that it started have ended. Waits
+as long as it takes unless told otherwise. The command sees ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each
+holder; pass it on to what the command writes to, so that late writes can be refused) and ROWLOCK_TERM.
+
+The command never works without the lock: if it can't be renewed (the database is away for too long, rowlock was killed
+or stopped), the command and all its descendants get SIGTERM, and after the grace SIGKILL, before the lock can be given
+to somebody else. What the command leaves running when it ends is ended in the same way. (What it has others start is
+not its descendant: containers, systemd-run, at, cron.) A job suspended with Ctrl-Z renews nothing: it is ended, and
+the lock lost, when the ttl is nearly over.
+
+Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
+
+Examples:
+  rowlock run nightly -- ./backup.sh --full
+  rowlock run --no-wait nightly -- ./backup.sh            don't wait: 75 if somebody else holds it
+  rowlock run --wait 10m --note "release 7" deploy -- make deploy
+  rowlock run --ttl 2m --grace 30s nightly -- ./slow-to-stop.sh
+  rowlock run --at-least 50s minutely -- ./report.sh      from cron on many hosts: once a minute, although clocks differ
+
+Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N; 75 held by
+somebody else or timed out, 69 database unreachable when it starts, 76 lock lost while the command ran, 64 wrong
+command line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 70 a bug of rowlock's.)";
+
+end_of_program command_ended(outcome const& o, run_options const& options,
+                             std::vector<std::string> const& command) {
+  auto const& r = o.what;
+  if (r.exec_error != 0) {
+    say(fmt::format("cannot run '{}': {}", command.front(), std::strerror(r.exec_error)));
+    return {r.exec_error == ENOENT ? exit_not_found : exit_not_executable, {}};
+  }
+  if (r.ended > 0)
+    say(fmt::format("the command for '{}' left {} running, ended with it: the lock covers whatever it starts",
+                    options.name, r.ended == 1 ? "a process" : fmt::format("{} processes", r.ended)));
+  if (WIFEXITED(r.wait_status)) return {WEXITSTATUS(r.wait_status), {}};
+  int const signal = WTERMSIG(r.wait_status);
+  // So that Ctrl-C ends a shell's loop around us: it looks at what we died of.
+  if (signal == SIGINT) return {128 + signal, signal};
+  return {128 + signal, {}};
+}
+
+end_of_program run(invocation& call, run_options const& options) {
+  if (call.command.empty())
+    throw failure(exit_usage, "the command is missing: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
+  auto const mutex_how = options.for_mutex();
+  signal_setup const signals;
+  // First of all: it has to be forked before there are threads and connections.
+  guard g(options.for_guard(call.command), signals);
+  std::signal(SIGPIPE, SIG_IGN);
+  session s(call.use_database(), options, mutex_how, signals, g);
+  if (auto const ended = s.take()) return *ended;
+  auto const o = s.guard_command();
+  if (auto const lost = s.give_back(o)) return *lost;
+  return command_ended(o, options, call.command);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, invocation& call) {
+  auto const options = std::make_shared<run_options>();
+  auto* command = app.add_subcommand(
+      "run", "Runs a command while holding a lock: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
+  command->fallthrough();
+  command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
+  auto* wait = add_duration(*command, "--wait", options->wait, "Wait this long at most; default: for ever");
+  command->add_flag("--no-wait", options->no_wait, "Try once")->excludes(wait);
+  add_duration(*command, "--grace", options->grace,
+               "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "
+               "ttl, 5s at most");
+  add_duration(*command, "--ttl", options->ttl,
+               "How long the lock stays taken at most after this machine died; default: 30s");
+  add_duration(*command, "--at-least", options->at_least,
+               "Keep the lock taken until this long after it was taken, even if the command is done sooner");
+  command->add_option("--strategy", options->strategy_name, "lease (default)")->type_name("STRATEGY");
+  command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
+  command->footer(footer);
+  command->callback([&call, options] { call.chosen = [&call, options] { return run(call, *options); }; });
+}
+
+}  // namespace rowlock::tool

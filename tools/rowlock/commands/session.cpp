@@ -1,0 +1,156 @@
+#include "commands/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <stop_token>
+
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "holder.hpp"
+#include "process/interrupt_watch.hpp"
+
+namespace rowlock::tool {
+
+session::session(database const& db, run_options const& options, mutex_options how,
+                 signal_setup const& signals, guard& g)
+    : db_(db), options_(options), mutex_options_(std::move(how)), guard_(g), signal_fd_(signals.open()) {
+  manager_options o;
+  o.table_prefix = db.table_prefix;
+  o.schema = db.schema;
+  o.connections = 1;  // beside the keeper's: fifty jobs at once should fit into a server's default limit
+  o.on_event = [this](event const& e) { hear(e); };
+  manager_ = std::make_unique<lock_manager>(db.url, std::move(o));
+}
+
+void session::hear(event const& e) {
+  if (e.kind == event_kind::renewed && e.trusted_until) guard_.renewed(*e.trusted_until);
+  if (e.kind != event_kind::error) return;
+  std::lock_guard const lock(trouble_mutex_);
+  trouble_ = e.message;
+}
+
+std::optional<end_of_program> session::take() {
+  {
+    // Nothing is held yet: a signal ends the program on the spot.
+    interrupt_watch const watch(signal_fd_.get(), [](int signal) { die_by(signal); });
+    connect();
+  }
+  std::stop_source stop;
+  std::atomic<int> interrupted = 0;
+  std::optional<acquisition> got;
+  {
+    interrupt_watch const watch(signal_fd_.get(), [&](int signal) {
+      interrupted = signal;
+      stop.request_stop();
+    });
+    got = acquire(stop.get_token());
+  }
+  if (interrupted != 0)
+    return end_of_program{128 + interrupted, interrupted};  // `got` gives back what it has
+  if (!*got) return not_had(*got);
+  lock_.emplace(*std::move(*got));
+  return {};
+}
+
+void session::connect() try {
+  with_standard_file(db_, [this] { manager_->connect(); });
+} catch (error const& e) {
+  // Others use all connections just now: that passes, and can be waited for like the lock.
+  if (e.reason() != errc::too_many_connections || options_.no_wait) throw;
+}
+
+acquisition session::acquire(std::stop_token stop) try {
+  auto m = manager_->make_mutex(options_.name, mutex_options_);
+  if (options_.no_wait) return m.try_acquire();
+  if (options_.wait) return m.try_acquire_for(*options_.wait, std::move(stop));
+  return m.acquire(std::move(stop));
+} catch (error const& e) {
+  if (!options_.wait || !e.retryable()) throw;
+  throw failure(exit_busy, fmt::format("'{}' was not had within {}: {}", options_.name,
+                                       format_duration(*options_.wait), e.what()));
+}
+
+end_of_program session::not_had(acquisition const& a) const {
+  auto const& holder = a.holder();
+  auto const who =
+      holder ? "held by " + describe(*holder) : std::string("in use by a transaction of somebody else");
+  if (options_.no_wait)
+    say(fmt::format("'{}' is {}", options_.name, who));
+  else
+    say(fmt::format("'{}' was not had within {}: it is {}", options_.name,
+                    format_duration(options_.wait.value_or(std::chrono::milliseconds{0})), who));
+  return {exit_busy, {}};
+}
+
+outcome session::guard_command() {
+  guard_.start(options_.name, lock_->token(), lock_->term().value, lock_->trusted_until().value_or(never));
+  std::stop_callback const on_loss(lock_->loss_token(), [this] { lock_lost(); });
+  return guard_.wait(signal_fd_.get());
+}
+
+/// Trust that the library has ended already (taken over, row gone) leaves no time for a grace; otherwise the
+/// row is still ours until its expiry.
+void session::lock_lost() noexcept { guard_.end(lock_->trusted_until().value_or(boot_clock::now())); }
+
+std::optional<end_of_program> session::give_back(outcome const& o) {
+  if (o.what.left > 0) leave_to_expire(o);
+  bool const ended_early = o.what.why != ending::by_itself || lock_->loss();
+  auto const reason = why_lost(o);  // before release(), which ends trust
+  auto const result = lock_->release();
+  if (o.from == outcome::source::guardian_gone) {
+    say(fmt::format("the guardian process of '{}' was killed, so the command was ended, too", options_.name));
+    return end_of_program{exit_bug, {}};
+  }
+  if (ended_early) {
+    say(fmt::format("the lock '{}' was lost: {}. The command was ended.", options_.name, reason));
+    return end_of_program{exit_lost, {}};
+  }
+  if (result == release_result::already_lost) {
+    say(fmt::format("the lock '{}' was lost before the command had ended: {}", options_.name, why_lost(o)));
+    return end_of_program{exit_lost, {}};
+  }
+  if (result == release_result::in_doubt)
+    say(fmt::format(
+        "'{}' may not have been given back, the database does not answer; it is free in {} at the latest",
+        options_.name, format_duration(mutex_options_.ttl)));
+  return {};
+}
+
+std::string session::why_lost(outcome const& o) const {
+  std::lock_guard const lock(trouble_mutex_);
+  auto const trouble = trouble_.empty() ? "" : fmt::format(" ({})", trouble_);
+  auto const loss = lock_->loss();
+  if (!loss || *loss == loss_reason::expired || *loss == loss_reason::database_unreachable)
+    return trouble_.empty()
+               ? fmt::format("it was not renewed in time; {} stopped or suspended",
+                             o.what.why == ending::trust_ends ? "rowlock was" : "this machine was")
+               : "it could not be renewed in time" + trouble;
+  switch (*loss) {
+    case loss_reason::revoked:
+      return "an operator asked for it back (rowlock release --force)";
+    case loss_reason::taken_over:
+      return "another owner has it";
+    case loss_reason::row_gone:
+      return "its row was deleted";
+    default:
+      return to_string(*loss);
+  }
+}
+
+/// Something of the command still runs and is not ours to end: the lock must not be given to anybody before
+/// it has to be, so this process ends without giving it back.
+void session::leave_to_expire(outcome const& o) const {
+  say(
+      fmt::format("{} of the command for '{}' could not be ended (another user's, or stuck in the kernel). "
+                  "The lock was not "
+                  "given back; it is free in {} at the latest, and is then not held by what still runs",
+                  o.what.left == 1 ? "a process" : fmt::format("{} processes", o.what.left), options_.name,
+                  format_duration(mutex_options_.ttl)));
+  std::fflush(nullptr);
+  ::_exit(exit_lost);
+}
+
+}  // namespace rowlock::tool

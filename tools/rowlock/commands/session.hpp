@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <rowlock/rowlock.hpp>
+#include <string>
+
+#include "cli.hpp"
+#include "commands/run_options.hpp"
+#include "database.hpp"
+#include "process/guard.hpp"
+#include "process/signals.hpp"
+
+namespace rowlock::tool {
+
+/// The life of the lock around one guarded command: taken, renewed, given back.
+class session {
+ public:
+  session(database const&, run_options const&, mutex_options, signal_setup const&, guard&);
+
+  /// Waits for the lock. @return how the program is to end if it was not had. @throws error, failure
+  std::optional<end_of_program> take();
+  /// Runs the command until it and its descendants are gone.
+  outcome guard_command();
+  /// Gives the lock back, or says why it was lost. @return how the program is to end if it was
+  std::optional<end_of_program> give_back(outcome const&);
+
+ private:
+  void connect();
+  acquisition acquire(std::stop_token);
+  end_of_program not_had(acquisition const&) const;
+  void hear(event const&);
+  void lock_lost() noexcept;
+  std::string why_lost(outcome const&) const;
+  [[noreturn]] void leave_to_expire(outcome const&) const;
+
+  database const& db_;
+  run_options const& options_;
+  mutex_options mutex_options_;
+  guard& guard_;
+  descriptor signal_fd_;
+  mutable std::mutex trouble_mutex_;
+  std::string trouble_;  ///< the latest error of the library's, for messages
+  std::unique_ptr<lock_manager> manager_;
+  std::optional<held_lock> lock_;
+};
+
+}  // namespace rowlock::tool

@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <rowlock/rowlock.hpp>
+#include <string_view>
+
+#include "cli.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+/// A URL of each back end that can be built in; none is connected to.
+constexpr std::array<std::pair<char const*, char const*>, 2> backends{
+    {{"sqlite", "sqlite:unused"}, {"postgresql", "postgresql://"}}};
+
+end_of_program print_version(invocation const& call) {
+  std::vector<std::string> built;
+  int schema = 0;
+  for (auto const& [name, url] : backends) try {
+      schema = migrator(source_from_url(url)).latest();
+      built.emplace_back(name);
+    } catch (error const& e) {
+      if (e.reason() != errc::unsupported) throw;
+    }
+  if (call.json) {
+    nlohmann::json const out{{"version", ROWLOCK_VERSION}, {"back_ends", built}, {"schema_version", schema}};
+    fmt::print("{}\n", out.dump(2));
+  } else {
+    fmt::print("rowlock {}\nback ends: {}\nschema version: {}\n", ROWLOCK_VERSION, fmt::join(built, ", "),
+               schema);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_version(CLI::App& app, invocation& call) {
+  auto* version =
+      app.add_subcommand("version", "This program's version, its back ends, and the schema version it needs");
+  version->fallthrough();
+  version->callback([&call] { call.chosen = [&call] { return print_version(call); }; });
+}
+
+}  // namespace rowlock::tool

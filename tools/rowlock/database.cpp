@@ -1,0 +1,142 @@
+#include "database.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <rowlock/rowlock.hpp>
+
+#include "exit_status.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+constexpr std::string_view sqlite_scheme = "sqlite:";
+
+std::string environment(char const* name) {
+  char const* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::filesystem::path home() {
+  if (auto const set = environment("HOME"); !set.empty()) return set;
+  if (passwd const* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr)
+    return user->pw_dir;
+  throw failure(exit_usage,
+                "HOME is not set, so there is no place for a database of your own: give one with --db URL");
+}
+
+/// As the XDG Base Directory Specification has it: a relative XDG_STATE_HOME does not count.
+std::filesystem::path standard_file() {
+  std::filesystem::path const set = environment("XDG_STATE_HOME");
+  auto const state = set.is_absolute() ? set : home() / ".local" / "state";
+  return state / "rowlock" / "locks.db";
+}
+
+bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
+
+bool url_has_password(std::string_view rest) {
+  auto const authority = rest.substr(0, rest.find_first_of("/?"));
+  if (auto const at = authority.rfind('@'); at != authority.npos)
+    if (auto const colon = authority.find(':'); colon != authority.npos && colon + 1 < at) return true;
+  auto const query = rest.find('?');
+  if (query == rest.npos) return false;
+  for (rest.remove_prefix(query + 1); !rest.empty();) {
+    auto const one = rest.substr(0, rest.find('&'));
+    if (is_secret(one.substr(0, one.find('=')))) return true;
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  return false;
+}
+
+/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the
+/// next character as it is.
+void skip_value(std::string_view& s) {
+  bool const quoted = s.starts_with('\'');
+  std::size_t i = quoted ? 1 : 0;
+  while (i < s.size() && (quoted ? s[i] != '\'' : std::strchr(" \t\r\n", s[i]) == nullptr))
+    i += s[i] == '\\' ? 2 : 1;
+  s.remove_prefix(std::min(s.size(), i + (quoted ? 1 : 0)));
+}
+
+bool keywords_have_password(std::string_view s) {
+  constexpr auto blanks = " \t\r\n";
+  for (;;) {
+    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
+    auto const equals = s.find('=');
+    if (equals == s.npos) return false;
+    auto key = s.substr(0, equals);
+    key = key.substr(0, key.find_first_of(blanks));
+    if (is_secret(key)) return true;
+    s.remove_prefix(equals + 1);
+    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
+    skip_value(s);
+  }
+}
+
+void make_private_folders(std::filesystem::path const& folder) {
+  if (folder.empty() || std::filesystem::exists(folder)) return;
+  make_private_folders(folder.parent_path());
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw failure(exit_setup, fmt::format("cannot make the folder {}: {}. Give a database with --db URL.",
+                                          folder.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+bool has_password(std::string_view url) {
+  if (url.starts_with(sqlite_scheme)) return false;
+  for (std::string_view const scheme : {"postgresql://", "postgres://"})
+    if (url.starts_with(scheme)) return url_has_password(url.substr(scheme.size()));
+  return keywords_have_password(url);
+}
+
+std::string database::options() const {
+  std::string out;
+  if (from == origin::command_line) out += " --db " + shell_word(url);
+  if (table_prefix != database{}.table_prefix) out += " --table-prefix " + shell_word(table_prefix);
+  if (!schema.empty()) out += " --schema " + shell_word(schema);
+  return out;
+}
+
+database choose_database(std::string url, std::string table_prefix, std::string schema) {
+  database db;
+  db.table_prefix = std::move(table_prefix);
+  db.schema = std::move(schema);
+  if (!url.empty()) {
+    if (has_password(url))
+      throw failure(
+          exit_usage,
+          "--db has a password in it, which everybody on this machine could read (ps). Leave it out and use "
+          "PGPASSWORD, ~/.pgpass, a service file, or put the URL into ROWLOCK_DB.");
+    db.from = database::origin::command_line;
+    db.url = std::move(url);
+  } else if (auto set = environment("ROWLOCK_DB"); !set.empty()) {
+    db.from = database::origin::environment;
+    db.url = std::move(set);
+  } else {
+    db.url = std::string(sqlite_scheme) + standard_file().string();
+  }
+  return db;
+}
+
+void make_folder(database const& db) {
+  if (db.is_standard())
+    make_private_folders(std::filesystem::path(db.url.substr(sqlite_scheme.size())).parent_path());
+}
+
+void make_standard_file(database const& db) {
+  make_folder(db);
+  migrator_options options;
+  options.table_prefix = db.table_prefix;
+  options.schema = db.schema;
+  migrator(source_from_url(db.url), options).up();
+}
+
+}  // namespace rowlock::tool

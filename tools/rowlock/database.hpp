@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rowlock::tool {
+
+/// Which database, and which tables in it: what all commands have in common.
+struct database {
+  std::string url;
+  std::string table_prefix = "rowlock_";
+  std::string schema;
+  enum class origin { command_line, environment, standard } from = origin::standard;
+
+  /// The file in the user's state directory that is used when nothing else was said, made when it is first
+  /// needed.
+  bool is_standard() const noexcept { return from == origin::standard; }
+  /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema
+  /// ...".
+  std::string options() const;
+};
+
+/// `url`: of --db, or empty: then ROWLOCK_DB, then the standard file.
+/// @throws failure(exit_usage) if a URL on the command line has a password in it: others can read it there
+/// (ps)
+database choose_database(std::string url, std::string table_prefix, std::string schema);
+
+/// Whether a libpq URL or keyword string has a password in it.
+bool has_password(std::string_view url);
+
+/// Makes the standard file's folder, for its owner only, if this is the standard file. @throws
+/// failure(exit_setup)
+void make_folder(database const&);
+
+/// Runs `use`. If that fails because the standard file or its tables are missing, makes them, and runs it
+/// again; any other database only `rowlock migrate up` makes.
+template <class Use>
+void with_standard_file(database const&, Use use);
+
+/// Makes the standard file and its tables; any number of processes may do so at once.
+void make_standard_file(database const&);
+
+}  // namespace rowlock::tool
+
+#include <rowlock/error.hpp>
+
+template <class Use>
+void rowlock::tool::with_standard_file(database const& db, Use use) {
+  try {
+    return use();
+  } catch (error const& e) {
+    if (!db.is_standard() || e.reason() != errc::schema_missing) throw;
+  }
+  make_standard_file(db);
+  use();
+}

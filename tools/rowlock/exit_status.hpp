@@ -1,0 +1,42 @@
+#pragma once
+
+#include <rowlock/error.hpp>
+
+#include <stdexcept>
+#include <string>
+
+namespace rowlock::tool {
+
+/// What rowlock ends with, beside 0 and what `run`'s command ended with. After <sysexits.h> where it has a
+/// name for it.
+enum exit_status : int {
+  exit_ok = 0,
+  exit_usage = 64,        ///< EX_USAGE
+  exit_unreachable = 69,  ///< EX_UNAVAILABLE
+  exit_bug = 70,          ///< EX_SOFTWARE
+  exit_busy = 75,         ///< EX_TEMPFAIL: held by somebody else, or timed out
+  exit_lost = 76,         ///< the lock was lost while the command ran
+  exit_refused = 77,      ///< EX_NOPERM
+  exit_setup = 78,        ///< EX_CONFIG: tables or database file missing or wrong, another strategy
+  exit_not_executable = 126,
+  exit_not_found = 127,
+};
+
+/// An end with a message and a status that no errc stands for.
+class failure : public std::runtime_error {
+ public:
+  failure(exit_status status, std::string const& message) : std::runtime_error(message), status_(status) {}
+  exit_status status() const noexcept { return status_; }
+
+ private:
+  exit_status status_;
+};
+
+/// The one place where errors of the library become exit statuses.
+exit_status status_of(errc) noexcept;
+
+/// What the user can do about it, as one sentence or more, or nothing. `options`: what has to be added to a
+/// rowlock command so that it means the same database and tables (" --db sqlite:x"), or "".
+std::string advice_for(errc, std::string const& options);
+
+}  // namespace rowlock::tool

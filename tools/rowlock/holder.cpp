@@ -1,0 +1,49 @@
+#include "holder.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "duration.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+
+std::string describe(holder_info const& h) {
+  auto const& o = h.owner;
+  auto const who = o.is_explicit() ? fmt::format("'{}' ({} pid {})", o.process, o.host, o.pid)
+                                   : fmt::format("{} pid {}", o.host, o.pid);
+  auto const how_long =
+      h.how == strategy::row_lock
+          ? std::string("until its connection ends")
+          : fmt::format("for {} more at most unless it is renewed",
+                        format_duration(std::max(h.expires_in, std::chrono::milliseconds{0})));
+  return fmt::format("{} since {}, {}{}{}", who, utc(h.acquired_at), how_long,
+                     h.revoked ? "; it was asked to give it back" : "",
+                     h.note.empty() ? "" : fmt::format(" ({})", h.note));
+}
+
+char const* state_of(lock_info const& lock) noexcept {
+  if (!lock.held) return "idle";
+  if (lock.holder.how != strategy::row_lock && lock.holder.expires_in.count() <= 0) return "expired";
+  return lock.holder.revoked ? "revoked" : "held";
+}
+
+nlohmann::ordered_json to_json(lock_info const& lock) {
+  auto const& h = lock.holder;
+  return {{"name", lock.name},
+          {"state", state_of(lock)},
+          {"strategy", to_string(h.how)},
+          {"owner",
+           {{"host", h.owner.host},
+            {"pid", h.owner.pid},
+            {"process", h.owner.process},
+            {"thread", h.owner.thread}}},
+          {"acquired_at", iso_utc(h.acquired_at)},
+          {"expires_in_ms", h.expires_in.count()},
+          {"token", h.token.value},
+          {"revoked", h.revoked},
+          {"note", h.note}};
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <rowlock/types.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+#include <rowlock/lock_manager.hpp>
+#include <string>
+
+namespace rowlock::tool {
+
+/// "web3 pid 4711 since 2026-11-20 10:00:00Z, for 29.5s more at most unless it is renewed".
+std::string describe(holder_info const&);
+
+/// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), or "idle".
+char const* state_of(lock_info const&) noexcept;
+
+nlohmann::ordered_json to_json(lock_info const&);
+
+}  // namespace rowlock::tool

@@ -1,0 +1,28 @@
+#include <fcntl.h>
+
+#include <cstdio>
+
+#include "cli.hpp"
+#include "process/signals.hpp"
+
+namespace {
+
+/// With one of them closed, a socket of ours could become the command's stdin, or a message go into the
+/// database. What is opened here is closed again for the command.
+void open_standard_files() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) ::close(fd);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_files();
+  auto const end = rowlock::tool::run_program(argc, argv);
+  std::fflush(nullptr);
+  if (end.signal) rowlock::tool::die_by(*end.signal);
+  return end.status;
+}

@@ -1,0 +1,48 @@
+#include "process/command.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <system_error>
+
+namespace rowlock::tool {
+namespace {
+
+[[noreturn]] void become(std::vector<std::string> const& command, order const& lock,
+                         signal_setup const& signals, pid_t parent, int exec_error) {
+  // If the guardian is killed, at least the command itself goes with it at once; rowlock ends the rest.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(126);
+  ::setenv("ROWLOCK_NAME", lock.name.data(), 1);
+  ::setenv("ROWLOCK_TOKEN", std::to_string(lock.token).c_str(), 1);
+  ::setenv("ROWLOCK_TERM", lock.term.data(), 1);
+  std::vector<char*> argv;
+  for (auto const& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  signals.restore();
+  ::execvp(argv[0], argv.data());
+  int const error = errno;
+  [[maybe_unused]] auto const told = ::write(exec_error, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+started_command start_command(std::vector<std::string> const& command, order const& lock,
+                              signal_setup const& signals) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  descriptor read_end(ends[0]);
+  descriptor const write_end(ends[1]);
+  pid_t const parent = ::getpid();
+  pid_t const pid = ::fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid == 0) become(command, lock, signals, parent, write_end.get());
+  return {pid, std::move(read_end)};
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,146 @@
+#include "process/guard.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <system_error>
+
+namespace rowlock::tool {
+namespace {
+
+constexpr std::chrono::seconds patience{2};
+
+[[noreturn]] void be_guardian(guard_plan plan, signal_setup const& signals, descriptor rowlock) noexcept {
+  int status = 0;
+  try {
+    guardian(std::move(plan), signals, std::move(rowlock)).run();
+  } catch (std::exception const&) {
+    // rowlock sees the socket close, takes over the descendants and ends them; the command itself dies with
+    // us.
+    status = 70;
+  }
+  ::_exit(status);
+}
+
+template <std::size_t Size>
+void put(std::array<char, Size>& to, std::string const& text) {
+  std::memcpy(to.data(), text.data(), std::min(text.size(), Size - 1));
+}
+
+}  // namespace
+
+guard::guard(guard_plan plan, signal_setup const& signals)
+    : slack_(plan.slack), trust_ends_(never.time_since_epoch().count()) {
+  if (!read_process(::getpid()))
+    throw std::system_error(ENOENT, std::generic_category(), "cannot read /proc");
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "socketpair");
+  guardian_ = descriptor(ends[0]);
+  descriptor other_end(ends[1]);
+  // Should the guardian be killed, its orphans come to us and not to init.
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    throw std::system_error(errno, std::generic_category(), "prctl");
+  guardian_pid_ = ::fork();
+  if (guardian_pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (guardian_pid_ == 0) {
+    guardian_.reset();
+    be_guardian(std::move(plan), signals, std::move(other_end));
+  }
+}
+
+guard::~guard() {
+  guardian_.reset();  // it sees that we are gone
+  if (!done_) ::waitpid(guardian_pid_, nullptr, 0);
+}
+
+void guard::send(order const& o) noexcept {
+  // A socket that is full or closed means that the guardian is stopped or gone: wait() sees to both.
+  ::send(guardian_.get(), &o, sizeof o, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void guard::start(std::string const& name, fencing_token token, std::string const& term,
+                  boot_time_point trust_ends) {
+  order o;
+  o.kind = order_kind::start;
+  o.trust_ends = trust_ends.time_since_epoch().count();
+  o.token = token.value;
+  put(o.name, name);
+  put(o.term, term);
+  trust_ends_ = o.trust_ends;
+  overdue_.set(earlier(trust_ends, slack_ / 2));
+  send(o);
+}
+
+void guard::renewed(boot_time_point trust_ends) noexcept {
+  order o;
+  o.kind = order_kind::renew;
+  o.trust_ends = trust_ends.time_since_epoch().count();
+  auto before = trust_ends_.load();
+  while (before < o.trust_ends && !trust_ends_.compare_exchange_weak(before, o.trust_ends)) {
+  }
+  if (before >= o.trust_ends) return;
+  overdue_.set(earlier(trust_ends, slack_ / 2));
+  send(o);
+}
+
+void guard::end(boot_time_point kill_by) noexcept {
+  order o;
+  o.kind = order_kind::end;
+  o.trust_ends = kill_by.time_since_epoch().count();
+  send(o);
+}
+
+outcome guard::wait(int signals) {
+  for (;;) {
+    std::array<pollfd, 3> fds{
+        {{guardian_.get(), POLLIN, 0}, {signals, POLLIN, 0}, {overdue_.get(), POLLIN, 0}}};
+    ::poll(fds.data(), fds.size(), -1);
+    outcome o;
+    auto const size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
+    if (size == sizeof o.what) {
+      ::waitpid(guardian_pid_, nullptr, 0);
+      done_ = true;
+      return o;
+    }
+    if (size == 0 || (errno != EAGAIN && errno != EINTR)) return end_all(outcome::source::guardian_gone);
+    pass_on(signals);
+    auto const overdue = earlier(boot_time_point{boot_clock::duration{trust_ends_.load()}}, slack_ / 2);
+    if (boot_clock::now() >= overdue) return end_all(outcome::source::guardian_late);
+  }
+}
+
+/// What the terminal sent went to the whole foreground group, and what one of the command's own processes
+/// sends us (kill 0) it could send to the command as well: passing these on would have the command see them
+/// twice.
+void guard::pass_on(int signals) {
+  signalfd_siginfo info{};
+  while (::read(signals, &info, sizeof info) == sizeof info) {
+    if (info.ssi_code == SI_KERNEL) continue;
+    if (info.ssi_pid != 0 && is_descendant(static_cast<pid_t>(info.ssi_pid), ::getpid())) continue;
+    order o;
+    o.kind = order_kind::signal;
+    o.signal = static_cast<std::int32_t>(info.ssi_signo);
+    send(o);
+  }
+}
+
+outcome guard::end_all(outcome::source from) {
+  outcome o;
+  o.from = from;
+  o.what.why = from == outcome::source::guardian_late ? ending::trust_ends : ending::by_itself;
+  reaper children(guardian_pid_);
+  o.what.left = kill_descendants(children, boot_clock::now() + patience);
+  done_ = true;
+  return o;
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <rowlock/types.hpp>
+
+#include <atomic>
+#include <string>
+
+#include "process/boot_timer.hpp"
+#include "process/guardian.hpp"
+#include "process/message.hpp"
+
+namespace rowlock::tool {
+
+/// What became of the guarded command.
+struct outcome {
+  enum class source {
+    guardian,       ///< `what` is what the guardian reported
+    guardian_gone,  ///< the guardian was killed; the command and its descendants were ended here instead
+    guardian_late,  ///< the guardian was stopped while trust ended; the same
+  };
+  source from = source::guardian;
+  report what;
+};
+
+/// rowlock's side of the guardian: forks it, tells it how long the lock may be trusted, and waits for its
+/// report.
+///
+///     main ──fork──> guardian ──fork──> command ──> its descendants, wherever they go
+///       └── orders ─────┘ └── is their subreaper; ends them all before trust ends, or when main is gone
+class guard {
+ public:
+  /// Must be called while the process has one thread and no database connection. @throws std::system_error
+  guard(guard_plan, signal_setup const&);
+  /// Ends what runs, if the report was not waited for.
+  ~guard();
+  guard(guard const&) = delete;
+  guard& operator=(guard const&) = delete;
+
+  /// Runs the command, the lock being held until `trust_ends` at least. `token` and `term` are for its
+  /// environment.
+  void start(std::string const& name, fencing_token token, std::string const& term,
+             boot_time_point trust_ends);
+  /// Trust goes on until then. Any thread.
+  void renewed(boot_time_point trust_ends) noexcept;
+  /// The lock is lost: the command must be gone by `kill_by`, sooner if trust ends or its grace is over. Any
+  /// thread.
+  void end(boot_time_point kill_by) noexcept;
+
+  /// Waits until the command and all its descendants are gone, and passes on to it the signals that come in
+  /// by `signals` (of signal_setup::open()) and did not reach it anyway.
+  outcome wait(int signals);
+
+ private:
+  void send(order const&) noexcept;
+  void pass_on(int signals);
+  outcome end_all(outcome::source);
+
+  boot_clock::duration slack_;
+  descriptor guardian_;
+  pid_t guardian_pid_ = -1;
+  std::atomic<std::int64_t> trust_ends_;
+  boot_timer overdue_;  ///< the guardian should have reported by then
+  bool done_ = false;
+};
+
+}  // namespace rowlock::tool

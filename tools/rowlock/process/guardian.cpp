@@ -1,0 +1,199 @@
+#include "process/guardian.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace rowlock::tool {
+namespace {
+
+/// How long processes that do not die of SIGKILL (stuck in the kernel) are waited for.
+constexpr std::chrono::seconds patience{2};
+
+boot_time_point time_of(std::int64_t ns) noexcept { return boot_time_point{boot_clock::duration{ns}}; }
+
+/// All signals: none may end or stop the guardian, and one that writes to a terminal from the background with
+/// SIGTTOU blocked is let through.
+descriptor block_all_but_children() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  descriptor fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) throw std::system_error(errno, std::generic_category(), "signalfd");
+  return fd;
+}
+
+void drop_other_files(std::initializer_list<int> keep) {
+  std::vector<int> open;
+  for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    open.push_back(std::atoi(entry.path().filename().c_str()));
+  for (int const fd : open)
+    if (fd > STDERR_FILENO && std::find(keep.begin(), keep.end(), fd) == keep.end()) ::close(fd);
+  descriptor const null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return;
+  ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(null.get(), STDOUT_FILENO);
+}
+
+}  // namespace
+
+guardian::guardian(guard_plan plan, signal_setup const& signals, descriptor rowlock)
+    : plan_(std::move(plan)),
+      signals_(signals),
+      rowlock_(std::move(rowlock)),
+      child_ended_(block_all_but_children()) {
+  // Not "rowlock": so that `killall rowlock` meets the one that may be killed.
+  ::prctl(PR_SET_NAME, "lock-guardian");
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    throw std::system_error(errno, std::generic_category(), "prctl");
+}
+
+void guardian::run() {
+  while (!finished_) {
+    wait();
+    read_orders();
+    if (exec_error_) read_exec_error();
+    if (command_ != 0) look_at_children();
+    if (!finished_) look_at_clock();
+  }
+}
+
+void guardian::wait() {
+  timer_.set(next_event());
+  std::array<pollfd, 4> fds{{{rowlock_.get(), POLLIN, 0},
+                             {child_ended_.get(), POLLIN, 0},
+                             {timer_.get(), POLLIN, 0},
+                             {exec_error_.get(), POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), -1);
+  signalfd_siginfo ignored{};
+  while (::read(child_ended_.get(), &ignored, sizeof ignored) > 0) {
+  }
+}
+
+void guardian::read_orders() {
+  while (rowlock_) {
+    order o;
+    auto const size = ::recv(rowlock_.get(), &o, sizeof o, MSG_DONTWAIT);
+    if (size == sizeof o) {
+      obey(o);
+    } else if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return;
+    } else {
+      rowlock_.reset();
+      if (command_ == 0) {
+        finished_ = true;
+      } else {
+        begin_end(ending::rowlock_gone, never);
+      }
+    }
+  }
+}
+
+void guardian::obey(order const& o) {
+  switch (o.kind) {
+    case order_kind::start:
+      return start(o);
+    case order_kind::renew:
+      trust_ends_ = std::max(trust_ends_, time_of(o.trust_ends));
+      return;
+    case order_kind::end:
+      return begin_end(ending::lost, time_of(o.trust_ends));
+    case order_kind::signal:
+      // Not reaped yet, so the pid is still the command's.
+      if (command_ > 0 && !children_.status()) ::kill(command_, o.signal);
+      return;
+  }
+}
+
+void guardian::start(order const& o) {
+  trust_ends_ = time_of(o.trust_ends);
+  name_ = o.name.data();
+  started_command started;
+  try {
+    started = start_command(plan_.command, o, signals_);
+  } catch (std::system_error const& e) {
+    report_.exec_error = e.code().value();
+    return finish(0);
+  }
+  command_ = started.pid;
+  children_ = reaper(command_);
+  exec_error_ = std::move(started.exec_error);
+  leave_terminal();
+}
+
+/// The command has our group, the terminal's foreground; we go, so that no Ctrl-Z or kill of the group stops
+/// us.
+void guardian::leave_terminal() {
+  ::setpgid(0, 0);
+  drop_other_files({rowlock_.get(), child_ended_.get(), timer_.get(), exec_error_.get()});
+}
+
+void guardian::read_exec_error() {
+  pollfd ready{exec_error_.get(), POLLIN, 0};
+  if (::poll(&ready, 1, 0) != 1) return;
+  int error = 0;
+  if (::read(exec_error_.get(), &error, sizeof error) == sizeof error) report_.exec_error = error;
+  exec_error_.reset();
+}
+
+void guardian::look_at_children() {
+  bool const any_left = children_.reap();
+  if (children_.status()) report_.wait_status = *children_.status();
+  if (children_.status() && exec_error_) read_exec_error();
+  if (!any_left) return finish(0);
+  if (children_.status() && !ending_) begin_end(ending::by_itself, never);
+}
+
+void guardian::look_at_clock() {
+  if (command_ == 0 || boot_clock::now() < next_event()) return;
+  if (!ending_) return begin_end(ending::trust_ends, never);
+  auto const give_up = boot_clock::now() + patience;
+  int const left = kill_descendants(children_, give_up);
+  if (children_.status()) report_.wait_status = *children_.status();
+  finish(left);
+}
+
+boot_time_point guardian::next_event() const noexcept {
+  if (command_ == 0) return never;
+  return ending_ ? kill_at_ : earlier(trust_ends_, plan_.slack + plan_.grace);
+}
+
+void guardian::begin_end(ending why, boot_time_point kill_by) {
+  auto const now = boot_clock::now();
+  kill_by = std::min({kill_by, earlier(trust_ends_, plan_.slack), now + plan_.grace});
+  if (ending_) {
+    kill_at_ = std::min(kill_at_, kill_by);
+    return;
+  }
+  ending_ = true;
+  report_.why = why;
+  kill_at_ = kill_by;
+  for (auto const& p : descendants_of(::getpid())) {
+    if (p.dead) continue;
+    if (p.id.pid != command_) ++report_.ended;
+    if (kill_at_ <= now) continue;
+    send_signal(p.id, SIGTERM);
+    send_signal(p.id, SIGCONT);  // a stopped one would not see it
+  }
+}
+
+void guardian::finish(int left) {
+  finished_ = true;
+  report_.left = left;
+  if (rowlock_) ::send(rowlock_.get(), &report_, sizeof report_, MSG_NOSIGNAL);
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,63 @@
+#pragma once
+// The guardian's own side: a process that does nothing but end the command in time. See guard.hpp for how it
+// is used.
+
+#include <rowlock/types.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "process/boot_timer.hpp"
+#include "process/command.hpp"
+#include "process/descriptor.hpp"
+#include "process/message.hpp"
+#include "process/signals.hpp"
+#include "process/tree.hpp"
+
+namespace rowlock::tool {
+
+struct guard_plan {
+  std::vector<std::string> command;
+  boot_clock::duration grace{};  ///< between SIGTERM and SIGKILL
+  boot_clock::duration slack{};  ///< SIGKILL is sent this long before trust ends
+};
+
+/// Why a process of its own: it is there when rowlock is killed or stopped. It has one thread and no database
+/// connection; all signals are blocked in it; once it has begun to end the command, no renewal makes it stop.
+class guardian {
+ public:
+  guardian(guard_plan, signal_setup const&, descriptor rowlock);
+  /// Until the command and all its descendants are gone, or rowlock is before there was a command.
+  void run();
+
+ private:
+  void wait();
+  void read_orders();
+  void obey(order const&);
+  void start(order const&);
+  void leave_terminal();
+  void read_exec_error();
+  void look_at_children();
+  void look_at_clock();
+  void begin_end(ending why, boot_time_point kill_by);
+  void finish(int left);
+  boot_time_point next_event() const noexcept;
+
+  guard_plan plan_;
+  signal_setup const& signals_;
+  descriptor rowlock_;
+  descriptor child_ended_;
+  boot_timer timer_;
+  std::string name_;
+  pid_t command_ = 0;
+  descriptor exec_error_;
+  reaper children_;
+  boot_time_point trust_ends_ = never;
+  bool ending_ = false;
+  boot_time_point kill_at_ = never;
+  report report_;
+  bool finished_ = false;
+};
+
+}  // namespace rowlock::tool

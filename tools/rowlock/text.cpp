@@ -1,0 +1,101 @@
+#include "text.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace rowlock::tool {
+namespace {
+
+/// Length in bytes of the UTF-8 sequence at the beginning, or 0 if it is none or a control character.
+std::size_t harmless_prefix(std::string_view s) {
+  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
+  auto const lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  std::size_t const size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || s.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
+  // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
+  if (lead == 0xe2 && byte(1) == 0x80 &&
+      (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
+    return 0;
+  if (lead == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
+  return size;
+}
+
+/// Characters, for padding; wide ones count as one.
+std::size_t width(std::string_view s) {
+  return static_cast<std::size_t>(std::count_if(
+      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    auto const size = harmless_prefix(text);
+    if (size == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+      text.remove_prefix(1);
+    } else {
+      out += text.substr(0, size);
+      text.remove_prefix(size);
+    }
+  }
+  return out;
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return std::string(text);
+  std::string out = "'";
+  for (char const c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string utc(std::chrono::system_clock::time_point when) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(when)));
+}
+
+std::string iso_utc(std::chrono::system_clock::time_point when) {
+  auto const seconds = std::chrono::floor<std::chrono::seconds>(when);
+  auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(when - seconds).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
+}
+
+std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
+  std::vector<std::size_t> widths;
+  for (auto const& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], width(row[i]));
+    }
+  std::string out;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      line += rows[r][i];
+      line.append(widths[i] - width(rows[r][i]) + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += r == 0 && bold ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
+  }
+  return out;
+}
+
+bool may_colour(int fd) {
+  char const* no = std::getenv("NO_COLOR");
+  char const* term = std::getenv("TERM");
+  return ::isatty(fd) == 1 && (no == nullptr || *no == '\0') && term != nullptr &&
+         std::string_view(term) != "dumb";
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowlock::tool {
+
+/// For a terminal: control characters, and bytes that are not UTF-8, as \xNN, so that a name can't play
+/// tricks.
+std::string printable(std::string_view);
+
+/// As a word for a POSIX shell, quoted if need be.
+std::string shell_word(std::string_view);
+
+/// "2026-11-20 10:00:00Z".
+std::string utc(std::chrono::system_clock::time_point);
+/// "2026-11-20T10:00:00.123Z".
+std::string iso_utc(std::chrono::system_clock::time_point);
+
+/// Columns padded to their widest cell, two blanks apart; the first row is the heading, bold if `bold`.
+std::string table(std::vector<std::vector<std::string>> const& rows, bool bold);
+
+/// Whether output to `fd` may have colours: a terminal, NO_COLOR not set (no-color.org), TERM not dumb.
+bool may_colour(int fd);
+
+}  // namespace rowlock::tool
