@@ -167,7 +167,7 @@ std::string checksum_of(backend::migration_text const& m) {
   // FNV-1a, 64 bits: it guards against accidents, not attackers (who may write rowlock_migrations as well),
   // so no cryptographic library is needed for it.
   std::uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char const c : m.up) hash = (hash ^ c) * 0x100000001b3;
+  for (char const c : m.up) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
 }
 

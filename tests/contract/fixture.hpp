@@ -53,6 +53,8 @@ class fixture {
   std::shared_ptr<rowlock::test::seam> seam = std::make_shared<rowlock::test::seam>();
   manager_options options;  ///< where the tables are
 
+  virtual std::string url() const = 0;  ///< for processes of their own
+
   /// A manager whose statements go through the seam.
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
@@ -67,7 +69,7 @@ class fixture {
 class sqlite_fixture : public fixture {
  public:
   sqlite_fixture() : sqlite_fixture(std::make_unique<scratch_folder>()) {}
-  scratch_folder const& folder() const noexcept { return *folder_; }
+  std::string url() const override { return "sqlite:" + folder_->file("locks.db"); }
 
  private:
   explicit sqlite_fixture(std::unique_ptr<scratch_folder>);
@@ -77,6 +79,7 @@ class sqlite_fixture : public fixture {
 class postgresql_fixture : public fixture {
  public:
   postgresql_fixture();
+  std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
 };
 

@@ -3,10 +3,12 @@
 #include <latch>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "database.hpp"
-#include "process.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -72,4 +74,28 @@ TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", 
     CHECK(all == std::multiset<int>{1, 2});
   }
   check_once({1, 2}, db);
+}
+
+TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, sqlite_database,
+                   postgresql_database) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  child_process child({ROWLOCK_MIGRATE_HELPER, db.kind(), db.address(), "toggle"});
+  REQUIRE(child.read_until("begin"));
+  std::set<std::string> said;
+  // Until each of the three states was seen, and a while longer.
+  for (int looks = 0; looks < 20'000 && (looks < 300 || said.size() < 3); ++looks) {
+    try {
+      auto const lines = m.validate();
+      said.insert(lines.empty() ? "nothing" : lines.front());
+      CHECK(lines.size() <= 1);
+    } catch (error const& e) {
+      REQUIRE(e.reason() == errc::schema_missing);
+      said.insert("no tables");
+    }
+  }
+  CHECK(said ==
+        std::set<std::string>{"nothing", "no tables",
+                              "the tables are at version 1, this program has 2: run `rowlock migrate up`"});
 }

@@ -96,5 +96,5 @@ caught catch_error(F&& f) {
 
 }  // namespace rowlock::test
 
-TYPE_TO_STRING(rowlock::test::sqlite_database);
-TYPE_TO_STRING(rowlock::test::postgresql_database);
+TYPE_TO_STRING_AS("sqlite", rowlock::test::sqlite_database);
+TYPE_TO_STRING_AS("postgresql", rowlock::test::postgresql_database);

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "database.hpp"
-#include "process.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;

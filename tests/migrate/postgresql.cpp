@@ -59,7 +59,7 @@ std::vector<value> take_parameters(std::string const& name) {
 
 }  // namespace
 
-TEST_CASE("a schema of its own is made, quoted, and used") {
+TEST_CASE("a schema of its own is made, quoted, and used<postgresql>") {
   postgresql_database db;
   std::string const schema = db.schema() + "_Own";
   migrator m(db.source(), {.table_prefix = "p_", .schema = schema});
@@ -72,7 +72,7 @@ TEST_CASE("a schema of its own is made, quoted, and used") {
   db.script(fmt::format("DROP SCHEMA \"{}\" CASCADE", schema));
 }
 
-TEST_CASE("sql() with a schema makes it, and is adopted") {
+TEST_CASE("sql() with a schema makes it, and is adopted<postgresql>") {
   postgresql_database db;
   std::string const schema = db.schema() + "_own";
   migrator m(db.source(), {.schema = schema});
@@ -82,13 +82,13 @@ TEST_CASE("sql() with a schema makes it, and is adopted") {
   db.script(fmt::format("DROP SCHEMA {} CASCADE", schema));
 }
 
-TEST_CASE("schemas that are no plain identifiers are refused") {
+TEST_CASE("schemas that are no plain identifiers are refused<postgresql>") {
   postgresql_database db;
   for (auto const* bad : {"1a", "a-b", "a\"b", "a.b", "x; DROP TABLE y", "é"})
     CHECK(catch_error([&] { migrator(db.source(), {.schema = bad}); }).reason == errc::invalid_argument);
 }
 
-TEST_CASE("up is not held up by a transaction that has a lock's row") {
+TEST_CASE("up is not held up by a transaction that has a lock's row<postgresql>") {
   postgresql_database db;
   migrator m(db.source(), {.timeout = 2s});
   m.up(1);
@@ -99,7 +99,8 @@ TEST_CASE("up is not held up by a transaction that has a lock's row") {
   other->script("COMMIT", soon());
 }
 
-TEST_CASE("trap B27: down behind a guarded transaction does not block the acquires of all names") {
+TEST_CASE(
+    "trap B27: down behind a guarded transaction does not block the acquires of all names<postgresql>") {
   postgresql_database db;
   migrator(db.source()).up();
   db.hold("busy");
@@ -133,7 +134,7 @@ TEST_CASE("trap B27: down behind a guarded transaction does not block the acquir
   CHECK(migrator(db.source()).down(0, true) == versions{2, 1});
 }
 
-TEST_CASE("a lock that is taken while down looks is not overlooked") {
+TEST_CASE("a lock that is taken while down looks is not overlooked<postgresql>") {
   postgresql_database db;
   migrator(db.source()).up();
   // A take whose transaction is open when down comes: down has to wait for it, and then sees the lock.
@@ -156,7 +157,7 @@ TEST_CASE("a lock that is taken while down looks is not overlooked") {
   CHECK(e.mentions("locks are held: 'late'"));
 }
 
-TEST_CASE("a migrator that waits for another says so, and gives up at its timeout") {
+TEST_CASE("a migrator that waits for another says so, and gives up at its timeout<postgresql>") {
   postgresql_database db;
   auto const other = db.connect();
   other->script(
@@ -171,8 +172,7 @@ TEST_CASE("a migrator that waits for another says so, and gives up at its timeou
   CHECK(migrator(db.source()).up() == versions{1, 2});
 }
 
-TEST_CASE(
-    "a connection that the server ends in the middle of a step is made again, and each step counted once") {
+TEST_CASE("a connection that the server ends in the middle of a step is made again<postgresql>") {
   postgresql_database db;
   auto const killer = db.connect();
   std::atomic<bool> stop = false;
@@ -199,7 +199,20 @@ TEST_CASE(
   CHECK(killed > 0);
 }
 
-TEST_CASE("missing rights are said, with the way out") {
+TEST_CASE("the schema by name or by search path: one migrator at a time all the same<postgresql>") {
+  postgresql_database db;
+  auto const other = db.connect();
+  backend::statement_book const book(db.source().implementation()->sql(), {});
+  other->script("BEGIN", soon());
+  auto const entered = other->execute(book.at("migrate_enter"), std::vector<value>{"", "rowlock_"}, soon());
+  CHECK(entered.rows[0][0] == value{std::int64_t{1}});
+  auto const e = catch_error([&] { migrator(db.source(), {.schema = db.schema(), .timeout = 300ms}).up(); });
+  CHECK(e.mentions("another process is migrating the same tables"));
+  // Other tables of the same schema don't wait.
+  CHECK(migrator(db.source(), {.table_prefix = "x_", .timeout = 300ms}).up() == versions{1, 2});
+}
+
+TEST_CASE("missing rights are said, with the way out<postgresql>") {
   postgresql_database db;
   poor_role const role;
   db.script(fmt::format("GRANT USAGE ON SCHEMA {} TO {}", db.schema(), role.name()));
@@ -223,7 +236,7 @@ TEST_CASE("missing rights are said, with the way out") {
   CHECK(m.validate().empty());
 }
 
-TEST_CASE("a schema that may not be made is said") {
+TEST_CASE("a schema that may not be made is said<postgresql>") {
   postgresql_database db;
   poor_role const role;
   auto const e =
@@ -232,7 +245,7 @@ TEST_CASE("a schema that may not be made is said") {
   CHECK(e.mentions("permission denied for database"));
 }
 
-TEST_CASE("a search path without any schema is said") {
+TEST_CASE("a search path without any schema is said<postgresql>") {
   postgresql_database db;
   postgresql::source const lost(postgresql_conninfo() + " options='-c search_path=there_is_no_such_schema'");
   auto const e = catch_error([&] { migrator(lost).up(); });
@@ -240,7 +253,7 @@ TEST_CASE("a search path without any schema is said") {
   CHECK_FALSE(e.mentions("makes rowlock's tables"));
 }
 
-TEST_CASE("a read-only server is said, and is fine where nothing is to be done") {
+TEST_CASE("a read-only server is said, and is fine where nothing is to be done<postgresql>") {
   postgresql_database db;
   postgresql::source const read_only(
       fmt::format("{} options='-c search_path={} -c default_transaction_read_only=on'", postgresql_conninfo(),
@@ -261,7 +274,7 @@ TEST_CASE("a read-only server is said, and is fine where nothing is to be done")
   }
 }
 
-TEST_CASE("no such server and no such database are said at once") {
+TEST_CASE("no such server and no such database are said at once<postgresql>") {
   CHECK(catch_error([] {
           migrator(postgresql::source("host=127.0.0.1 port=1 dbname=x user=x password=secret1")).up();
         }).reason == errc::unreachable);

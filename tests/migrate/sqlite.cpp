@@ -27,7 +27,7 @@ sqlite::source read_only_source(std::string const& file) {
 
 }  // namespace
 
-TEST_CASE("up makes the file, readable by its owner alone, and in WAL mode") {
+TEST_CASE("up makes the file, readable by its owner alone, and in WAL mode<sqlite>") {
   sqlite_database db;
   CHECK(migrator(db.source()).up() == versions{1, 2});
   struct stat found {};
@@ -36,14 +36,14 @@ TEST_CASE("up makes the file, readable by its owner alone, and in WAL mode") {
   CHECK(db.query("PRAGMA journal_mode")[0][0] == backend::value{"wal"});
 }
 
-TEST_CASE("an empty file is migrated") {
+TEST_CASE("an empty file is migrated<sqlite>") {
   sqlite_database db;
   std::ofstream(db.file()).flush();
   CHECK_FALSE(migrator(db.source()).status()[0].applied);
   CHECK(migrator(db.source()).up() == versions{1, 2});
 }
 
-TEST_CASE("a folder that is missing, and a file that is no database, are said") {
+TEST_CASE("a folder that is missing, and a file that is no database, are said<sqlite>") {
   scratch_folder folder;
   auto const missing = catch_error([&] { migrator(sqlite::source(folder.file("no/locks.db"))).up(); });
   CHECK(missing.mentions("its folder does not exist"));
@@ -52,7 +52,7 @@ TEST_CASE("a folder that is missing, and a file that is no database, are said") 
   CHECK(text.mentions(folder.file("text")));
 }
 
-TEST_CASE("a file that can't be written is said, and is fine where nothing is to be done") {
+TEST_CASE("a file that can't be written is said, and is fine where nothing is to be done<sqlite>") {
   sqlite_database db;
   migrator(db.source()).up(1);
   auto const e = catch_error([&] { migrator(read_only_source(db.file())).up(); });
@@ -63,7 +63,7 @@ TEST_CASE("a file that can't be written is said, and is fine where nothing is to
   CHECK(migrator(read_only_source(db.file())).validate().empty());
 }
 
-TEST_CASE("another process's write transaction is waited for until the timeout, then said") {
+TEST_CASE("another process's write transaction is waited for until the timeout, then said<sqlite>") {
   sqlite_database db;
   migrator(db.source()).up(1);
   auto const other = db.connect();
@@ -77,7 +77,7 @@ TEST_CASE("another process's write transaction is waited for until the timeout, 
   CHECK(migrator(db.source()).up() == versions{2});
 }
 
-TEST_CASE("a schema is refused") {
+TEST_CASE("a schema is refused<sqlite>") {
   sqlite_database db;
   auto const e = catch_error([&] { migrator(db.source(), {.schema = "x"}); });
   CHECK(e.reason == errc::invalid_argument);

@@ -3,12 +3,13 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace rowlock::test {
 
-/// A child process whose standard output is read through a pipe; killed and waited for at the end.
+/// A child process whose standard input and output are pipes; killed and waited for at the end.
 class child_process {
  public:
   explicit child_process(std::vector<std::string> const& arguments);
@@ -24,6 +25,11 @@ class child_process {
   /// Reads to the end and waits. @return the exit status, or 128 + signal
   int finish();
   void kill();
+  void signal(int number);
+  pid_t pid() const noexcept { return pid_; }
+  void write_line(std::string const& line);
+  /// The next line of output that was not returned yet; nothing if none comes in time.
+  std::optional<std::string> next_line(std::chrono::milliseconds patience = std::chrono::seconds(30));
   std::string const& output() const noexcept { return output_; }
 
  private:
@@ -31,7 +37,9 @@ class child_process {
 
   pid_t pid_ = -1;
   int fd_ = -1;
+  int input_ = -1;
   std::string output_;
+  std::size_t line_start_ = 0;
 };
 
 }  // namespace rowlock::test

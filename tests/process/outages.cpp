@@ -1,0 +1,116 @@
+// The database away: stopped, killed, restarted. A server of the test's own each time.
+#include <rowlock/postgresql.hpp>
+#include <thread>
+
+#include "process/taker.hpp"
+#include "support/postgresql_server.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+struct away_fixture {
+  explicit away_fixture(postgresql_server::options o = {}) : server(o) {
+    migrator(postgresql::source(server.conninfo())).up();
+  }
+  postgresql_server server;
+};
+
+/// Some hold a lock each, as many others wait for those.
+struct crowd {
+  crowd(std::string const& url, int size, std::chrono::milliseconds ttl) {
+    for (int i = 0; i < size; ++i) {
+      auto const name = "crowd/" + std::to_string(i);
+      holders.push_back(std::make_unique<taker>(url, "", name, ttl));
+      waiters.push_back(std::make_unique<taker>(url, "", name, ttl));
+    }
+    for (auto& h : holders) REQUIRE(h->take(60s));
+    for (auto& w : waiters) w->write_line("take 600000");
+  }
+  /// Everybody goes on: no holder lost its lock, each gives back, and then its waiter gets it.
+  void check() {
+    for (auto& h : holders) CHECK(h->ask("look") == "valid 1 held");
+    for (auto& h : holders) CHECK(h->ask("release").starts_with("released"));
+    for (auto& w : waiters) CHECK(w->next_line(120s).value_or("nothing").starts_with("taken"));
+  }
+  std::vector<std::unique_ptr<taker>> holders;
+  std::vector<std::unique_ptr<taker>> waiters;
+};
+
+/// 5 unless ROWLOCK_TEST_CROWD says otherwise.
+int crowd_size() {
+  char const* set = std::getenv("ROWLOCK_TEST_CROWD");
+  return set == nullptr ? 5 : std::stoi(set);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the server stopped for 5 s within a ttl of 30 s: no lease is lost and waiters go on: lease on "
+    "postgresql") {
+  away_fixture f({.max_connections = 50 + 4 * crowd_size()});
+  crowd all(f.server.conninfo(), crowd_size(), 30s);
+  f.server.pause();
+  std::this_thread::sleep_for(5s);  // what is to be lived through
+  f.server.resume();
+  all.check();
+}
+
+TEST_CASE(
+    "the server killed and restarted within the ttl: no lease is lost and waiters go on: lease on "
+    "postgresql") {
+  away_fixture f({.durable = true, .max_connections = 50 + 4 * crowd_size()});
+  crowd all(f.server.conninfo(), crowd_size(), 30s);
+  f.server.kill();
+  f.server.restart();
+  all.check();
+}
+
+TEST_CASE(
+    "the server away for longer than the ttl: loss is reported before trust ends: lease on postgresql") {
+  away_fixture f;
+  taker holder(f.server.conninfo(), "", "x", 3s);
+  REQUIRE(holder.take(0ms));
+  SUBCASE("stopped") { f.server.pause(); }
+  SUBCASE("killed") { f.server.kill(); }
+  auto const said = holder.next_line().value_or("nothing");
+  CAPTURE(said);
+  REQUIRE(said.starts_with("lost database unreachable "));
+  CHECK(std::stol(said.substr(std::string("lost database unreachable ").size())) > 0);
+}
+
+TEST_CASE(
+    "a try while the server is stopped ends within the reply timeout, and a later one succeeds: lease on "
+    "postgresql") {
+  away_fixture f;
+  manager_options o;
+  o.reply_timeout = 500ms;
+  lock_manager m(f.server.conninfo(), o);
+  auto x = m.make_mutex("x");
+  { auto const lock = x.acquire(); }
+  f.server.pause();
+  auto const start = std::chrono::steady_clock::now();
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  CHECK_THROWS_AS((void)x.try_acquire_for(100ms), error);
+  CHECK(std::chrono::steady_clock::now() - start < 20s);
+  f.server.resume();
+  CHECK(x.try_acquire_for(60s));
+}
+
+TEST_CASE("unlock does not block for long when the server is stopped: lease on postgresql") {
+  away_fixture f;
+  manager_options o;
+  o.release_timeout = 300ms;
+  lock_manager m(f.server.conninfo(), o);
+  auto x = m.make_mutex("x");
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  f.server.pause();
+  auto const start = std::chrono::steady_clock::now();
+  CHECK(lock->release() == release_result::in_doubt);
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  f.server.resume();
+  lock_manager n(f.server.conninfo());
+  CHECK(n.make_mutex("x").try_acquire_for(20s));  // the keeper gave it back, long before its expiry
+}

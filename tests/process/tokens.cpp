@@ -1,0 +1,83 @@
+// Tokens of one name rise through everything that may happen to a database.
+#include <rowlock/postgresql.hpp>
+
+#include "process/taker.hpp"
+#include "support/postgresql_server.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// Takes and gives back; checks that the token rose.
+class rising {
+ public:
+  explicit rising(std::function<std::unique_ptr<lock_manager>()> connect) : connect_(std::move(connect)) {}
+  void take(int times) {
+    auto const m = connect_();
+    auto x = m->make_mutex("x");
+    for (int i = 0; i < times; ++i) {
+      auto const lock = x.try_acquire_for(60s);
+      REQUIRE(lock);
+      REQUIRE(lock->token() > last_);
+      last_ = lock->token();
+    }
+  }
+
+ private:
+  std::function<std::unique_ptr<lock_manager>()> connect_;
+  fencing_token last_;
+};
+
+void reap_by_hand(connection_source const& source) {
+  auto session = source.implementation()->connect(boot_clock::now() + 10s);
+  session->script(
+      "UPDATE rowlock_meta SET token_floor = (SELECT max(t) FROM (SELECT token_floor AS t FROM rowlock_meta "
+      "UNION "
+      "SELECT max(token) FROM rowlock_locks) AS all_tokens)",
+      boot_clock::now() + 10s);
+  session->script("DELETE FROM rowlock_locks WHERE term IS NULL", boot_clock::now() + 10s);
+}
+
+void down_and_up(connection_source const& source) {
+  migrator m(source);
+  m.down(m.latest() - 1);
+  m.up();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "tokens rise over takes, reaping, migration, kill -9 of the server and a clock set back an hour: lease "
+    "on postgresql") {
+  postgresql_server server({.durable = true, .movable_clock = true});
+  postgresql::source const source(server.conninfo());
+  migrator(source).up();
+  rising tokens([&] { return std::make_unique<lock_manager>(server.conninfo()); });
+  tokens.take(300);
+  reap_by_hand(source);
+  tokens.take(1);
+  down_and_up(source);
+  tokens.take(1);
+  server.kill();
+  server.restart();
+  tokens.take(1);
+  server.set_clock(-3600s);
+  tokens.take(2);
+  reap_by_hand(source);
+  tokens.take(1);
+  down_and_up(source);
+  server.kill();
+  server.restart();
+  tokens.take(300);
+}
+
+TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
+  sqlite_fixture f;
+  rising tokens([&] { return std::make_unique<lock_manager>(f.url()); });
+  tokens.take(300);
+  reap_by_hand(f.source);
+  tokens.take(1);
+  down_and_up(f.source);
+  tokens.take(300);
+}
