@@ -16,7 +16,9 @@ backend::statement_book make_book(backend::source const& source, manager_options
 }  // namespace
 
 database::database(std::shared_ptr<backend::source> source, manager_options const& options)
-    : source_(std::move(source)), book_(make_book(*source_, options)) {}
+    : source_(std::move(source)),
+      book_(make_book(*source_, options)),
+      table_(backend::table_names{options.schema, options.table_prefix}.table("locks")) {}
 
 std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
   auto connection = source_->connect(deadline);
@@ -54,7 +56,7 @@ void database::check_schema(backend::connection& c, boot_time_point deadline) {
   std::lock_guard const guard(mutex_);
   if (database_id_.empty()) {
     database_id_ = id;
-    identity_ = id + '@' + c.server_identity();
+    identity_ = id + '@' + c.server_identity() + '/' + table_;
   } else if (database_id_ != id) {
     throw error(errc::unreachable,
                 fmt::format("{}: another database answers than the one that was there at first: "

@@ -38,6 +38,7 @@ class database {
 
   std::shared_ptr<backend::source> source_;
   backend::statement_book book_;
+  std::string const table_;  ///< two schemas of one server may hold copies of one rowlock_meta
   mutable std::mutex mutex_;
   std::string database_id_;
   std::string identity_;

@@ -10,7 +10,7 @@ typedef struct pg_conn PGconn;  // NOLINT(modernize-use-using): libpq's own decl
 
 namespace rowlock::postgresql {
 
-/// Connections to a PostgreSQL server, version 12 or later.
+/// Connections to a PostgreSQL server, version 13 or later.
 class source : public connection_source {
  public:
   /// `conninfo`: a URL (postgresql://...) or libpq keyword string, passed to libpq as it is; environment

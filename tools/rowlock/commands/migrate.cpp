@@ -54,9 +54,8 @@ end_of_program down(invocation& call, migrate_options const& options) try {
   print_versions(call, "undone", make_migrator(call, options).down(*options.to, options.force));
   return {};
 } catch (error const& e) {
-  if (e.reason() != errc::row_locked || options.force) throw;
-  throw failure(exit_busy, fmt::format("{}. Wait until they are given back (rowlock list{}), or add --force.",
-                                       e.what(), call.use_database().options()));
+  if (e.reason() != errc::row_locked) throw;
+  throw failure(exit_busy, e.what());
 }
 
 nlohmann::ordered_json status_json(migration_status const& m) {
