@@ -8,6 +8,7 @@
 #include <rowlock/error.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -59,6 +60,14 @@ error thrown_by(F&& what) {
     return e;
   }
   return error(errc::failed, "nothing was thrown");
+}
+
+/// Parameters. Not a braced std::vector<value>: inside a template clang 14 takes a lone integer for its size.
+template <class... Values>
+std::vector<backend::value> with(Values&&... values) {
+  std::vector<backend::value> out;
+  (out.emplace_back(std::forward<Values>(values)), ...);
+  return out;
 }
 
 /// Parameters of lock_take for an ordinary take.

@@ -24,8 +24,7 @@ struct locked_row {
   std::unique_ptr<backend::connection> waiter;
 
   explicit locked_row(kind k) : db(make_database(k)), holder(db->connect()), waiter(db->connect()) {
-    holder->execute(db->book().at("lock_insert_free"),
-                    std::vector<value>{std::string("job"), std::string("lease")}, in(5000));
+    holder->execute(db->book().at("lock_insert_free"), with("job", "lease"), in(5000));
     holder->script(k == kind::sqlite ? "BEGIN IMMEDIATE" : "BEGIN", in(5000));
     holder->script(db->tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'job'"),
                    in(5000));
@@ -113,12 +112,10 @@ TEST_CASE_TEMPLATE("errors: a deadline before that ends the wait", On, ROWLOCK_B
 TEST_CASE_TEMPLATE("errors: a deadline that has passed already sends nothing", On, ROWLOCK_BACKENDS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
-  std::vector<value> const row{std::string("job"), std::string("lease")};
+  auto const row = with("job", "lease");
   auto const e = thrown_by([&] { c->execute(db->book().at("lock_insert_free"), row, in(-1)); });
   CHECK(e.reason() == errc::unreachable);
-  CHECK(db->connect()
-            ->execute(db->book().at("lock_list"), std::vector<value>{std::int64_t{1}}, in(5000))
-            .rows.empty());
+  CHECK(db->connect()->execute(db->book().at("lock_list"), with(std::int64_t{1}), in(5000)).rows.empty());
 }
 
 TEST_CASE_TEMPLATE("script: BEGIN, a failure, ROLLBACK leave nothing behind", On, ROWLOCK_BACKENDS) {

@@ -129,7 +129,7 @@ TEST_CASE("postgresql: a server that does not answer leaves the statement in dou
   auto const c = db->connect();
   auto const book = db->book();
   auto const insert = [&](std::string const& name, int ms) {
-    return c->execute(book.at("lock_insert_free"), std::vector<value>{name, std::string("lease")}, in(ms));
+    return c->execute(book.at("lock_insert_free"), with(name, "lease"), in(ms));
   };
   insert("prepared", 5000);
   auto const start = boot_clock::now();
@@ -166,7 +166,7 @@ TEST_CASE("postgresql: a session that is terminated during a statement leaves it
     wait_until(*other,
                "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND pid = " + pid + ")");
     other->execute({"kill", "SELECT pg_terminate_backend($1::bigint::int)"},
-                   std::vector<value>{std::int64_t{std::stol(pid)}}, in(5000));
+                   with(std::int64_t{std::stol(pid)}), in(5000));
   });
   auto const e = thrown_by([&] { c->execute({"sleep", "SELECT pg_sleep(20)"}, {}, in(30'000)); });
   CHECK(e.reason() == errc::in_doubt);
@@ -249,8 +249,7 @@ TEST_CASE("postgresql: text that is not UTF-8, or that the database's encoding l
   auto const db = make_database(kind::postgresql);
   auto const book = db->book();
   auto const c = db->connect();
-  auto const bad =
-      thrown_by([&] { c->execute(book.at("lock_read"), std::vector<value>{std::string("\xff")}, in(5000)); });
+  auto const bad = thrown_by([&] { c->execute(book.at("lock_read"), with("\xff"), in(5000)); });
   CHECK(bad.reason() == errc::invalid_argument);
 
   auto const latin = unique_identifier();
@@ -260,10 +259,8 @@ TEST_CASE("postgresql: text that is not UTF-8, or that the database's encoding l
     auto const l = connect_to(conninfo_with({{"dbname", latin}}));
     CHECK(l->server_identity() != c->server_identity());
     backend::statement const echo{"echo", "SELECT $1::text"};
-    CHECK(as_text(l->execute(echo, std::vector<value>{std::string("\xC3\xA4")}, in(5000)).rows.at(0).at(0)) ==
-          "\xC3\xA4");
-    auto const e =
-        thrown_by([&] { l->execute(echo, std::vector<value>{std::string("\xF0\x9F\x94\x92")}, in(5000)); });
+    CHECK(as_text(l->execute(echo, with("\xC3\xA4"), in(5000)).rows.at(0).at(0)) == "\xC3\xA4");
+    auto const e = thrown_by([&] { l->execute(echo, with("\xF0\x9F\x94\x92"), in(5000)); });
     CHECK(e.reason() == errc::invalid_argument);
     CHECK(l->usable());
   }
@@ -316,7 +313,7 @@ TEST_CASE("postgresql: a large statement and a large reply pass") {
   auto const c = connect_to(postgresql_conninfo());
   std::string const text(8 << 20, 'x');
   backend::statement const echo{"echo", "SELECT $1::text"};
-  CHECK(as_text(c->execute(echo, std::vector<value>{text}, in(20'000)).rows.at(0).at(0)) == text);
+  CHECK(as_text(c->execute(echo, with(text), in(20'000)).rows.at(0).at(0)) == text);
 }
 
 TEST_CASE("postgresql: refused logins are access_denied") {

@@ -180,8 +180,7 @@ TEST_CASE("sqlite: a file that is removed during a statement leaves it in doubt"
   };
   auto const c = sqlite::source(open).implementation()->connect(in(5000));
   backend::statement const s{"s", "UPDATE rowlock_meta SET token_floor = remove_file(?1)"};
-  CHECK(thrown_by([&] { c->execute(s, std::vector<value>{file.path}, in(5000)); }).reason() ==
-        errc::in_doubt);
+  CHECK(thrown_by([&] { c->execute(s, with(file.path), in(5000)); }).reason() == errc::in_doubt);
   CHECK(!c->usable());
 }
 
@@ -206,7 +205,7 @@ TEST_CASE("sqlite: a full file is storage_full") {
   backend::statement const s{"fill", "INSERT INTO rowlock_tokens SELECT 'n' || value, 1 FROM json_each(?1)"};
   std::string numbers = "[0";
   for (int i = 1; i < 5000; ++i) numbers += "," + std::to_string(i);
-  auto const e = thrown_by([&] { c->execute(s, std::vector<value>{numbers + "]"}, in(5000)); });
+  auto const e = thrown_by([&] { c->execute(s, with(numbers + "]"), in(5000)); });
   CHECK(e.reason() == errc::storage_full);
   CHECK(c->usable());
 }

@@ -105,10 +105,15 @@ reply channel::collect(boot_time_point deadline) {
     }
   }
   r.only_local = only_local_;
-  if (PQstatus(native()) != CONNECTION_OK && r.message.empty()) {
-    r.how = reply::outcome::lost;
-    r.message = error_message();
-  }
+  if (PQstatus(native()) == CONNECTION_OK || r.how == reply::outcome::lost) return r;
+  r.how = reply::outcome::lost;
+  r.message = error_message();
+  // What the server said as it went tells more than what libpq says of it.
+  for (auto const& one : r.results)
+    if (PQresultStatus(one.get()) == PGRES_FATAL_ERROR) {
+      r.message = one_line(PQresultErrorMessage(one.get()));
+      break;
+    }
   return r;
 }
 

@@ -108,6 +108,8 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     auto const why = channel_.error_message();
     give_up(stake::nothing, what, why.empty() ? "the server ended the session" : why);
   }
+  if (PQtransactionStatus(channel_.native()) == PQTRANS_ACTIVE)
+    give_up(stake::nothing, what, "an earlier reply was not read to its end");
   if (boot_clock::now() >= deadline) give_up(stake::nothing, what, "no time was left to send it");
 }
 

@@ -65,7 +65,9 @@ errc classify(int code, std::string_view message) noexcept {
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where) {
   int const code = sqlite3_extended_errcode(db);
   std::string const message = sqlite3_errmsg(db);
-  auto const kind = classify(code, message);
+  auto kind = classify(code, message);
+  // The file itself was opened, but for reading only, and so the files beside it can't be made.
+  if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db, "main") == 1) kind = errc::read_only;
   return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind)), statement, "",
                code);
 }

@@ -59,7 +59,7 @@ end_of_program down(invocation& call, migrate_options const& options) try {
                                        e.what(), call.use_database().options()));
 }
 
-nlohmann::ordered_json to_json(migration_status const& m) {
+nlohmann::ordered_json status_json(migration_status const& m) {
   nlohmann::ordered_json out{{"version", m.version},  {"name", m.name},
                              {"applied", m.applied},  {"adopted", m.adopted},
                              {"applied_at", nullptr}, {"checksum_differs", m.checksum_differs}};
@@ -77,7 +77,7 @@ end_of_program status(invocation& call, migrate_options const& options) {
   auto const all = make_migrator(call, options).status();
   if (call.json) {
     auto out = nlohmann::ordered_json::array();
-    for (auto const& m : all) out.push_back(to_json(m));
+    for (auto const& m : all) out.push_back(status_json(m));
     print_json(out);
     return {};
   }

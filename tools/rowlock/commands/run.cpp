@@ -15,7 +15,7 @@
 namespace rowlock::tool {
 namespace {
 
-constexpr char const* footer = R"(
+constexpr char const* run_footer = R"(
 Takes the lock NAME, runs COMMAND, and gives the lock back when it and all processes that it started have ended. Waits
 as long as it takes unless told otherwise. The command sees ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each
 holder; pass it on to what the command writes to, so that late writes can be refused) and ROWLOCK_TERM.
@@ -89,7 +89,7 @@ void add_run(CLI::App& app, invocation& call) {
                "Keep the lock taken until this long after it was taken, even if the command is done sooner");
   command->add_option("--strategy", options->strategy_name, "lease (default)")->type_name("STRATEGY");
   command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
-  command->footer(footer);
+  command->footer(run_footer);
   command->callback([&call, options] { call.chosen = [&call, options] { return run(call, *options); }; });
 }
 

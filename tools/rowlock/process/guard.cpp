@@ -16,7 +16,8 @@
 namespace rowlock::tool {
 namespace {
 
-constexpr std::chrono::seconds patience{2};
+/// How long processes that do not die of SIGKILL are waited for if no guardian is left to do it.
+constexpr std::chrono::seconds patience_without_guardian{2};
 
 [[noreturn]] void be_guardian(guard_plan plan, signal_setup const& signals, descriptor rowlock) noexcept {
   int status = 0;
@@ -138,7 +139,7 @@ outcome guard::end_all(outcome::source from) {
   o.from = from;
   o.what.why = from == outcome::source::guardian_late ? ending::trust_ends : ending::by_itself;
   reaper children(guardian_pid_);
-  o.what.left = kill_descendants(children, boot_clock::now() + patience);
+  o.what.left = kill_descendants(children, boot_clock::now() + patience_without_guardian);
   done_ = true;
   return o;
 }

@@ -1,0 +1,111 @@
+// Sessions on a PostgreSQL server that is paused, killed and restarted, or waits for a standby.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <rowlock/postgresql.hpp>
+#include <thread>
+
+#include "backend/database.hpp"
+#include "support/postgresql_server.hpp"
+
+namespace rowlock::test {
+namespace {
+
+using backend::as_int;
+using namespace std::chrono_literals;
+
+backend::statement const add_row{"add_row", "INSERT INTO t VALUES (1)"};
+backend::statement const count_rows{"count_rows", "SELECT count(*) FROM t"};
+
+// A server with an empty table, and a session on it that has the statements prepared.
+struct scene {
+  postgresql_server server;
+  postgresql::source source{server.conninfo()};
+  std::unique_ptr<backend::connection> c = connect(10'000);
+
+  scene() {
+    c->script("CREATE TABLE t (a int)", in(5000));
+    c->execute(add_row, {}, in(5000));
+    c->execute(count_rows, {}, in(5000));
+  }
+  std::unique_ptr<backend::connection> connect(int ms) const {
+    return source.implementation()->connect(in(ms));
+  }
+  error connect_error(int ms) const {
+    return thrown_by([&] { connect(ms); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("postgresql server paused: in doubt at the deadline, no new sessions until it goes on") {
+  scene s;
+  s.server.pause();
+  auto const start = boot_clock::now();
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(300)); }).reason() == errc::in_doubt);
+  CHECK(s.connect_error(300).reason() == errc::unreachable);
+  CHECK(boot_clock::now() - start < 2s);
+  s.server.resume();
+  auto const c = s.connect(10'000);
+  auto const until = in(10'000);
+  while (as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) < 2)
+    REQUIRE(boot_clock::now() < until);
+}
+
+TEST_CASE("postgresql server killed: what was idle is unreachable, what was running is in doubt") {
+  scene s;
+  auto const busy = s.connect(5000);
+  std::jthread const killer([&] {
+    auto const watch = s.connect(5000);
+    backend::statement const sleeping{"sleeping",
+                                      "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"};
+    while (as_int(watch->execute(sleeping, {}, in(5000)).rows.at(0).at(0)) == 0) continue;
+    s.server.kill();
+  });
+  CHECK(thrown_by([&] {
+          busy->execute({"sleep", "SELECT pg_sleep(60)"}, {}, in(60'000));
+        }).reason() == errc::in_doubt);
+  CHECK(!busy->usable());
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(s.connect_error(2000).reason() == errc::unreachable);
+}
+
+TEST_CASE("postgresql server restarted: another identity, the same rows") {
+  scene s;
+  auto const before = s.c->server_identity();
+  s.server.kill();
+  s.server.restart();
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
+  auto const c = s.connect(10'000);
+  CHECK(c->server_identity() != before);
+  CHECK(as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 1);
+}
+
+TEST_CASE("postgresql: a commit whose wait for the standby was cancelled is in doubt") {
+  scene s;
+  for (char const* setting : {"wal_level = 'replica'", "max_wal_senders = 1"})
+    s.c->script(std::string("ALTER SYSTEM SET ") + setting, in(5000));
+  s.server.stop();
+  s.server.restart();
+  auto const c = s.connect(10'000);
+  auto const watch = s.connect(5000);
+  c->script("CREATE TABLE IF NOT EXISTS t (a int)", in(5000));
+  watch->script("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", in(5000));
+  watch->script("SELECT pg_reload_conf()", in(5000));
+  backend::statement const cancel{
+      "cancel", "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"};
+  std::jthread const canceller([&] {
+    while (watch->execute(cancel, {}, in(5000)).rows.empty()) continue;
+  });
+  // The server answers it with success, and a warning.
+  auto const until = in(10'000);
+  auto const e = thrown_by([&] {
+    while (boot_clock::now() < until) c->execute(add_row, {}, until);  // until the setting has arrived
+  });
+  CHECK(e.reason() == errc::in_doubt);
+  CHECK(std::string_view(e.what()).find("standby") != std::string_view::npos);
+  CHECK(!c->usable());
+}
+
+}  // namespace rowlock::test
