@@ -42,7 +42,12 @@ on_postgresql::on_postgresql(bool migrated) {
   if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
 }
 
-on_postgresql::~on_postgresql() { sql("DROP SCHEMA IF EXISTS " + schema_ + " CASCADE"); }
+on_postgresql::~on_postgresql() {
+  try {
+    sql("DROP SCHEMA IF EXISTS " + schema_ + " CASCADE");
+  } catch (std::exception const&) {  // the server is gone, which the case itself has noticed
+  }
+}
 
 void on_postgresql::sql(std::string const& text) const {
   std::unique_ptr<PGconn, void (*)(PGconn*)> const db(::PQconnectdb(url().c_str()), &::PQfinish);
