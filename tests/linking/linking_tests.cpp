@@ -1,0 +1,21 @@
+#include <doctest/doctest.h>
+
+#include "support/child_process.hpp"
+#include "support/support.hpp"
+
+using namespace rowlock::test;
+
+TEST_CASE("a program with the SQLite back end has no libpq: lease on sqlite") {
+  scratch_folder folder;
+  child_process program({ROWLOCK_ONLY_SQLITE, folder.file("locks.db")});
+  CHECK(program.finish() == 0);
+  CHECK(program.output().find("libsqlite3") != std::string::npos);
+  CHECK(program.output().find("libpq") == std::string::npos);
+}
+
+TEST_CASE("a program with the PostgreSQL back end has no libsqlite3: lease on postgresql") {
+  child_process program({ROWLOCK_ONLY_POSTGRESQL, "dbname=nowhere"});
+  CHECK(program.finish() == 0);
+  CHECK(program.output().find("libpq") != std::string::npos);
+  CHECK(program.output().find("libsqlite3") == std::string::npos);
+}
