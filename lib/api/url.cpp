@@ -16,7 +16,7 @@ namespace {
   throw error(errc::unsupported, fmt::format("this build has no {} back end", backend));
 }
 
-connection_source sqlite_source(std::string path) {
+connection_source sqlite_source([[maybe_unused]] std::string path) {
 #ifdef ROWLOCK_HAS_SQLITE
   return sqlite::source(std::move(path));
 #else
@@ -24,7 +24,7 @@ connection_source sqlite_source(std::string path) {
 #endif
 }
 
-connection_source postgresql_source(std::string conninfo) {
+connection_source postgresql_source([[maybe_unused]] std::string conninfo) {
 #ifdef ROWLOCK_HAS_POSTGRESQL
   return postgresql::source(std::move(conninfo));
 #else
