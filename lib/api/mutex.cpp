@@ -32,7 +32,7 @@ acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::
 }
 
 void basic_mutex::lock() {
-  while (!keep(acquire())) {
+  while (!keep(state_->manager->acquire(state_->spec, {.insistent = true}, {}))) {
   }
 }
 

@@ -104,6 +104,10 @@ class connection {
 
   virtual bool usable() const noexcept = 0;
 
+  /// usable(), and as far as can be told without a round trip the other end has not hung up while the session was idle
+  /// (a restarted server).
+  virtual bool alive() { return usable(); }
+
   /// Identity of the server or file that this session talks to, distinct for a copy of the database: see
   /// design note lib/doc/identity.md. Read once when the connection is made.
   virtual std::string const& server_identity() const noexcept = 0;

@@ -15,6 +15,7 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t most_doubts = 16;
+constexpr std::chrono::milliseconds longest_wait = std::chrono::hours(24 * 366);  // that a clock can add
 
 double random_part() {
   thread_local std::minstd_rand generator(std::random_device{}());
@@ -53,14 +54,21 @@ acquirer::result acquirer::run() {
     if (stop_.stop_requested()) return lost(acquire_status::cancelled);
     throw;
   }
+  return queue();
+}
+
+registry::key acquirer::place() const {
+  return {registry::of_this_process().number_of(engine_.db.identity()), spec_.name};
+}
+
+acquirer::result acquirer::queue() {
   if (stop_.stop_requested()) return lost(acquire_status::cancelled);
   auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
-  auto& local = registry::of_this_process();
-  auto entered = local.enter({local.number_of(engine_.db.identity()), spec_.name}, owner_, queue_until, stop_);
+  auto entered = registry::of_this_process().enter(place(), owner_, queue_until, stop_);
   if (auto* mine = std::get_if<registry::already_held>(&entered)) {
     if (spec_.recursive) {
-      mine->by_me->share();
-      return {mine->by_me};
+      // Another thread may just have given back the last handle: then it is to be waited for.
+      return mine->by_me->share() ? result{mine->by_me} : queue();
     }
     if (!owner_.is_explicit())
       throw error(errc::would_deadlock,
@@ -93,13 +101,11 @@ acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> co
     ++attempts_;
     last_error_.reset();
     try {
-      if (attempt()) {
-        if (former_self) engine_.watch.report_lost(former_self, loss_reason::taken_over);
-        return {start_holding(std::move(turn))};
-      }
+      if (attempt()) return {start_holding(former_self ? supersede(former_self) : std::move(turn))};
     } catch (error const& e) {
       if (!survives(e)) {
         give_up(acquire_status::busy);
+        if (in_doubt_) throw doubtful(e);
         throw;
       }
     }
@@ -112,13 +118,16 @@ acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> co
   if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
   auto const failed = last_error_;
   auto given_up = give_up(patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out);
+  if (failed && in_doubt_) throw doubtful(*failed);
   if (!failed || failed->reason() == errc::row_locked) return given_up;
-  if (!in_doubt_) throw *failed;
-  throw error(
-      errc::in_doubt,
-      fmt::format("'{}': the reply was lost and the database can't be asked ({}); if it was granted, it ends "
-                  "by its expiry",
-                  spec_.name, failed->what()));
+  throw *failed;
+}
+
+error acquirer::doubtful(error const& last) const {
+  return {errc::in_doubt,
+          fmt::format("'{}': the reply was lost and the database can't be asked ({}); if it was granted, it "
+                      "ends by its expiry",
+                      spec_.name, last.what())};
 }
 
 bool acquirer::attempt() {
@@ -180,25 +189,33 @@ bool acquirer::adopt(backend::connection& session, strategies::lock_row const& r
 bool acquirer::believe(backend::connection& session, fencing_token token, term_id const& term,
                        boot_time_point sent_at) {
   auto const& o = spec_.options;
-  auto const lasts = o.hard_limit == 0ms ? o.ttl : std::min(o.ttl, o.hard_limit);
-  if (boot_clock::now() >= trust_after(sent_at, lasts)) {
-    engine_.lease.release(session, {spec_.name, term}, engine_.reply_deadline());
+  grant_facts facts{spec_.name,
+                    term,
+                    token,
+                    owner_,
+                    o.ttl,
+                    o.at_least,
+                    o.hard_limit,
+                    o.renew,
+                    o.note,
+                    sent_at,
+                    std::chrono::system_clock::now()};
+  if (boot_clock::now() >= first_trust(facts)) {
+    give_back_at_once(session, term);
     throw error(errc::unreachable,
                 fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
-                            spec_.name, lasts.count()));
+                            spec_.name, o.ttl.count()));
   }
-  granted_ = grant_facts{spec_.name,
-                         term,
-                         token,
-                         owner_,
-                         o.ttl,
-                         o.at_least,
-                         o.hard_limit,
-                         o.renew,
-                         o.note,
-                         sent_at,
-                         std::chrono::system_clock::now()};
+  granted_ = std::move(facts);
   return true;
+}
+
+void acquirer::give_back_at_once(backend::connection& session, term_id const& term) noexcept {
+  try {
+    engine_.lease.release(session, {spec_.name, term}, engine_.reply_deadline());
+  } catch (std::exception const&) {
+    engine_.keep.give_back_later({{spec_.name, term}, 0ms, boot_clock::now() + spec_.options.ttl});
+  }
 }
 
 boot_time_point acquirer::observation::ripe() const noexcept {
@@ -231,8 +248,12 @@ bool acquirer::survives(error const& e) {
 std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const& retry = spec_.options.retry;
   auto const* holder = seen_ ? &seen_->holder : nullptr;
-  if (retry.policy) return retry.policy(attempts_, holder);
-  if (retry.attempts > 0 && attempts_ >= retry.attempts) return std::nullopt;
+  if (retry.policy) {
+    auto const wait = retry.policy(attempts_, holder);
+    if (wait || !patience_.insistent) return wait;
+  } else if (retry.attempts > 0 && attempts_ >= retry.attempts && !patience_.insistent) {
+    return std::nullopt;
+  }
   auto const jittered =
       std::chrono::duration<double, std::milli>(backoff_) * (1 - retry.jitter * random_part());
   backoff_ = std::min(backoff_ * 2, retry.longest);
@@ -252,13 +273,22 @@ bool acquirer::wait_for_next_attempt() {
   if (past_deadline() || patience_.one_attempt) return false;
   auto const wait = next_wait();
   if (!wait) return false;
-  auto until = steady_clock::now() + *wait;
+  auto until = steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
   if (patience_.deadline) until = std::min(until, *patience_.deadline);
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_until(lock, stop_, until, [] { return false; });
   return !stop_.stop_requested();
+}
+
+// The new term stands where the former one stood, before the others in line. If that one ended by itself
+// meanwhile, as anybody may.
+registry::turn acquirer::supersede(std::shared_ptr<hold> const& former_self) {
+  if (auto turn = engine_.watch.report_superseded(former_self)) return std::move(*turn);
+  auto entered = registry::of_this_process().enter(place(), owner_, called_at_, {});
+  auto* turn = std::get_if<registry::turn>(&entered);
+  return turn == nullptr ? registry::turn() : std::move(*turn);
 }
 
 std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
@@ -269,10 +299,11 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
     engine_.watch.watch(h);
     if (f.renew) engine_.keep.keep(h);
   } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
+    engine_.keep.forget(*h);
     engine_.watch.forget(*h);
     h->lose(loss_reason::expired);
     auto loan = engine_.pool.borrow(engine_.reply_deadline());
-    engine_.lease.release(*loan, {f.name, f.term}, engine_.reply_deadline());
+    give_back_at_once(*loan, f.term);
     throw;
   }
   if (attempts_ > 1)

@@ -16,6 +16,7 @@ namespace rowlock::process {
 /// How long a call may take.
 struct patience {
   bool one_attempt = false;
+  bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
 };
 
@@ -51,6 +52,8 @@ class acquirer {
   };
 
   result lost(acquire_status) const;
+  registry::key place() const;
+  result queue();
   void connect();
   result compete(registry::turn, std::shared_ptr<hold> const& former_self);
   bool attempt();
@@ -58,11 +61,14 @@ class acquirer {
   bool adopt(backend::connection&, strategies::lock_row const&);
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
   bool believe(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
+  void give_back_at_once(backend::connection&, term_id const&) noexcept;
+  error doubtful(error const& last) const;
   void observe(strategies::lock_row const&);
   std::optional<strategies::superseded> ripe_observation() const;
   bool survives(error const&);
   bool wait_for_next_attempt();
   std::optional<std::chrono::milliseconds> next_wait();
+  registry::turn supersede(std::shared_ptr<hold> const& former_self);
   std::shared_ptr<hold> start_holding(registry::turn);
   result give_up(acquire_status);
   bool past_deadline() const;

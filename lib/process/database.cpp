@@ -70,9 +70,12 @@ std::string database::identity() const {
   return identity_;
 }
 
-connection_pool::connection_pool(database& d, int limit) : database_(d), limit_(limit) {}
+connection_pool::connection_pool(database& d, int limit) : database_(d), limit_(limit) {
+  idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
+}
 
 connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
+  std::unique_ptr<backend::connection> dead;  // closed without the mutex
   {
     std::unique_lock lock(mutex_);
     auto const patience = std::chrono::steady_clock::now() + (deadline - boot_clock::now());
@@ -85,9 +88,11 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
     if (!idle_.empty()) {
       auto connection = std::move(idle_.back());
       idle_.pop_back();
-      return {*this, std::move(connection)};
+      if (connection->alive()) return {*this, std::move(connection)};
+      dead = std::move(connection);
     }
   }
+  dead.reset();
   try {
     return {*this, database_.open(deadline)};
   } catch (...) {
@@ -97,12 +102,26 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
 }
 
 void connection_pool::give_back(std::unique_ptr<backend::connection> connection) noexcept {
+  bool const broke = connection && !connection->usable();
   {
     std::lock_guard const guard(mutex_);
     --lent_;
-    if (connection && connection->usable()) idle_.push_back(std::move(connection));
+    if (connection && !broke) idle_.push_back(std::move(connection));
   }
   freed_.notify_one();
+  if (broke) drop_idle();
+}
+
+// What ended one session has probably ended the idle ones, too, and a cut wire says nothing: each would cost
+// somebody a lost reply.
+void connection_pool::drop_idle() noexcept {
+  for (;;) {
+    std::unique_ptr<backend::connection> dropped;  // closed after the mutex is free
+    std::lock_guard const guard(mutex_);
+    if (idle_.empty()) return;
+    dropped = std::move(idle_.back());
+    idle_.pop_back();
+  }
 }
 
 void connection_pool::abandon() noexcept {

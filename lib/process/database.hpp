@@ -77,6 +77,7 @@ class connection_pool {
 
  private:
   void give_back(std::unique_ptr<backend::connection>) noexcept;
+  void drop_idle() noexcept;
 
   database& database_;
   int const limit_;

@@ -10,10 +10,24 @@ boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds l
   return sent_at + std::chrono::nanoseconds(lasts) - std::chrono::nanoseconds(lasts) / 10;
 }
 
+namespace {
+
+// The hard limit is usually much longer than the ttl: a fiftieth of it covers the clocks' different rates, a
+// tenth of the ttl steps of the database's clock as ever.
+boot_time_point hard_trust(grant_facts const& f) noexcept {
+  if (f.hard_limit == 0ms) return boot_time_point::max();
+  return f.sent_at + f.hard_limit - std::chrono::nanoseconds(f.hard_limit) / 50 -
+         std::min(std::chrono::nanoseconds(f.ttl), std::chrono::nanoseconds(f.hard_limit)) / 10;
+}
+
+}  // namespace
+
+boot_time_point first_trust(grant_facts const& f) noexcept {
+  return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
+}
+
 hold::hold(grant_facts facts, registry::turn turn) noexcept
-    : facts_(std::move(facts)),
-      turn_(std::move(turn)),
-      trust_(std::min(trust_after(facts_.sent_at, facts_.ttl), hard_trust()).time_since_epoch()) {}
+    : facts_(std::move(facts)), turn_(std::move(turn)), trust_(first_trust(facts_).time_since_epoch()) {}
 
 std::shared_ptr<hold> hold::make(grant_facts facts, registry::turn turn) {
   auto made = std::make_shared<hold>(std::move(facts), std::move(turn));
@@ -21,24 +35,16 @@ std::shared_ptr<hold> hold::make(grant_facts facts, registry::turn turn) {
   return made;
 }
 
-// The hard limit is usually much longer than the ttl: a fiftieth of it covers the clocks' different rates, a
-// tenth of the ttl steps of the database's clock as ever.
-boot_time_point hold::hard_trust() const noexcept {
-  if (facts_.hard_limit == 0ms) return boot_time_point::max();
-  return facts_.sent_at + facts_.hard_limit - std::chrono::nanoseconds(facts_.hard_limit) / 50 -
-         std::min(std::chrono::nanoseconds(facts_.ttl), std::chrono::nanoseconds(facts_.hard_limit)) / 10;
-}
-
 std::optional<loss_reason> hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
-  if (state_.load() == state::lost) return reason_.load();
+  if (state_.load() == state::lost) return static_cast<loss_reason>(reason_.load());
   // The watchdog may be late (a paused process): trust that has ended is a loss all the same.
   if (state_.load() == state::held && boot_clock::now() >= trusted_until()) return why_expired();
   return std::nullopt;
 }
 
 loss_reason hold::why_expired() const noexcept {
-  bool const at_limit = trusted_until() >= hard_trust();
+  bool const at_limit = trusted_until() >= hard_trust(facts_);
   return facts_.renew && !at_limit && renewal_failed_.load() ? loss_reason::database_unreachable
                                                              : loss_reason::expired;
 }
@@ -57,7 +63,7 @@ holder_info hold::as_holder() const {
 
 bool hold::prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept {
   auto before = trust_.load();
-  auto const after = std::min(trust_after(sent_at, lasts), hard_trust()).time_since_epoch();
+  auto const after = std::min(trust_after(sent_at, lasts), hard_trust(facts_)).time_since_epoch();
   do {
     if (!held() || boot_clock::now() >= boot_time_point(before)) return false;
     if (after <= before) return true;
@@ -72,16 +78,35 @@ void hold::end_trust_now() noexcept {
   }
 }
 
-bool hold::lose(loss_reason why) noexcept {
+bool hold::leave_held(loss_reason why) noexcept {
   auto expected = state::held;
-  reason_.store(
-      why);  // only the first one that leaves `held` is read; a race writes a reason that is just as true
+  if (state_.load() != expected) return false;
+  // Before the state, so that whoever sees `lost` sees why; of two at once the first reason stays.
+  int none = no_reason;
+  reason_.compare_exchange_strong(none, static_cast<int>(why));
   if (!state_.compare_exchange_strong(expected, state::lost)) return false;
   // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
   // stop.
   if (why == loss_reason::taken_over || why == loss_reason::row_gone) end_trust_now();
+  return true;
+}
+
+bool hold::lose(loss_reason why) noexcept {
+  if (!leave_held(why)) return false;
   turn_.leave();
   return true;
+}
+
+std::optional<registry::turn> hold::lose_to_successor() noexcept {
+  if (!leave_held(loss_reason::taken_over)) return std::nullopt;
+  return std::move(turn_);
+}
+
+bool hold::share() noexcept {
+  auto handles = handles_.load();
+  while (handles > 0 && !handles_.compare_exchange_weak(handles, handles + 1)) {
+  }
+  return handles > 0;
 }
 
 bool hold::begin_release() noexcept {
@@ -92,7 +117,7 @@ bool hold::begin_release() noexcept {
 }
 
 void hold::end_release(std::optional<loss_reason> lost) noexcept {
-  if (lost) reason_.store(*lost);
+  if (lost) reason_.store(static_cast<int>(*lost));
   state_.store(lost ? state::lost : state::released);
   turn_.leave();
 }

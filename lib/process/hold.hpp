@@ -33,6 +33,9 @@ struct grant_facts {
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
 };
 
+/// Until when a term as it was granted may be trusted.
+boot_time_point first_trust(grant_facts const&) noexcept;
+
 /// Thread-safe. States: held -> releasing -> released, or held -> lost; nothing leads back.
 class hold {
  public:
@@ -61,6 +64,9 @@ class hold {
 
   /// held -> lost. @return false if it was not held any more. The caller then tells the watchdog.
   bool lose(loss_reason) noexcept;
+  /// As lose(taken_over), by the same owner: the turn goes to its new term. Empty if it was not held any
+  /// more.
+  std::optional<registry::turn> lose_to_successor() noexcept;
   /// held -> releasing. @return false if it was not held any more.
   bool begin_release() noexcept;
   /// releasing -> released, or -> lost if the term was not there any more; lets the next local waiter go.
@@ -69,14 +75,16 @@ class hold {
   /// Runs the loss callbacks; by the watchdog only.
   void announce_loss() noexcept { stop_.request_stop(); }
 
-  /// Handles of a recursive lock that share this hold; begins at one.
-  void share() noexcept { handles_.fetch_add(1); }
+  /// Handles of a recursive lock that share this hold; begins at one. @return false if the last one is just
+  /// being given back, perhaps by another thread
+  bool share() noexcept;
+  bool shared() const noexcept { return handles_.load() > 0; }
   /// @return true if it was the last
   bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
 
  private:
   enum class state : int { held, releasing, released, lost };
-  boot_time_point hard_trust() const noexcept;
+  bool leave_held(loss_reason) noexcept;
   void end_trust_now() noexcept;
 
   grant_facts facts_;
@@ -84,7 +92,8 @@ class hold {
   unsigned epoch_ = base::fork_epoch();
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;
-  std::atomic<loss_reason> reason_{loss_reason::expired};
+  static constexpr int no_reason = -1;
+  std::atomic<int> reason_{no_reason};  ///< a loss_reason; set before the state
   std::atomic<bool> renewal_failed_{false};
   std::atomic<int> handles_{1};
   std::stop_source stop_;

@@ -46,15 +46,18 @@ void keeper::forget(hold const& h) noexcept {
   kept_.erase(&h);
 }
 
-void keeper::give_back_later(late_release r) {
+void keeper::give_back_later(late_release r) noexcept try {
   std::lock_guard const guard(mutex_);
   late_.push_back(std::move(r));
   late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
   if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   waiter_.wake();
+} catch (std::exception const& e) {  // no memory or thread to be had: the term ends by its expiry
+  failed(e.what());
 }
 
 void keeper::run(std::stop_token stop) {
+  std::lock_guard const alone(running_);
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {
     auto next = boot_clock::now() + 100ms;
@@ -62,6 +65,8 @@ void keeper::run(std::stop_token stop) {
       next = work();
     } catch (std::exception const& e) {  // also std::bad_alloc: renewal must go on after anything
       failed(e.what());
+    } catch (...) {
+      failed("something that is no std::exception was thrown");
     }
     if (stop.stop_requested() && nothing_left()) return;
     waiter_.wait_until(next);
@@ -89,9 +94,7 @@ boot_time_point keeper::work() {
 keeper::batch keeper::due(boot_time_point now) {
   std::lock_guard const guard(mutex_);
   batch holds;
-  bool const any =
-      std::any_of(kept_.begin(), kept_.end(), [&](auto const& k) { return k.second.next <= now; });
-  if (!any) return holds;
+  if (!any_due(now)) return holds;
   for (auto const& [key, k] : kept_)
     if (k.next - interval(*k.what) / 2 <= now) holds.push_back(k.what);
   return holds;
@@ -112,7 +115,7 @@ void keeper::reschedule(batch const& holds, boot_time_point from,
 }
 
 backend::connection& keeper::connection(boot_time_point deadline) {
-  if (!connection_ || !connection_->usable()) {
+  if (!connection_ || !connection_->alive()) {
     connection_.reset();
     connection_ = database_.open(deadline);
   }
@@ -191,6 +194,15 @@ keeper::batch keeper::settle(backend::connection& session, batch const& unconfir
   return again;
 }
 
+bool keeper::any_due(boot_time_point now) const {
+  return std::any_of(kept_.begin(), kept_.end(), [&](auto const& k) { return k.second.next <= now; });
+}
+
+bool keeper::renewal_waits() {
+  std::lock_guard const guard(mutex_);
+  return any_due(boot_clock::now());
+}
+
 void keeper::give_back_due(boot_time_point deadline) {
   std::vector<late_release> work;
   {
@@ -204,15 +216,16 @@ void keeper::give_back_due(boot_time_point deadline) {
     if (boot_clock::now() >= it->until) continue;
     try {
       auto& session = connection(deadline);
-      if (it->at_least > 0ms)
-        lease_.release_at_least(session, it->which, it->at_least, deadline);
-      else
-        lease_.release(session, it->which, deadline);
-      events_.tell({.kind = event_kind::released, .name = it->which.name, .term = it->which.term.value});
+      bool const was_there = it->at_least > 0ms
+                                 ? lease_.release_at_least(session, it->which, it->at_least, deadline)
+                                 : lease_.release(session, it->which, deadline);
+      if (was_there)
+        events_.tell({.kind = event_kind::released, .name = it->which.name, .term = it->which.term.value});
     } catch (error const& e) {
       failed(e.what());
       again.push_back(std::move(*it));
-      if (e.reason() == errc::row_locked) continue;
+      // Each locked row costs a wait of a second; renewal comes first.
+      if (e.reason() == errc::row_locked && !renewal_waits()) continue;
       again.insert(again.end(), std::move_iterator(it + 1), std::move_iterator(work.end()));
       break;
     }
@@ -227,13 +240,15 @@ void keeper::failed(std::string_view what) noexcept {
 }
 
 void keeper::stop(boot_time_point deadline) noexcept {
-  if (!thread_.joinable()) return;
+  std::jthread ending;
   {
     std::lock_guard const guard(mutex_);
     stop_by_ = deadline;
+    ending = std::move(thread_);
   }
-  thread_.request_stop();
-  thread_.join();
+  if (!ending.joinable()) return;
+  ending.request_stop();
+  ending.join();
 }
 
 void keeper::abandon() noexcept {

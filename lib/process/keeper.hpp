@@ -31,7 +31,7 @@ class keeper {
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  void give_back_later(late_release);
+  void give_back_later(late_release) noexcept;
 
   /// Ends the thread; what is still to be given back is tried until `deadline`.
   void stop(boot_time_point deadline) noexcept;
@@ -49,6 +49,8 @@ class keeper {
   bool nothing_left();
   boot_time_point work();
   batch due(boot_time_point now);
+  bool any_due(boot_time_point now) const;  ///< with the mutex
+  bool renewal_waits();
   boot_time_point next_work();
   /// @return those that have to be tried again soon
   batch renew(batch const&);
@@ -68,6 +70,7 @@ class keeper {
   strategies::lease lease_;
 
   base::boot_waiter waiter_;
+  std::mutex running_;  ///< by the thread: one that is started while a former one still ends waits for it
   std::mutex mutex_;
   std::unordered_map<hold const*, kept> kept_;
   std::vector<late_release> late_;

@@ -10,11 +10,13 @@ namespace rowlock::process {
 using namespace std::chrono_literals;
 
 manager::manager(std::shared_ptr<backend::source> source, manager_options options)
-    : engine_(std::make_unique<engine>(std::move(source), std::move(options))) {}
+    : engine_(std::make_shared<engine>(std::move(source), std::move(options))) {
+  engine_->watch.set_anchor(engine_);
+}
 
 manager::~manager() {
   if (forked()) {
-    (void)engine_.release();
+    (void)new std::shared_ptr(engine_);  // its threads don't exist here, and its sessions are the parent's
     return;
   }
   shut_down();
@@ -71,17 +73,19 @@ release_result manager::release(std::shared_ptr<hold> const& h) noexcept {
 release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_point deadline) noexcept {
   // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
   if (h->held() && !h->valid()) engine_->watch.report_lost(h, h->why_expired());
+  bool const ours = h->begin_release();
   engine_->keep.forget(*h);
-  engine_->watch.forget(*h);
-  if (!h->begin_release()) {
+  engine_->watch.forget(*h);  // not if its loss is still to be told
+  if (!ours) {
     give_back_lost(*h);
     return release_result::already_lost;
   }
   auto const& f = h->facts();
   auto const start = boot_clock::now();
   auto outcome = release_result::in_doubt;
+  auto why = loss_reason::taken_over;
   try {
-    outcome = tell_row(*h, deadline);
+    outcome = tell_row(*h, deadline, why);
   } catch (error const& e) {
     if (e.reason() == errc::row_locked) outcome = release_result::handed_over;
     engine_->tell.tell(
@@ -92,8 +96,7 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
     engine_->keep.give_back_later({{f.name, f.term}, f.at_least, start + f.ttl});
-  h->end_release(outcome == release_result::already_lost ? std::optional(loss_reason::taken_over)
-                                                         : std::nullopt);
+  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
   if (outcome == release_result::released)
     engine_->tell.tell({.kind = event_kind::released,
                         .name = f.name,
@@ -103,13 +106,18 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   return outcome;
 }
 
-release_result manager::tell_row(hold const& h, boot_time_point deadline) {
+release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
   auto loan = engine_->pool.borrow(deadline);
   bool const was_there = f.at_least > 0ms
                              ? engine_->lease.release_at_least(*loan, {f.name, f.term}, f.at_least, deadline)
                              : engine_->lease.release(*loan, {f.name, f.term}, deadline);
-  return was_there ? release_result::released : release_result::already_lost;
+  if (was_there) return release_result::released;
+  try {
+    why = why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
+  } catch (error const&) {  // lost it is, whatever became of the row
+  }
+  return release_result::already_lost;
 }
 
 // A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not

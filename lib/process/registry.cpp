@@ -45,21 +45,19 @@ void registry::leave(key const& k) noexcept {
   }
   auto* next = here.line.front();
   here.line.pop_front();
-  here.owner = next->owner;
+  here.owner = std::move(next->owner);
   next->has_turn = true;
   next->wake.notify_one();
 }
 
 std::optional<registry::entrance> registry::enter_at_once(std::unique_lock<std::mutex>&, key const& k,
                                                           owner_id const& owner) {
-  auto const [found, fresh] = places_.try_emplace(k);
+  auto mine = k;  // copied beforehand: once there is a place nothing may fail, for nobody would leave it
+  auto const [found, fresh] = places_.try_emplace(k, owner);
+  if (fresh) return turn(*this, std::move(mine));
   auto& here = found->second;
-  if (fresh) {
-    here.owner = owner;
-    return turn(*this, k);
-  }
-  auto mine = here.held.lock();
-  if (mine && here.owner.same(owner) && mine->valid()) return already_held{std::move(mine)};
+  auto held = here.held.lock();
+  if (held && here.owner.same(owner) && held->valid() && held->shared()) return already_held{std::move(held)};
   return std::nullopt;
 }
 

@@ -41,7 +41,7 @@ class registry {
 
    private:
     friend class registry;
-    turn(registry& r, key k) : registry_(&r), key_(std::move(k)) {}
+    turn(registry& r, key k) noexcept : registry_(&r), key_(std::move(k)) {}
     registry* registry_ = nullptr;
     key key_;
   };
@@ -57,7 +57,8 @@ class registry {
 
   static registry& of_this_process();
 
-  /// A number for the identity of a set of tables and of the server that they are on: keys are many, databases few.
+  /// A number for the identity of a set of tables and of the server that they are on: keys are many,
+  /// databases few.
   std::size_t number_of(std::string const& database_identity);
 
   /// Stands in line for the name. Returns with the turn; or with the hold if `owner` has it already; or when
@@ -72,6 +73,7 @@ class registry {
     std::condition_variable_any wake;
   };
   struct place {
+    explicit place(owner_id o) : owner(std::move(o)) {}
     owner_id owner;  ///< of whoever has the turn
     std::weak_ptr<hold> held;
     std::list<waiter*> line;

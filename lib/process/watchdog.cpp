@@ -16,40 +16,72 @@ boot_time_point alarm_time(hold const& h) {
 
 }  // namespace
 
+watchdog::~watchdog() {
+  stop();
+  if (thread_.joinable()) thread_.detach();  // this is the thread itself: it ends when this call returns
+}
+
 void watchdog::watch(std::shared_ptr<hold> const& h) {
+  holds one{h};
   std::lock_guard const guard(mutex_);
-  watched_.emplace(h.get(), h);
   if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  if (!h->held()) {  // superseded already: whoever did it did not find it here
+    lost_.splice(lost_.end(), one);
+    waiter_.wake();
+    return;
+  }
+  where_.emplace(h.get(), one.begin());
+  watched_.splice(watched_.end(), one);
   if (alarm_time(*h) < armed_for_) waiter_.wake();
 }
 
 void watchdog::forget(hold const& h) noexcept {
+  holds forgotten;  // dropped after the mutex is free
   std::lock_guard const guard(mutex_);
-  watched_.erase(&h);
+  move_to(forgotten, h);
+}
+
+void watchdog::move_to(holds& other, hold const& h) noexcept {
+  auto const found = where_.find(&h);
+  if (found == where_.end()) return;
+  other.splice(other.end(), watched_, found->second);
+  where_.erase(found);
+}
+
+void watchdog::to_be_announced(hold const& h) noexcept {
+  std::lock_guard const guard(mutex_);
+  move_to(lost_, h);
+  waiter_.wake();
 }
 
 bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noexcept {
   if (!h->lose(why)) return false;
-  std::lock_guard const guard(mutex_);
-  watched_.erase(h.get());
-  lost_.push_back(h);
-  waiter_.wake();
+  to_be_announced(*h);
   return true;
 }
 
+std::optional<registry::turn> watchdog::report_superseded(std::shared_ptr<hold> const& h) noexcept {
+  auto turn = h->lose_to_successor();
+  if (turn) to_be_announced(*h);
+  return turn;
+}
+
 boot_time_point watchdog::look() noexcept {
-  std::vector<std::shared_ptr<hold>> lost;
+  holds lost;
+  boot_time_point next = boot_time_point::max();
   {
     std::lock_guard const guard(mutex_);
     auto const now = boot_clock::now();
-    armed_for_ = boot_time_point::max();
     for (auto it = watched_.begin(); it != watched_.end();) {
-      auto const alarm = alarm_time(*it->second);
-      bool const over = alarm <= now;
-      if (over && it->second->lose(it->second->why_expired())) lost_.push_back(it->second);
-      if (!over) armed_for_ = std::min(armed_for_, alarm);
-      it = over ? watched_.erase(it) : std::next(it);
+      hold& h = **it++;
+      if (!h.held()) continue;  // whoever ended it is about to say so here
+      auto const alarm = alarm_time(h);
+      if (alarm > now)
+        next = std::min(next, alarm);
+      else if (h.lose(h.why_expired()))
+        move_to(lost_, h);
     }
+    armed_for_ = next;
     lost.swap(lost_);
   }
   for (auto const& h : lost) {
@@ -62,35 +94,40 @@ boot_time_point watchdog::look() noexcept {
     events_.tell(e);
     h->announce_loss();
   }
-  return armed_for_;
+  return next;
 }
 
 void watchdog::run(std::stop_token stop) {
+  std::shared_ptr<void> alive;  // first, so that it is dropped last: *this may end with it
+  std::lock_guard const alone(running_);
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
-  while (!stop.stop_requested()) {
-    look();
-    boot_time_point next;
-    {
-      std::lock_guard const guard(mutex_);
-      next = lost_.empty() ? armed_for_ : boot_time_point{};
-    }
+  for (;;) {
+    bool const last_look = stop.stop_requested();
+    alive = anchor_.lock();
+    auto const next = look();
+    // A callback dropped every other reference. From another thread that can't happen: it waits for this one.
+    if (alive.use_count() == 1) return;
+    alive.reset();
+    if (last_look) return;
     waiter_.wait_until(next);
   }
-  look();
 }
 
 std::vector<std::shared_ptr<hold>> watchdog::watched() {
   std::lock_guard const guard(mutex_);
-  std::vector<std::shared_ptr<hold>> all;
-  all.reserve(watched_.size());
-  for (auto const& [key, h] : watched_) all.push_back(h);
-  return all;
+  return {watched_.begin(), watched_.end()};
 }
 
 void watchdog::stop() noexcept {
-  if (!thread_.joinable()) return;
-  thread_.request_stop();
-  thread_.join();
+  std::jthread ending;
+  {
+    std::lock_guard const guard(mutex_);
+    if (thread_.get_id() == std::this_thread::get_id()) return;
+    ending = std::move(thread_);
+  }
+  if (!ending.joinable()) return;
+  ending.request_stop();
+  ending.join();
 }
 
 }  // namespace rowlock::process

@@ -2,6 +2,7 @@
 // Sees to it that no lock is lost in silence: watches when trust ends, whatever the database or the keeper is
 // doing, and runs the loss callbacks.
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -15,10 +16,14 @@
 namespace rowlock::process {
 
 /// One thread, started with the first lock. Thread-safe.
+///
+/// A loss callback may drop the last reference to everything: `anchor` is what keeps the watchdog alive, and
+/// its thread holds it while callbacks run.
 class watchdog {
  public:
   explicit watchdog(events const& e) : events_(e) {}
-  ~watchdog() { stop(); }
+  ~watchdog();
+  void set_anchor(std::weak_ptr<void> a) { anchor_ = std::move(a); }
 
   void watch(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
@@ -27,20 +32,34 @@ class watchdog {
   /// @return false if the hold was lost or given back already
   bool report_lost(std::shared_ptr<hold> const&, loss_reason) noexcept;
 
+  /// As report_lost(taken_over), if the same owner took the lock once more. @return the turn, for the new
+  /// term; empty if the hold was lost or given back already
+  std::optional<registry::turn> report_superseded(std::shared_ptr<hold> const&) noexcept;
+
   /// All that are held now.
   std::vector<std::shared_ptr<hold>> watched();
 
+  /// Ends the thread, once the callbacks are done. Does nothing on the thread itself (called from a
+  /// callback): it ends with the last reference to the anchor.
   void stop() noexcept;
 
  private:
+  using holds = std::list<std::shared_ptr<hold>>;
+
   void run(std::stop_token);
   boot_time_point look() noexcept;
+  void to_be_announced(hold const&) noexcept;
+  void move_to(holds& other, hold const&) noexcept;
 
   events const& events_;
+  std::weak_ptr<void> anchor_;
   base::boot_waiter waiter_;
+  std::mutex running_;  ///< by the thread: one that is started while a former one still ends waits for it
   std::mutex mutex_;
-  std::unordered_map<hold const*, std::shared_ptr<hold>> watched_;
-  std::vector<std::shared_ptr<hold>> lost_;  ///< reported, callbacks not yet run
+  // Lists, because a loss must be told also when there is no memory to be had.
+  holds watched_;
+  holds lost_;                                              ///< reported, callbacks not yet run
+  std::unordered_map<hold const*, holds::iterator> where_;  ///< in watched_
   boot_time_point armed_for_ = boot_time_point::max();
   std::jthread thread_;
 };

@@ -27,6 +27,7 @@ class observed_connection final : public backend::connection {
   }
   void script(std::string_view sql, boot_time_point deadline) override { inner_->script(sql, deadline); }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
+  bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
   void abandon() noexcept override { inner_->abandon(); }
 

@@ -1,4 +1,6 @@
 // The database away: stopped, killed, restarted. A server of the test's own each time.
+#include <fmt/format.h>
+
 #include <rowlock/postgresql.hpp>
 #include <thread>
 
@@ -113,4 +115,43 @@ TEST_CASE("unlock does not block for long when the server is stopped: lease on p
   f.server.resume();
   lock_manager n(f.server.conninfo());
   CHECK(n.make_mutex("x").try_acquire_for(20s));  // the keeper gave it back, long before its expiry
+}
+
+TEST_CASE(
+    "sessions that died while they were idle cost neither an attempt nor a release: lease on postgresql") {
+  away_fixture f({.durable = true});
+  manager_options o;
+  o.connections = 4;
+  auto const s = std::make_shared<seam>();
+  lock_manager m(observed_by(postgresql::source(f.server.conninfo()), s), o);
+  std::atomic<int> inside{0};
+  s->before = [&](std::string const& statement) {  // all four are in use at once
+    if (statement != "lock_take") return;
+    ++inside;
+    REQUIRE(eventually([&] { return inside >= 4; }));
+  };
+  int rounds = 0;
+  auto const open_all = [&] {
+    inside = 0;
+    ++rounds;  // other names each time: a crash may forget that they were given back
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] { CHECK(m.make_mutex(fmt::format("{}/{}", rounds, i)).try_acquire()); });
+  };
+  auto const restart = [&] {
+    open_all();
+    REQUIRE(s->connections >= 4);
+    f.server.kill();
+    f.server.restart();
+  };
+  auto x = m.make_mutex("x");
+  restart();
+  std::optional<acquisition> lock;
+  CHECK_NOTHROW(lock.emplace(x.try_acquire()));
+  REQUIRE(lock);
+  REQUIRE(*lock);
+  restart();
+  CHECK_NOTHROW((void)m.list());
+  restart();
+  CHECK((*lock)->release() == release_result::released);
 }

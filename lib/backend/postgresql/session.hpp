@@ -17,6 +17,7 @@ class session final : public connection {
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
   bool usable() const noexcept override;
+  bool alive() override { return !channel_.forked() && channel_.alive(); }
   std::string const& server_identity() const noexcept override { return identity_; }
   void abandon() noexcept override { channel_.abandon(); }
 

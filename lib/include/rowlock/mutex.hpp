@@ -28,15 +28,18 @@ class basic_mutex {
 
   std::string const& name() const noexcept;
 
+  /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody to tell.
   void lock();
   bool try_lock();
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> const& timeout) {
-    return keep(try_acquire_for(std::chrono::duration_cast<std::chrono::nanoseconds>(timeout)));
+    return keep(try_acquire_for(in_nanoseconds(timeout)));
   }
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
-    return try_lock_for(deadline - Clock::now());
+    std::chrono::duration<long double> const left = std::chrono::duration<long double>(deadline.time_since_epoch()) -
+                                                    std::chrono::duration<long double>(Clock::now().time_since_epoch());
+    return try_lock_for(left);
   }
   /// Gives back what the calling thread's last lock() or try_lock...() took; nothing if there is none. Never
   /// throws, never blocks longer than manager_options::release_timeout. held_lock::release() is the checked
@@ -63,6 +66,15 @@ class basic_mutex {
  private:
   friend class lock_manager;
   bool keep(acquisition);
+
+  /// The longest there is for what is longer: hours::max() must not wrap around to the past.
+  template <class Rep, class Period>
+  static constexpr std::chrono::nanoseconds in_nanoseconds(std::chrono::duration<Rep, Period> const& d) {
+    using wide = std::chrono::duration<long double, std::nano>;
+    if (wide(d) >= wide(std::chrono::nanoseconds::max())) return std::chrono::nanoseconds::max();
+    if (wide(d) <= wide(std::chrono::nanoseconds::min())) return std::chrono::nanoseconds::min();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
+  }
 
   std::unique_ptr<state> state_;
 };

@@ -95,12 +95,14 @@ UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2
 RETURNING set_config('synchronous_commit', 'off', true)
 
--- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows.
+-- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
+-- and no owner_process, or the same explicit owner would take it over.
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp() THEN $4 END,
   expires_at = greatest(clock_timestamp(), acquired_at + $3::bigint * interval '1 millisecond'),
   ttl = greatest(0, ceil(extract(epoch FROM acquired_at - clock_timestamp()) * 1000)::bigint + $3::bigint),
+  owner_process = NULL,
   renewals = renewals + 1,
   hard_until = NULL
 WHERE name = $1 AND term = $2

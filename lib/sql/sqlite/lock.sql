@@ -94,12 +94,14 @@ UPDATE rowlock_locks SET
 WHERE name = ?1 AND term = ?2
 RETURNING name
 
--- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows.
+-- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows,
+-- and no owner_process, or the same explicit owner would take it over.
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN ?4 END,
   expires_at = max(cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), acquired_at + ?3),
   ttl = max(0, acquired_at + ?3 - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
+  owner_process = NULL,
   renewals = renewals + 1,
   hard_until = NULL
 WHERE name = ?1 AND term = ?2

@@ -1,0 +1,400 @@
+// What an adversary tried: calls from callbacks, odd orders, waits at the wrong moment, absurd durations.
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+[[noreturn]] void lose_reply() { throw error(errc::in_doubt, "the reply was lost by the test"); }
+
+/// A transaction of somebody else's, open until commit().
+struct open_transaction {
+  explicit open_transaction(fixture& f)
+      : tables{f.options.schema, f.options.table_prefix},
+        session(f.source.implementation()->connect(boot_clock::now() + 10s)) {
+    run(f.url().starts_with("sqlite") ? "BEGIN IMMEDIATE" : "BEGIN");
+  }
+  void run(std::string const& text) { session->script(tables.render(text), boot_clock::now() + 10s); }
+  void commit() { run("COMMIT"); }
+  backend::table_names tables;
+  std::unique_ptr<backend::connection> session;
+};
+
+/// The database's clock plus so many milliseconds, as expires_at has it.
+std::string in_ms(fixture const& f, int ms) {
+  return f.url().starts_with("sqlite")
+             ? "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + " + std::to_string(ms)
+             : "clock_timestamp() + interval '" + std::to_string(ms) + " milliseconds'";
+}
+
+}  // namespace
+
+CONTRACT_CASE("a loss callback may destroy everything, the manager too") {
+  pair f;
+  stranger other(f);
+  struct user {
+    std::unique_ptr<lock_manager> manager;
+    std::optional<mutex> x;
+    std::optional<acquisition> lock;
+  } all{f.manager(), std::nullopt, std::nullopt};
+  all.x.emplace(all.manager->make_mutex("x", {.ttl = 600ms}));
+  all.lock.emplace(all.x->acquire());
+  std::atomic<bool> done{false};
+  std::stop_callback const on_loss((*all.lock)->loss_token(), [&] {
+    all.lock.reset();
+    all.x.reset();
+    all.manager.reset();
+    done = true;
+  });
+  REQUIRE(other.take_over("x"));
+  CHECK(eventually([&] { return done.load(); }));
+  CHECK(eventually([&] { return f.seam->connections == 0; }));  // nothing of the manager is left
+}
+
+CONTRACT_CASE("a loss callback may give back, take again and destroy the manager before the handles") {
+  pair f;
+  stranger other(f);
+  auto m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 600ms});
+  auto y = m->make_mutex("y");
+  auto lock = x.acquire();
+  std::optional<acquisition> second;
+  std::atomic<bool> done{false};
+  std::stop_callback const on_loss(lock->loss_token(), [&] {
+    CHECK(lock->release() == release_result::already_lost);
+    second.emplace(y.try_acquire());
+    m.reset();
+    done = true;
+  });
+  REQUIRE(other.take_over("x"));
+  CHECK(eventually([&] { return done.load(); }));
+  REQUIRE(second);
+  CHECK_FALSE((*second)->valid());
+  CHECK(other.take("y"));
+}
+
+CONTRACT_CASE("mutexes may be used on while their manager is destroyed") {
+  pair f;
+  auto m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 2ms}});
+  auto y = m->make_mutex("y");
+  std::atomic<int> rounds{0};
+  std::atomic<bool> stop{false};
+  {
+    std::vector<std::jthread> users;
+    for (auto* one : {&x, &y})
+      users.emplace_back([&, one] {
+        while (!stop) {
+          auto const lock = one->try_acquire();
+          ++rounds;
+        }
+      });
+    REQUIRE(eventually([&] { return rounds > 10; }));
+    m.reset();
+    int const before = rounds;
+    CHECK(eventually([&] { return rounds > before + 10; }));
+    stop = true;
+  }
+}
+
+CONTRACT_CASE("at_least binds an explicit owner that comes back, too") {
+  pair f;
+  auto const m = f.manager();
+  auto job = m->make_mutex("x", {.at_least = 20s, .owner = "job-7"});
+  auto first = job.try_acquire();
+  REQUIRE(first);
+  CHECK(first->release() == release_result::released);
+  CHECK(job.try_acquire().status() == acquire_status::busy);
+}
+
+CONTRACT_CASE("an explicit owner that comes back twice: each former self is told at once") {
+  pair f;
+  auto const m = f.manager();
+  auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
+  auto const first = job.try_acquire();
+  auto const second = job.try_acquire();
+  REQUIRE(second);
+  CHECK(first->loss() == loss_reason::taken_over);
+  auto const third = job.try_acquire();
+  REQUIRE(third);
+  CHECK(second->loss() == loss_reason::taken_over);
+  CHECK(third->valid());
+  auto counted = m->make_recursive_mutex("x", {.owner = "job-7"});
+  auto const fourth = counted.try_acquire();
+  REQUIRE(fourth);
+  CHECK(fourth->term() == third->term());
+}
+
+CONTRACT_CASE("an explicit owner that comes back leaves the line of the others alone") {
+  pair f;
+  auto const m = f.manager();
+  auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
+  auto first = job.try_acquire();
+  std::atomic<bool> had{false};
+  std::jthread const waiter([&] {
+    auto const lock = m->make_mutex("x").acquire();
+    had = true;
+  });
+  std::this_thread::sleep_for(50ms);  // to be in line
+  auto second = job.try_acquire();
+  REQUIRE(second);
+  f.seam->reset();
+  std::this_thread::sleep_for(200ms);
+  CHECK_FALSE(had);
+  CHECK(f.seam->executed_in_all() == 0);  // the waiter waits here, not at the database
+  CHECK(first->release() == release_result::already_lost);
+  CHECK(second->release() == release_result::released);
+  CHECK(eventually([&] { return had.load(); }));
+}
+
+CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts neither ends nor hurries it") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  retry_options const once{.first = 50ms, .longest = 50ms, .jitter = 0, .attempts = 1};
+  auto x = m->make_mutex("x", {.retry = once});
+  auto y =
+      m->make_mutex("x", {.retry = {.first = 50ms, .longest = 50ms, .jitter = 0, .policy = [](auto, auto) {
+                                      return std::optional<std::chrono::milliseconds>();
+                                    }}});
+  m->connect();
+  for (auto* one : {&x, &y}) {
+    f.seam->reset();
+    std::atomic<bool> had{false};
+    std::jthread waiter([&] {
+      one->lock();
+      had = true;
+      one->unlock();
+    });
+    std::this_thread::sleep_for(400ms);
+    CHECK_FALSE(had);
+    CHECK(f.seam->executed("lock_take") <= 10);
+    REQUIRE(other.release("x"));
+    waiter.join();
+    CHECK(had);
+    REQUIRE(other.take("x"));
+  }
+}
+
+CONTRACT_CASE("durations beyond any clock's range mean for ever, or at once") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 5ms}});
+  using coarse = std::chrono::time_point<std::chrono::steady_clock, std::chrono::hours>;
+  std::vector<std::function<bool()>> const patient{
+      [&] { return x.try_lock_for(std::chrono::hours::max()); },
+      [&] { return x.try_lock_for(std::chrono::duration<double>(1e300)); },
+      [&] { return x.try_lock_for(std::chrono::nanoseconds::max()); },
+      [&] { return x.try_lock_until(std::chrono::system_clock::time_point::max()); },
+      [&] { return x.try_lock_until(std::chrono::steady_clock::time_point::max()); },
+      [&] { return x.try_lock_until(coarse::max()); },
+  };
+  for (auto const& wait : patient) {
+    REQUIRE(other.take("x"));
+    f.seam->reset();
+    bool had = false;
+    std::jthread waiter([&] {
+      had = wait();
+      x.unlock();
+    });
+    CHECK(eventually([&] { return f.seam->executed("lock_take") >= 3; }, 2s));
+    other.release("x");
+    waiter.join();
+    CHECK(had);
+  }
+  REQUIRE(other.take("x"));
+  CHECK_FALSE(x.try_lock_for(std::chrono::hours::min()));
+  CHECK_FALSE(x.try_lock_until(std::chrono::system_clock::time_point::min()));
+  CHECK_FALSE(x.try_lock_until(coarse::min()));
+}
+
+CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  m->connect();
+  retry_options retry;
+  retry.policy = [](int, holder_info const*) { return std::optional(std::chrono::milliseconds::max()); };
+  auto x = m->make_mutex("x", {.retry = retry});
+  std::stop_source stop;
+  f.seam->reset();
+  {
+    std::jthread const waiter(
+        [&] { CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled); });
+    std::this_thread::sleep_for(200ms);
+    stop.request_stop();
+  }
+  CHECK(f.seam->executed("lock_take") == 1);
+}
+
+CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked at") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  for (auto why : {errc::row_locked, errc::access_denied, errc::failed}) {
+    std::atomic<bool> lost{false};
+    f.seam->after = [&](std::string const& s) {
+      if (s != "lock_take" || lost) return;
+      lost = true;
+      lose_reply();
+    };
+    f.seam->before = [&](std::string const& s) {
+      if (s == "lock_read" && lost) throw error(why, "kept from looking by the test");
+    };
+    errc said{};
+    try {
+      auto const lock = x.try_acquire();
+    } catch (error const& e) {
+      said = e.reason();
+    }
+    CHECK(said == errc::in_doubt);
+    f.seam->after = nullptr;
+    f.seam->before = nullptr;
+    CHECK(x.try_acquire_for(20s));  // what was granted after all was given back
+  }
+}
+
+CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is given back by the keeper") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  m->connect();
+  auto x = m->make_mutex("x", {.ttl = 500ms});
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> slow{1};
+  std::atomic<int> cut{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(550ms);
+  };
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && cut-- > 0) throw error(errc::unreachable, "cut off by the test");
+  };
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  CHECK(eventually([&] { return other.read("x")->term.empty(); }, 5s));
+}
+
+CONTRACT_CASE("a release that finds the term gone says why") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.renew = false});
+  auto lock = x.try_acquire();
+  SUBCASE("deleted") {
+    f.sql("DELETE FROM rowlock_locks");
+    CHECK(lock->release() == release_result::already_lost);
+    CHECK(lock->loss() == loss_reason::row_gone);
+  }
+  SUBCASE("revoked now") {
+    REQUIRE(m->revoke("x", revoke_mode::now));
+    CHECK(lock->release() == release_result::already_lost);
+    CHECK(lock->loss() == loss_reason::revoked);
+  }
+}
+
+CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
+  pair f;
+  auto const m = f.manager();
+  std::atomic<int> failing{3};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew" && failing-- > 0) throw 42;
+  };
+  auto const lock = m->make_mutex("x", {.ttl = 3s}).acquire();
+  auto const trust = *lock->trusted_until();
+  CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
+}
+
+CONTRACT_CASE("T2: a lease that was waited for counts from the grant") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  REQUIRE(other.release("x"));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded'");
+  bool had = false;
+  std::jthread waiter([&] { had = other.take("x", 2s); });
+  std::this_thread::sleep_for(600ms);  // it waits meanwhile, a second at most
+  t.commit();
+  waiter.join();
+  REQUIRE(had);
+  CHECK(other.read("x")->holder.expires_in > 1600ms);
+}
+
+CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
+  pair f;
+  stranger first(f);
+  stranger second(f, "second");
+  REQUIRE(first.take("x", 1s));
+  auto const term = first.read("x")->term;
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET renewals = renewals + 1, expires_at = " + in_ms(f, 60'000));
+  bool had = true;
+  std::jthread waiter([&] { had = second.take("x"); });
+  std::this_thread::sleep_for(400ms);  // it waits meanwhile, a second at most
+  t.commit();
+  waiter.join();
+  CHECK_FALSE(had);
+  CHECK(first.read("x")->term == term);
+}
+
+CONTRACT_CASE("a take of an expired lock that is released and taken by another meanwhile is refused") {
+  pair f;
+  stranger first(f);
+  stranger second(f, "second");
+  REQUIRE(first.take("x", 1s));
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET term = 'third', renewals = 0, expires_at = " + in_ms(f, 60'000));
+  bool superseded = true;
+  bool renewed = true;
+  std::jthread waiter([&] {
+    try {
+      superseded = second.take_over("x");  // names the first one's term
+    } catch (error const& e) {
+      superseded = e.reason() != errc::row_locked;
+    }
+  });
+  std::jthread renewer([&] {
+    try {
+      renewed = first.renew("x");
+    } catch (error const& e) {
+      renewed = e.reason() != errc::row_locked;
+    }
+  });
+  std::this_thread::sleep_for(400ms);
+  t.commit();
+  waiter.join();
+  renewer.join();
+  CHECK_FALSE(superseded);
+  CHECK_FALSE(renewed);
+  CHECK(first.read("x")->term.value == "third");
+}
+
+TEST_CASE("releases that meet locked rows do not keep the keeper from renewing: lease on postgresql") {
+  postgresql_fixture f;
+  auto o = f.options;
+  o.connections = 8;
+  auto const m = f.manager(o);
+  std::vector<acquisition> handed_over;
+  for (int i = 0; i < 8; ++i) handed_over.push_back(m->make_mutex("guarded/" + std::to_string(i)).acquire());
+  auto const lock = m->make_mutex("x", {.ttl = 3s}).acquire();
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name <> 'x'");
+  {
+    std::vector<std::jthread> threads;
+    for (auto& one : handed_over)
+      threads.emplace_back([&] { CHECK(one->release() == release_result::handed_over); });
+  }
+  std::this_thread::sleep_for(6s);  // two ttl
+  CHECK(lock->valid());
+  t.commit();
+  stranger other(f);
+  for (int i = 0; i < 8; ++i)
+    CHECK(eventually([&] { return other.read("guarded/" + std::to_string(i))->term.empty(); }));
+}

@@ -1,0 +1,70 @@
+#include "base/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <rowlock/error.hpp>
+#include <string>
+
+using namespace rowlock;
+using namespace std::string_literals;
+
+namespace {
+
+bool good(std::string const& name) {
+  try {
+    base::require_name(name);
+    return true;
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::invalid_argument);
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a name is 1 to 255 bytes") {
+  CHECK_FALSE(good(""));
+  CHECK(good("a"));
+  CHECK(good(std::string(255, 'a')));
+  CHECK_FALSE(good(std::string(256, 'a')));
+  std::string emoji;
+  for (int i = 0; i < 64; ++i) emoji += "\xf0\x9f\x94\x92";  // 64 characters, 256 bytes
+  CHECK_FALSE(good(emoji));
+  CHECK(good(emoji.substr(0, 252)));
+}
+
+TEST_CASE("a name is UTF-8 without U+0000") {
+  CHECK(good("job 'of' \"the\" day; -- \\ \n\t\x01\x7f"));
+  CHECK(good("\xc3\xa9\xe2\x82\xac\xf0\x9f\x94\x92\xef\xbf\xbf\xf4\x8f\xbf\xbf"));
+  CHECK_FALSE(good("a\0b"s));
+  CHECK_FALSE(good("\0"s));
+  CHECK_FALSE(good("\xff"));
+  CHECK_FALSE(good("\xe9t\xe9"));         // Latin-1
+  CHECK_FALSE(good("\xc0\x80"));          // an overlong U+0000
+  CHECK_FALSE(good("\xc1\xbf"));          // overlong
+  CHECK_FALSE(good("\xe0\x9f\xbf"));      // overlong
+  CHECK_FALSE(good("\xf0\x8f\xbf\xbf"));  // overlong
+  CHECK_FALSE(good("\xed\xa0\x80"));      // a surrogate
+  CHECK_FALSE(good("\xf4\x90\x80\x80"));  // beyond U+10FFFF
+  CHECK_FALSE(good("\x80"));              // a lone continuation
+  CHECK_FALSE(good("a\xe2\x82"));         // cut
+  CHECK_FALSE(
+      good("a\xe2\x82"
+           "b"));
+}
+
+TEST_CASE("what is wrong with a text is said, and what it is") {
+  auto const said = [](std::string const& text) {
+    try {
+      base::require_text("the note", text, 4);
+      return ""s;
+    } catch (error const& e) {
+      return std::string(e.what());
+    }
+  };
+  CHECK(said("") == "");
+  CHECK(said("four") == "");
+  CHECK(said("five5").find("the note is 5 bytes long") != std::string::npos);
+  CHECK(said("\xff").find("the note is not UTF-8") != std::string::npos);
+  CHECK(said("\0"s).find("the note contains U+0000") != std::string::npos);
+}
