@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,6 +60,18 @@ class line_reporter : public doctest::ConsoleReporter {
   }
 
   void test_run_start() override {}
+
+  /// MESSAGE() of a test that passes is a measurement or the like: one line of it.
+  void log_message(doctest::MessageData const& message) override {
+    if (message.m_severity != doctest::assertType::is_warn) {
+      ConsoleReporter::log_message(message);
+      return;
+    }
+    std::lock_guard const lock{mutex};
+    std::string const text = message.m_string.c_str();
+    s << "        note: " << text.substr(0, std::min<std::size_t>(text.find('\n'), 100)) << '\n'
+      << std::flush;
+  }
 
   void test_case_start(doctest::TestCaseData const& test) override {
     ConsoleReporter::test_case_start(test);

@@ -12,7 +12,9 @@ namespace rowlock::test {
 namespace {
 
 // In memory if possible: an SQLite file flushes at each commit, which tests of behaviour need not wait for.
+// tools/test has chosen already, and says so in TMPDIR.
 std::filesystem::path scratch_root() {
+  if (std::getenv("TMPDIR") != nullptr) return std::filesystem::temp_directory_path();
   std::filesystem::path const memory = "/dev/shm";
   bool const writable = ::access(memory.c_str(), W_OK) == 0;
   return writable ? memory : std::filesystem::temp_directory_path();
