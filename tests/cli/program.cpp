@@ -115,6 +115,18 @@ bool any_process_with(std::string const& text, pid_t except) {
   return false;
 }
 
+bool all_stopped_with(std::string const& text) {
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  while (dirent const* entry = ::readdir(proc.get())) {
+    auto const file = [&](char const* name) {
+      return read_file(fmt::format("/proc/{}/{}", entry->d_name, name));
+    };
+    if (file("cmdline").find(text) == std::string::npos || file("comm") == "lock-guardian\n") continue;
+    if (file("stat").find(") T ") == std::string::npos) return false;
+  }
+  return true;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }

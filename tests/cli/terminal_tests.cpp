@@ -66,12 +66,16 @@ TEST_CASE("terminal: Ctrl-C while it waits for the lock") {
 
 TEST_CASE("terminal: Ctrl-Z suspends the job, fg goes on with it") {
   terminal t;
-  t.type(run_it + "n -- sh -c 'echo re''ady; read line; echo \"got $line\"'\n");
+  auto const mark = unique_identifier();
+  t.type(run_it + mark + " -- sh -c ': " + mark + "; echo re''ady; read line; echo \"got $line\"'\n");
   t.expect("ready");
   t.type("\x1a");
   t.expect("Stopped");
+  // The shell only looks at rowlock: a command that has not come to its stop yet would still read what is
+  // typed.
+  REQUIRE(within(10s, [&] { return all_stopped_with(mark); }));
   t.type("fg\n");
-  t.expect("run n");
+  t.expect("run " + mark);
   t.type("some words\n");
   t.expect("got some words");
   t.type("echo status $?\n");

@@ -12,8 +12,8 @@
 namespace rowlock::tool {
 namespace {
 
-[[noreturn]] void become(std::vector<std::string> const& command, order const& lock,
-                         signal_setup const& signals, pid_t parent, int exec_error) {
+[[noreturn]] void become(std::vector<std::string> command, order const& lock, signal_setup const& signals,
+                         pid_t parent, int exec_error) {
   // If the guardian is killed, at least the command itself goes with it at once; rowlock ends the rest.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(126);
@@ -21,7 +21,8 @@ namespace {
   ::setenv("ROWLOCK_TOKEN", std::to_string(lock.token).c_str(), 1);
   ::setenv("ROWLOCK_TERM", lock.term.data(), 1);
   std::vector<char*> argv;
-  for (auto const& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.reserve(command.size() + 1);
+  for (auto& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   signals.restore();
   ::execvp(argv[0], argv.data());

@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include <compare>
 #include <optional>
 #include <vector>
 
@@ -17,7 +16,10 @@ namespace rowlock::tool {
 struct process_id {
   pid_t pid = 0;
   unsigned long long started = 0;  ///< clock ticks since boot
-  auto operator<=>(process_id const&) const = default;
+  bool operator==(process_id const&) const = default;
+  bool operator<(process_id const& o) const noexcept {
+    return pid != o.pid ? pid < o.pid : started < o.started;
+  }
 };
 
 struct process_entry {
