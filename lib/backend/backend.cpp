@@ -20,9 +20,10 @@ void validate_identifier(std::string_view what, std::string_view text, std::size
   bool const plain =
       !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), is_word);
   if (!plain)
-    throw error(errc::invalid_argument,
-                fmt::format("{} '{}' must be made of letters, digits and underscores and not begin with a digit",
-                            what, text));
+    throw error(
+        errc::invalid_argument,
+        fmt::format("{} '{}' must be made of letters, digits and underscores and not begin with a digit",
+                    what, text));
   if (text.size() > longest)
     throw error(errc::invalid_argument,
                 fmt::format("{} '{}' is longer than the {} bytes that fit", what, text, longest));
@@ -45,13 +46,15 @@ void table_names::validate(dialect const& d) const {
   if (schema.empty()) return;
   if (!d.has_schemas)
     throw error(errc::invalid_argument,
-                fmt::format("{} has no schemas: leave the schema '{}' out, or choose a table prefix", d.name, schema));
+                fmt::format("{} has no schemas: leave the schema '{}' out, or choose a table prefix", d.name,
+                            schema));
   validate_identifier("schema", schema, d.longest_identifier);
 }
 
 std::string table_names::table(std::string_view what) const {
   // Both parts are validated identifiers: nothing in them can end the quotes.
-  return schema.empty() ? fmt::format("\"{}{}\"", prefix, what) : fmt::format("\"{}\".\"{}{}\"", schema, prefix, what);
+  return schema.empty() ? fmt::format("\"{}{}\"", prefix, what)
+                        : fmt::format("\"{}\".\"{}{}\"", schema, prefix, what);
 }
 
 std::string table_names::render(std::string_view sql) const {

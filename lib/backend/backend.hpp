@@ -47,18 +47,18 @@ struct dialect {
   std::string_view name;  ///< "sqlite", "postgresql"
   std::span<sql_text const> statements;
   std::span<migration_text const> migrations;
-  bool has_schemas;                    ///< tables may be put into a named schema
-  std::size_t longest_identifier;      ///< in bytes
+  bool has_schemas;                ///< tables may be put into a named schema
+  std::size_t longest_identifier;  ///< in bytes
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
 /// rowlock_migrations; render() puts schema and prefix in.
 struct table_names {
-  std::string schema;             ///< empty: whatever the connection's search path or main database says
+  std::string schema;  ///< empty: whatever the connection's search path or main database says
   std::string prefix = "rowlock_";
 
-  /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short enough
-  /// for the dialect (and schema empty where it has none).
+  /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
+  /// enough for the dialect (and schema empty where it has none).
   void validate(dialect const&) const;
   /// Replaces each whole word rowlock_locks, rowlock_tokens, rowlock_meta, rowlock_migrations by the quoted,
   /// qualified name.
@@ -86,17 +86,18 @@ class statement_book {
 
 /// One session of the database's. Used by one thread at a time; movable between threads.
 ///
-/// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt if the
-/// statement was sent and no reply came (connection ended, or deadline passed: the connection is given up then);
-/// errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a deadlock or
-/// serialization failure; errc::read_only, schema_missing (undefined table or column), storage_full, access_denied
-/// (missing grant), failed. After unreachable and in_doubt, usable() is false.
+/// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt
+/// if the statement was sent and no reply came (connection ended, or deadline passed: the connection is given
+/// up then); errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a
+/// deadlock or serialization failure; errc::read_only, schema_missing (undefined table or column),
+/// storage_full, access_denied (missing grant), failed. After unreachable and in_doubt, usable() is false.
 class connection {
  public:
   virtual ~connection() = default;
 
-  /// Runs one statement in autocommit (or inside a transaction that script() began) and returns once the commit was
-  /// acknowledged. Waits for row locks for about a second at most, and for the reply until `deadline`.
+  /// Runs one statement in autocommit (or inside a transaction that script() began) and returns once the
+  /// commit was acknowledged. Waits for row locks for about a second at most, and for the reply until
+  /// `deadline`.
   virtual result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) = 0;
 
   /// Runs SQL text of several statements without parameters and drops what they return; for migrations.
@@ -104,8 +105,8 @@ class connection {
 
   virtual bool usable() const noexcept = 0;
 
-  /// usable(), and as far as can be told without a round trip the other end has not hung up while the session was idle
-  /// (a restarted server).
+  /// usable(), and as far as can be told without a round trip the other end has not hung up while the session
+  /// was idle (a restarted server).
   virtual bool alive() { return usable(); }
 
   /// Identity of the server or file that this session talks to, distinct for a copy of the database: see
@@ -121,8 +122,9 @@ class source {
  public:
   virtual ~source() = default;
 
-  /// A new session at READ COMMITTED (or the engine's serialized equivalent), with durable commits and bounded lock
-  /// waits. Throws error: unreachable, access_denied, too_many_connections, schema_missing (no such file or database).
+  /// A new session at READ COMMITTED (or the engine's serialized equivalent), with durable commits and
+  /// bounded lock waits. Throws error: unreachable, access_denied, too_many_connections, schema_missing (no
+  /// such file or database).
   virtual std::unique_ptr<connection> connect(boot_time_point deadline) = 0;
 
   virtual dialect const& sql() const noexcept = 0;
@@ -130,8 +132,8 @@ class source {
   /// For messages: where this goes to, without any password.
   virtual std::string describe() const = 0;
 
-  /// Makes an empty database where the engine can (an SQLite file, mode 0600, WAL), for `migrate up`; elsewhere
-  /// does nothing. Harmless if it exists.
+  /// Makes an empty database where the engine can (an SQLite file, mode 0600, WAL), for `migrate up`;
+  /// elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}
 };
 

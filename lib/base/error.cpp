@@ -9,36 +9,60 @@ class category final : public std::error_category {
 
   std::string message(int code) const override {
     switch (static_cast<errc>(code)) {
-      case errc::unreachable: return "database unreachable";
-      case errc::access_denied: return "access denied";
-      case errc::read_only: return "database is read-only";
-      case errc::too_many_connections: return "too many connections";
-      case errc::storage_full: return "database storage is full";
-      case errc::schema_missing: return "rowlock's tables are missing";
-      case errc::schema_old: return "rowlock's tables are older than this program needs";
-      case errc::schema_new: return "rowlock's tables are newer than this program understands";
-      case errc::strategy_mismatch: return "the name is in use with another strategy";
-      case errc::lock_lost: return "the lock was lost";
-      case errc::in_doubt: return "the database's reply was lost";
-      case errc::row_locked: return "the row is locked by a transaction";
-      case errc::conflict: return "conflict with another transaction";
-      case errc::would_deadlock: return "the calling thread holds this lock already";
-      case errc::forked: return "used in a forked child";
-      case errc::unsupported: return "not supported";
-      case errc::invalid_argument: return "invalid argument";
-      case errc::failed: return "the database refused a statement";
+      case errc::unreachable:
+        return "database unreachable";
+      case errc::access_denied:
+        return "access denied";
+      case errc::read_only:
+        return "database is read-only";
+      case errc::too_many_connections:
+        return "too many connections";
+      case errc::storage_full:
+        return "database storage is full";
+      case errc::schema_missing:
+        return "rowlock's tables are missing";
+      case errc::schema_old:
+        return "rowlock's tables are older than this program needs";
+      case errc::schema_new:
+        return "rowlock's tables are newer than this program understands";
+      case errc::strategy_mismatch:
+        return "the name is in use with another strategy";
+      case errc::lock_lost:
+        return "the lock was lost";
+      case errc::in_doubt:
+        return "the database's reply was lost";
+      case errc::row_locked:
+        return "the row is locked by a transaction";
+      case errc::conflict:
+        return "conflict with another transaction";
+      case errc::would_deadlock:
+        return "the calling thread holds this lock already";
+      case errc::forked:
+        return "used in a forked child";
+      case errc::unsupported:
+        return "not supported";
+      case errc::invalid_argument:
+        return "invalid argument";
+      case errc::failed:
+        return "the database refused a statement";
     }
     return "unknown error";
   }
 
   std::error_condition default_error_condition(int code) const noexcept override {
     switch (static_cast<errc>(code)) {
-      case errc::would_deadlock: return std::errc::resource_deadlock_would_occur;
-      case errc::invalid_argument: return std::errc::invalid_argument;
-      case errc::unsupported: return std::errc::not_supported;
-      case errc::read_only: return std::errc::read_only_file_system;
-      case errc::access_denied: return std::errc::permission_denied;
-      default: return {code, *this};
+      case errc::would_deadlock:
+        return std::errc::resource_deadlock_would_occur;
+      case errc::invalid_argument:
+        return std::errc::invalid_argument;
+      case errc::unsupported:
+        return std::errc::not_supported;
+      case errc::read_only:
+        return std::errc::read_only_file_system;
+      case errc::access_denied:
+        return std::errc::permission_denied;
+      default:
+        return {code, *this};
     }
   }
 };
@@ -54,7 +78,8 @@ std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(c
 
 error::error(errc code, std::string const& message) : std::system_error(code, message) {}
 
-error::error(errc code, std::string const& message, std::string statement, std::string sqlstate, int native_code)
+error::error(errc code, std::string const& message, std::string statement, std::string sqlstate,
+             int native_code)
     : std::system_error(code, message),
       statement_(std::move(statement)),
       sqlstate_(std::move(sqlstate)),
@@ -66,8 +91,10 @@ bool error::retryable() const noexcept {
     case errc::too_many_connections:
     case errc::row_locked:
     case errc::conflict:
-    case errc::in_doubt: return true;
-    default: return false;
+    case errc::in_doubt:
+      return true;
+    default:
+      return false;
   }
 }
 

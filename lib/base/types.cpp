@@ -12,9 +12,12 @@ boot_time_point boot_clock::now() noexcept {
 
 char const* to_string(strategy s) noexcept {
   switch (s) {
-    case strategy::lease: return "lease";
-    case strategy::unique_insert: return "unique_insert";
-    case strategy::row_lock: return "row_lock";
+    case strategy::lease:
+      return "lease";
+    case strategy::unique_insert:
+      return "unique_insert";
+    case strategy::row_lock:
+      return "row_lock";
   }
   return "?";
 }
@@ -23,32 +26,46 @@ char const* to_string(takeover t) noexcept { return t == takeover::observed ? "o
 
 char const* to_string(acquire_status s) noexcept {
   switch (s) {
-    case acquire_status::acquired: return "acquired";
-    case acquire_status::busy: return "busy";
-    case acquire_status::timed_out: return "timed out";
-    case acquire_status::cancelled: return "cancelled";
+    case acquire_status::acquired:
+      return "acquired";
+    case acquire_status::busy:
+      return "busy";
+    case acquire_status::timed_out:
+      return "timed out";
+    case acquire_status::cancelled:
+      return "cancelled";
   }
   return "?";
 }
 
 char const* to_string(loss_reason r) noexcept {
   switch (r) {
-    case loss_reason::expired: return "expired";
-    case loss_reason::taken_over: return "taken over";
-    case loss_reason::revoked: return "revoked";
-    case loss_reason::row_gone: return "row gone";
-    case loss_reason::database_unreachable: return "database unreachable";
-    case loss_reason::forked: return "forked";
+    case loss_reason::expired:
+      return "expired";
+    case loss_reason::taken_over:
+      return "taken over";
+    case loss_reason::revoked:
+      return "revoked";
+    case loss_reason::row_gone:
+      return "row gone";
+    case loss_reason::database_unreachable:
+      return "database unreachable";
+    case loss_reason::forked:
+      return "forked";
   }
   return "?";
 }
 
 char const* to_string(release_result r) noexcept {
   switch (r) {
-    case release_result::released: return "released";
-    case release_result::already_lost: return "already lost";
-    case release_result::handed_over: return "handed over";
-    case release_result::in_doubt: return "in doubt";
+    case release_result::released:
+      return "released";
+    case release_result::already_lost:
+      return "already lost";
+    case release_result::handed_over:
+      return "handed over";
+    case release_result::in_doubt:
+      return "in doubt";
   }
   return "?";
 }

@@ -28,7 +28,8 @@ class basic_mutex {
 
   std::string const& name() const noexcept;
 
-  /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody to tell.
+  /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody
+  /// to tell.
   void lock();
   bool try_lock();
   template <class Rep, class Period>
@@ -37,8 +38,9 @@ class basic_mutex {
   }
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
-    std::chrono::duration<long double> const left = std::chrono::duration<long double>(deadline.time_since_epoch()) -
-                                                    std::chrono::duration<long double>(Clock::now().time_since_epoch());
+    std::chrono::duration<long double> const left =
+        std::chrono::duration<long double>(deadline.time_since_epoch()) -
+        std::chrono::duration<long double>(Clock::now().time_since_epoch());
     return try_lock_for(left);
   }
   /// Gives back what the calling thread's last lock() or try_lock...() took; nothing if there is none. Never
