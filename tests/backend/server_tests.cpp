@@ -56,7 +56,7 @@ TEST_CASE("postgresql server paused: in doubt at the deadline, no new sessions u
 TEST_CASE("postgresql server killed: what was idle is unreachable, what was running is in doubt") {
   scene s;
   auto const busy = s.connect(5000);
-  std::jthread const killer([&] {
+  std::jthread killer([&] {
     auto const watch = s.connect(5000);
     backend::statement const sleeping{"sleeping",
                                       "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"};
@@ -67,6 +67,7 @@ TEST_CASE("postgresql server killed: what was idle is unreachable, what was runn
           busy->execute({"sleep", "SELECT pg_sleep(60)"}, {}, in(60'000));
         }).reason() == errc::in_doubt);
   CHECK(!busy->usable());
+  killer.join();  // until then the idle session may still live
   CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
   CHECK(s.connect_error(2000).reason() == errc::unreachable);
 }
