@@ -37,7 +37,7 @@ void keeper::keep(std::shared_ptr<hold> const& h) {
   auto const next = h->facts().sent_at + interval(*h);
   std::lock_guard const guard(mutex_);
   kept_.emplace(h.get(), kept{h, next});
-  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  start();
   if (next < armed_for_) waiter_.wake();
 }
 
@@ -50,14 +50,13 @@ void keeper::give_back_later(late_release r) noexcept try {
   std::lock_guard const guard(mutex_);
   late_.push_back(std::move(r));
   late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
-  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  start();
   waiter_.wake();
 } catch (std::exception const& e) {  // no memory or thread to be had: the term ends by its expiry
   failed(e.what());
 }
 
 void keeper::run(std::stop_token stop) {
-  std::lock_guard const alone(running_);
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {
     auto next = boot_clock::now() + 100ms;
@@ -240,15 +239,27 @@ void keeper::failed(std::string_view what) noexcept {
 }
 
 void keeper::stop(boot_time_point deadline) noexcept {
-  std::jthread ending;
-  {
-    std::lock_guard const guard(mutex_);
-    stop_by_ = deadline;
-    ending = std::move(thread_);
-  }
-  if (!ending.joinable()) return;
+  std::unique_lock lock(mutex_);
+  stop_by_ = deadline;
+  if (!thread_.joinable()) return;
+  auto ending = std::move(thread_);
+  stopping_ = true;
+  lock.unlock();
   ending.request_stop();
   ending.join();
+  lock.lock();
+  stopping_ = false;
+  if (kept_.empty()) return;
+  try {  // somebody took a lock meanwhile, by a mutex that outlives the lock_manager
+    start();
+  } catch (std::exception const& e) {  // no thread to be had: the watchdog will say that it is lost
+    failed(e.what());
+  }
+}
+
+void keeper::start() {
+  if (thread_.joinable() || stopping_) return;
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
 }
 
 void keeper::abandon() noexcept {

@@ -45,6 +45,7 @@ class keeper {
   };
   using batch = std::vector<std::shared_ptr<hold>>;
 
+  void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
   bool nothing_left();
   boot_time_point work();
@@ -70,7 +71,6 @@ class keeper {
   strategies::lease lease_;
 
   base::boot_waiter waiter_;
-  std::mutex running_;  ///< by the thread: one that is started while a former one still ends waits for it
   std::mutex mutex_;
   std::unordered_map<hold const*, kept> kept_;
   std::vector<late_release> late_;
@@ -79,6 +79,7 @@ class keeper {
   boot_time_point stop_by_ = boot_time_point::max();
 
   std::unique_ptr<backend::connection> connection_;  ///< the thread's own
+  bool stopping_ = false;
   std::jthread thread_;
 };
 

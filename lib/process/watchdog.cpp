@@ -24,7 +24,7 @@ watchdog::~watchdog() {
 void watchdog::watch(std::shared_ptr<hold> const& h) {
   holds one{h};
   std::lock_guard const guard(mutex_);
-  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  start();
   if (!h->held()) {  // superseded already: whoever did it did not find it here
     lost_.splice(lost_.end(), one);
     waiter_.wake();
@@ -99,7 +99,6 @@ boot_time_point watchdog::look() noexcept {
 
 void watchdog::run(std::stop_token stop) {
   std::shared_ptr<void> alive;  // first, so that it is dropped last: *this may end with it
-  std::lock_guard const alone(running_);
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {
     bool const last_look = stop.stop_requested();
@@ -119,15 +118,25 @@ std::vector<std::shared_ptr<hold>> watchdog::watched() {
 }
 
 void watchdog::stop() noexcept {
-  std::jthread ending;
-  {
-    std::lock_guard const guard(mutex_);
-    if (thread_.get_id() == std::this_thread::get_id()) return;
-    ending = std::move(thread_);
-  }
-  if (!ending.joinable()) return;
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable() || thread_.get_id() == std::this_thread::get_id()) return;
+  auto ending = std::move(thread_);
+  stopping_ = true;
+  lock.unlock();
   ending.request_stop();
   ending.join();
+  lock.lock();
+  stopping_ = false;
+  if (watched_.empty() && lost_.empty()) return;
+  try {  // somebody took a lock meanwhile, by a mutex that outlives the lock_manager
+    start();
+  } catch (std::exception const&) {  // no thread to be had: hold::loss() goes by the clock all the same
+  }
+}
+
+void watchdog::start() {
+  if (thread_.joinable() || stopping_) return;
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
 }
 
 }  // namespace rowlock::process

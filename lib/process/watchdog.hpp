@@ -46,6 +46,7 @@ class watchdog {
  private:
   using holds = std::list<std::shared_ptr<hold>>;
 
+  void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
   boot_time_point look() noexcept;
   void to_be_announced(hold const&) noexcept;
@@ -54,13 +55,13 @@ class watchdog {
   events const& events_;
   std::weak_ptr<void> anchor_;
   base::boot_waiter waiter_;
-  std::mutex running_;  ///< by the thread: one that is started while a former one still ends waits for it
   std::mutex mutex_;
   // Lists, because a loss must be told also when there is no memory to be had.
   holds watched_;
   holds lost_;                                              ///< reported, callbacks not yet run
   std::unordered_map<hold const*, holds::iterator> where_;  ///< in watched_
   boot_time_point armed_for_ = boot_time_point::max();
+  bool stopping_ = false;
   std::jthread thread_;
 };
 

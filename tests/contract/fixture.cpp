@@ -20,6 +20,7 @@ class observed_connection final : public backend::connection {
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
     seam_->count(s.name);
+    if (seam_->look) seam_->look(s.name, p);
     if (seam_->before) cut_on_throw([&] { seam_->before(s.name); });
     auto r = inner_->execute(s, p, deadline);
     if (seam_->after) cut_on_throw([&] { seam_->after(s.name); });

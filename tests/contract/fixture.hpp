@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <rowlock/rowlock.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct seam {
   int executed_in_all() const;
   void reset();
 
+  /// Sees what is about to be sent.
+  std::function<void(std::string const& statement, std::span<backend::value const>)> look;
   hook before;  ///< what it throws comes instead of the statement
   hook after;   ///< what it throws comes instead of the reply: the statement was applied
   std::atomic<int> connections{0};

@@ -1,4 +1,5 @@
 // What an adversary tried: calls from callbacks, odd orders, waits at the wrong moment, absurd durations.
+#include <algorithm>
 #include <thread>
 
 #include "contract/fixture.hpp"
@@ -374,6 +375,108 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
   CHECK_FALSE(superseded);
   CHECK_FALSE(renewed);
   CHECK(first.read("x")->term.value == "third");
+}
+
+CONTRACT_CASE("a take decides by the time after its wait, not before") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  REQUIRE(other.release("x"));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET term = 'brief', expires_at = " + in_ms(f, 250));
+  bool had = false;
+  std::jthread waiter([&] { had = other.take("x"); });
+  std::this_thread::sleep_for(500ms);  // it waits meanwhile, a second at most
+  t.commit();
+  waiter.join();
+  CHECK(had);
+}
+
+CONTRACT_CASE("R1: at_least, too, leaves another's lock alone") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.renew = false, .at_least = 20s}).acquire();
+  REQUIRE(other.take_over("x"));
+  auto const theirs = other.read("x")->term;
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(other.read("x")->term == theirs);
+}
+
+CONTRACT_CASE("trust counts from before an extension was sent") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.renew = false}).acquire();
+  f.seam->after = [](std::string const& s) {
+    if (s == "lock_extend") std::this_thread::sleep_for(500ms);
+  };
+  auto const before = boot_clock::now();
+  REQUIRE(lock->extend(100s));
+  CHECK(*lock->trusted_until() >= before + 90s);
+  CHECK(*lock->trusted_until() < before + 90s + 400ms);
+}
+
+CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that take was sent") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take" || lost-- <= 0) return;
+    std::this_thread::sleep_for(600ms);
+    lose_reply();
+  };
+  f.seam->reset();
+  auto const before = boot_clock::now();
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(*lock->trusted_until() < before + 27s + 500ms);
+}
+
+CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 1ms}});
+  { auto const makes_row = x.acquire(); }
+  std::vector<std::string> terms;
+  f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
+    if (s == "lock_take") terms.push_back(backend::as_text(parameters[2]));
+  };
+  std::atomic<int> lost{5};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  auto const lock = x.try_acquire_for(60s);
+  REQUIRE(lock);
+  REQUIRE(terms.size() == 6);
+  CHECK(terms.back() == lock->term().value);
+  std::sort(terms.begin(), terms.end());
+  CHECK(std::adjacent_find(terms.begin(), terms.end()) == terms.end());
+}
+
+CONTRACT_CASE("B36: who is watched by takers is given the time of an extension, too") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.ttl = 400ms, .renew = false, .takeover = takeover::observed}).acquire();
+  REQUIRE(lock->extend(60s));
+  CHECK(other.read("x")->ttl == 60s);
+  CHECK(lock->valid());
+}
+
+TEST_CASE("a locked row does not keep the others from being renewed: lease on postgresql") {
+  postgresql_fixture f;
+  auto const m = f.manager();
+  auto const guarded = m->make_mutex("a", {.ttl = 4s}).acquire();
+  auto const lock = m->make_mutex("x", {.ttl = 1500ms}).acquire();
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'a'");
+  std::this_thread::sleep_for(3s);  // two ttl
+  CHECK(lock->valid());
+  CHECK(guarded->valid());
+  t.commit();
 }
 
 TEST_CASE("releases that meet locked rows do not keep the keeper from renewing: lease on postgresql") {

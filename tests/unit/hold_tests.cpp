@@ -14,7 +14,7 @@ namespace {
 grant_facts granted(boot_time_point sent_at, std::chrono::milliseconds ttl,
                     std::chrono::milliseconds hard_limit = 0ms) {
   grant_facts f;
-  f.name = "x";
+  f.name = "name";
   f.term = {"term"};
   f.owner = {"host", 1, "process", 1};
   f.ttl = ttl;
