@@ -157,8 +157,14 @@ bool stranger::take_over(std::string const& name) {
   return take_with(name, 30s, takeover::clock, strategies::superseded{row->term, row->renewals});
 }
 
-bool stranger::renew(std::string const& name) {
-  std::vector<strategies::name_and_term> const one{{name, terms_.at(name)}};
+bool stranger::claim(std::string const& name, strategies::superseded const& old) {
+  return take_with(name, 30s, takeover::clock, old);
+}
+
+bool stranger::renew(std::string const& name) { return renew(name, terms_.at(name)); }
+
+bool stranger::renew(std::string const& name, term_id const& term) {
+  std::vector<strategies::name_and_term> const one{{name, term}};
   return !rows_.renew(*session_, one, soon()).empty();
 }
 

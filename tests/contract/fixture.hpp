@@ -94,7 +94,11 @@ class stranger {
   bool take(std::string const& name, std::chrono::milliseconds ttl = 30s, takeover mode = takeover::clock);
   /// Takes exactly the term that is there now.
   bool take_over(std::string const& name);
+  /// Takes exactly this.
+  bool claim(std::string const& name, strategies::superseded const&);
   bool renew(std::string const& name);
+  /// Renews somebody's term.
+  bool renew(std::string const& name, term_id const&);
   bool release(std::string const& name);
   std::optional<strategies::lock_row> read(std::string const& name);
   backend::connection& session() { return *session_; }

@@ -479,6 +479,31 @@ TEST_CASE("a locked row does not keep the others from being renewed: lease on po
   t.commit();
 }
 
+CONTRACT_CASE("B35: the row, too, is renewed up to its hard limit and no further") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x", {.ttl = 30s, .renew = false, .hard_limit = 60s}).acquire();
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 1000) + ", hard_until = " + in_ms(f, 10'000));
+  CHECK(other.renew("x", lock->term()));
+  CHECK(other.read("x")->holder.expires_in > 5s);
+  CHECK(other.read("x")->holder.expires_in <= 10s);
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000) + ", hard_until = " + in_ms(f, -1000));
+  CHECK_FALSE(other.renew("x", lock->term()));
+  CHECK(other.read("x")->holder.expires_in < 0ms);
+}
+
+CONTRACT_CASE("observed takeover: a claim fails if the row was renewed since it was watched") {
+  pair f;
+  stranger holder(f);
+  stranger watcher(f, "watcher");
+  REQUIRE(holder.take("x", 1s, takeover::observed));
+  auto const seen = *watcher.read("x");
+  REQUIRE(holder.renew("x"));
+  CHECK_FALSE(watcher.claim("x", {seen.term, seen.renewals}));
+  CHECK(watcher.claim("x", {seen.term, seen.renewals + 1}));
+}
+
 TEST_CASE("releases that meet locked rows do not keep the keeper from renewing: lease on postgresql") {
   postgresql_fixture f;
   auto o = f.options;

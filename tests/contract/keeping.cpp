@@ -10,14 +10,14 @@ CONTRACT_CASE("a held lock is renewed for as long as it is held") {
   pair f;
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 500ms});
+  auto x = m->make_mutex("x", {.ttl = 1500ms});
   auto const lock = x.acquire();
   auto const first_trust = *lock->trusted_until();
-  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 8; }));  // more than two ttl
+  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 5; }));  // more than one ttl
   CHECK(lock->valid());
-  CHECK(*lock->trusted_until() > first_trust + 500ms);
+  CHECK(*lock->trusted_until() > first_trust + 1000ms);
   CHECK_FALSE(other.take("x"));
-  CHECK(other.read("x")->renewals >= 7);
+  CHECK(other.read("x")->renewals >= 4);
 }
 
 CONTRACT_CASE("trust counts from before the granting statement was sent, less a tenth") {
@@ -73,7 +73,7 @@ CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
   pair f;
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 600ms});
+  auto x = m->make_mutex("x", {.ttl = 2s});
   auto const lock = x.acquire();
   REQUIRE(other.take_over("x"));
   auto const theirs = *other.read("x");

@@ -9,7 +9,7 @@ using namespace rowlock::test;
 namespace {
 
 struct held_and_watched {
-  explicit held_and_watched(lock_manager& m, std::chrono::milliseconds ttl = 600ms)
+  explicit held_and_watched(lock_manager& m, std::chrono::milliseconds ttl = 2s)
       : mutex(m.make_mutex("x", {.ttl = ttl})), lock(mutex.acquire()) {}
   bool told() {
     return eventually([&] { return lock->loss_token().stop_requested(); });

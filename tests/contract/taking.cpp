@@ -210,7 +210,7 @@ CONTRACT_CASE("events tell of taken, renewed, released, lost and errors") {
   };
   stranger other(f);
   auto const m = f.manager(o);
-  auto x = m->make_mutex("x", {.ttl = 600ms});
+  auto x = m->make_mutex("x", {.ttl = 2s});
   {
     auto lock = x.acquire();
     CHECK(saw(event_kind::taken));

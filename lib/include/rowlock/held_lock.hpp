@@ -41,7 +41,8 @@ class held_lock {
   bool valid() const noexcept;
 
   /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
-  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short.
+  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short. They may
+  /// release, and destroy handles, mutexes and the lock_manager itself; they must not wait for another lock.
   std::stop_token loss_token() const noexcept;
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
