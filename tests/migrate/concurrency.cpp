@@ -95,6 +95,12 @@ TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, sqlite
       said.insert("no tables");
     }
   }
+  child.kill();
+  child.finish();
+  CAPTURE(child.output());  // why it ended, if it ended by itself
+  std::string all;
+  for (auto const& one : said) all += one + "; ";
+  CAPTURE(all);
   CHECK(said ==
         std::set<std::string>{"nothing", "no tables",
                               "the tables are at version 1, this program has 2: run `rowlock migrate up`"});

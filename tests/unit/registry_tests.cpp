@@ -1,8 +1,12 @@
 #include "process/registry.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -36,6 +40,19 @@ registry::turn turn_of(registry::entrance&& e) {
 acquire_status why_not(registry::entrance const& e) {
   REQUIRE(std::holds_alternative<registry::not_now>(e));
   return std::get<registry::not_now>(e).why;
+}
+
+/// Until the thread that puts its number there has nothing to do but wait.
+void wait_until_asleep(std::atomic<int> const& number) {
+  auto const deadline = steady_clock::now() + 10s;
+  for (std::string state; state != "S";) {
+    REQUIRE(steady_clock::now() < deadline);
+    if (number == 0) continue;
+    std::ifstream file{"/proc/self/task/" + std::to_string(number) + "/stat"};
+    std::string line;
+    std::getline(file, line);
+    std::istringstream{line.substr(line.rfind(')') + 1)} >> state;
+  }
 }
 
 std::shared_ptr<hold> hold_with(registry::turn t, owner_id owner, std::chrono::milliseconds ttl = 60s) {
@@ -85,13 +102,15 @@ TEST_CASE("the line is served in order, each once") {
   std::atomic<int> inside{0};
   std::vector<std::jthread> waiters;
   for (int i = 1; i <= 5; ++i) {
+    std::atomic<int> number{0};
     waiters.emplace_back([&, i] {
+      number = ::gettid();
       auto const t = turn_of(p.enter(i));
       CHECK(++inside == 1);
       order.push_back(i);
       --inside;
     });
-    std::this_thread::sleep_for(10ms);  // to be in line before the next one comes
+    wait_until_asleep(number);  // in line before the next one comes
   }
   front.leave();
   waiters.clear();
