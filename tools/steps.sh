@@ -27,6 +27,7 @@ fail() {
 }
 
 running_pid=
+watcher_pid=
 
 # in_background LOG COMMAND...: starts it in a process group of its own, whose number is in running_pid until
 # somebody has waited for it. A shell's plain "&" would have it ignore Ctrl-C, and leave its children alone.
@@ -41,6 +42,8 @@ in_background() {
 
 # For traps: ends what in_background started, with its children.
 end_background() {
+  [ -z "$watcher_pid" ] || kill "$watcher_pid" 2>/dev/null || true
+  watcher_pid=
   [ -n "$running_pid" ] || return 0
   kill -TERM -- "-$running_pid" 2>/dev/null || true
   wait "$running_pid" 2>/dev/null || true
@@ -51,7 +54,7 @@ end_background() {
 # Shows what a long command has come to by its log: on a terminal its newest line, elsewhere a line every 20 s.
 watch_log() {
   local line turns=0
-  while sleep 0.25; do
+  while sleep 0.25 && [ -e "$1" ]; do
     turns=$((turns + 1))
     if [ -t 2 ]; then
       line=$(tail -c 400 "$1" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -1) || true
@@ -65,15 +68,16 @@ watch_log() {
 
 # quietly LOG COMMAND...: runs it with its output in LOG, of which the end is shown if it fails. Returns its status.
 quietly() {
-  local log=$1 status=0 watcher began=$EPOCHREALTIME
+  local log=$1 status=0 began=$EPOCHREALTIME
   shift
   in_background "$log" "$@"
   watch_log "$log" "$began" &
-  watcher=$!
+  watcher_pid=$!
   wait "$running_pid" || status=$?
   running_pid=
-  kill "$watcher" 2>/dev/null || true
-  wait "$watcher" 2>/dev/null || true
+  kill "$watcher_pid" 2>/dev/null || true
+  wait "$watcher_pid" 2>/dev/null || true
+  watcher_pid=
   [ ! -t 2 ] || printf '\r\033[K' >&2
   if [ $status -ne 0 ]; then
     tail -n 60 "$log" >&2
