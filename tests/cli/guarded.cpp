@@ -30,12 +30,16 @@ void renew(std::stop_token stop, guard& g, milliseconds ttl, milliseconds lose_a
   std::condition_variable_any never_told;
   auto const lost_at = boot_clock::now() + lose_after;
   std::unique_lock lock(m);
+  auto trust_ends = boot_clock::now() + ttl * 9 / 10;
   for (;;) {
     auto const pause = lose_after.count() > 0 ? std::min(lose_after, ttl / 3) : ttl / 3;
     never_told.wait_for(lock, stop, pause, [] { return false; });
     if (stop.stop_requested()) return;
     if (lose_after.count() > 0 && boot_clock::now() >= lost_at) return g.end(boot_clock::now());
-    g.renewed(boot_clock::now() + ttl * 9 / 10);
+    // As with a real lock: trust that has ended (we were stopped) does not come back.
+    if (boot_clock::now() >= trust_ends) return g.end(boot_clock::now());
+    trust_ends = boot_clock::now() + ttl * 9 / 10;
+    g.renewed(trust_ends);
   }
 }
 

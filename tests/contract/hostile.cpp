@@ -173,7 +173,7 @@ CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts ne
     });
     std::this_thread::sleep_for(400ms);
     CHECK_FALSE(had);
-    CHECK(f.seam->executed("lock_take") <= 10);
+    CHECK(f.seam->executed("lock_take") <= 60);  // without a wait: thousands
     REQUIRE(other.release("x"));
     waiter.join();
     CHECK(had);
