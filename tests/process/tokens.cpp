@@ -54,7 +54,7 @@ TEST_CASE(
   postgresql::source const source(server.conninfo());
   migrator(source).up();
   rising tokens([&] { return std::make_unique<lock_manager>(server.conninfo()); });
-  tokens.take(300);
+  tokens.take(1000);
   reap_by_hand(source);
   tokens.take(1);
   down_and_up(source);
@@ -75,7 +75,7 @@ TEST_CASE(
 TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
   sqlite_fixture f;
   rising tokens([&] { return std::make_unique<lock_manager>(f.url()); });
-  tokens.take(300);
+  tokens.take(1000);
   reap_by_hand(f.source);
   tokens.take(1);
   down_and_up(f.source);
