@@ -23,7 +23,7 @@ void check(manager_options const& o) {
 
 }  // namespace
 
-lock_manager::lock_manager(connection_source source, manager_options options) {
+lock_manager::lock_manager(connection_source const& source, manager_options options) {
   check(options);
   manager_ = std::make_shared<process::manager>(source.implementation(), std::move(options));
 }

@@ -183,9 +183,9 @@ keeper::batch keeper::settle(backend::connection& session, batch const& unconfir
     if (!s.revoked && !s.hard_limit_reached) only_locked.insert(s.term.value);
   batch again;
   for (auto const& h : unconfirmed) {
-    if (only_locked.contains(h->facts().term.value))
-      again.push_back(h);
-    else if (auto const why = why_lost(rows_, session, h->facts(), deadline))
+    std::optional<loss_reason> why;
+    if (!only_locked.contains(h->facts().term.value)) why = why_lost(rows_, session, h->facts(), deadline);
+    if (why)
       watchdog_.report_lost(h, *why);
     else
       again.push_back(h);

@@ -16,6 +16,7 @@ manager::manager(std::shared_ptr<backend::source> source, manager_options option
 
 manager::~manager() {
   if (forked()) {
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for this the child may as well end
     (void)new std::shared_ptr(engine_);  // its threads don't exist here, and its sessions are the parent's
     return;
   }

@@ -20,10 +20,10 @@ class observed_connection final : public backend::connection {
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
     seam_->count(s.name);
-    if (seam_->look) seam_->look(s.name, p);
-    if (seam_->before) cut_on_throw([&] { seam_->before(s.name); });
+    seam_->look(s.name, p);
+    cut_on_throw([&] { seam_->before(s.name); });
     auto r = inner_->execute(s, p, deadline);
-    if (seam_->after) cut_on_throw([&] { seam_->after(s.name); });
+    cut_on_throw([&] { seam_->after(s.name); });
     return r;
   }
   void script(std::string_view sql, boot_time_point deadline) override { inner_->script(sql, deadline); }

@@ -24,18 +24,42 @@ namespace rowlock::test {
 
 using namespace std::chrono_literals;
 
-/// Counts what is executed, and may do something before or after it; thread-safe but for setting the hooks.
+/// A function that may be called and replaced by several threads at once, also from within itself.
+template <class... Arguments>
+class slot {
+ public:
+  using function = std::function<void(Arguments...)>;
+
+  slot& operator=(function f) {
+    auto fresh = f ? std::make_shared<function const>(std::move(f)) : nullptr;
+    std::lock_guard const guard(mutex_);
+    current_.swap(fresh);
+    return *this;
+  }
+  void operator()(Arguments... arguments) const {
+    auto const mine = [this] {
+      std::lock_guard const guard(mutex_);
+      return current_;
+    }();
+    if (mine) (*mine)(arguments...);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<function const> current_;
+};
+
+/// Counts what is executed, and may do something before or after it; thread-safe.
 struct seam {
-  using hook = std::function<void(std::string const& statement)>;
   void count(std::string const& statement);
   int executed(std::string const& statement) const;
   int executed_in_all() const;
   void reset();
 
   /// Sees what is about to be sent.
-  std::function<void(std::string const& statement, std::span<backend::value const>)> look;
-  hook before;  ///< what it throws comes instead of the statement
-  hook after;   ///< what it throws comes instead of the reply: the statement was applied
+  slot<std::string const&, std::span<backend::value const>> look;
+  slot<std::string const&> before;  ///< what it throws comes instead of the statement
+  slot<std::string const&> after;   ///< what it throws comes instead of the reply: the statement was applied
   std::atomic<int> connections{0};
 
  private:

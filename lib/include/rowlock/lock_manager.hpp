@@ -38,7 +38,7 @@ class lock_manager {
   /// keyword string. Defined in target rowlock::rowlock, header <rowlock/rowlock.hpp>. Does not connect yet.
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.
-  explicit lock_manager(connection_source source, manager_options options = {});
+  explicit lock_manager(connection_source const& source, manager_options options = {});
   /// Gives back what is held, within manager_options::release_timeout.
   ~lock_manager();
   lock_manager(lock_manager const&) = delete;

@@ -34,7 +34,8 @@ enum class takeover {
   /// As soon as its expiry has passed by the database's clock.
   clock,
   /// After the taker has seen term and renewal count unchanged for the row's ttl and 2 % by its own boot-time
-  /// clock, whatever the database's clock says. Slower: the dead let go after up to two ttl and 2 %, and only to one
+  /// clock, whatever the database's clock says. Slower: the dead let go after up to two ttl and 2 %, and only
+  /// to one
   /// call that waits for so long; try_acquire() alone, however often, sees no such row long enough.
   observed,
 };
