@@ -22,7 +22,7 @@ class hold;
 class registry {
  public:
   struct key {
-    std::size_t database;  ///< from number_of()
+    std::size_t database = 0;  ///< from number_of()
     std::string name;
     bool operator==(key const&) const = default;
   };

@@ -73,6 +73,7 @@ result decode(PGresult const* r) {
     for (int j = 0; j < columns; ++j) one.push_back(decode_field(r, i, j));
   }
   // PQcmdTuples wants a non-const result and also counts the rows of a SELECT.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
   auto* counted = const_cast<PGresult*>(r);
   std::string_view const tag = PQcmdStatus(counted);
   std::string_view const affected = PQcmdTuples(counted);

@@ -74,9 +74,9 @@ void session::set_up(boot_time_point deadline) {
 
 void session::abandon() noexcept {
   // Left to close_inherited().
-  for (auto& [name, one] : prepared_) one.native.release();
+  for (auto& [name, one] : prepared_) (void)one.native.release();
   prepared_.clear();
-  database_.release();
+  (void)database_.release();
 }
 
 void session::close() noexcept {

@@ -77,6 +77,7 @@ class function_source final : public source {
 
 namespace rowlock::sqlite {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the header promises to take it over
 source::source(std::string path) : connection_source(std::make_shared<backend::sqlite::file_source>(path)) {}
 
 source::source(std::function<sqlite3*()> open)

@@ -41,8 +41,9 @@ class held_lock {
   bool valid() const noexcept;
 
   /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
-  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short. They may
-  /// release, and destroy handles, mutexes and the lock_manager itself; they must not wait for another lock.
+  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short. They
+  /// may release, and destroy handles, mutexes and the lock_manager itself; they must not wait for another
+  /// lock.
   std::stop_token loss_token() const noexcept;
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
@@ -69,8 +70,8 @@ class held_lock {
 /// What an attempt to take a lock came to: like std::optional<held_lock>, and says why it is empty.
 class acquisition {
  public:
-  acquisition(held_lock lock) noexcept
-      : lock_(std::move(lock)) {}  // NOLINT(google-explicit-constructor): as std::optional's
+  // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
+  acquisition(held_lock lock) noexcept : lock_(std::move(lock)) {}
   acquisition(acquire_status why_not, std::optional<holder_info> holder)
       : status_(why_not), holder_(std::move(holder)) {}
 
