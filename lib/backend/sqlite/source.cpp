@@ -77,8 +77,8 @@ class function_source final : public source {
 
 namespace rowlock::sqlite {
 
-source::source(std::string path)
-    : connection_source(std::make_shared<backend::sqlite::file_source>(std::move(path))) {}
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the header promises to take it over
+source::source(std::string path) : connection_source(std::make_shared<backend::sqlite::file_source>(path)) {}
 
 source::source(std::function<sqlite3*()> open)
     : connection_source(std::make_shared<backend::sqlite::function_source>(std::move(open))) {}
