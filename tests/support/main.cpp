@@ -200,6 +200,13 @@ int main(int argc, char** argv) {
     for (auto const& test : cases) std::cout << test.full_name << '\n';
     return 0;
   }
+  // Nothing that whoever started us ignores or blocks may decide a test: what it starts inherits it (nohup, a
+  // CI runner).
+  for (int const number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU})
+    ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGALRM, end_hung_case);
   return run(cases);
 }
