@@ -34,12 +34,12 @@ void lock_manager::connect() { manager_->connect(); }
 
 mutex lock_manager::make_mutex(std::string name, mutex_options options) {
   return mutex(std::make_unique<basic_mutex::state>(
-      manager_, process::lock_spec(std::move(name), std::move(options), false)));
+      manager_, manager_->spec(std::move(name), std::move(options), false)));
 }
 
 recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_options options) {
   return recursive_mutex(std::make_unique<basic_mutex::state>(
-      manager_, process::lock_spec(std::move(name), std::move(options), true)));
+      manager_, manager_->spec(std::move(name), std::move(options), true)));
 }
 
 std::vector<lock_info> lock_manager::list(bool idle_too) { return manager_->list(idle_too); }

@@ -51,10 +51,16 @@ void table_names::validate(dialect const& d) const {
   validate_identifier("schema", schema, d.longest_identifier);
 }
 
+table_names table_names::of(dialect const& d, std::string schema, std::string prefix) {
+  table_names names{std::move(schema), std::move(prefix), d.quote};
+  names.validate(d);
+  return names;
+}
+
 std::string table_names::table(std::string_view what) const {
   // Both parts are validated identifiers: nothing in them can end the quotes.
-  return schema.empty() ? fmt::format("\"{}{}\"", prefix, what)
-                        : fmt::format("\"{}\".\"{}{}\"", schema, prefix, what);
+  return schema.empty() ? fmt::format("{0}{1}{2}{0}", quote, prefix, what)
+                        : fmt::format("{0}{1}{0}.{0}{2}{3}{0}", quote, schema, prefix, what);
 }
 
 std::string table_names::render(std::string_view sql) const {
@@ -74,7 +80,12 @@ std::string table_names::render(std::string_view sql) const {
   return out;
 }
 
-statement_book::statement_book(dialect const& d, table_names const& tables) {
+result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
+                                std::stop_token) {
+  throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
+}
+
+statement_book::statement_book(dialect const& d, table_names const& tables) : returning_(d.returning) {
   for (auto const& [name, text] : d.statements)
     by_name_.emplace(name, statement{std::string(name), tables.render(text)});
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,7 +26,7 @@ std::string const& as_text(value const& v);  ///< throws error(errc::failed) unl
 
 struct result {
   std::vector<row> rows;      ///< of a SELECT or RETURNING
-  std::int64_t affected = 0;  ///< rows that an INSERT, UPDATE or DELETE changed
+  std::int64_t affected = 0;  ///< rows that an INSERT put there, or that an UPDATE or DELETE met
 };
 
 /// A `-- name:` block of lib/sql/<dialect>/*.sql as it was embedded.
@@ -44,11 +45,16 @@ struct migration_text {
 
 /// What differs between databases beside the driver: texts and a few facts.
 struct dialect {
-  std::string_view name;  ///< "sqlite", "postgresql"
+  std::string_view name;  ///< "sqlite", "postgresql", "mysql"
   std::span<sql_text const> statements;
   std::span<migration_text const> migrations;
   bool has_schemas;                ///< tables may be put into a named schema
   std::size_t longest_identifier;  ///< in bytes
+  char quote = '"';                ///< round identifiers
+  bool returning =
+      true;  ///< UPDATE and DELETE give back the rows that they met, skipping locked ones on the way
+  bool transactional_ddl = true;    ///< CREATE and DROP are undone by ROLLBACK
+  std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
@@ -56,6 +62,10 @@ struct dialect {
 struct table_names {
   std::string schema;  ///< empty: whatever the connection's search path or main database says
   std::string prefix = "rowlock_";
+  char quote = '"';
+
+  /// Validated, quoted as the dialect wants.
+  static table_names of(dialect const&, std::string schema, std::string prefix);
 
   /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
   /// enough for the dialect (and schema empty where it has none).
@@ -79,12 +89,15 @@ class statement_book {
   statement_book(dialect const&, table_names const&);
   /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds).
   statement const& at(std::string_view name) const;
+  bool returning() const noexcept { return returning_; }  ///< dialect::returning
 
  private:
+  bool returning_;
   std::unordered_map<std::string, statement> by_name_;
 };
 
-/// One session of the database's. Used by one thread at a time; movable between threads.
+/// One session of the database's. Used by one thread at a time; movable between threads. In a forked child it
+/// refuses everything, and its destructor leaves alone what is the parent's.
 ///
 /// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt
 /// if the statement was sent and no reply came (connection ended, or deadline passed: the connection is given
@@ -103,6 +116,14 @@ class connection {
   /// Runs SQL text of several statements without parameters and drops what they return; for migrations.
   virtual void script(std::string_view sql, boot_time_point deadline) = 0;
 
+  /// Begins a transaction and runs in it one statement that may wait for a row lock, in the server, until
+  /// `deadline` or until `stop` is triggered. Returns with the transaction open: what rows came back are
+  /// locked until script("ROLLBACK"), or as long as the session lives. errc::row_locked when the wait was
+  /// over without them. After anything that is thrown the transaction is gone, and with it a lock that was
+  /// granted at the last moment; if that can't be had otherwise, the session is given up.
+  virtual result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
+                              std::stop_token stop);
+
   virtual bool usable() const noexcept = 0;
 
   /// usable(), and as far as can be told without a round trip the other end has not hung up while the session
@@ -113,8 +134,8 @@ class connection {
   /// design note lib/doc/identity.md. Read once when the connection is made.
   virtual std::string const& server_identity() const noexcept = 0;
 
-  /// In a forked child: drop the session without telling the server, which still serves the parent's.
-  virtual void abandon() noexcept = 0;
+  /// Ends the session: usable() is false from then on.
+  virtual void close() noexcept = 0;
 };
 
 /// Opens connections; thread-safe.

@@ -106,7 +106,7 @@ std::string one_step(backend::table_names const& names, std::string_view directi
 
 migrator::migrator(connection_source source, migrator_options options)
     : source_(std::move(source)), options_(std::move(options)) {
-  backend::table_names{options_.schema, options_.table_prefix}.validate(source_.implementation()->sql());
+  backend::table_names::of(source_.implementation()->sql(), options_.schema, options_.table_prefix);
 }
 
 int migrator::latest() const noexcept { return migrate::latest_version(source_.implementation()->sql()); }
@@ -190,10 +190,10 @@ std::string migrator::sql(int from, int to) const {
   auto const& dialect = source_.implementation()->sql();
   checked(from, latest());
   checked(to, latest());
-  backend::table_names const names{options_.schema, options_.table_prefix};
+  auto const names = backend::table_names::of(dialect, options_.schema, options_.table_prefix);
   std::string out;
   if (from == 0 && to > 0 && !options_.schema.empty())
-    out += fmt::format("CREATE SCHEMA IF NOT EXISTS \"{}\";\n", options_.schema);
+    out += fmt::format("CREATE SCHEMA IF NOT EXISTS {0}{1}{0};\n", names.quote, options_.schema);
   for (int v = from + 1; v <= to; ++v) {
     auto const& m = migrate::migration_of(dialect, v);
     out += one_step(names, "up", v, m.name, m.up);

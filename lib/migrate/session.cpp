@@ -17,12 +17,6 @@ constexpr auto shortest_reply = 5s;
 constexpr std::chrono::milliseconds first_wait = 50ms;
 constexpr std::chrono::milliseconds longest_wait = 1s;
 
-backend::table_names checked_names(backend::source const& source, migrator_options const& options) {
-  backend::table_names names{options.schema, options.table_prefix};
-  names.validate(source.sql());
-  return names;
-}
-
 std::chrono::milliseconds back_off(int attempt) {
   thread_local std::minstd_rand random{std::random_device{}()};
   auto const longest = std::min(first_wait * (1 << std::min(attempt, 10)), longest_wait);
@@ -42,7 +36,7 @@ std::string plain_message(error const& e) {
 session::session(backend::source& source, migrator_options const& options, bool make)
     : source_(source),
       options_(options),
-      tables_(checked_names(source, options)),
+      tables_(backend::table_names::of(source.sql(), options.schema, options.table_prefix)),
       statements_(source.sql(), tables_),
       deadline_(boot_clock::now() + options.timeout),
       make_(make) {}

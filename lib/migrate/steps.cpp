@@ -51,7 +51,7 @@ void make_schema_if_missing(session& s) {
   if (schema.empty()) return;
   // Asked first: CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists.
   if (backend::as_int(s.run("migrate_schema_there", {schema}).rows.at(0).at(0)) != 0) return;
-  s.script(fmt::format("CREATE SCHEMA \"{}\"", schema));
+  s.script(fmt::format("CREATE SCHEMA {0}{1}{0}", s.tables().quote, schema));
 }
 
 void apply(session& s, int version) {

@@ -148,11 +148,13 @@ bool acquirer::attempt() {
 
 bool acquirer::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
   auto const& o = spec_.options;
-  strategies::take_request const request{spec_.name,   {base::random_id()}, owner_,    o.ttl,
-                                         o.hard_limit, o.takeover,          o.fencing, o.note};
+  strategies::take_request const request{
+      spec_.name, {base::random_id()},          owner_, o.ttl, o.hard_limit, o.takeover, spec_.fencing,
+      o.note,     seen_ && !seen_->term.empty()};
   boot_time_point sent_at;
   try {
-    auto const came = engine_.lease.take(session, request, old, engine_.reply_deadline(), sent_at);
+    auto const came =
+        engine_.taking.of(spec_.how).take(session, request, old, engine_.reply_deadline(), sent_at);
     if (auto const* won = std::get_if<strategies::granted>(&came))
       return believe(session, won->token, request.term, sent_at);
     seen_ = std::get<strategies::refused>(came).row;
@@ -181,7 +183,7 @@ bool acquirer::adopt(backend::connection& session, strategies::lock_row const& r
   if (found == doubts_.end()) return false;
   auto const mine = *found;
   doubts_.erase(found);
-  auto const token = spec_.options.fencing ? row.holder.token : fencing_token{};
+  auto const token = spec_.fencing ? row.holder.token : fencing_token{};
   return believe(session, token, mine.term, mine.sent_at);
 }
 
@@ -189,17 +191,8 @@ bool acquirer::adopt(backend::connection& session, strategies::lock_row const& r
 bool acquirer::believe(backend::connection& session, fencing_token token, term_id const& term,
                        boot_time_point sent_at) {
   auto const& o = spec_.options;
-  grant_facts facts{spec_.name,
-                    term,
-                    token,
-                    owner_,
-                    o.ttl,
-                    o.at_least,
-                    o.hard_limit,
-                    o.renew,
-                    o.note,
-                    sent_at,
-                    std::chrono::system_clock::now()};
+  grant_facts facts{spec_.name, spec_.how,    term,    token,  owner_,  o.ttl,
+                    o.at_least, o.hard_limit, o.renew, o.note, sent_at, std::chrono::system_clock::now()};
   if (boot_clock::now() >= first_trust(facts)) {
     give_back_at_once(session, term);
     throw error(errc::unreachable,
@@ -212,9 +205,9 @@ bool acquirer::believe(backend::connection& session, fencing_token token, term_i
 
 void acquirer::give_back_at_once(backend::connection& session, term_id const& term) noexcept {
   try {
-    engine_.lease.release(session, {spec_.name, term}, engine_.reply_deadline());
+    engine_.taking.of(spec_.how).release(session, {spec_.name, term}, engine_.reply_deadline());
   } catch (std::exception const&) {
-    engine_.keep.give_back_later({{spec_.name, term}, 0ms, boot_clock::now() + spec_.options.ttl});
+    engine_.keep.give_back_later({{spec_.name, term}, spec_.how, 0ms, boot_clock::now() + spec_.options.ttl});
   }
 }
 
@@ -321,7 +314,8 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
 acquirer::result acquirer::give_up(acquire_status why) {
   for (auto const& d : doubts_) {
     auto const until = d.sent_at + std::chrono::nanoseconds(spec_.options.ttl);
-    if (boot_clock::now() < until) engine_.keep.give_back_later({{spec_.name, d.term}, 0ms, until});
+    if (boot_clock::now() < until)
+      engine_.keep.give_back_later({{spec_.name, d.term}, spec_.how, 0ms, until});
   }
   doubts_.clear();
   if (attempts_ > 1)

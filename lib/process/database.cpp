@@ -8,9 +8,7 @@ namespace rowlock::process {
 namespace {
 
 backend::statement_book make_book(backend::source const& source, manager_options const& options) {
-  backend::table_names const tables{options.schema, options.table_prefix};
-  tables.validate(source.sql());
-  return {source.sql(), tables};
+  return {source.sql(), backend::table_names::of(source.sql(), options.schema, options.table_prefix)};
 }
 
 }  // namespace
@@ -122,14 +120,6 @@ void connection_pool::drop_idle() noexcept {
     dropped = std::move(idle_.back());
     idle_.pop_back();
   }
-}
-
-void connection_pool::abandon() noexcept {
-  for (auto& c : idle_) {
-    c->abandon();
-    (void)c.release();
-  }
-  idle_.clear();
 }
 
 }  // namespace rowlock::process

@@ -72,9 +72,6 @@ class connection_pool {
   /// @throws error what database::open throws; too_many_connections if none became free until the deadline
   loan borrow(boot_time_point deadline);
 
-  /// In a forked child: the sessions are the parent's.
-  void abandon() noexcept;
-
  private:
   void give_back(std::unique_ptr<backend::connection>) noexcept;
   void drop_idle() noexcept;

@@ -5,7 +5,7 @@
 #include "process/events.hpp"
 #include "process/keeper.hpp"
 #include "process/watchdog.hpp"
-#include "strategy/lease.hpp"
+#include "strategy/row_strategies.hpp"
 
 namespace rowlock::process {
 
@@ -16,7 +16,7 @@ struct engine {
         db(std::move(source), options),
         pool(db, options.connections),
         rows(db.statements()),
-        lease(db.statements()),
+        taking(db.statements()),
         watch(tell),
         keep(db, watch, tell, options.reply_timeout) {}
 
@@ -27,7 +27,7 @@ struct engine {
   database db;
   connection_pool pool;
   strategies::lock_rows const rows;
-  strategies::lease const lease;
+  strategies::row_strategies const taking;
   watchdog watch;
   keeper keep;
 };

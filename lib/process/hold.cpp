@@ -51,6 +51,7 @@ loss_reason hold::why_expired() const noexcept {
 
 holder_info hold::as_holder() const {
   holder_info who;
+  who.how = facts_.how;
   who.owner = facts_.owner;
   who.token = facts_.token;
   who.acquired_at = facts_.acquired_at;

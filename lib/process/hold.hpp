@@ -21,6 +21,7 @@ boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds l
 /// What is fixed when a term is granted.
 struct grant_facts {
   std::string name;
+  strategy how = strategy::lease;
   term_id term;
   fencing_token token;
   owner_id owner;

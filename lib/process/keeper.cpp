@@ -31,7 +31,7 @@ keeper::keeper(database& d, watchdog& w, events const& e, std::chrono::milliseco
       events_(e),
       reply_timeout_(reply_timeout),
       rows_(d.statements()),
-      lease_(d.statements()) {}
+      taking_(d.statements()) {}
 
 void keeper::keep(std::shared_ptr<hold> const& h) {
   auto const next = h->facts().sent_at + interval(*h);
@@ -166,7 +166,7 @@ keeper::batch keeper::renew_on(backend::connection& session, batch const& holds,
                     .trusted_until = h->trusted_until()});
     } else if (watchdog_.report_lost(h, h->why_expired())) {
       // Too late for us, and the row has just been prolonged for nobody.
-      give_back_later({which(*h), h->facts().at_least, sent_at + h->facts().ttl});
+      give_back_later({which(*h), h->facts().how, h->facts().at_least, sent_at + h->facts().ttl});
     }
   }
   return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
@@ -215,9 +215,7 @@ void keeper::give_back_due(boot_time_point deadline) {
     if (boot_clock::now() >= it->until) continue;
     try {
       auto& session = connection(deadline);
-      bool const was_there = it->at_least > 0ms
-                                 ? lease_.release_at_least(session, it->which, it->at_least, deadline)
-                                 : lease_.release(session, it->which, deadline);
+      bool const was_there = taking_.give_back(session, it->how, it->which, it->at_least, deadline);
       if (was_there)
         events_.tell({.kind = event_kind::released, .name = it->which.name, .term = it->which.term.value});
     } catch (error const& e) {
@@ -260,12 +258,6 @@ void keeper::stop(boot_time_point deadline) noexcept {
 void keeper::start() {
   if (thread_.joinable() || stopping_) return;
   thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
-}
-
-void keeper::abandon() noexcept {
-  if (!connection_) return;
-  connection_->abandon();
-  (void)connection_.release();
 }
 
 }  // namespace rowlock::process

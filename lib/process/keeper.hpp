@@ -11,7 +11,7 @@
 #include "base/boot_waiter.hpp"
 #include "process/database.hpp"
 #include "process/watchdog.hpp"
-#include "strategy/lease.hpp"
+#include "strategy/row_strategies.hpp"
 
 namespace rowlock::process {
 
@@ -19,6 +19,7 @@ namespace rowlock::process {
 /// anyway.
 struct late_release {
   strategies::name_and_term which;
+  strategy how;
   std::chrono::milliseconds at_least{0};
   boot_time_point until;
 };
@@ -35,8 +36,6 @@ class keeper {
 
   /// Ends the thread; what is still to be given back is tried until `deadline`.
   void stop(boot_time_point deadline) noexcept;
-  /// In a forked child: the session is the parent's.
-  void abandon() noexcept;
 
  private:
   struct kept {
@@ -68,7 +67,7 @@ class keeper {
   events const& events_;
   std::chrono::milliseconds const reply_timeout_;
   strategies::lock_rows rows_;
-  strategies::lease lease_;
+  strategies::row_strategies taking_;
 
   base::boot_waiter waiter_;
   std::mutex mutex_;

@@ -27,12 +27,17 @@ void require_time(char const* what, std::chrono::milliseconds t, std::chrono::mi
 
 }  // namespace
 
-lock_spec::lock_spec(std::string n, mutex_options o, bool r)
-    : name(std::move(n)), options(std::move(o)), recursive(r) {
+lock_spec::lock_spec(std::string n, mutex_options o, bool r, strategy usual, backend::dialect const& sql)
+    : name(std::move(n)),
+      options(std::move(o)),
+      how(options.how.value_or(usual)),
+      fencing(options.fencing.value_or(how != strategy::row_lock)),
+      recursive(r) {
   base::require_name(name);
-  if (options.how != strategy::lease)
-    throw error(errc::unsupported,
-                fmt::format("strategy {} is not built yet: use lease", to_string(options.how)));
+  if (how == strategy::row_lock && !sql.no_row_locks.empty())
+    throw error(errc::unsupported, fmt::format("'{}': strategy row_lock: {}", name, sql.no_row_locks));
+  if (how == strategy::row_lock)
+    throw error(errc::unsupported, "strategy row_lock is not built yet: use lease or unique_insert");
   require_time("ttl", options.ttl, shortest_ttl);
   require_time("at_least", options.at_least, 0ms);
   if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);

@@ -3,18 +3,22 @@
 #include <rowlock/options.hpp>
 #include <string>
 
+#include "backend/backend.hpp"
+
 namespace rowlock::process {
 
 /// A name and how it is to be locked, checked once.
 struct lock_spec {
-  /// @throws error(errc::invalid_argument) naming what is wrong; errc::unsupported for a strategy that is not
-  /// there
-  lock_spec(std::string name, mutex_options, bool recursive);
+  /// @throws error(errc::invalid_argument) naming what is wrong; errc::unsupported for a strategy that the
+  /// database does not have
+  lock_spec(std::string name, mutex_options, bool recursive, strategy usual, backend::dialect const&);
 
   owner_id owner() const;  ///< explicit, or the calling thread
 
   std::string name;
   mutex_options options;
+  strategy how;
+  bool fencing;
   bool recursive;
 };
 

@@ -30,6 +30,10 @@ void manager::refuse_if_forked() const {
                 "make another one in the child");
 }
 
+lock_spec manager::spec(std::string name, mutex_options options, bool recursive) const {
+  return {std::move(name), std::move(options), recursive, engine_->options.how, engine_->db.sql()};
+}
+
 void manager::connect() {
   refuse_if_forked();
   (void)engine_->pool.borrow(engine_->reply_deadline());
@@ -96,7 +100,7 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
         {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
-    engine_->keep.give_back_later({{f.name, f.term}, f.at_least, start + f.ttl});
+    engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, start + f.ttl});
   h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
   if (outcome == release_result::released)
     engine_->tell.tell({.kind = event_kind::released,
@@ -110,10 +114,8 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
 release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
   auto loan = engine_->pool.borrow(deadline);
-  bool const was_there = f.at_least > 0ms
-                             ? engine_->lease.release_at_least(*loan, {f.name, f.term}, f.at_least, deadline)
-                             : engine_->lease.release(*loan, {f.name, f.term}, deadline);
-  if (was_there) return release_result::released;
+  if (engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline))
+    return release_result::released;
   try {
     why = why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
   } catch (error const&) {  // lost it is, whatever became of the row
@@ -127,7 +129,7 @@ void manager::give_back_lost(hold const& h) noexcept {
   auto const why = h.loss();
   if (!why || *why == loss_reason::taken_over || *why == loss_reason::row_gone) return;
   auto const& f = h.facts();
-  engine_->keep.give_back_later({{f.name, f.term}, f.at_least, boot_clock::now() + f.ttl});
+  engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, boot_clock::now() + f.ttl});
 }
 
 std::vector<lock_info> manager::list(bool idle_too) {

@@ -20,6 +20,7 @@ class manager : public std::enable_shared_from_this<manager> {
   manager(manager const&) = delete;
   manager& operator=(manager const&) = delete;
 
+  lock_spec spec(std::string name, mutex_options, bool recursive) const;
   void connect();
   acquisition acquire(lock_spec const&, patience, std::stop_token);
   bool extend(std::shared_ptr<hold> const&, std::chrono::milliseconds);

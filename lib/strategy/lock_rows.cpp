@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
+#include "base/random_id.hpp"
+#include "strategy/transaction.hpp"
+
 namespace rowlock::strategies {
 namespace {
 
@@ -69,10 +72,29 @@ std::vector<lock_row> lock_rows::list(backend::connection& c, bool idle_too, boo
 
 std::vector<term_id> lock_rows::renew(backend::connection& c, std::span<name_and_term const> wanted,
                                       boot_time_point deadline) const {
+  if (!book_.returning()) return lock_and_renew(c, to_json(wanted), deadline);
   auto const done = c.execute(book_.at("lock_renew"), std::vector<value>{to_json(wanted)}, deadline);
   std::vector<term_id> terms;
   terms.reserve(done.rows.size());
   for (auto const& columns : done.rows) terms.push_back({as_text(columns.at(0))});
+  return terms;
+}
+
+// Where an UPDATE can neither skip locked rows nor say which ones it met: locks those that it can get at
+// once, then renews them, in one transaction.
+std::vector<term_id> lock_rows::lock_and_renew(backend::connection& c, std::string const& wanted,
+                                               boot_time_point deadline) const {
+  std::vector<term_id> terms;
+  in_transaction(c, book_, deadline, [&] {
+    std::vector<name_and_term> due;
+    for (auto const& columns :
+         c.execute(book_.at("lock_renew_due"), std::vector<value>{wanted}, deadline).rows)
+      due.push_back({as_text(columns.at(0)), {as_text(columns.at(1))}});
+    if (due.empty()) return false;
+    c.execute(book_.at("lock_renew"), std::vector<value>{to_json(due)}, deadline);
+    for (auto& d : due) terms.push_back(std::move(d.term));
+    return true;
+  });
   return terms;
 }
 
@@ -91,13 +113,20 @@ bool lock_rows::extend(backend::connection& c, name_and_term const& which, std::
   auto const done =
       c.execute(book_.at("lock_extend"),
                 std::vector<value>{which.name, which.term.value, std::int64_t{duration.count()}}, deadline);
-  return !done.rows.empty();
+  return done.affected > 0;
+}
+
+bool lock_rows::release_at_least(backend::connection& c, name_and_term const& which,
+                                 std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value, std::int64_t{at_least.count()},
+                                      base::random_id()};
+  return c.execute(book_.at("lock_release_at_least"), parameters, deadline).affected > 0;
 }
 
 bool lock_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode,
                        boot_time_point deadline) const {
   auto const& statement = book_.at(mode == revoke_mode::now ? "lock_revoke_now" : "lock_revoke");
-  return !c.execute(statement, std::vector<value>{name}, deadline).rows.empty();
+  return c.execute(statement, std::vector<value>{name}, deadline).affected > 0;
 }
 
 }  // namespace rowlock::strategies

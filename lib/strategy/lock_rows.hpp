@@ -55,10 +55,18 @@ class lock_rows {
   bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
               boot_time_point deadline) const;
 
+  /// Gives the term back, but until `at_least` after it was taken the row keeps a term that nobody knows.
+  /// @return false if the term is not there any more
+  bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                        boot_time_point deadline) const;
+
   /// @return false if nobody holds it
   bool revoke(backend::connection&, std::string const& name, revoke_mode, boot_time_point deadline) const;
 
  private:
+  std::vector<term_id> lock_and_renew(backend::connection&, std::string const& wanted,
+                                      boot_time_point deadline) const;
+
   backend::statement_book const& book_;
 };
 

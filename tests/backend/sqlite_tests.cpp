@@ -226,7 +226,7 @@ TEST_CASE("sqlite: what a forked child commits on a connection of its own stays"
   c->execute(write_meta, {}, in(5000));
   child other([&](child& parent) {
     if (thrown_by([&] { c->execute(write_meta, {}, in(5000)); }).reason() != errc::forked) return 1;
-    c->abandon();
+    c->close();
     auto const mine = file.connect();
     mine->execute(write_meta, {}, in(5000));
     parent.tell();

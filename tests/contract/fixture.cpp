@@ -3,11 +3,20 @@
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/random_id.hpp"
 
 namespace rowlock::test {
 namespace {
+
+/// The name under which the cases know a statement.
+std::string step(std::string const& statement) {
+  if (statement == "unique_take") return "lock_take";
+  if (statement == "unique_release") return "lock_release";
+  if (statement == "token_insert") return "lock_insert_free";
+  return statement;
+}
 
 class observed_connection final : public backend::connection {
  public:
@@ -19,18 +28,28 @@ class observed_connection final : public backend::connection {
 
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
-    seam_->count(s.name);
-    seam_->look(s.name, p);
-    cut_on_throw([&] { seam_->before(s.name); });
+    auto const name = step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
     auto r = inner_->execute(s, p, deadline);
-    cut_on_throw([&] { seam_->after(s.name); });
+    if (in_transaction_ && name != "lock_insert_free")
+      uncommitted_.push_back(name);
+    else
+      cut_on_throw([&] { seam_->after(name); });
     return r;
   }
-  void script(std::string_view sql, boot_time_point deadline) override { inner_->script(sql, deadline); }
+  void script(std::string_view sql, boot_time_point deadline) override {
+    inner_->script(sql, deadline);
+    in_transaction_ = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    auto const done = std::exchange(uncommitted_, {});
+    if (sql == "COMMIT")
+      for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
+  }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
-  void abandon() noexcept override { inner_->abandon(); }
+  void close() noexcept override { inner_->close(); }
 
  private:
   // As a real session: after a lost reply it is of no use any more.
@@ -46,6 +65,8 @@ class observed_connection final : public backend::connection {
   std::unique_ptr<backend::connection> inner_;
   std::shared_ptr<seam> seam_;
   bool cut_ = false;
+  bool in_transaction_ = false;
+  std::vector<std::string> uncommitted_;
 };
 
 class observed_source final : public backend::source {
@@ -132,8 +153,9 @@ postgresql_fixture::~postgresql_fixture() {
 }
 
 stranger::stranger(fixture& f, std::string process)
-    : book_(f.source.implementation()->sql(), {f.options.schema, f.options.table_prefix}),
-      lease_(book_),
+    : how_(f.options.how),
+      book_(f.source.implementation()->sql(), {f.options.schema, f.options.table_prefix}),
+      taking_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
@@ -142,7 +164,7 @@ bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl,
                          std::optional<strategies::superseded> const& old) {
   strategies::take_request const r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
   boot_time_point sent_at;
-  if (!std::holds_alternative<strategies::granted>(lease_.take(*session_, r, old, soon(), sent_at)))
+  if (!std::holds_alternative<strategies::granted>(taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
     return false;
   terms_[name] = r.term;
   return true;
@@ -169,7 +191,7 @@ bool stranger::renew(std::string const& name, term_id const& term) {
 }
 
 bool stranger::release(std::string const& name) {
-  return lease_.release(*session_, {name, terms_.at(name)}, soon());
+  return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
 }
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "strategy/lease.hpp"
+#include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
 
 namespace rowlock::test {
@@ -49,7 +49,9 @@ class slot {
   std::shared_ptr<function const> current_;
 };
 
-/// Counts what is executed, and may do something before or after it; thread-safe.
+/// Counts what is executed, and may do something before or after it; thread-safe. A case that names lock_take
+/// means whatever takes the lock in its strategy, and so for the others: see step() in fixture.cpp. What is
+/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed.
 struct seam {
   void count(std::string const& statement);
   int executed(std::string const& statement) const;
@@ -95,6 +97,7 @@ class fixture {
 
 class sqlite_fixture : public fixture {
  public:
+  static constexpr char const* backend = "sqlite";
   sqlite_fixture() : sqlite_fixture(std::make_unique<scratch_folder>()) {}
   std::string url() const override { return "sqlite:" + folder_->file("locks.db"); }
 
@@ -105,6 +108,7 @@ class sqlite_fixture : public fixture {
 
 class postgresql_fixture : public fixture {
  public:
+  static constexpr char const* backend = "postgresql";
   postgresql_fixture();
   std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
@@ -129,12 +133,13 @@ class stranger {
   std::int64_t token(std::string const& name) { return read(name)->holder.token.value; }
 
  private:
+  strategy how_;
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
   boot_time_point soon() const { return boot_clock::now() + 10s; }
 
   backend::statement_book book_;
-  strategies::lease lease_;
+  strategies::row_strategies taking_;
   strategies::lock_rows rows_;
   std::unique_ptr<backend::connection> session_;
   owner_id self_;
@@ -145,19 +150,27 @@ class stranger {
 bool eventually(std::function<bool()> const& condition, std::chrono::milliseconds patience = 20s);
 
 /// The pairs of strategy and back end that the cases run for; a row of the table in pairs.cpp each.
-struct lease_on_sqlite : sqlite_fixture {
-  static constexpr strategy how = strategy::lease;
-  static constexpr char const* backend = "sqlite";
+template <class Database, strategy How>
+struct on : Database {
+  static constexpr strategy how = How;
+  on() { this->options.how = How; }
 };
-struct lease_on_postgresql : postgresql_fixture {
-  static constexpr strategy how = strategy::lease;
-  static constexpr char const* backend = "postgresql";
-};
+using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
+using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
+using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
+using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
+TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
+TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
 
-#define CONTRACT_CASE(text) \
+#define LEASE_CASE(text) \
   TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)
+
+/// For the strategies whose term stands in a row.
+#define CONTRACT_CASE(text)                                                                          \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
+                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)

@@ -32,7 +32,7 @@ class cut_connection final : public backend::connection {
   }
   bool usable() const noexcept override { return real_ && real_->usable(); }
   std::string const& server_identity() const noexcept override { return real_->server_identity(); }
-  void abandon() noexcept override { real_->abandon(); }
+  void close() noexcept override { real_->close(); }
 
  private:
   std::unique_ptr<connection> real_;

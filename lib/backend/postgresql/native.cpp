@@ -39,9 +39,7 @@ channel::channel(native_connection c) : connection_(std::move(c)), process_(::ge
   PQsetnonblocking(native(), 1);
 }
 
-channel::~channel() {
-  if (forked()) abandon();
-}
+channel::~channel() { close(); }
 
 bool channel::forked() const noexcept { return process_ != ::getpid(); }
 
@@ -117,7 +115,8 @@ reply channel::collect(boot_time_point deadline) {
   return r;
 }
 
-void channel::abandon() noexcept {
+void channel::close() noexcept {
+  if (!forked()) return connection_.reset();
   // PQfinish would end the session that the parent process goes on using; closing our copy of its socket does
   // not.
   if (auto* leaked = connection_.release(); leaked != nullptr) ::close(PQsocket(leaked));

@@ -57,9 +57,8 @@ class channel {
   /// After one of libpq's PQsend functions: everything until the server is ready again.
   reply collect(boot_time_point deadline);
 
-  void close() noexcept { connection_.reset(); }
-  /// Forgets the session without a word to the server.
-  void abandon() noexcept;
+  /// Ends the session; in a forked child only forgets it, without a word to the server.
+  void close() noexcept;
   std::string error_message() const;
 
  private:

@@ -19,7 +19,7 @@ class session final : public connection {
   bool usable() const noexcept override;
   bool alive() override { return !channel_.forked() && channel_.alive(); }
   std::string const& server_identity() const noexcept override { return identity_; }
-  void abandon() noexcept override { channel_.abandon(); }
+  void close() noexcept override { channel_.close(); }
 
  private:
   struct prepared {

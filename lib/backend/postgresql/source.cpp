@@ -13,8 +13,11 @@ namespace rowlock::backend::postgresql {
 namespace {
 
 dialect const& postgresql_dialect() {
-  static dialect const d{"postgresql", embedded_postgresql_statements(), embedded_postgresql_migrations(),
-                         true, 63};
+  static dialect const d{.name = "postgresql",
+                         .statements = embedded_postgresql_statements(),
+                         .migrations = embedded_postgresql_migrations(),
+                         .has_schemas = true,
+                         .longest_identifier = 63};
   return d;
 }
 

@@ -50,12 +50,7 @@ session::session(database db, std::string path, file_identity file, boot_time_po
   remember(database_.get());
 }
 
-session::~session() {
-  if (forked())
-    abandon();
-  else
-    close();
-}
+session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
@@ -81,6 +76,7 @@ void session::abandon() noexcept {
 
 void session::close() noexcept {
   if (!database_) return;
+  if (forked()) return abandon();
   inside const sqlite;
   forget(database_.get());
   prepared_.clear();

@@ -22,7 +22,7 @@ class session final : public connection {
   void script(std::string_view sql, boot_time_point deadline) override;
   bool usable() const noexcept override { return database_ != nullptr; }
   std::string const& server_identity() const noexcept override { return identity_; }
-  void abandon() noexcept override;
+  void close() noexcept override;
 
  private:
   bool forked() const noexcept;
@@ -39,7 +39,7 @@ class session final : public connection {
   void bind(sqlite3_stmt*, std::span<value const>, std::string const& what);
   [[noreturn]] void refuse(std::string const& what);
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
-  void close() noexcept;
+  void abandon() noexcept;
 
   database database_;
   std::string path_;

@@ -13,7 +13,12 @@ namespace rowlock::backend::sqlite {
 namespace {
 
 dialect const& sqlite_dialect() {
-  static dialect const d{"sqlite", embedded_sqlite_statements(), embedded_sqlite_migrations(), false, 255};
+  static dialect const d{.name = "sqlite",
+                         .statements = embedded_sqlite_statements(),
+                         .migrations = embedded_sqlite_migrations(),
+                         .has_schemas = false,
+                         .longest_identifier = 255,
+                         .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
   return d;
 }
 

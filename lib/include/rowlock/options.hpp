@@ -25,7 +25,7 @@ struct retry_options {
 
 /// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
 struct mutex_options {
-  strategy how = strategy::lease;
+  std::optional<strategy> how{};  ///< empty: what manager_options::how says
   /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is
   /// every third of it.
   std::chrono::milliseconds ttl{30'000};
@@ -40,7 +40,9 @@ struct mutex_options {
   /// limit.
   std::chrono::milliseconds hard_limit{0};
   rowlock::takeover takeover = takeover::clock;
-  bool fencing = true;  ///< draw a fencing token
+  /// Draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection and two more
+  /// round trips.
+  std::optional<bool> fencing{};
   /// Instead of the calling thread: for work that hops threads or a job that restarts. The same text found in
   /// the table takes over at once, and the former self is told. At most 255 bytes of UTF-8.
   std::optional<std::string> owner{};
@@ -66,7 +68,8 @@ struct event {
 /// What a lock_manager is to be like.
 struct manager_options {
   std::string table_prefix = "rowlock_";
-  std::string schema{};  ///< of rowlock's tables; empty: what the search path says
+  std::string schema{};            ///< of rowlock's tables; empty: what the search path says
+  strategy how = strategy::lease;  ///< of mutexes whose options don't say
   /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
   int connections = 2;
   /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end

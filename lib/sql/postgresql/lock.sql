@@ -114,3 +114,52 @@ UPDATE rowlock_locks SET revoked = true WHERE name = $1 AND term IS NOT NULL RET
 -- name: lock_revoke_now
 UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
 WHERE name = $1 AND term IS NOT NULL RETURNING name
+
+-- Strategy unique_insert. The INSERT waits for another one of the same name that is not committed yet, and for a DELETE; of
+-- any number of sessions one gets the row, the others change nothing. It never fails on a duplicate: that would fill the
+-- server's log, and end the transaction. Parameters as in lock_take.
+-- name: unique_take
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, hard_until, note)
+VALUES ($1, $2, $3, 0, $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
+  clock_timestamp(),
+  least(clock_timestamp() + $8::bigint * interval '1 millisecond',
+        clock_timestamp() + $10::bigint * interval '1 millisecond'),
+  clock_timestamp() + $10::bigint * interval '1 millisecond',
+  $11)
+ON CONFLICT DO NOTHING
+
+-- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
+-- (a renewal, another taker) has its condition looked at again afterwards: a row that was renewed meanwhile stays, and of
+-- two that clear the second one finds nothing.
+-- name: unique_clear
+DELETE FROM rowlock_locks
+WHERE name = $1 AND strategy = $2
+  AND CASE WHEN $3::text IS NULL
+        THEN term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp())
+        ELSE term = $3 AND ($4::bigint IS NULL OR renewals = $4::bigint) END
+
+-- name: unique_set_token
+UPDATE rowlock_locks SET token = $3::bigint WHERE name = $1 AND term = $2
+
+-- As lock_release: need not be flushed.
+-- name: unique_release
+DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
+RETURNING set_config('synchronous_commit', 'off', true)
+
+-- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
+-- have had a lease in between, whose tokens went into the floor with its row. The floor is read in this statement's
+-- snapshot, which is younger than the lock; and if the reaper deletes the row just now, this waits and finds none.
+-- name: token_draw
+UPDATE rowlock_tokens SET token = greatest(
+  token + 1,
+  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
+WHERE name = $1
+RETURNING token
+
+-- name: token_insert
+INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING
+
+-- name: transaction_begin
+BEGIN ISOLATION LEVEL READ COMMITTED

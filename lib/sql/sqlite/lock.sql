@@ -114,3 +114,46 @@ UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term IS NOT NULL RETURN
 UPDATE rowlock_locks SET
   term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 WHERE name = ?1 AND term IS NOT NULL RETURNING name
+
+-- Strategy unique_insert: of any number of sessions one gets the row, the others change nothing. Parameters as in
+-- lock_take.
+-- name: unique_take
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, hard_until, note)
+VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9,
+  cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+  cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + min(?8, coalesce(?10, ?8)),
+  cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?10,
+  ?11)
+ON CONFLICT DO NOTHING
+
+-- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it.
+-- name: unique_clear
+DELETE FROM rowlock_locks
+WHERE name = ?1 AND strategy = ?2
+  AND CASE WHEN ?3 IS NULL
+        THEN term IS NULL
+          OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+        ELSE term = ?3 AND (?4 IS NULL OR renewals = ?4) END
+
+-- name: unique_set_token
+UPDATE rowlock_locks SET token = ?3 WHERE name = ?1 AND term = ?2
+
+-- name: unique_release
+DELETE FROM rowlock_locks WHERE name = ?1 AND term = ?2
+
+-- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
+-- have had a lease in between, whose tokens went into the floor with its row.
+-- name: token_draw
+UPDATE rowlock_tokens SET token = max(
+  token + 1,
+  cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
+WHERE name = ?1
+RETURNING token
+
+-- name: token_insert
+INSERT INTO rowlock_tokens (name, token) VALUES (?1, 0) ON CONFLICT DO NOTHING
+
+-- name: transaction_begin
+BEGIN IMMEDIATE

@@ -1,0 +1,44 @@
+#include "strategy/transaction.hpp"
+
+#include <rowlock/error.hpp>
+
+namespace rowlock::strategies {
+namespace {
+
+using namespace std::chrono_literals;
+
+void roll_back(backend::connection& c) noexcept {
+  if (!c.usable()) return;
+  try {
+    c.script("ROLLBACK", boot_clock::now() + 1s);
+  } catch (std::exception const&) {
+    c.close();  // it must not go on with a transaction open
+  }
+}
+
+}  // namespace
+
+void in_transaction(backend::connection& c, backend::statement_book const& book, boot_time_point deadline,
+                    std::function<bool()> const& body) {
+  bool good = false;
+  try {
+    c.script(book.at("transaction_begin").sql, deadline);
+    good = body();
+  } catch (error const& e) {
+    roll_back(c);
+    if (e.reason() != errc::in_doubt) throw;
+    throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
+  } catch (...) {
+    roll_back(c);
+    throw;
+  }
+  if (!good) return roll_back(c);
+  try {
+    c.script("COMMIT", deadline);
+  } catch (error const&) {
+    roll_back(c);
+    throw;
+  }
+}
+
+}  // namespace rowlock::strategies

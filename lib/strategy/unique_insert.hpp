@@ -1,0 +1,31 @@
+#pragma once
+// Strategy unique_insert: the lock is that the row exists; the primary key lets one INSERT through. The row
+// goes with the term, so the token is drawn from rowlock_tokens, after the INSERT was granted and in the same
+// transaction.
+
+#include "strategy/row_strategy.hpp"
+#include "strategy/tokens.hpp"
+
+namespace rowlock::strategies {
+
+class unique_insert final : public row_strategy {
+ public:
+  explicit unique_insert(backend::statement_book const& book) : book_(book), rows_(book), tokens_(book) {}
+
+  /// A transaction with the INSERT, which does not fail on a duplicate, and the token; if the row is there,
+  /// one SELECT that tells busy from takeable, and for the latter a transaction that first deletes exactly
+  /// what may be taken.
+  outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
+               boot_time_point deadline, boot_time_point& sent_at) const override;
+  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
+
+ private:
+  std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,
+                                std::optional<superseded> const&, boot_time_point deadline) const;
+
+  backend::statement_book const& book_;
+  lock_rows rows_;
+  tokens tokens_;
+};
+
+}  // namespace rowlock::strategies
