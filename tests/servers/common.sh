@@ -80,10 +80,12 @@ thaw() {
 }
 
 kill_all() {
-  local pids
+  local pids pid
   pids=$(freeze)
   kill -KILL $pids 2>/dev/null || true
   wait_until gone $pids
+  # libfaketime would have removed these at an orderly end.
+  for pid in $pids; do rm -f "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"; done
 }
 
 free_port() {
