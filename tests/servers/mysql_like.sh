@@ -44,9 +44,10 @@ launch() {
   # Appended to, so a new start is known by what comes after this.
   [ ! -e "$dir/log" ] || began=$(($(stat -c %s "$dir/log") + 1))
   moved_clock
-  # All of these replace one another in one process, so that the pid is known before the server has written it. What the
-  # caller has in MYSQL_HOME and the like must not reach it.
-  "${as_server[@]}" env -u MYSQL_HOME -u MYSQL_UNIX_PORT -u MYSQL_TCP_PORT \
+  # All of these replace one another in one process, so that the pid is known before the server has written it. It gets a
+  # session of its own, so that a Ctrl-C meant for the caller does not end it. What the caller has in MYSQL_HOME and the
+  # like must not reach it.
+  setsid "${as_server[@]}" env -u MYSQL_HOME -u MYSQL_UNIX_PORT -u MYSQL_TCP_PORT \
     sh -c 'echo $$ >"$1/pid" && shift && exec "$@"' sh "$dir" "${clock[@]}" \
     "${server[@]}" --defaults-file="$dir/my.cnf" --port="$1" "${arguments[@]}" >>"$dir/log" 2>&1 </dev/null &
   pid=$!
