@@ -1,5 +1,6 @@
 #include "contract/fixture.hpp"
 
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 #include <thread>
@@ -127,8 +128,11 @@ std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
 
 void fixture::sql(std::string const& text) {
   auto session = source.implementation()->connect(boot_clock::now() + 10s);
-  session->script(backend::table_names{options.schema, options.table_prefix}.render(text),
-                  boot_clock::now() + 10s);
+  session->script(tables().render(text), boot_clock::now() + 10s);
+}
+
+backend::table_names fixture::tables() const {
+  return backend::table_names::of(source.implementation()->sql(), options.schema, options.table_prefix);
 }
 
 void fixture::migrate() {
@@ -152,9 +156,53 @@ postgresql_fixture::~postgresql_fixture() {
   sql("SET client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE");
 }
 
+mysql_fixture::mysql_fixture(std::string const& server, std::string const& database)
+    : fixture(mysql::source(mysql_url(server, database)), {}), server_(server), database_(database) {
+  mysql::source(mysql_url(server)).implementation()->connect(boot_clock::now() + 10s)->script(
+      "CREATE DATABASE " + database, boot_clock::now() + 10s);
+  migrate();
+}
+
+mysql_fixture::~mysql_fixture() {
+  try {
+    sql("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_);
+  } catch (error const&) {  // the server is gone, which the case itself has noticed
+  }
+}
+
+dialect dialect_of(fixture const& f) {
+  auto const name = f.source.implementation()->sql().name;
+  if (name == "sqlite") return dialect::sqlite;
+  return name == "mysql" ? dialect::mysql : dialect::postgresql;
+}
+
+char const* begin_of(fixture const& f) {
+  switch (dialect_of(f)) {
+    case dialect::sqlite:
+      return "BEGIN IMMEDIATE";
+    case dialect::mysql:
+      return "START TRANSACTION";
+    default:
+      return "BEGIN";
+  }
+}
+
+std::string in_ms(fixture const& f, int ms) {
+  auto const n = std::to_string(ms);
+  switch (dialect_of(f)) {
+    case dialect::sqlite:
+      return "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + " + n;
+    case dialect::mysql:
+      return "utc_timestamp(6) + INTERVAL " + n + " * 1000 MICROSECOND";
+    default:
+      return "clock_timestamp() + interval '" + n + " milliseconds'";
+  }
+}
+
 stranger::stranger(fixture& f, std::string process)
     : how_(f.options.how),
-      book_(f.source.implementation()->sql(), {f.options.schema, f.options.table_prefix}),
+      book_(f.source.implementation()->sql(),
+            f.tables()),
       taking_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),

@@ -88,6 +88,7 @@ class fixture {
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
 
+  backend::table_names tables() const;
   /// Runs SQL with the table names put in, on a session of its own.
   void sql(std::string const& text);
 
@@ -113,6 +114,40 @@ class postgresql_fixture : public fixture {
   std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
 };
+
+/// A database of its own on a server of MySQL or MariaDB.
+class mysql_fixture : public fixture {
+ public:
+  explicit mysql_fixture(std::string const& server) : mysql_fixture(server, unique_identifier()) {}
+  std::string url() const override { return mysql_url(server_, database_); }
+  ~mysql_fixture() override;
+
+ private:
+  mysql_fixture(std::string const& server, std::string const& database);
+  std::string server_;
+  std::string database_;
+};
+
+class on_mariadb_fixture : public mysql_fixture {
+ public:
+  static constexpr char const* backend = "mariadb";
+  on_mariadb_fixture() : mysql_fixture(backend) {}
+};
+
+class on_mysql_fixture : public mysql_fixture {
+ public:
+  static constexpr char const* backend = "mysql";
+  on_mysql_fixture() : mysql_fixture(backend) {}
+};
+
+/// Which of its forms a case's own SQL needs.
+enum class dialect { sqlite, postgresql, mysql };
+dialect dialect_of(fixture const&);
+
+/// Begins a transaction that may write.
+char const* begin_of(fixture const&);
+/// The database's clock plus so many milliseconds, as expires_at has it.
+std::string in_ms(fixture const&, int ms);
 
 /// Another program on another host: an owner whose locks this process knows nothing of.
 class stranger {
@@ -157,20 +192,31 @@ struct on : Database {
 };
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
+using lease_on_mariadb = on<on_mariadb_fixture, strategy::lease>;
+using lease_on_mysql = on<on_mysql_fixture, strategy::lease>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
+using insert_on_mariadb = on<on_mariadb_fixture, strategy::unique_insert>;
+using insert_on_mysql = on<on_mysql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
+TYPE_TO_STRING_AS("lease on mariadb", rowlock::test::lease_on_mariadb);
+TYPE_TO_STRING_AS("lease on mysql", rowlock::test::lease_on_mysql);
 TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
+TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
+TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
 
-#define LEASE_CASE(text) \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)
+#define LEASE_CASE(text)                                                                             \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
+                     rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql)
 
 /// For the strategies whose term stands in a row.
-#define CONTRACT_CASE(text)                                                                          \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
-                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
+#define CONTRACT_CASE(text)                                                                            \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,   \
+                     rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql,                   \
+                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,             \
+                     rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql)

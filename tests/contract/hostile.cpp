@@ -14,22 +14,14 @@ namespace {
 /// A transaction of somebody else's, open until commit().
 struct open_transaction {
   explicit open_transaction(fixture& f)
-      : tables{f.options.schema, f.options.table_prefix},
-        session(f.source.implementation()->connect(boot_clock::now() + 10s)) {
-    run(f.url().starts_with("sqlite") ? "BEGIN IMMEDIATE" : "BEGIN");
+      : tables(f.tables()), session(f.source.implementation()->connect(boot_clock::now() + 10s)) {
+    run(begin_of(f));
   }
   void run(std::string const& text) { session->script(tables.render(text), boot_clock::now() + 10s); }
   void commit() { run("COMMIT"); }
   backend::table_names tables;
   std::unique_ptr<backend::connection> session;
 };
-
-/// The database's clock plus so many milliseconds, as expires_at has it.
-std::string in_ms(fixture const& f, int ms) {
-  return f.url().starts_with("sqlite")
-             ? "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + " + std::to_string(ms)
-             : "clock_timestamp() + interval '" + std::to_string(ms) + " milliseconds'";
-}
 
 }  // namespace
 

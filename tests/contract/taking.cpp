@@ -187,9 +187,7 @@ CONTRACT_CASE("at_least that is over already frees the name at once") {
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.at_least = 100ms});
   auto lock = x.acquire();
-  f.sql(std::string(pair::backend) == "sqlite"
-            ? "UPDATE rowlock_locks SET acquired_at = acquired_at - 1000"
-            : "UPDATE rowlock_locks SET acquired_at = acquired_at - interval '1 second'");
+  f.sql("UPDATE rowlock_locks SET acquired_at = " + in_ms(f, -1000));
   CHECK(lock->release() == release_result::released);
   CHECK(other.read("x")->term.empty());
 }

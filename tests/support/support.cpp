@@ -39,6 +39,16 @@ std::string postgresql_conninfo() {
       "ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
 }
 
+std::string mysql_url(std::string const& server, std::string const& database) {
+  std::string const name = server == "mysql" ? "ROWLOCK_TEST_MYSQL" : "ROWLOCK_TEST_MARIADB";
+  char const* set = std::getenv(name.c_str());
+  if (set == nullptr || *set == '\0')
+    throw std::runtime_error(name + " is not set: run the tests with tools/test, which starts a server");
+  std::string url = set;
+  if (!database.empty()) url.replace(url.rfind('/') + 1, url.npos, database);
+  return url;
+}
+
 std::string unique_identifier() {
   std::random_device random;
   return fmt::format("t{:08x}{:04x}", random(), random() & 0xffff);

@@ -23,6 +23,10 @@ class scratch_folder {
 /// if there is none: a test that needs it fails, it is never skipped.
 std::string postgresql_conninfo();
 
+/// URL of the private server of that kind, "mariadb" or "mysql", that tools/test started, with an account that
+/// may do everything. With `database`, of that one instead of the usual. Throws if there is none.
+std::string mysql_url(std::string const& server, std::string const& database = {});
+
 /// A fresh plain identifier, so that tests can share a server: "t" + 12 hexadecimal digits.
 std::string unique_identifier();
 
