@@ -42,7 +42,7 @@ struct test_case {
   std::string name;
   std::string full_name;
   unsigned number;  ///< doctest's, from 1, in the order of all_cases
-  bool alone;       ///< has the decorator alone()
+  bool alone;       ///< can't stand neighbours: TEST_CASE("name" * doctest::description("alone"))
 };
 
 /// What this process and its workers share.
