@@ -12,7 +12,7 @@ namespace {
 
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
-  if (statement == "unique_take") return "lock_take";
+  if (statement == "unique_take" || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "unique_release") return "lock_release";
   if (statement == "token_insert") return "lock_insert_free";
   return statement;
@@ -39,7 +39,24 @@ class observed_connection final : public backend::connection {
       cut_on_throw([&] { seam_->after(name); });
     return r;
   }
+  backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
+                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) override {
+    auto const name = step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
+    auto r = inner_->wait_for_row(s, p, deadline, reply_timeout, std::move(stop));
+    holds_row_ = true;
+    cut_on_throw([&] { seam_->after(name); });
+    return r;
+  }
   void script(std::string_view sql, boot_time_point deadline) override {
+    bool const gives_back = sql == "ROLLBACK" && std::exchange(holds_row_, false);
+    if (gives_back) {
+      seam_->count("lock_release");
+      cut_on_throw([&] { seam_->before("lock_release"); });
+    }
     bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
     if (begins) {
       seam_->count("begin");
@@ -87,6 +104,7 @@ class observed_connection final : public backend::connection {
   std::shared_ptr<seam> seam_;
   bool cut_ = false;
   bool in_transaction_ = false;
+  bool holds_row_ = false;
   std::exception_ptr lost_;
   std::vector<std::string> uncommitted_;
 };
@@ -178,9 +196,18 @@ stranger::stranger(fixture& f, std::string process)
     : how_(f.options.how),
       book_(f.source.implementation()->sql(), {f.options.schema, f.options.table_prefix}),
       taking_(book_),
+      row_locks_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
+
+bool stranger::take_row_lock(std::string const& name) try {
+  row_locks_.take(*session_, name, {false, boot_clock::now(), {}, 10s});
+  return true;
+} catch (error const& e) {
+  if (e.reason() != errc::row_locked) throw;
+  return false;
+}
 
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                          std::optional<strategies::superseded> const& old) {
@@ -193,7 +220,7 @@ bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl,
 }
 
 bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, takeover mode) {
-  return take_with(name, ttl, mode, {});
+  return how_ == strategy::row_lock ? take_row_lock(name) : take_with(name, ttl, mode, {});
 }
 
 bool stranger::take_over(std::string const& name) {
@@ -213,6 +240,10 @@ bool stranger::renew(std::string const& name, term_id const& term) {
 }
 
 bool stranger::release(std::string const& name) {
+  if (how_ == strategy::row_lock) {
+    row_locks_.give_back(*session_, soon());
+    return true;
+  }
   return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
 }
 

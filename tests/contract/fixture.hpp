@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "strategy/row_lock.hpp"
 #include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
 
@@ -137,12 +138,14 @@ class stranger {
 
  private:
   strategy how_;
+  bool take_row_lock(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
   boot_time_point soon() const { return boot_clock::now() + 10s; }
 
   backend::statement_book book_;
   strategies::row_strategies taking_;
+  strategies::row_lock row_locks_;
   strategies::lock_rows rows_;
   std::unique_ptr<backend::connection> session_;
   owner_id self_;
@@ -156,13 +159,22 @@ bool eventually(std::function<bool()> const& condition, std::chrono::millisecond
 template <class Database, strategy How>
 struct on : Database {
   static constexpr strategy how = How;
-  on() { this->options.how = How; }
+  on() {
+    this->options.how = How;
+    this->options.row_lock_connections = 80;
+  }
+  /// Whether a waiter has made so many attempts; a row lock is waited for in the server, in one.
+  bool waited(int attempts) const {
+    return How == strategy::row_lock ? this->seam->executed("lock_take") >= 1
+                                     : this->seam->executed("lock_read") >= attempts;
+  }
 };
 /// The step before which something may still come between the last look at the row and the take.
 template <class Pair>
 constexpr char const* before_take = Pair::how == strategy::lease ? "lock_take" : "begin";
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
+using row_lock_on_postgresql = on<postgresql_fixture, strategy::row_lock>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
 
@@ -172,6 +184,16 @@ TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
 TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
+
+TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
+
+#define ROW_LOCK_CASE(text) TEST_CASE_TEMPLATE(text, pair, rowlock::test::row_lock_on_postgresql)
+
+/// For every strategy.
+#define EVERY_CASE(text)                                                                             \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
+                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,           \
+                     rowlock::test::row_lock_on_postgresql)
 
 #define INSERT_CASE(text) \
   TEST_CASE_TEMPLATE(text, pair, rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)

@@ -22,7 +22,7 @@ constexpr cell table[] = {
     {strategy::unique_insert, "sqlite", nullptr},
     {strategy::unique_insert, "postgresql", nullptr},
     {strategy::row_lock, "sqlite", "SQLite locks files, not rows"},
-    {strategy::row_lock, "postgresql", "not built yet"},
+    {strategy::row_lock, "postgresql", nullptr},
 };
 
 template <class Database>
@@ -60,7 +60,7 @@ TEST_CASE("each strategy works on each back end or declares its gap") {
 }
 
 // The suite itself runs for the pair: a case of this name for each.
-CONTRACT_CASE("the pair is in the table, without a gap") {
+EVERY_CASE("the pair is in the table, without a gap") {
   auto const is_this = [](cell const& c) {
     return c.how == pair::how && std::string_view(c.backend) == pair::backend && c.gap == nullptr;
   };
