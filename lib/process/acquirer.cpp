@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/random_id.hpp"
+#include "process/deadlocks.hpp"
 #include "process/row_locker.hpp"
 
 namespace rowlock::process {
@@ -181,13 +182,15 @@ bool acquirer::attempt() {
 
 bool acquirer::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
   auto const& o = spec_.options;
-  strategies::take_request const request{
-      spec_.name, {base::random_id()},          owner_, o.ttl, o.hard_limit, o.takeover, spec_.fencing,
-      o.note,     seen_ && !seen_->term.empty()};
+  strategies::take_request request{spec_.name,    {},           owner_,
+                                   o.ttl,         o.hard_limit, o.takeover,
+                                   spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
   boot_time_point sent_at;
   try {
-    auto const came =
-        engine_.taking.of(spec_.how).take(session, request, old, engine_.reply_deadline(), sent_at);
+    auto const came = despite_deadlocks(engine_.tell, spec_.name, engine_.reply_deadline(), [&] {
+      request.term = {base::random_id()};
+      return engine_.taking.of(spec_.how).take(session, request, old, engine_.reply_deadline(), sent_at);
+    });
     if (auto const* won = std::get_if<strategies::granted>(&came))
       return believe(session, won->token, request.term, sent_at);
     seen_ = std::get<strategies::refused>(came).row;

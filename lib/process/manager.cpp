@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
+#include "process/deadlocks.hpp"
 #include "process/loss.hpp"
 
 namespace rowlock::process {
@@ -61,7 +62,10 @@ bool manager::extend(std::shared_ptr<hold> const& h, std::chrono::milliseconds d
   auto const deadline = engine_->reply_deadline();
   auto loan = engine_->pool.borrow(deadline);
   auto const sent_at = boot_clock::now();
-  if (engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline)) {
+  bool const extended = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
+    return engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline);
+  });
+  if (extended) {
     if (h->prolong(sent_at, duration)) return true;
     if (engine_->watch.report_lost(h, h->why_expired())) give_back_lost(*h);
     return false;
@@ -98,7 +102,7 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   try {
     outcome = tell_row(*h, deadline, why);
   } catch (error const& e) {
-    if (e.reason() == errc::row_locked) outcome = release_result::handed_over;
+    if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
     engine_->tell.tell(
         {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
   } catch (std::exception const& e) {
@@ -136,8 +140,10 @@ release_result manager::end_session(hold& h, boot_time_point deadline) noexcept 
 release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
   auto loan = engine_->pool.borrow(deadline);
-  if (engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline))
-    return release_result::released;
+  bool const was_there = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
+    return engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline);
+  });
+  if (was_there) return release_result::released;
   try {
     why = why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
   } catch (error const&) {  // lost it is, whatever became of the row
@@ -179,7 +185,10 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
   refuse_if_forked();
   base::require_name(name);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  if (engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline())) return true;
+  bool const revoked = despite_deadlocks(engine_->tell, name, engine_->reply_deadline(), [&] {
+    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+  });
+  if (revoked) return true;
   auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
   if (row && row->holder.how == strategy::row_lock)
     throw error(
