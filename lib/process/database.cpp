@@ -68,7 +68,8 @@ std::string database::identity() const {
   return identity_;
 }
 
-connection_pool::connection_pool(database& d, int limit) : database_(d), limit_(limit) {
+connection_pool::connection_pool(database& d, int limit, char const* option)
+    : database_(d), limit_(limit), option_(option) {
   idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
 }
 
@@ -80,8 +81,8 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
     if (!freed_.wait_until(lock, patience, [this] { return !idle_.empty() || lent_ < limit_; }))
       throw error(errc::too_many_connections,
                   fmt::format("all {} connections of this lock_manager were in use for too long: raise "
-                              "manager_options::connections",
-                              limit_));
+                              "manager_options::{}",
+                              limit_, option_));
     ++lent_;
     if (!idle_.empty()) {
       idle = std::move(idle_.back());

@@ -39,7 +39,8 @@ TEST_CASE("both dialects have the same statements and migrations") {
   auto const postgresql = make_empty_database(kind::postgresql);
   auto const names = [](database& db) {
     std::set<std::string> out;
-    for (auto const& s : db.source().sql().statements) out.emplace(s.name);
+    for (auto const& s : db.source().sql().statements)
+      if (!s.name.starts_with("row_")) out.emplace(s.name);  // only where there are row locks
     return out;
   };
   auto const versions = [](database& db) {

@@ -21,6 +21,7 @@ class place {
 
   virtual std::string url() const = 0;
   virtual words options() const { return {}; }
+  virtual words strategies() const { return {"lease", "unique_insert", "row_lock"}; }
   /// Runs SQL in which rowlock_locks stands for the table.
   virtual void sql(std::string const&) const = 0;
 };
@@ -30,6 +31,7 @@ class on_sqlite : public place {
   explicit on_sqlite(bool migrated = true);
   std::string file() const { return folder_.file("locks.db"); }
   std::string url() const override { return "sqlite:" + file(); }
+  words strategies() const override { return {"lease", "unique_insert"}; }
   void sql(std::string const&) const override;
 
  private:

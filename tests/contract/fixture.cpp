@@ -13,9 +13,10 @@ namespace {
 
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
-  if (statement == "unique_take") return "lock_take";
+  if (statement == "unique_take" || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "unique_release") return "lock_release";
   if (statement == "token_insert") return "lock_insert_free";
+  if (statement == "lock_renew_due") return "lock_renew";
   return statement;
 }
 
@@ -29,10 +30,11 @@ class observed_connection final : public backend::connection {
 
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
-    auto const name = step(s.name);
+    // Where a renewal is two statements, the second one is nothing of its own.
+    auto const name = in_transaction_ && s.name == "lock_renew" ? "lock_renew_second" : step(s.name);
     seam_->count(name);
     seam_->look(name, p);
-    cut_on_throw([&] { seam_->before(name); });
+    cut_on_throw([&] { call_before(name); });
     auto r = inner_->execute(s, p, deadline);
     if (in_transaction_ && name != "lock_insert_free")
       uncommitted_.push_back(name);
@@ -40,9 +42,38 @@ class observed_connection final : public backend::connection {
       cut_on_throw([&] { seam_->after(name); });
     return r;
   }
+  backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
+                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) override {
+    auto const name = step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
+    auto r = inner_->wait_for_row(s, p, deadline, reply_timeout, std::move(stop));
+    holds_row_ = true;
+    cut_on_throw([&] { seam_->after(name); });
+    return r;
+  }
   void script(std::string_view sql, boot_time_point deadline) override {
+    bool const gives_back = sql == "ROLLBACK" && std::exchange(holds_row_, false);
+    if (gives_back) {
+      seam_->count("lock_release");
+      cut_on_throw([&] { seam_->before("lock_release"); });
+    }
+    bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    if (begins) {
+      seam_->count("begin");
+      cut_on_throw([&] { seam_->before("begin"); });
+    } else if (sql == "COMMIT") {
+      seam_->count("commit");
+      if (lost_) {  // it never arrives
+        inner_->close();
+        cut_on_throw([&] { std::rethrow_exception(std::exchange(lost_, nullptr)); });
+      }
+    }
     inner_->script(sql, deadline);
-    in_transaction_ = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    in_transaction_ = begins;
+    lost_ = nullptr;
     auto const done = std::exchange(uncommitted_, {});
     if (sql == "COMMIT")
       for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
@@ -53,6 +84,15 @@ class observed_connection final : public backend::connection {
   void close() noexcept override { inner_->close(); }
 
  private:
+  void call_before(std::string const& name) {
+    try {
+      seam_->before(name);
+    } catch (error const& e) {
+      // What is lost in a transaction is nothing; the COMMIT's reply is what can be lost.
+      if (!in_transaction_ || e.reason() != errc::in_doubt) throw;
+      lost_ = std::current_exception();
+    }
+  }
   // As a real session: after a lost reply it is of no use any more.
   template <class F>
   void cut_on_throw(F const& f) {
@@ -67,6 +107,8 @@ class observed_connection final : public backend::connection {
   std::shared_ptr<seam> seam_;
   bool cut_ = false;
   bool in_transaction_ = false;
+  bool holds_row_ = false;
+  std::exception_ptr lost_;
   std::vector<std::string> uncommitted_;
 };
 
@@ -156,14 +198,16 @@ postgresql_fixture::~postgresql_fixture() {
   sql("SET client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE");
 }
 
-mysql_fixture::mysql_fixture(std::string const& server, std::string const& database)
-    : fixture(mysql::source(mysql_url(server, database)), {}), server_(server), database_(database) {
-  mysql::source(mysql_url(server)).implementation()->connect(boot_clock::now() + 10s)->script(
-      "CREATE DATABASE " + database, boot_clock::now() + 10s);
+mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::string const& database)
+    : fixture(mysql::source(with_database(server_url, database)), {}),
+      url_(with_database(server_url, database)),
+      database_(database) {
+  auto const deadline = boot_clock::now() + 10s;
+  mysql::source(server_url).implementation()->connect(deadline)->script("CREATE DATABASE " + database, deadline);
   migrate();
 }
 
-mysql_fixture::~mysql_fixture() {
+mysql_like_fixture::~mysql_like_fixture() {
   try {
     sql("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_);
   } catch (error const&) {  // the server is gone, which the case itself has noticed
@@ -204,9 +248,18 @@ stranger::stranger(fixture& f, std::string process)
       book_(f.source.implementation()->sql(),
             f.tables()),
       taking_(book_),
+      row_locks_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
+
+bool stranger::take_row_lock(std::string const& name) try {
+  row_locks_.take(*session_, name, {false, boot_clock::now(), {}, 10s});
+  return true;
+} catch (error const& e) {
+  if (e.reason() != errc::row_locked) throw;
+  return false;
+}
 
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                          std::optional<strategies::superseded> const& old) {
@@ -219,7 +272,7 @@ bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl,
 }
 
 bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, takeover mode) {
-  return take_with(name, ttl, mode, {});
+  return how_ == strategy::row_lock ? take_row_lock(name) : take_with(name, ttl, mode, {});
 }
 
 bool stranger::take_over(std::string const& name) {
@@ -239,11 +292,20 @@ bool stranger::renew(std::string const& name, term_id const& term) {
 }
 
 bool stranger::release(std::string const& name) {
+  if (how_ == strategy::row_lock) {
+    row_locks_.give_back(*session_, soon());
+    return true;
+  }
   return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
 }
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {
   return rows_.read(*session_, name, soon());
+}
+
+bool stranger::sees_free(std::string const& name) {
+  auto const row = read(name);
+  return !row || row->term.empty();
 }
 
 bool eventually(std::function<bool()> const& condition, std::chrono::milliseconds patience) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "strategy/row_lock.hpp"
 #include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
 
@@ -51,7 +52,8 @@ class slot {
 
 /// Counts what is executed, and may do something before or after it; thread-safe. A case that names lock_take
 /// means whatever takes the lock in its strategy, and so for the others: see step() in fixture.cpp. What is
-/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed.
+/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed: "begin"
+/// and "commit" are counted, too.
 struct seam {
   void count(std::string const& statement);
   int executed(std::string const& statement) const;
@@ -116,28 +118,31 @@ class postgresql_fixture : public fixture {
 };
 
 /// A database of its own on a server of MySQL or MariaDB.
-class mysql_fixture : public fixture {
+class mysql_like_fixture : public fixture {
  public:
-  explicit mysql_fixture(std::string const& server) : mysql_fixture(server, unique_identifier()) {}
-  std::string url() const override { return mysql_url(server_, database_); }
-  ~mysql_fixture() override;
+  std::string url() const override { return url_; }
+  ~mysql_like_fixture() override;
+
+ protected:
+  explicit mysql_like_fixture(std::string const& server_url)
+      : mysql_like_fixture(server_url, unique_identifier()) {}
 
  private:
-  mysql_fixture(std::string const& server, std::string const& database);
-  std::string server_;
+  mysql_like_fixture(std::string const& server_url, std::string const& database);
+  std::string url_;
   std::string database_;
 };
 
-class on_mariadb_fixture : public mysql_fixture {
+class mariadb_fixture : public mysql_like_fixture {
  public:
   static constexpr char const* backend = "mariadb";
-  on_mariadb_fixture() : mysql_fixture(backend) {}
+  mariadb_fixture() : mysql_like_fixture(mariadb_url()) {}
 };
 
-class on_mysql_fixture : public mysql_fixture {
+class mysql_fixture : public mysql_like_fixture {
  public:
   static constexpr char const* backend = "mysql";
-  on_mysql_fixture() : mysql_fixture(backend) {}
+  mysql_fixture() : mysql_like_fixture(mysql_url()) {}
 };
 
 /// Which of its forms a case's own SQL needs.
@@ -164,17 +169,21 @@ class stranger {
   bool renew(std::string const& name, term_id const&);
   bool release(std::string const& name);
   std::optional<strategies::lock_row> read(std::string const& name);
+  /// No row, or one without a term.
+  bool sees_free(std::string const& name);
   backend::connection& session() { return *session_; }
   std::int64_t token(std::string const& name) { return read(name)->holder.token.value; }
 
  private:
   strategy how_;
+  bool take_row_lock(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
   boot_time_point soon() const { return boot_clock::now() + 10s; }
 
   backend::statement_book book_;
   strategies::row_strategies taking_;
+  strategies::row_lock row_locks_;
   strategies::lock_rows rows_;
   std::unique_ptr<backend::connection> session_;
   owner_id self_;
@@ -188,16 +197,28 @@ bool eventually(std::function<bool()> const& condition, std::chrono::millisecond
 template <class Database, strategy How>
 struct on : Database {
   static constexpr strategy how = How;
-  on() { this->options.how = How; }
+  on() {
+    this->options.how = How;
+    this->options.row_lock_connections = 80;
+  }
+  /// Whether a waiter has made so many attempts; a row lock is waited for in the server, in one.
+  bool waited(int attempts) const {
+    return How == strategy::row_lock ? this->seam->executed("lock_take") >= 1
+                                     : this->seam->executed("lock_read") >= attempts;
+  }
 };
+/// The step before which something may still come between the last look at the row and the take.
+template <class Pair>
+constexpr char const* before_take = Pair::how == strategy::lease ? "lock_take" : "begin";
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
-using lease_on_mariadb = on<on_mariadb_fixture, strategy::lease>;
-using lease_on_mysql = on<on_mysql_fixture, strategy::lease>;
+using lease_on_mariadb = on<mariadb_fixture, strategy::lease>;
+using lease_on_mysql = on<mysql_fixture, strategy::lease>;
+using row_lock_on_postgresql = on<postgresql_fixture, strategy::row_lock>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
-using insert_on_mariadb = on<on_mariadb_fixture, strategy::unique_insert>;
-using insert_on_mysql = on<on_mysql_fixture, strategy::unique_insert>;
+using insert_on_mariadb = on<mariadb_fixture, strategy::unique_insert>;
+using insert_on_mysql = on<mysql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
@@ -209,14 +230,20 @@ TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
 TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
 TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
+TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
 
-#define LEASE_CASE(text)                                                                             \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
-                     rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql)
+#define ROWLOCK_LEASES                                                   \
+  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,    \
+      rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql
+#define ROWLOCK_INSERTS                                                  \
+  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,  \
+      rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql
+#define ROWLOCK_ROW_LOCKS rowlock::test::row_lock_on_postgresql
 
+#define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)
+#define INSERT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_INSERTS)
+#define ROW_LOCK_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_ROW_LOCKS)
 /// For the strategies whose term stands in a row.
-#define CONTRACT_CASE(text)                                                                            \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,   \
-                     rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql,                   \
-                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,             \
-                     rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql)
+#define CONTRACT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS)
+/// For every strategy.
+#define EVERY_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS, ROWLOCK_ROW_LOCKS)

@@ -7,7 +7,7 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-CONTRACT_CASE("a recursive mutex is taken again without a round trip and given back with the last handle") {
+EVERY_CASE("a recursive mutex is taken again without a round trip and given back with the last handle") {
   pair f;
   stranger other(f);
   auto const m = f.manager();
@@ -30,7 +30,7 @@ CONTRACT_CASE("a recursive mutex is taken again without a round trip and given b
   CHECK(other.take("x"));
 }
 
-CONTRACT_CASE("recursion counts over all managers of the process on the same tables") {
+EVERY_CASE("recursion counts over all managers of the process on the same tables") {
   pair f;
   auto const m = f.manager();
   auto const n = f.manager();
@@ -43,7 +43,7 @@ CONTRACT_CASE("recursion counts over all managers of the process on the same tab
   CHECK(f.seam->executed_in_all() == 0);
 }
 
-CONTRACT_CASE("the same name on other tables is another lock") {
+EVERY_CASE("the same name on other tables is another lock") {
   pair f;
   pair g;
   auto const m = f.manager();
@@ -55,7 +55,7 @@ CONTRACT_CASE("the same name on other tables is another lock") {
   CHECK(one->term() != two->term());
 }
 
-CONTRACT_CASE("a mutex that its own thread holds answers resource_deadlock_would_occur") {
+EVERY_CASE("a mutex that its own thread holds answers resource_deadlock_would_occur") {
   pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
@@ -70,7 +70,7 @@ CONTRACT_CASE("a mutex that its own thread holds answers resource_deadlock_would
   }
 }
 
-CONTRACT_CASE("O2: another thread is another owner, also one that comes after") {
+EVERY_CASE("O2: another thread is another owner, also one that comes after") {
   pair f;
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x");
@@ -145,15 +145,15 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
   pair f;
   auto const m = f.manager();
   stranger between(f);
-  { auto const lock = m->make_mutex("x").acquire(); }
   stranger former(f);
+  REQUIRE(former.take("x"));
   f.sql(
       "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
       "expires_at = " +
       in_ms(f, 1'000'000'000));
   int takes = 0;
   f.seam->before = [&](std::string const& s) {
-    if (s == "lock_take" && ++takes == 2)
+    if (s == before_take<pair> && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
   };
   CHECK_FALSE(m->make_mutex("x", {.owner = "job-7"}).try_acquire());
@@ -201,7 +201,8 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   f.seam->before = [&](std::string const& s) {
     // The second lock_take without a lock_read in between is the claim.
     if (s == "lock_read") takes = 0;
-    if (s == "lock_take" && ++takes == 1 && f.seam->executed("lock_read") > 3 && !renewed.exchange(true))
+    if (s == before_take<pair> && ++takes == 1 && f.seam->executed("lock_read") > 3 &&
+        !renewed.exchange(true))
       CHECK(other.renew("x"));
   };
   auto const lock = m->make_mutex("x").try_acquire_for(30s);

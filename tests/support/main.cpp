@@ -32,7 +32,7 @@ constexpr unsigned longest_case = 240;  // seconds; a test that hangs must not h
 
 constexpr int hung_status = 124;
 constexpr std::size_t most_jobs = 99;
-constexpr auto none = static_cast<std::size_t>(-1);
+constexpr auto no_case = static_cast<std::size_t>(-1);
 
 std::string suite;         // "contract" in rowlock_contract_tests
 std::string results_path;  // of --results; empty if there is none
@@ -42,7 +42,7 @@ struct test_case {
   std::string name;
   std::string full_name;
   unsigned number;  ///< doctest's, from 1, in the order of all_cases
-  bool alone;       ///< has the decorator alone()
+  bool alone;       ///< can't stand neighbours: TEST_CASE("name" * doctest::description("alone"))
 };
 
 /// What this process and its workers share.
@@ -52,7 +52,7 @@ struct shared_state {
   std::atomic<std::size_t> next{0};  ///< the first case that no worker has taken
   struct worker {
     std::atomic<bool> busy{false};
-    std::atomic<std::size_t> index{none};  ///< of the case that it runs if it is busy, or ran last
+    std::atomic<std::size_t> index{no_case};  ///< of the case that it runs if it is busy, or ran last
   };
   std::array<worker, most_jobs> workers;
 };
@@ -237,7 +237,7 @@ bool run_in_workers(std::vector<test_case> const& cases, std::size_t jobs) {
   std::size_t living = 0;
   auto start = [&](std::size_t slot) {
     shared->workers[slot].busy = false;
-    shared->workers[slot].index = none;
+    shared->workers[slot].index = no_case;
     pids[slot] = start_worker(cases, shared->workers[slot]);
     if (pids[slot] > 0) {
       ++living;
@@ -263,7 +263,7 @@ bool run_in_workers(std::vector<test_case> const& cases, std::size_t jobs) {
       print(fmt::format("FAILED  {}: {}\n", name, cause_of_death(status)));
     }
     // One that died before its first case would be followed by others for ever.
-    if (died && worker.index != none && shared->next < cases.size()) start(slot);
+    if (died && worker.index != no_case && shared->next < cases.size()) start(slot);
   }
   return good;
 }

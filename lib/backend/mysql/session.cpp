@@ -273,15 +273,15 @@ void session::roll_back() noexcept {
 
 // START TRANSACTION each time: what ended an earlier wait may have ended its transaction, too
 // (innodb_rollback_on_timeout), and without one the lock would be gone with the statement that got it.
-result session::wait_once(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+result session::wait_once(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                          std::chrono::nanoseconds reply_timeout) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now());
   bool const brief = left < 1s;
   auto const limit = [&](std::int64_t ms) {
     return mariadb_ ? fmt::format("SET SESSION max_statement_time = {}.{:03}", ms / 1000, ms % 1000)
                     : fmt::format("SET SESSION max_execution_time = {}", ms);
   };
-  // Not what is left of the time, but the server's own second, is what the reply is waited for.
-  auto const reply_by = deadline + 10s;
+  auto const reply_by = boot_clock::now() + 2s + reply_timeout;
   script(brief ? limit(std::max<std::int64_t>(left.count(), 1)) + ";START TRANSACTION" : "START TRANSACTION",
          reply_by);
   std::optional<error> refused;
@@ -292,25 +292,32 @@ result session::wait_once(statement const& s, std::span<value const> parameters,
     if (!usable() || !brief) throw;
     refused = e;
   }
-  if (brief) script(limit(0), reply_by);
+  if (brief) {
+    try {
+      script(limit(0), reply_by);
+    } catch (...) {
+      close();  // it would cut off whatever comes next
+      throw;
+    }
+  }
   if (refused) throw *refused;
   return got;
 }
 
 result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
-                             std::stop_token stop) {
+                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
   if (galera_)
     throw error(errc::unsupported,
                 where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert", s.name,
                 "", 0);
   for (;;) {
     try {
-      return wait_once(s, parameters, deadline);
+      return wait_once(s, parameters, deadline, reply_timeout);
     } catch (error const& e) {
       roll_back();
       if (e.reason() != errc::row_locked) {
         if (e.reason() != errc::in_doubt) throw;
-        // Without a COMMIT nothing was done, and a lock that was granted ended with the session.
+        // Without a COMMIT nothing was done, and a lock that was granted ends with the session.
         throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
       }
       if (stop.stop_requested() || boot_clock::now() >= deadline) throw;

@@ -18,7 +18,8 @@ dialect const& mysql_dialect() {
                          .quote = '`',
                          .returning = false,
                          .transactional_ddl = false,
-                         .abandon_migration = "ROLLBACK;UNLOCK TABLES"};
+                         .abandon_migration = "ROLLBACK;UNLOCK TABLES",
+                         .no_row_locks = "not built yet for MySQL and MariaDB: use lease or unique_insert"};
   return d;
 }
 
