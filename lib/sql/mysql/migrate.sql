@@ -19,9 +19,9 @@ START TRANSACTION READ ONLY
 SELECT schema_version, oldest_reader, '' FROM rowlock_meta WHERE id = 1
 
 -- One migration at a time for schema $1 (empty: the session's database) and prefix $2; does not wait. Held until the
--- session ends. The name is hashed because it must not be longer than 64 characters.
+-- session ends. The name is hashed because it must not be longer than 64 characters (new versions of MySQL have no MD5()).
 -- name: migrate_enter
-SELECT coalesce(GET_LOCK(concat('rowlock migrate ', md5(concat(coalesce(nullif($1, ''), database(), ''), '.', $2))), 0), 0)
+SELECT coalesce(GET_LOCK(concat('rowlock migrate ', left(sha2(concat(coalesce(nullif($1, ''), database(), ''), '.', coalesce($2, '')), 256), 32)), 0), 0)
 
 -- The texts that go down begin with it.
 -- name: migrate_exclude
@@ -36,7 +36,7 @@ SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_times
 SELECT p.id, p.user, '', lower(p.command), CAST(coalesce(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)
 FROM information_schema.processlist AS p LEFT JOIN information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id
 WHERE p.id <> connection_id() AND (t.trx_id IS NOT NULL OR p.id = IS_USED_LOCK(
-  concat('rowlock migrate ', md5(concat(coalesce(nullif($1, ''), database(), ''), '.', $2)))))
+  concat('rowlock migrate ', left(sha2(concat(coalesce(nullif($1, ''), database(), ''), '.', coalesce($2, '')), 256), 32))))
 ORDER BY t.trx_started LIMIT 3
 
 -- Whether schema $1 is there.
