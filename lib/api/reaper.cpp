@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/reaper.hpp>
@@ -49,6 +50,25 @@ char const* to_string(reap_end e) noexcept {
       return "busy";
   }
   return "?";
+}
+
+std::string to_json(reap_result const& r) {
+  nlohmann::ordered_json const out{{"end", to_string(r.end)},
+                                   {"dry_run", r.dry_run},
+                                   {"deleted",
+                                    {{"unique_insert", r.deleted.unique_insert},
+                                     {"lease", r.deleted.lease},
+                                     {"row_lock", r.deleted.row_lock},
+                                     {"tokens", r.deleted.tokens}}},
+                                   {"examined", r.examined},
+                                   {"skipped", r.skipped},
+                                   {"left_observed", r.left_observed},
+                                   {"left_ahead", r.left_ahead},
+                                   {"batches", r.batches},
+                                   {"token_floor", r.token_floor},
+                                   {"idle_ms", r.idle.count()},
+                                   {"duration_ms", r.duration.count()}};
+  return out.dump();
 }
 
 reaper::reaper(connection_source source, reaper_options options)

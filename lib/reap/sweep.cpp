@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "process/identity.hpp"
 
@@ -113,25 +112,6 @@ void sweep::pause(std::chrono::nanoseconds duration) {
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_for(lock, stop_, duration, [] { return false; });
-}
-
-std::string to_json(reap_result const& r) {
-  nlohmann::ordered_json const out{{"end", to_string(r.end)},
-                                   {"dry_run", r.dry_run},
-                                   {"deleted",
-                                    {{"unique_insert", r.deleted.unique_insert},
-                                     {"lease", r.deleted.lease},
-                                     {"row_lock", r.deleted.row_lock},
-                                     {"tokens", r.deleted.tokens}}},
-                                   {"examined", r.examined},
-                                   {"skipped", r.skipped},
-                                   {"left_observed", r.left_observed},
-                                   {"left_ahead", r.left_ahead},
-                                   {"batches", r.batches},
-                                   {"token_floor", r.token_floor},
-                                   {"idle_ms", r.idle.count()},
-                                   {"duration_ms", r.duration.count()}};
-  return out.dump();
 }
 
 }  // namespace rowlock::reap

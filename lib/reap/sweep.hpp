@@ -40,7 +40,4 @@ class sweep {
   reap_result result_;
 };
 
-/// The result as a JSON object, as rowlock_reaper keeps it.
-std::string to_json(reap_result const&);
-
 }  // namespace rowlock::reap

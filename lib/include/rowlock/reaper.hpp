@@ -44,13 +44,16 @@ struct reap_result {
   std::optional<holder_info> holder{};  ///< busy: who was at it
 };
 
+/// As a JSON object, its durations in milliseconds: what rowlock_reaper keeps of a run.
+std::string to_json(reap_result const&);
+
 /// What rowlock_reaper says of the last run.
 struct last_reap {
   std::chrono::system_clock::time_point started_at;  ///< by the database's clock
   std::chrono::system_clock::time_point finished_at;
   std::string host;
   std::int64_t pid = 0;
-  std::string report;  ///< a reap_result as a JSON object; later versions may say more
+  std::string report;  ///< its result, as to_json() has it; other versions may say more or less
 };
 
 /// Each member has an initializer, so that {.batch = 100} warns of nothing.
