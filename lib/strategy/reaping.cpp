@@ -75,7 +75,8 @@ reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page
   reap_counts gone;
   in_transaction(c, book_, deadline, [&] {
     std::vector<value> const range{p.after, seen.last, std::int64_t{p.size}, std::int64_t{idle_.count()}};
-    auto const due = c.execute(book_.at(named(p.table, "reap_locks_due", "reap_tokens_due")), range, deadline);
+    auto const due =
+        c.execute(book_.at(named(p.table, "reap_locks_due", "reap_tokens_due")), range, deadline);
     if (due.rows.empty()) return false;
     auto names = nlohmann::json::array();
     for (auto const& columns : due.rows) {

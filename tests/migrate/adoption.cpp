@@ -49,9 +49,8 @@ TEST_CASE_TEMPLATE("raw files of the first version are adopted, and up goes on",
   DB db;
   make_empty(db);
   db.apply_raw(1, "up");
-  CHECK(up_and_listen(db) ==
-        std::vector<std::string>{"adopted 1 locks, applied by another tool", "applied 2 tokens",
-                                 "applied 3 reaper"});
+  CHECK(up_and_listen(db) == std::vector<std::string>{"adopted 1 locks, applied by another tool",
+                                                      "applied 2 tokens", "applied 3 reaper"});
   CHECK(migrator(db.source()).validate().empty());
 }
 
@@ -73,7 +72,7 @@ TEST_CASE_TEMPLATE("a version that another tool undid is applied again", DB, sql
   }
   SUBCASE("or forgotten by repair") {
     CHECK(m.repair() == std::vector<std::string>{"forgot version 2, which is not applied",
-                                                "forgot version 3, which is not applied"});
+                                                 "forgot version 3, which is not applied"});
     CHECK(m.validate().size() == 1);
   }
 }

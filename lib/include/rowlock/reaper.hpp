@@ -62,30 +62,33 @@ struct reaper_options {
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   /// How long a name must not have been used before what is remembered of it is deleted; up to 100 years.
   std::chrono::milliseconds idle{std::chrono::hours{24}};
-  int batch = 1000;  ///< rows that are looked at, and at most deleted, in one transaction; 1 to 100,000
-  bool dry_run = false;                     ///< count only; changes nothing, and needs no lease
-  std::chrono::milliseconds wait{10'000};   ///< for another run to end
+  int batch = 1000;      ///< rows that are looked at, and at most deleted, in one transaction; 1 to 100,000
+  bool dry_run = false;  ///< count only; changes nothing, and needs no lease
+  std::chrono::milliseconds wait{10'000};           ///< for another run to end
   std::chrono::milliseconds reply_timeout{30'000};  ///< of the database's
   /// Called after each batch, by the thread that runs; may be empty.
   std::function<void(reap_result const&)> progress{};
 };
 
-/// Deletes what the dead and the forgotten have left in rowlock's tables. Exclusion and progress never need it, and it
-/// frees no live lock; it keeps the tables small.
+/// Deletes what the dead and the forgotten have left in rowlock's tables. Exclusion and progress never need
+/// it, and it frees no live lock; it keeps the tables small.
 ///
-/// What goes, always by the database's clock: rows of unique_insert whose term is over, at once; free or expired rows of
-/// lease, anchors of row_lock, and rows of rowlock_tokens, that were not used for reaper_options::idle. Tokens go on
-/// rising: rowlock_meta.token_floor is raised first. What stays: rows that somebody has locked just now, terms with
-/// takeover::observed (no clock can say that they are over), and tokens that are far ahead of the clock.
+/// What goes, always by the database's clock: rows of unique_insert whose term is over, at once; free or
+/// expired rows of lease, anchors of row_lock, and rows of rowlock_tokens, that were not used for
+/// reaper_options::idle. Tokens go on rising: rowlock_meta.token_floor is raised first. What stays: rows that
+/// somebody has locked just now, terms with takeover::observed (no clock can say that they are over), and
+/// tokens that are far ahead of the clock.
 ///
 /// May run anywhere, at any time, beside any number of others: one run at a time, by a lease on the name
-/// "rowlock.reaper", is only for economy. Memory does not grow with the number of rows. Not thread-safe itself.
+/// "rowlock.reaper", is only for economy. Memory does not grow with the number of rows. Not thread-safe
+/// itself.
 class reaper {
  public:
   /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
   explicit reaper(connection_source, reaper_options = {});
 
-  /// Goes through both tables once. Deadlocks, locked files and lost connections are ridden out for some seconds.
+  /// Goes through both tables once. Deadlocks, locked files and lost connections are ridden out for some
+  /// seconds.
   /// @throws error
   reap_result run(std::stop_token stop = {});
 

@@ -62,8 +62,8 @@ std::optional<last_reap> read_last_reap(invocation& call) {
   return last;
 }
 
-/// What the run wrote down, a number each, nested names joined: "deleted.lease 12". Whatever it was: another version may
-/// have written it.
+/// What the run wrote down, a number each, nested names joined: "deleted.lease 12". Whatever it was: another
+/// version may have written it.
 std::string in_words(nlohmann::ordered_json const& report) {
   std::string text;
   for (auto const& [key, value] : report.items()) {

@@ -100,11 +100,12 @@ class progress_line {
 };
 
 end_of_program busy(reap_result const& r, reap_options const& options) {
-  say(fmt::format("another run is under way{}: it is {}",
-                  options.timeout == 0ms
-                      ? std::string()
-                      : ", and did not end within " + format_duration(options.timeout.value_or(reaper_options{}.wait)),
-                  r.holder ? describe(*r.holder) : "not known whose"));
+  say(fmt::format(
+      "another run is under way{}: it is {}",
+      options.timeout == 0ms
+          ? std::string()
+          : ", and did not end within " + format_duration(options.timeout.value_or(reaper_options{}.wait)),
+      r.holder ? describe(*r.holder) : "not known whose"));
   return {exit_busy, {}};
 }
 
@@ -145,7 +146,8 @@ end_of_program reap(invocation& call, reap_options const& options) {
     fmt::print("{}.{}\n", summary(done), done.end == reap_end::finished ? "" : " Ended early.");
   if (interrupted != 0) return {128 + interrupted, interrupted};
   if (done.end != reap_end::lost) return {};
-  say("the lease that keeps runs apart was lost, so this one stopped early: what is left goes with the next run");
+  say("the lease that keeps runs apart was lost, so this one stopped early: what is left goes with the next "
+      "run");
   return {exit_lost, {}};
 }
 
@@ -160,7 +162,8 @@ void add_reap(CLI::App& app, invocation& call) {
   command->add_option("--batch", options->batch, "Rows in one transaction, at most; default: 1000")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
-  add_duration(*command, "--timeout", options->timeout, "How long to wait for another run to end; default: 10s");
+  add_duration(*command, "--timeout", options->timeout,
+               "How long to wait for another run to end; default: 10s");
   command->add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   command->footer(reap_footer);
   command->callback([&call, options] { call.chosen = [&call, options] { return reap(call, *options); }; });
