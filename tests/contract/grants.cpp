@@ -107,8 +107,7 @@ bool works(granted_fixture& f, std::string const& role) {
   try {
     role == "rowlock_locking" ? lock(f) : reap(f);
     return true;
-  } catch (error const& e) {
-    MESSAGE(std::string(e.what()));
+  } catch (error const&) {
     return false;
   }
 }
