@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "backend/database.hpp"
-#include "support/postgresql_server.hpp"
+#include "support/database_server.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -20,8 +20,8 @@ backend::statement const count_rows{"count_rows", "SELECT count(*) FROM t"};
 
 // A server with an empty table, and a session on it that has the statements prepared.
 struct scene {
-  postgresql_server server;
-  postgresql::source source{server.conninfo()};
+  database_server server{server_kind::postgresql};
+  postgresql::source source{server.address()};
   std::unique_ptr<backend::connection> c = connect(10'000);
 
   scene() {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/place.hpp"
-#include "support/postgresql_server.hpp"
+#include "support/database_server.hpp"
 
 using namespace rowlock::test;
 using nlohmann::json;
@@ -202,8 +202,8 @@ TEST_CASE(
     "run: an outage shorter than the ttl changes nothing, a longer one ends the command in time with 76; a "
     "waiter rides it out, "
     "or ends with 75 at its deadline [postgresql]") {
-  postgresql_server server;
-  environment const env{{"ROWLOCK_DB", server.conninfo()}};
+  database_server server{server_kind::postgresql};
+  environment const env{{"ROWLOCK_DB", server.address()}};
   REQUIRE(run({rowlock_program, "migrate", "up"}, env).status == 0);
   scratch_folder folder;
   program holds({rowlock_program, "run", "--ttl", "6s", "n", "--", "sh", "-c",

@@ -31,7 +31,7 @@ class observed_connection final : public backend::connection {
     auto const name = step(s.name);
     seam_->count(name);
     seam_->look(name, p);
-    cut_on_throw([&] { seam_->before(name); });
+    cut_on_throw([&] { call_before(name); });
     auto r = inner_->execute(s, p, deadline);
     if (in_transaction_ && name != "lock_insert_free")
       uncommitted_.push_back(name);
@@ -40,8 +40,20 @@ class observed_connection final : public backend::connection {
     return r;
   }
   void script(std::string_view sql, boot_time_point deadline) override {
+    bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    if (begins) {
+      seam_->count("begin");
+      cut_on_throw([&] { seam_->before("begin"); });
+    } else if (sql == "COMMIT") {
+      seam_->count("commit");
+      if (lost_) {  // it never arrives
+        inner_->close();
+        cut_on_throw([&] { std::rethrow_exception(std::exchange(lost_, nullptr)); });
+      }
+    }
     inner_->script(sql, deadline);
-    in_transaction_ = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    in_transaction_ = begins;
+    lost_ = nullptr;
     auto const done = std::exchange(uncommitted_, {});
     if (sql == "COMMIT")
       for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
@@ -52,6 +64,15 @@ class observed_connection final : public backend::connection {
   void close() noexcept override { inner_->close(); }
 
  private:
+  void call_before(std::string const& name) {
+    try {
+      seam_->before(name);
+    } catch (error const& e) {
+      // What is lost in a transaction is nothing; the COMMIT's reply is what can be lost.
+      if (!in_transaction_ || e.reason() != errc::in_doubt) throw;
+      lost_ = std::current_exception();
+    }
+  }
   // As a real session: after a lost reply it is of no use any more.
   template <class F>
   void cut_on_throw(F const& f) {
@@ -66,6 +87,7 @@ class observed_connection final : public backend::connection {
   std::shared_ptr<seam> seam_;
   bool cut_ = false;
   bool in_transaction_ = false;
+  std::exception_ptr lost_;
   std::vector<std::string> uncommitted_;
 };
 
@@ -196,6 +218,11 @@ bool stranger::release(std::string const& name) {
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {
   return rows_.read(*session_, name, soon());
+}
+
+bool stranger::sees_free(std::string const& name) {
+  auto const row = read(name);
+  return !row || row->term.empty();
 }
 
 bool eventually(std::function<bool()> const& condition, std::chrono::milliseconds patience) {

@@ -51,7 +51,8 @@ class slot {
 
 /// Counts what is executed, and may do something before or after it; thread-safe. A case that names lock_take
 /// means whatever takes the lock in its strategy, and so for the others: see step() in fixture.cpp. What is
-/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed.
+/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed: "begin"
+/// and "commit" are counted, too.
 struct seam {
   void count(std::string const& statement);
   int executed(std::string const& statement) const;
@@ -129,6 +130,8 @@ class stranger {
   bool renew(std::string const& name, term_id const&);
   bool release(std::string const& name);
   std::optional<strategies::lock_row> read(std::string const& name);
+  /// No row, or one without a term.
+  bool sees_free(std::string const& name);
   backend::connection& session() { return *session_; }
   std::int64_t token(std::string const& name) { return read(name)->holder.token.value; }
 
@@ -155,6 +158,9 @@ struct on : Database {
   static constexpr strategy how = How;
   on() { this->options.how = How; }
 };
+/// The step before which something may still come between the last look at the row and the take.
+template <class Pair>
+constexpr char const* before_take = Pair::how == strategy::lease ? "lock_take" : "begin";
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
@@ -166,6 +172,9 @@ TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
 TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
+
+#define INSERT_CASE(text) \
+  TEST_CASE_TEMPLATE(text, pair, rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
 
 #define LEASE_CASE(text) \
   TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)

@@ -145,15 +145,15 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
   pair f;
   auto const m = f.manager();
   stranger between(f);
-  { auto const lock = m->make_mutex("x").acquire(); }
   stranger former(f);
+  REQUIRE(former.take("x"));
   f.sql(
       "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
       "expires_at = " +
       std::string(pair::backend == std::string("sqlite") ? "9999999999999" : "'2099-01-01'"));
   int takes = 0;
   f.seam->before = [&](std::string const& s) {
-    if (s == "lock_take" && ++takes == 2)
+    if (s == before_take<pair> && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
   };
   CHECK_FALSE(m->make_mutex("x", {.owner = "job-7"}).try_acquire());
@@ -202,7 +202,8 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   f.seam->before = [&](std::string const& s) {
     // The second lock_take without a lock_read in between is the claim.
     if (s == "lock_read") takes = 0;
-    if (s == "lock_take" && ++takes == 1 && f.seam->executed("lock_read") > 3 && !renewed.exchange(true))
+    if (s == before_take<pair> && ++takes == 1 && f.seam->executed("lock_read") > 3 &&
+        !renewed.exchange(true))
       CHECK(other.renew("x"));
   };
   auto const lock = m->make_mutex("x").try_acquire_for(30s);

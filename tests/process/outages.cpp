@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "process/taker.hpp"
-#include "support/postgresql_server.hpp"
+#include "support/database_server.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -13,10 +13,10 @@ using namespace rowlock::test;
 namespace {
 
 struct away_fixture {
-  explicit away_fixture(postgresql_server::options o = {}) : server(o) {
-    migrator(postgresql::source(server.conninfo())).up();
+  explicit away_fixture(database_server::options o = {}) : server(server_kind::postgresql, o) {
+    migrator(postgresql::source(server.address())).up();
   }
-  postgresql_server server;
+  database_server server;
 };
 
 /// Some hold a lock each, as many others wait for those.
@@ -52,7 +52,7 @@ TEST_CASE(
     "the server stopped for 5 s within a ttl of 30 s: no lease is lost and waiters go on: lease on "
     "postgresql") {
   away_fixture f({.max_connections = 50 + 4 * crowd_size()});
-  crowd all(f.server.conninfo(), crowd_size(), 30s);
+  crowd all(f.server.address(), crowd_size(), 30s);
   f.server.pause();
   std::this_thread::sleep_for(5s);  // what is to be lived through
   f.server.resume();
@@ -63,7 +63,7 @@ TEST_CASE(
     "the server killed and restarted within the ttl: no lease is lost and waiters go on: lease on "
     "postgresql") {
   away_fixture f({.durable = true, .max_connections = 50 + 4 * crowd_size()});
-  crowd all(f.server.conninfo(), crowd_size(), 30s);
+  crowd all(f.server.address(), crowd_size(), 30s);
   f.server.kill();
   f.server.restart();
   all.check();
@@ -72,7 +72,7 @@ TEST_CASE(
 TEST_CASE(
     "the server away for longer than the ttl: loss is reported before trust ends: lease on postgresql") {
   away_fixture f;
-  taker holder(f.server.conninfo(), "", "x", 3s);
+  taker holder(f.server.address(), "", "x", 3s);
   REQUIRE(holder.take(0ms));
   SUBCASE("stopped") { f.server.pause(); }
   SUBCASE("killed") { f.server.kill(); }
@@ -88,7 +88,7 @@ TEST_CASE(
   away_fixture f;
   manager_options o;
   o.reply_timeout = 500ms;
-  lock_manager m(f.server.conninfo(), o);
+  lock_manager m(f.server.address(), o);
   auto x = m.make_mutex("x");
   { auto const lock = x.acquire(); }
   f.server.pause();
@@ -104,7 +104,7 @@ TEST_CASE("unlock does not block for long when the server is stopped: lease on p
   away_fixture f;
   manager_options o;
   o.release_timeout = 300ms;
-  lock_manager m(f.server.conninfo(), o);
+  lock_manager m(f.server.address(), o);
   auto x = m.make_mutex("x");
   auto lock = x.acquire();
   REQUIRE(lock);
@@ -113,7 +113,7 @@ TEST_CASE("unlock does not block for long when the server is stopped: lease on p
   CHECK(lock->release() == release_result::in_doubt);
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   f.server.resume();
-  lock_manager n(f.server.conninfo());
+  lock_manager n(f.server.address());
   CHECK(n.make_mutex("x").try_acquire_for(20s));  // the keeper gave it back, long before its expiry
 }
 
@@ -123,7 +123,7 @@ TEST_CASE(
   manager_options o;
   o.connections = 4;
   auto const s = std::make_shared<seam>();
-  lock_manager m(observed_by(postgresql::source(f.server.conninfo()), s), o);
+  lock_manager m(observed_by(postgresql::source(f.server.address()), s), o);
   std::atomic<int> inside{0};
   s->before = [&](std::string const& statement) {  // all four are in use at once
     if (statement != "lock_take") return;

@@ -2,7 +2,7 @@
 #include <rowlock/postgresql.hpp>
 
 #include "process/taker.hpp"
-#include "support/postgresql_server.hpp"
+#include "support/database_server.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -50,10 +50,10 @@ void down_and_up(connection_source const& source) {
 TEST_CASE(
     "tokens rise over takes, reaping, migration, kill -9 of the server and a clock set back an hour: lease "
     "on postgresql") {
-  postgresql_server server({.durable = true, .movable_clock = true});
-  postgresql::source const source(server.conninfo());
+  database_server server(server_kind::postgresql, {.durable = true, .movable_clock = true});
+  postgresql::source const source(server.address());
   migrator(source).up();
-  rising tokens([&] { return std::make_unique<lock_manager>(server.conninfo()); });
+  rising tokens([&] { return std::make_unique<lock_manager>(server.address()); });
   tokens.take(1000);
   reap_by_hand(source);
   tokens.take(1);

@@ -20,6 +20,12 @@ std::filesystem::path scratch_root() {
   return writable ? memory : std::filesystem::temp_directory_path();
 }
 
+std::string server_in(char const* variable) {
+  if (char const* set = std::getenv(variable); set != nullptr && *set != '\0') return set;
+  throw std::runtime_error(
+      fmt::format("{} is not set: run the tests with tools/test, which starts servers", variable));
+}
+
 }  // namespace
 
 scratch_folder::scratch_folder() {
@@ -33,11 +39,9 @@ scratch_folder::~scratch_folder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string postgresql_conninfo() {
-  if (char const* set = std::getenv("ROWLOCK_TEST_POSTGRESQL"); set != nullptr && *set != '\0') return set;
-  throw std::runtime_error(
-      "ROWLOCK_TEST_POSTGRESQL is not set: run the tests with tools/test, which starts a server");
-}
+std::string postgresql_conninfo() { return server_in("ROWLOCK_TEST_POSTGRESQL"); }
+std::string mariadb_url() { return server_in("ROWLOCK_TEST_MARIADB"); }
+std::string mysql_url() { return server_in("ROWLOCK_TEST_MYSQL"); }
 
 std::string unique_identifier() {
   std::random_device random;

@@ -19,9 +19,12 @@ class scratch_folder {
   std::filesystem::path path_;
 };
 
-/// libpq conninfo of the private PostgreSQL server that tools/test started, with a superuser's rights. Throws
-/// if there is none: a test that needs it fails, it is never skipped.
+/// The private servers that tools/test started, with an account that may do everything: libpq conninfo, and
+/// mysql://user:password@host:port/database. They throw if there is none: a test that needs it fails, it is
+/// never skipped.
 std::string postgresql_conninfo();
+std::string mariadb_url();
+std::string mysql_url();
 
 /// A fresh plain identifier, so that tests can share a server: "t" + 12 hexadecimal digits.
 std::string unique_identifier();

@@ -1,4 +1,4 @@
-#include "support/postgresql_server.hpp"
+#include "support/database_server.hpp"
 
 #include <fmt/format.h>
 
@@ -20,18 +20,31 @@ std::string quoted(std::string const& text) {
   return out + "'";
 }
 
-}  // namespace
-
-postgresql_server::postgresql_server(options wanted) {
-  auto arguments = fmt::format("--max-connections {}", wanted.max_connections);
-  if (wanted.durable) arguments += " --durable";
-  if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
-  run("start", arguments);
-  conninfo_ = run("conninfo");
-  if (conninfo_.ends_with('\n')) conninfo_.pop_back();
+char const* name(server_kind kind) {
+  switch (kind) {
+    case server_kind::postgresql:
+      return "postgresql";
+    case server_kind::mariadb:
+      return "mariadb";
+    case server_kind::mysql:
+      return "mysql";
+  }
+  return "";
 }
 
-postgresql_server::~postgresql_server() {
+}  // namespace
+
+database_server::database_server(server_kind kind, options wanted) : kind_(kind) {
+  auto arguments = fmt::format("--max-connections {}", wanted.max_connections);
+  if (wanted.durable) arguments += " --durable";
+  if (wanted.galera) arguments += " --galera";
+  if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
+  run("start", arguments);
+  address_ = run(kind == server_kind::postgresql ? "conninfo" : "url");
+  if (address_.ends_with('\n')) address_.pop_back();
+}
+
+database_server::~database_server() {
   try {
     stop();
   } catch (std::exception const& e) {
@@ -39,13 +52,13 @@ postgresql_server::~postgresql_server() {
   }
 }
 
-void postgresql_server::kill() { run("kill"); }
-void postgresql_server::restart() { run("restart"); }
-void postgresql_server::pause() { run("pause"); }
-void postgresql_server::resume() { run("resume"); }
-void postgresql_server::stop() { run("stop"); }
+void database_server::kill() { run("kill"); }
+void database_server::restart() { run("restart"); }
+void database_server::pause() { run("pause"); }
+void database_server::resume() { run("resume"); }
+void database_server::stop() { run("stop"); }
 
-void postgresql_server::set_clock(std::chrono::seconds offset) {
+void database_server::set_clock(std::chrono::seconds offset) {
   // By renaming, so that the server never reads half a file.
   std::ofstream{folder_.file("clock.new")} << fmt::format("{:+d}\n", offset.count());
   std::filesystem::permissions(folder_.file("clock.new"), std::filesystem::perms::others_read,
@@ -53,15 +66,15 @@ void postgresql_server::set_clock(std::chrono::seconds offset) {
   std::filesystem::rename(folder_.file("clock.new"), folder_.file("clock"));
 }
 
-std::string postgresql_server::log() const {
+std::string database_server::log() const {
   std::ifstream file{folder_.file("log")};
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-std::string postgresql_server::run(std::string const& verb, std::string const& arguments) const {
-  auto const command =
-      fmt::format("{} {} {} {} 2>&1 </dev/null", quoted(ROWLOCK_SOURCE_DIR "/tests/servers/postgresql"), verb,
-                  quoted(folder_.path().string()), arguments);
+std::string database_server::run(std::string const& verb, std::string const& arguments) const {
+  auto const script = fmt::format("{}/tests/servers/{}", ROWLOCK_SOURCE_DIR, name(kind_));
+  auto const command = fmt::format("{} {} {} {} 2>&1 </dev/null", quoted(script), verb,
+                                   quoted(folder_.path().string()), arguments);
   FILE* pipe = ::popen(command.c_str(), "re");
   if (pipe == nullptr) throw std::runtime_error("cannot run " + command);
   std::string output;
@@ -69,8 +82,7 @@ std::string postgresql_server::run(std::string const& verb, std::string const& a
   while (auto const got = std::fread(buffer.data(), 1, buffer.size(), pipe))
     output.append(buffer.data(), got);
   if (int const status = ::pclose(pipe); status != 0) {
-    throw std::runtime_error(
-        fmt::format("tests/servers/postgresql {} failed ({}): {}", verb, status, output));
+    throw std::runtime_error(fmt::format("{} {} failed ({}): {}", script, verb, status, output));
   }
   return output;
 }
