@@ -47,4 +47,15 @@ CREATE TABLE rowlock_tokens (
   token BIGINT         NOT NULL
 ) ENGINE = InnoDB;
 
-INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 2, 1, 0);
+-- One row: what the reaper did last, for people.
+CREATE TABLE rowlock_reaper (
+  id          TINYINT NOT NULL PRIMARY KEY CHECK (id = 1),
+  started_at  DATETIME(6),                    -- null: it never ran
+  finished_at DATETIME(6),
+  host        VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  pid         BIGINT,
+  report      TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin  -- JSON
+) ENGINE = InnoDB;
+INSERT INTO rowlock_reaper (id) VALUES (1);
+
+INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 3, 1, 0);

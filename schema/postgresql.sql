@@ -10,7 +10,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  integer NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    bigint  NOT NULL             -- no token at or below it is drawn for a name without a row
 );
-INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 2, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 3, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -49,3 +49,14 @@ CREATE TABLE rowlock_tokens (
   name  text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
   token bigint NOT NULL
 ) WITH (fillfactor = 50);
+
+-- One row: what the reaper did last, for people.
+CREATE TABLE rowlock_reaper (
+  id          integer     PRIMARY KEY CHECK (id = 1),
+  started_at  timestamptz,                    -- null: it never ran
+  finished_at timestamptz,
+  host        text,
+  pid         bigint,
+  report      text                            -- JSON
+);
+INSERT INTO rowlock_reaper (id) VALUES (1);

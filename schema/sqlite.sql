@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 2, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 3, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -47,3 +47,14 @@ CREATE TABLE rowlock_tokens (
   name  TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
   token INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- One row: what the reaper did last, for people.
+CREATE TABLE rowlock_reaper (
+  id          INTEGER PRIMARY KEY CHECK (id = 1),
+  started_at  INTEGER,                        -- null: it never ran
+  finished_at INTEGER,
+  host        TEXT,
+  pid         INTEGER,
+  report      TEXT                            -- JSON
+) STRICT;
+INSERT INTO rowlock_reaper (id) VALUES (1);

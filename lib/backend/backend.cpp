@@ -9,7 +9,7 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 4> table_kinds{"locks", "tokens", "meta", "migrations"};
+constexpr std::array<std::string_view, 5> table_kinds{"locks", "tokens", "meta", "migrations", "reaper"};
 constexpr std::string_view shipped_prefix = "rowlock_";
 
 bool is_word(char c) {

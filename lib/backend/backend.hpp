@@ -62,7 +62,7 @@ struct dialect {
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
-/// rowlock_migrations; render() puts schema and prefix in.
+/// rowlock_migrations, rowlock_reaper; render() puts schema and prefix in.
 struct table_names {
   std::string schema;  ///< empty: whatever the connection's search path or main database says
   std::string prefix = "rowlock_";
@@ -74,8 +74,8 @@ struct table_names {
   /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
   /// enough for the dialect (and schema empty where it has none).
   void validate(dialect const&) const;
-  /// Replaces each whole word rowlock_locks, rowlock_tokens, rowlock_meta, rowlock_migrations by the quoted,
-  /// qualified name.
+  /// Replaces each whole word rowlock_locks, rowlock_tokens, rowlock_meta, rowlock_migrations, rowlock_reaper
+  /// by the quoted, qualified name.
   std::string render(std::string_view sql) const;
   /// The quoted, qualified name of one table, `what` being "locks", "tokens", ...
   std::string table(std::string_view what) const;

@@ -14,7 +14,7 @@
 namespace rowlock::process {
 
 /// The schema version that this program was made for: migrations/<dialect>/NNN_...
-inline constexpr int needed_schema_version = 2;
+inline constexpr int needed_schema_version = 3;
 
 /// Opens sessions and sees to it that each finds the tables that this program needs, and always the same
 /// ones. Thread-safe.

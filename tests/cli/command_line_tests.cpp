@@ -42,6 +42,7 @@ TEST_CASE("help teaches: examples, exit statuses, durations; for every command; 
     CHECK(one.out.find(part) != std::string::npos);
   for (words const& command : {words{"list"},
                                {"release"},
+                               {"reap"},
                                {"migrate"},
                                {"migrate", "up"},
                                {"migrate", "down"},

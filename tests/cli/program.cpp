@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,9 +66,11 @@ void program::signal_group(int s) const { ::kill(-pid_, s); }
 
 int program::wait() {
   int status = 0;
-  bool const ended = within(60s, [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; });
+  rusage used{};
+  bool const ended = within(60s, [&] { return ::wait4(pid_, &status, WNOHANG, &used) == pid_; });
   if (!ended) FAIL("the program has not ended; it printed: " << out() << err());
   pid_ = -1;
+  peak_kilobytes_ = used.ru_maxrss;
   if (WIFSIGNALED(status)) died_of_ = WTERMSIG(status);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -34,6 +34,8 @@ class program {
   /// Exit status, or 128 + the signal that it died of. Fails the case, and kills it, if that takes more than
   /// a minute.
   int wait();
+  /// After wait(): the most memory that it had, as the kernel counted.
+  long peak_kilobytes() const noexcept { return peak_kilobytes_; }
   int died_of() const noexcept { return died_of_; }  ///< after wait(): the signal, or 0
   std::string out() const;
   std::string err() const;
@@ -44,6 +46,7 @@ class program {
   scratch_folder folder_;
   pid_t pid_ = -1;
   int died_of_ = 0;
+  long peak_kilobytes_ = 0;
 };
 
 struct finished {

@@ -17,7 +17,15 @@ std::string step(std::string const& statement) {
   if (statement == "unique_release") return "lock_release";
   if (statement == "token_insert") return "lock_insert_free";
   if (statement == "lock_renew_due") return "lock_renew";
+  if (statement == "reap_locks_due") return "reap_locks_delete";
+  if (statement == "reap_tokens_due") return "reap_tokens_delete";
   return statement;
+}
+
+/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them locks
+/// the rows), the second is nothing of its own.
+bool is_second(std::string const& statement) {
+  return statement == "lock_renew" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
 
 class observed_connection final : public backend::connection {
@@ -30,8 +38,7 @@ class observed_connection final : public backend::connection {
 
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
-    // Where a renewal is two statements, the second one is nothing of its own.
-    auto const name = in_transaction_ && s.name == "lock_renew" ? "lock_renew_second" : step(s.name);
+    auto const name = in_transaction_ && is_second(s.name) ? s.name + ", second half" : step(s.name);
     seam_->count(name);
     seam_->look(name, p);
     cut_on_throw([&] { call_before(name); });
@@ -231,7 +238,7 @@ char const* begin_of(fixture const& f) {
   }
 }
 
-std::string in_ms(fixture const& f, int ms) {
+std::string in_ms(fixture const& f, std::int64_t ms) {
   auto const n = std::to_string(ms);
   switch (dialect_of(f)) {
     case dialect::sqlite:

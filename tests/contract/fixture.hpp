@@ -152,7 +152,7 @@ dialect dialect_of(fixture const&);
 /// Begins a transaction that may write.
 char const* begin_of(fixture const&);
 /// The database's clock plus so many milliseconds, as expires_at has it.
-std::string in_ms(fixture const&, int ms);
+std::string in_ms(fixture const&, std::int64_t ms);
 
 /// Another program on another host: an owner whose locks this process knows nothing of.
 class stranger {

@@ -338,6 +338,22 @@ CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
   CHECK(first.read("x")->term == term);
 }
 
+INSERT_CASE("B37: an expired row that is renewed between the look at it and its deletion stays") {
+  pair f;
+  stranger first(f);
+  REQUIRE(first.take("x", 1s));
+  auto const term = first.read("x")->term;
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  auto const m = f.manager();
+  int begun = 0;
+  f.seam->before = [&](std::string const& s) {
+    if (s == "begin" && ++begun == 2) REQUIRE(first.renew("x"));
+  };
+  CHECK_FALSE(m->make_mutex("x").try_acquire());
+  CHECK(begun == 2);
+  CHECK(first.read("x")->term == term);
+}
+
 CONTRACT_CASE("a take of an expired lock that is released and taken by another meanwhile is refused") {
   pair f;
   stranger first(f);

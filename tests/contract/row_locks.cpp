@@ -126,6 +126,8 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
   pair f;
   auto const m = f.manager();
   stranger other(f);
+  { auto const makes_rows = m->make_mutex("x", {.fencing = true}).acquire(); }
+  f.seam->reset();
   std::atomic<int> draws{0};
   f.seam->before = [&](std::string const& s) {
     if (s != "token_draw" || draws++ > 0) return;
@@ -135,7 +137,8 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
   };
   auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire_for(20s);
   REQUIRE(lock);
-  CHECK(draws >= 2);
+  CHECK(draws == 2);
+  CHECK(f.seam->executed("lock_take") == 2);
 }
 
 ROW_LOCK_CASE("K9, B30: a session that the server ended is found out by a ping, and its holder told") {
@@ -172,7 +175,7 @@ ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again"
   std::jthread waiter([&] { got.emplace(m->make_mutex("x").try_acquire_for(30s)); });
   REQUIRE(eventually([&] { return f.seam->executed("lock_take") == 1; }));
   // By the holder itself, so that the waiter finds no row when the wait is over.
-  other.session().script(backend::table_names{f.options.schema, f.options.table_prefix}.render(
+  other.session().script(f.tables().render(
                              "DELETE FROM rowlock_locks WHERE name = 'x'"),
                          boot_clock::now() + 10s);
   other.session().script("COMMIT", boot_clock::now() + 10s);
@@ -240,6 +243,30 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
   CHECK(had > 0);
   CHECK(cancelled > 0);
   CHECK(had + timed_out + cancelled == rounds);
+}
+
+ROW_LOCK_CASE(
+    "B41: a row lock is not granted on another strategy's row, nor another strategy's term on an anchor") {
+  pair f;
+  auto const m = f.manager();
+  for (auto other : {strategy::lease, strategy::unique_insert}) {
+    auto const name = std::string(to_string(other));
+    {
+      auto const held = m->make_mutex(name, {.how = other}).try_acquire();
+      REQUIRE(held);
+      stranger elsewhere(f);
+      try {
+        (void)elsewhere.take(name);
+        FAIL("granted");
+      } catch (error const& e) {
+        CHECK(e.reason() == errc::strategy_mismatch);
+      }
+    }
+    auto const anchor = "anchor/" + name;
+    { auto const makes_anchor = m->make_mutex(anchor).try_acquire(); }
+    CHECK(refused([&] { (void)m->make_mutex(anchor, {.how = other}).try_acquire(); }) ==
+          errc::strategy_mismatch);
+  }
 }
 
 ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the option") {

@@ -86,6 +86,43 @@ class taker {
     return "added";
   }
 
+  // "rise STRATEGY FILE TIMES": as add, in turn for five names and files; each file has the last token, too,
+  // which must be lower -> "risen"
+  std::string rise(std::string const& how, std::string const& file, int times) {
+    for (int i = 0; i < times; ++i) {
+      auto const which = std::to_string(i % 5);
+      auto const path = file + which;
+      auto m = manager_.make_mutex(
+          mutex_.name() + which,
+          {.how = strategy_from_string(how),
+           .ttl = std::chrono::seconds(30),
+           .retry = {.first = std::chrono::milliseconds(1), .longest = std::chrono::milliseconds(20)}});
+      auto lock = m.acquire();
+      long number = 0;
+      std::int64_t last = 0;
+      std::ifstream(path) >> number >> last;
+      auto const mine = lock->token().value;
+      if (mine <= last) return fmt::format("token {} after {}", mine, last);
+      ::sched_yield();
+      std::ofstream(path) << number + 1 << ' ' << mine;
+      if (auto const r = lock->release(); r != release_result::released)
+        return fmt::format("round {}: {}", i, to_string(r));
+    }
+    return "risen";
+  }
+
+  // "reap" -> "reaping", and does so until it is killed
+  void reap() {
+    reaper_options o;
+    o.schema = options_.schema;
+    o.idle = std::chrono::milliseconds(0);
+    o.batch = 3;
+    o.wait = std::chrono::milliseconds(0);
+    reaper r(source_from_url(url_), o);
+    say("reaping");
+    for (;;) r.run();
+  }
+
   // "fork" -> what the child found: "child LOSS RELEASE REFUSAL OWN-ATTEMPT"
   std::string fork() {
     int ends[2];
@@ -164,6 +201,13 @@ int main(int argc, char** argv) try {
       int times = 0;
       words >> file >> times;
       say(t.add(file, times));
+    } else if (verb == "rise") {
+      std::string how, file;
+      int times = 0;
+      words >> how >> file >> times;
+      say(t.rise(how, file, times));
+    } else if (verb == "reap") {
+      t.reap();
     } else if (verb == "release") {
       say(t.release());
     } else if (verb == "look") {

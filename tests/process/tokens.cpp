@@ -39,6 +39,11 @@ void reap_by_hand(connection_source const& source) {
   session->script("DELETE FROM rowlock_locks WHERE term IS NULL", boot_clock::now() + 10s);
 }
 
+void reap(connection_source const& source) {
+  auto const done = reaper(source, {.idle = 0ms}).run();
+  REQUIRE(done.end == reap_end::finished);
+}
+
 void down_and_up(connection_source const& source) {
   migrator m(source);
   m.down(m.latest() - 1);
@@ -57,6 +62,8 @@ TEST_CASE(
   tokens.take(1000);
   reap_by_hand(source);
   tokens.take(1);
+  reap(source);
+  tokens.take(1);
   down_and_up(source);
   tokens.take(1);
   server.kill();
@@ -65,6 +72,8 @@ TEST_CASE(
   server.set_clock(-3600s);
   tokens.take(2);
   reap_by_hand(source);
+  tokens.take(1);
+  reap(source);
   tokens.take(1);
   down_and_up(source);
   server.kill();
@@ -77,6 +86,8 @@ TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
   rising tokens([&] { return std::make_unique<lock_manager>(f.url()); });
   tokens.take(1000);
   reap_by_hand(f.source);
+  tokens.take(1);
+  reap(f.source);
   tokens.take(1);
   down_and_up(f.source);
   tokens.take(300);

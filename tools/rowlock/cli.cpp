@@ -23,6 +23,7 @@ Examples:
   rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
   rowlock list                                       who holds what
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
+  rowlock reap                                       once a day: delete what nobody needs any more
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
   sqlite:PATH                         a file on this machine
@@ -68,7 +69,7 @@ std::string wrong_command(CLI::App const& app) {
   auto const given = app.remaining();
   std::string const what =
       given.empty() ? "the command is missing" : fmt::format("there is no command '{}'", given.front());
-  return what + ": run, list, release, migrate, or version";
+  return what + ": run, list, release, reap, migrate, or version";
 }
 
 end_of_program usage_error(CLI::App const& app, std::string const& message) {
@@ -145,6 +146,7 @@ end_of_program run_program(int argc, char** argv) {
   add_run(app, call);
   add_list(app, call);
   add_release(app, call);
+  add_reap(app, call);
   add_migrate(app, call);
   add_version(app, call);
   try {

@@ -35,6 +35,7 @@ struct invocation {
 void add_run(CLI::App&, invocation&);
 void add_list(CLI::App&, invocation&);
 void add_release(CLI::App&, invocation&);
+void add_reap(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);
 void add_version(CLI::App&, invocation&);
 

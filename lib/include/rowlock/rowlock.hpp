@@ -4,6 +4,7 @@
 #include <rowlock/error.hpp>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/migrator.hpp>
+#include <rowlock/reaper.hpp>
 
 #include <string_view>
 

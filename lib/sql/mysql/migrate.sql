@@ -89,7 +89,13 @@ FROM JSON_TABLE('[
   [1, "locks", "revoked", "tinyint not null"],
   [1, "locks", "note", "varchar(1024) utf8mb4_bin not null"],
   [2, "tokens", "name", "varbinary(255) not null primary key"],
-  [2, "tokens", "token", "bigint not null"]
+  [2, "tokens", "token", "bigint not null"],
+  [3, "reaper", "id", "tinyint not null primary key"],
+  [3, "reaper", "started_at", "datetime(6)"],
+  [3, "reaper", "finished_at", "datetime(6)"],
+  [3, "reaper", "host", "varchar(255) utf8mb4_bin"],
+  [3, "reaper", "pid", "bigint"],
+  [3, "reaper", "report", "text utf8mb4_bin"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

@@ -44,7 +44,8 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
   WHERE l.pid = a.pid AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND CASE l.locktype
       WHEN 'relation' THEN l.relation IN (to_regclass('rowlock_locks'), to_regclass('rowlock_tokens'),
-                                          to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'))
+                                          to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'),
+                                          to_regclass('rowlock_reaper'))
       WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
         format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
       ELSE false END)
@@ -95,7 +96,13 @@ FROM (VALUES
   (1, 'locks', 'revoked', 'boolean not null'),
   (1, 'locks', 'note', 'text not null'),
   (2, 'tokens', 'name', 'text not null primary key'),
-  (2, 'tokens', 'token', 'bigint not null')
+  (2, 'tokens', 'token', 'bigint not null'),
+  (3, 'reaper', 'id', 'integer not null primary key'),
+  (3, 'reaper', 'started_at', 'timestamp with time zone'),
+  (3, 'reaper', 'finished_at', 'timestamp with time zone'),
+  (3, 'reaper', 'host', 'text'),
+  (3, 'reaper', 'pid', 'bigint'),
+  (3, 'reaper', 'report', 'text')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

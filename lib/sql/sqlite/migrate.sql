@@ -71,7 +71,13 @@ FROM (VALUES
   (1, 'locks', 'revoked', 'integer not null'),
   (1, 'locks', 'note', 'text not null'),
   (2, 'tokens', 'name', 'text not null primary key'),
-  (2, 'tokens', 'token', 'integer not null'))
+  (2, 'tokens', 'token', 'integer not null'),
+  (3, 'reaper', 'id', 'integer primary key'),
+  (3, 'reaper', 'started_at', 'integer'),
+  (3, 'reaper', 'finished_at', 'integer'),
+  (3, 'reaper', 'host', 'text'),
+  (3, 'reaper', 'pid', 'integer'),
+  (3, 'reaper', 'report', 'text'))
 WHERE column1 <= ?1
 
 -- name: migrate_records

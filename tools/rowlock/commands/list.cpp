@@ -17,6 +17,7 @@ namespace {
 struct list_options {
   std::string glob;
   bool all = false;
+  bool reaper = false;
 };
 
 std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
@@ -47,7 +48,59 @@ std::vector<std::string> row_of(lock_info const& lock) {
           std::to_string(h.token.value), printable(h.note)};
 }
 
+std::optional<last_reap> read_last_reap(invocation& call) {
+  auto const& db = call.use_database();
+  std::optional<last_reap> last;
+  with_standard_file(db, [&] {
+    reaper_options o;
+    o.table_prefix = db.table_prefix;
+    o.schema = db.schema;
+    last = reaper(source_from_url(db.url), o).last();
+  });
+  return last;
+}
+
+/// What the run wrote down, a number each, nested names joined: "deleted.lease 12". Whatever it was: another
+/// version may have written it.
+std::string in_words(nlohmann::ordered_json const& report) {
+  std::string text;
+  for (auto const& [key, value] : report.items()) {
+    if (value.is_object()) {
+      for (auto const& [inner, one] : value.items())
+        text += fmt::format("  {}.{}: {}\n", printable(key), printable(inner), printable(one.dump()));
+    } else {
+      text += fmt::format("  {}: {}\n", printable(key),
+                          printable(value.is_string() ? value.get<std::string>() : value.dump()));
+    }
+  }
+  return text;
+}
+
+end_of_program list_reaper(invocation& call) {
+  auto const last = read_last_reap(call);
+  if (!last) {
+    fmt::print("{}\n", call.json ? "null" : "The reaper has not run yet.");
+    return {};
+  }
+  auto const report = nlohmann::ordered_json::parse(last->report, nullptr, false);
+  auto const at = [](std::chrono::system_clock::time_point t) { return iso_utc(t); };
+  if (call.json) {
+    nlohmann::ordered_json const out{{"started_at", at(last->started_at)},
+                                     {"finished_at", at(last->finished_at)},
+                                     {"host", last->host},
+                                     {"pid", last->pid},
+                                     {"report", report.is_discarded() ? nlohmann::ordered_json() : report}};
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  fmt::print("The reaper ran last from {} to {}, on {} as pid {}:\n{}", utc(last->started_at),
+             utc(last->finished_at), printable(last->host), last->pid,
+             report.is_object() ? in_words(report) : "  " + printable(last->report) + "\n");
+  return {};
+}
+
 end_of_program list(invocation& call, list_options const& options) {
+  if (options.reaper) return list_reaper(call);
   auto const locks = read_locks(call, options);
   if (call.json) {
     auto out = nlohmann::ordered_json::array();
@@ -72,13 +125,17 @@ void add_list(CLI::App& app, invocation& call) {
                            "Only names that match, as the shell matches: 'job-*' (quote it)");
   list_command->add_flag("--all", options->all,
                          "Also idle names: free, but remembered with their last token");
+  list_command->add_flag("--reaper", options->reaper, "Instead: what `rowlock reap` did last, and when")
+      ->excludes("--all")
+      ->excludes("GLOB");
   list_command->footer(R"(
 STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), or idle.
 EXPIRES-IN is the longest that the lock can stay taken if its holder renews it no more.
 
 Examples:
   rowlock list
-  rowlock list 'nightly-*' --json)");
+  rowlock list 'nightly-*' --json
+  rowlock list --reaper)");
   list_command->callback(
       [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
 }

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <rowlock/connection_source.hpp>
+#include <rowlock/types.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace rowlock {
+
+/// Rows of each kind.
+struct reap_counts {
+  std::int64_t unique_insert = 0;  ///< locks whose term was over
+  std::int64_t lease = 0;          ///< names that nobody has used for a while
+  std::int64_t row_lock = 0;       ///< anchors that nobody has used for a while
+  std::int64_t tokens = 0;         ///< latest tokens that are older than that
+  std::int64_t all() const noexcept { return unique_insert + lease + row_lock + tokens; }
+};
+
+enum class reap_end {
+  finished,  ///< went through everything
+  stopped,   ///< by the caller's stop_token, after the batch at hand
+  lost,      ///< its own lease was lost (an operator took it away, or an outage), after the batch at hand
+  busy,      ///< another run was under way; nothing was done
+};
+char const* to_string(reap_end) noexcept;
+
+struct reap_result {
+  reap_end end = reap_end::finished;
+  bool dry_run = false;
+  reap_counts deleted;             ///< in a dry run: what a run at that moment would have deleted
+  std::int64_t examined = 0;       ///< rows that were looked at
+  std::int64_t skipped = 0;        ///< due when looked at, then locked by somebody, renewed or taken
+  std::int64_t left_observed = 0;  ///< expired by the clock, but only watching them may end them
+  std::int64_t left_ahead = 0;     ///< tokens more than a day ahead of the clock, which was wrong once
+  std::int64_t batches = 0;
+  std::int64_t token_floor = 0;  ///< as it was at the end
+  std::chrono::milliseconds idle{0};
+  std::chrono::milliseconds duration{0};
+  std::optional<holder_info> holder{};  ///< busy: who was at it
+};
+
+/// As a JSON object, its durations in milliseconds: what rowlock_reaper keeps of a run.
+std::string to_json(reap_result const&);
+
+/// What rowlock_reaper says of the last run.
+struct last_reap {
+  std::chrono::system_clock::time_point started_at;  ///< by the database's clock
+  std::chrono::system_clock::time_point finished_at;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string report;  ///< its result, as to_json() has it; other versions may say more or less
+};
+
+/// Each member has an initializer, so that {.batch = 100} warns of nothing.
+struct reaper_options {
+  std::string table_prefix = "rowlock_";
+  std::string schema{};  ///< of rowlock's tables; empty: what the search path says
+  /// How long a name must not have been used before what is remembered of it is deleted; up to 100 years.
+  std::chrono::milliseconds idle{std::chrono::hours{24}};
+  int batch = 1000;      ///< rows that are looked at, and at most deleted, in one transaction; 1 to 100,000
+  bool dry_run = false;  ///< count only; changes nothing, and needs no lease
+  std::chrono::milliseconds wait{10'000};           ///< for another run to end
+  std::chrono::milliseconds reply_timeout{30'000};  ///< of the database's
+  /// Called after each batch, by the thread that runs; may be empty.
+  std::function<void(reap_result const&)> progress{};
+};
+
+/// Deletes what the dead and the forgotten have left in rowlock's tables. Exclusion and progress never need
+/// it, and it frees no live lock; it keeps the tables small.
+///
+/// What goes, always by the database's clock: rows of unique_insert whose term is over, at once; free or
+/// expired rows of lease, anchors of row_lock, and rows of rowlock_tokens, that were not used for
+/// reaper_options::idle. Tokens go on rising: rowlock_meta.token_floor is raised first. What stays: rows that
+/// somebody has locked just now, terms with takeover::observed (no clock can say that they are over), and
+/// tokens that are far ahead of the clock.
+///
+/// May run anywhere, at any time, beside any number of others: one run at a time, by a lease on the name
+/// "rowlock.reaper", is only for economy. Memory does not grow with the number of rows. Not thread-safe
+/// itself.
+class reaper {
+ public:
+  /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
+  explicit reaper(connection_source, reaper_options = {});
+
+  /// Goes through both tables once. Deadlocks, locked files and lost connections are ridden out for some
+  /// seconds.
+  /// @throws error
+  reap_result run(std::stop_token stop = {});
+
+  /// What the last run did that was no dry one and not busy; nothing if there was none. @throws error
+  std::optional<last_reap> last();
+
+ private:
+  connection_source source_;
+  reaper_options options_;
+};
+
+}  // namespace rowlock

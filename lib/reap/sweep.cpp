@@ -1,0 +1,117 @@
+#include "reap/sweep.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "process/identity.hpp"
+
+namespace rowlock::reap {
+
+using namespace std::chrono_literals;
+using strategies::page;
+using strategies::page_look;
+using strategies::reaped_table;
+
+namespace {
+
+constexpr int most_tries = 8;  // of one batch: over some five seconds
+constexpr std::chrono::nanoseconds first_wait = 50ms;
+constexpr std::chrono::nanoseconds longest_wait = 1s;
+constexpr std::chrono::nanoseconds longest_pause = 100ms;
+
+}  // namespace
+
+sweep::sweep(process::database& d, reaper_options const& o, std::stop_token stop)
+    : database_(d), options_(o), stop_(std::move(stop)), statements_(d.statements(), o.idle) {
+  result_.dry_run = o.dry_run;
+  result_.idle = o.idle;
+}
+
+std::chrono::milliseconds sweep::so_far() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(boot_clock::now() - began_);
+}
+
+reap_result sweep::run() {
+  for (auto const table : {reaped_table::locks, reaped_table::tokens}) go_through(table);
+  if (stop_.stop_requested()) result_.end = reap_end::stopped;
+  ride_out([&](backend::connection& c) { result_.token_floor = statements_.floor(c, reply_deadline()); });
+  result_.duration = so_far();
+  return result_;
+}
+
+void sweep::record(reap_result const& r) {
+  ride_out([&](backend::connection& c) {
+    statements_.record(c, r.duration, process::this_thread_owner(), to_json(r), reply_deadline());
+  });
+}
+
+void sweep::go_through(reaped_table table) {
+  page p{table, "", options_.batch};
+  while (!stop_.stop_requested()) {
+    auto const seen = clean(p);
+    if (seen.examined == 0) return;
+    p.after = seen.last;
+    ++result_.batches;
+    result_.examined += seen.examined;
+    result_.left_observed += seen.left_observed;
+    result_.left_ahead += seen.left_ahead;
+    result_.duration = so_far();
+    if (options_.progress) options_.progress(result_);
+    if (seen.examined < p.size) return;
+  }
+}
+
+page_look sweep::clean(page const& p) {
+  page_look seen;
+  reap_counts gone;
+  std::chrono::nanoseconds held{0};
+  // From the start each time: a DELETE whose reply was lost has been counted by nobody, and is not repeated.
+  ride_out([&](backend::connection& c) {
+    seen = statements_.look(c, p, reply_deadline());
+    gone = seen.due;
+    if (options_.dry_run || seen.due.all() == 0) return;
+    if (seen.highest_token > 0) statements_.raise_floor(c, seen.highest_token, reply_deadline());
+    auto const sent = boot_clock::now();
+    gone = statements_.remove(c, p, seen, reply_deadline());
+    held = boot_clock::now() - sent;
+  });
+  result_.deleted.unique_insert += gone.unique_insert;
+  result_.deleted.lease += gone.lease;
+  result_.deleted.row_lock += gone.row_lock;
+  result_.deleted.tokens += gone.tokens;
+  result_.skipped += std::max<std::int64_t>(0, seen.due.all() - gone.all());
+  // Where one writer keeps out all others, they get as much time as was taken from them.
+  if (held > 0ns && !database_.sql().no_row_locks.empty()) pause(std::min(held, longest_pause));
+  return seen;
+}
+
+void sweep::ride_out(std::function<void(backend::connection&)> const& what) {
+  auto wait = first_wait;
+  for (int tries = 1;; ++tries) {
+    try {
+      return what(session());
+    } catch (error const& e) {
+      if (!e.retryable() || tries == most_tries || stop_.stop_requested()) throw;
+    }
+    pause(wait);
+    wait = std::min(wait * 2, longest_wait);
+  }
+}
+
+backend::connection& sweep::session() {
+  if (!session_ || !session_->alive()) {
+    session_.reset();
+    session_ = database_.open(reply_deadline());
+  }
+  return *session_;
+}
+
+void sweep::pause(std::chrono::nanoseconds duration) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop_, duration, [] { return false; });
+}
+
+}  // namespace rowlock::reap

@@ -1,0 +1,43 @@
+#pragma once
+// One run of the reaper through both tables, page by page.
+
+#include <functional>
+#include <memory>
+#include <rowlock/error.hpp>
+#include <rowlock/reaper.hpp>
+#include <stop_token>
+#include <string>
+
+#include "process/database.hpp"
+#include "strategy/reaping.hpp"
+
+namespace rowlock::reap {
+
+class sweep {
+ public:
+  sweep(process::database&, reaper_options const&, std::stop_token);
+
+  /// Until everything was gone through, or stop is requested. @throws error what can't be ridden out
+  reap_result run();
+  /// Writes down what run() did.
+  void record(reap_result const&);
+
+ private:
+  void go_through(strategies::reaped_table);
+  strategies::page_look clean(strategies::page const&);
+  void ride_out(std::function<void(backend::connection&)> const& what);
+  void pause(std::chrono::nanoseconds);
+  backend::connection& session();
+  boot_time_point reply_deadline() const { return boot_clock::now() + options_.reply_timeout; }
+  std::chrono::milliseconds so_far() const;
+
+  process::database& database_;
+  reaper_options const& options_;
+  std::stop_token stop_;
+  strategies::reaping statements_;
+  boot_time_point const began_ = boot_clock::now();
+  std::unique_ptr<backend::connection> session_;
+  reap_result result_;
+};
+
+}  // namespace rowlock::reap

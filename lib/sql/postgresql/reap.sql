@@ -1,0 +1,125 @@
+-- What the reaper runs; the same names, parameters and columns as in the other dialects. Each statement is a transaction
+-- of its own at READ COMMITTED. Names are gone through in their order, a page at a time: look at a page; raise the floor
+-- to its highest token; delete what of the page may go. What was true in one statement decides nothing in the next one:
+-- the DELETE looks at everything again, on the row's newest version and under its lock.
+--
+-- Who may come in between, and what each of them sees (R: the reaper's DELETE, X: anybody else's statement on the row):
+--
+-- X has the row locked (a renewal, a take, a guarded or row_lock transaction, a DELETE, another reaper), not committed:
+--   R skips it (SKIP LOCKED). R waits for no row, and so is part of no deadlock (P1).
+-- X committed after R's snapshot, before R locks the row (renewed, taken, taken and given back): FOR UPDATE evaluates the
+--   condition again on the newest version: a row that is held, or was given back just now, stays (P2, B24). Only `floor`
+--   is still the snapshot's: an older, so a lower one; it only rises. A token that was drawn meanwhile may be above it,
+--   and then the row stays, although it were old enough (B40).
+-- X deleted the row and it was inserted again: R's snapshot does not show the new row.
+-- X waits for the row while R deletes it, or comes just after: a take or draw finds no row, puts a fresh one there (token
+--   0, no condition on it) and begins again with a new snapshot. That shows the fresh row, so it was taken after R's
+--   commit, and shows the floor, too, which was committed before R began: the next token is above it (B4, B5, B39). The
+--   order holds through a crash: the floor's commit is flushed before R is sent, and lies before R's in the log.
+-- X is a renewal or guard that waits while R deletes an expired row: it finds no row: lost. R would have found it
+--   unexpired, had X been first. Nothing that is held by the clock can be deleted: R asks what a take asks, or more.
+-- X waits for an anchor (FOR UPDATE) whose last holder's transaction has ended: R may get there first; X finds no row,
+--   which is not the lock, and begins again.
+-- X is a take that draws the token of a fresh row and reads the name's row in rowlock_tokens: its snapshot shows that row,
+--   or, if R had deleted it, the floor that is above it.
+-- Two reapers: each row is deleted by one of them; the floor is the higher of both, whoever comes second.
+-- The clock steps forward and back around R: what was expired or idle may be gone, as a take might have taken it; its
+--   token is at or below the floor (B5).
+--
+-- What the clock says decides only for takeover 'clock': of a term that only watching may end no reaper can say that it
+-- is over (B36). A row whose token is more than a day ahead of the clock (which was wrong when it was drawn) stays: its
+-- token would lift the floor, and with it every fresh name's token, for as long as the clock was wrong.
+
+-- The page of $2 names after $1, $3 milliseconds being idle: how many there are, the last one, how many are due of each
+-- strategy, how many must stay because of takeover 'observed' and because their token is ahead, highest token of those
+-- due. Read only; nothing is promised by it.
+-- name: reap_locks_look
+SELECT count(*), max(p.name),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'unique_insert'),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'lease'),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'row_lock'),
+  count(*) FILTER (WHERE p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old),
+  count(*) FILTER (WHERE p.due AND p.ahead),
+  coalesce(max(p.token) FILTER (WHERE p.due AND NOT p.ahead), 0)
+FROM (
+  SELECT l.name, l.strategy, l.term, l.takeover, l.token, o.old,
+    l.token > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000 AS ahead,
+    o.old AND (l.term IS NULL OR (l.takeover = 'clock' AND l.strategy <> 'row_lock')) AS due
+  FROM (SELECT * FROM rowlock_locks WHERE name > $1 ORDER BY name LIMIT $2::bigint) AS l,
+  LATERAL (SELECT CASE l.strategy
+      WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= clock_timestamp()
+      WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
+      WHEN 'row_lock' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
+      ELSE false END AS old) AS o
+  ) AS p
+
+-- At least $1, for good; never falls. Before the DELETE, not in its transaction: who sees the row gone must see this.
+-- name: reap_raise_floor
+UPDATE rowlock_meta SET token_floor = $1::bigint WHERE id = 1 AND token_floor < $1::bigint
+
+-- Of the names after $1 up to $2 at most $3 that may go, $4 milliseconds being idle. `due` locks them on their newest
+-- version; the rest is said again because only this WHERE is evaluated where the row is deleted. A negative $4 can't make a
+-- live lock due: the first line of each condition is a take's.
+-- name: reap_locks_delete
+WITH due AS (
+  SELECT l.name FROM rowlock_locks AS l
+  WHERE l.name > $1 AND l.name <= $2
+    AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+    AND CASE l.strategy
+      WHEN 'unique_insert' THEN true
+      WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      ELSE false END
+    AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
+    AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  ORDER BY l.name LIMIT $3::bigint
+  FOR UPDATE OF l SKIP LOCKED)
+DELETE FROM rowlock_locks AS l USING due
+WHERE l.name = due.name AND l.name > $1 AND l.name <= $2
+  AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+  AND CASE l.strategy
+    WHEN 'unique_insert' THEN true
+    WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    ELSE false END
+  AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
+  AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+RETURNING l.strategy
+
+-- The same for rowlock_tokens: how many, the last name, how many are due, highest token of those. A token is at least the
+-- microseconds since 1970 when it was drawn, so that it tells its own age.
+-- name: reap_tokens_look
+SELECT count(*), max(p.name), count(*) FILTER (WHERE p.due), coalesce(max(p.token) FILTER (WHERE p.due), 0)
+FROM (
+  SELECT t.name, t.token,
+    t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $3::bigint * 1000 AS due
+  FROM (SELECT * FROM rowlock_tokens WHERE name > $1 ORDER BY name LIMIT $2::bigint) AS t) AS p
+
+-- name: reap_tokens_delete
+WITH due AS (
+  SELECT t.name FROM rowlock_tokens AS t
+  WHERE t.name > $1 AND t.name <= $2
+    AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
+    AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  ORDER BY t.name LIMIT $3::bigint
+  FOR UPDATE OF t SKIP LOCKED)
+DELETE FROM rowlock_tokens AS t USING due
+WHERE t.name = due.name AND t.name > $1 AND t.name <= $2
+  AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
+  AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+RETURNING 1::bigint
+
+-- name: reap_floor
+SELECT token_floor FROM rowlock_meta WHERE id = 1
+
+-- A run that took $1 milliseconds has ended just now.
+-- name: reap_record
+UPDATE rowlock_reaper SET
+  started_at = clock_timestamp() - $1::bigint * interval '1 millisecond',
+  finished_at = clock_timestamp(), host = $2, pid = $3::bigint, report = $4
+WHERE id = 1
+
+-- name: reap_last
+SELECT (extract(epoch FROM started_at) * 1000000)::bigint AS started_us,
+  (extract(epoch FROM finished_at) * 1000000)::bigint AS finished_us, host, pid, report
+FROM rowlock_reaper WHERE id = 1

@@ -1,0 +1,79 @@
+-- What the reaper runs; the same names, parameters and columns as in the other dialects. Each statement is a transaction
+-- of its own. SQLite has one writer at a time: a DELETE waits for the file before it reads, and what its WHERE reads,
+-- the floor included, changes no more until it has committed. In between two statements anything may happen: a row that
+-- was looked at may be renewed, taken, given back, deleted and inserted again before the DELETE, which therefore looks at
+-- everything again (P2, B24, B40); and the floor was raised by a transaction before it, flushed (synchronous = FULL):
+-- who finds a row gone finds the floor above its last token (B4, B5, B39), also after a crash: the write-ahead log keeps
+-- their order. lib/sql/postgresql/reap.sql says what each pair of sessions sees where rows are locked one by one, and why
+-- `observed` terms and tokens that are ahead of the clock stay.
+
+-- name: reap_locks_look
+SELECT count(*), max(name),
+  coalesce(sum(due AND NOT ahead AND strategy = 'unique_insert'), 0),
+  coalesce(sum(due AND NOT ahead AND strategy = 'lease'), 0),
+  coalesce(sum(due AND NOT ahead AND strategy = 'row_lock'), 0),
+  coalesce(sum(term IS NOT NULL AND takeover <> 'clock' AND old), 0),
+  coalesce(sum(due AND ahead), 0),
+  coalesce(max(token) FILTER (WHERE due AND NOT ahead), 0)
+FROM (
+  SELECT *, old AND (term IS NULL OR (takeover = 'clock' AND strategy <> 'row_lock')) AS due
+  FROM (
+    SELECT name, strategy, term, takeover, token,
+      token > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 86400000000 AS ahead,
+      CASE strategy
+        WHEN 'unique_insert' THEN term IS NULL OR expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+        WHEN 'lease' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
+        WHEN 'row_lock' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
+        ELSE 0 END AS old
+    FROM (SELECT * FROM rowlock_locks WHERE name > ?1 ORDER BY name LIMIT ?2)))
+
+-- At least ?1, for good; never falls. Before the DELETE, not in its transaction.
+-- name: reap_raise_floor
+UPDATE rowlock_meta SET token_floor = ?1 WHERE id = 1 AND token_floor < ?1
+
+-- Of the names after ?1 up to ?2 at most ?3 that may go, ?4 milliseconds being idle.
+-- name: reap_locks_delete
+DELETE FROM rowlock_locks WHERE name IN (
+  SELECT l.name FROM rowlock_locks AS l
+  WHERE l.name > ?1 AND l.name <= ?2
+    AND (l.term IS NULL
+      OR (l.takeover = 'clock' AND l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)))
+    AND CASE l.strategy
+      WHEN 'unique_insert' THEN 1
+      WHEN 'lease' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+      WHEN 'row_lock' THEN l.term IS NULL
+        AND l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+      ELSE 0 END
+    AND l.token <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 86400000000
+    AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  ORDER BY l.name LIMIT ?3)
+RETURNING strategy
+
+-- name: reap_tokens_look
+SELECT count(*), max(name), coalesce(sum(due), 0), coalesce(max(token) FILTER (WHERE due), 0)
+FROM (
+  SELECT name, token, token <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 - ?3 * 1000 AS due
+  FROM (SELECT * FROM rowlock_tokens WHERE name > ?1 ORDER BY name LIMIT ?2))
+
+-- name: reap_tokens_delete
+DELETE FROM rowlock_tokens WHERE name IN (
+  SELECT t.name FROM rowlock_tokens AS t
+  WHERE t.name > ?1 AND t.name <= ?2
+    AND t.token <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 - ?4 * 1000
+    AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  ORDER BY t.name LIMIT ?3)
+RETURNING 1
+
+-- name: reap_floor
+SELECT token_floor FROM rowlock_meta WHERE id = 1
+
+-- A run that took ?1 milliseconds has ended just now.
+-- name: reap_record
+UPDATE rowlock_reaper SET
+  started_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?1,
+  finished_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), host = ?2, pid = ?3, report = ?4
+WHERE id = 1
+
+-- name: reap_last
+SELECT started_at * 1000 AS started_us, finished_at * 1000 AS finished_us, host, pid, report
+FROM rowlock_reaper WHERE id = 1

@@ -1,0 +1,115 @@
+#include "strategy/reaping.hpp"
+
+#include <nlohmann/json.hpp>
+#include <rowlock/error.hpp>
+
+#include "strategy/transaction.hpp"
+
+namespace rowlock::strategies {
+namespace {
+
+using backend::as_int;
+using backend::as_text;
+using backend::is_null;
+using backend::value;
+
+void count(reap_counts& all, std::string const& strategy) {
+  auto const how = strategy_from_string(strategy);
+  if (how == strategy::unique_insert) ++all.unique_insert;
+  if (how == strategy::lease) ++all.lease;
+  if (how == strategy::row_lock) ++all.row_lock;
+}
+
+char const* named(reaped_table t, char const* of_locks, char const* of_tokens) {
+  return t == reaped_table::locks ? of_locks : of_tokens;
+}
+
+std::chrono::system_clock::time_point in_microseconds(value const& v) {
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(as_int(v)));
+}
+
+}  // namespace
+
+page_look reaping::look(backend::connection& c, page const& p, boot_time_point deadline) const {
+  auto const& statement = book_.at(named(p.table, "reap_locks_look", "reap_tokens_look"));
+  std::vector<value> const parameters{p.after, std::int64_t{p.size}, std::int64_t{idle_.count()}};
+  auto const found = c.execute(statement, parameters, deadline);
+  auto const& columns = found.rows.at(0);
+  page_look seen;
+  seen.examined = as_int(columns.at(0));
+  if (!is_null(columns.at(1))) seen.last = as_text(columns.at(1));
+  if (p.table == reaped_table::tokens) {
+    seen.due.tokens = as_int(columns.at(2));
+    seen.highest_token = as_int(columns.at(3));
+    return seen;
+  }
+  seen.due = {as_int(columns.at(2)), as_int(columns.at(3)), as_int(columns.at(4)), 0};
+  seen.left_observed = as_int(columns.at(5));
+  seen.left_ahead = as_int(columns.at(6));
+  seen.highest_token = as_int(columns.at(7));
+  return seen;
+}
+
+void reaping::raise_floor(backend::connection& c, std::int64_t token, boot_time_point deadline) const {
+  c.execute(book_.at("reap_raise_floor"), std::vector<value>{token}, deadline);
+}
+
+reap_counts reaping::remove(backend::connection& c, page const& p, page_look const& seen,
+                            boot_time_point deadline) const {
+  if (!book_.returning()) return lock_and_remove(c, p, seen, deadline);
+  auto const& statement = book_.at(named(p.table, "reap_locks_delete", "reap_tokens_delete"));
+  std::vector<value> const parameters{p.after, seen.last, std::int64_t{p.size}, std::int64_t{idle_.count()}};
+  auto const done = c.execute(statement, parameters, deadline);
+  reap_counts gone;
+  if (p.table == reaped_table::tokens)
+    gone.tokens = static_cast<std::int64_t>(done.rows.size());
+  else
+    for (auto const& columns : done.rows) count(gone, as_text(columns.at(0)));
+  return gone;
+}
+
+// Where a DELETE can neither skip locked rows nor say which ones it met: locks those that it can get at once,
+// then deletes them, in one transaction.
+reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page_look const& seen,
+                                     boot_time_point deadline) const {
+  reap_counts gone;
+  in_transaction(c, book_, deadline, [&] {
+    std::vector<value> const range{p.after, seen.last, std::int64_t{p.size}, std::int64_t{idle_.count()}};
+    auto const due =
+        c.execute(book_.at(named(p.table, "reap_locks_due", "reap_tokens_due")), range, deadline);
+    if (due.rows.empty()) return false;
+    auto names = nlohmann::json::array();
+    for (auto const& columns : due.rows) {
+      names.push_back(as_text(columns.at(0)));
+      if (p.table == reaped_table::tokens)
+        ++gone.tokens;
+      else
+        count(gone, as_text(columns.at(1)));
+    }
+    c.execute(book_.at(named(p.table, "reap_locks_delete", "reap_tokens_delete")),
+              std::vector<value>{names.dump(), std::int64_t{idle_.count()}}, deadline);
+    return true;
+  });
+  return gone;
+}
+
+std::int64_t reaping::floor(backend::connection& c, boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("reap_floor"), {}, deadline);
+  return found.rows.empty() ? 0 : as_int(found.rows[0].at(0));
+}
+
+void reaping::record(backend::connection& c, std::chrono::milliseconds duration, owner_id const& who,
+                     std::string const& report, boot_time_point deadline) const {
+  c.execute(book_.at("reap_record"),
+            std::vector<value>{std::int64_t{duration.count()}, who.host, who.pid, report}, deadline);
+}
+
+std::optional<last_reap> reaping::last(backend::connection& c, boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("reap_last"), {}, deadline);
+  if (found.rows.empty() || is_null(found.rows[0].at(0))) return std::nullopt;
+  auto const& columns = found.rows[0];
+  return last_reap{in_microseconds(columns.at(0)), in_microseconds(columns.at(1)), as_text(columns.at(2)),
+                   as_int(columns.at(3)), as_text(columns.at(4))};
+}
+
+}  // namespace rowlock::strategies

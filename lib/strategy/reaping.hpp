@@ -1,0 +1,61 @@
+#pragma once
+// The statements of the reaper, and in which order a page goes through them: look, raise the floor, remove.
+// lib/sql/<dialect>/reap.sql says who may come in between.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/reaper.hpp>
+#include <string>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::strategies {
+
+enum class reaped_table { locks, tokens };
+
+/// Names in their order: those after `after`, `size` at most.
+struct page {
+  reaped_table table = reaped_table::locks;
+  std::string after;
+  int size = 0;
+};
+
+/// What stood there for a moment. Nothing is decided by it but where to go on, and what the floor must be.
+struct page_look {
+  std::int64_t examined = 0;
+  std::string last;  ///< name; empty if there was none
+  reap_counts due;
+  std::int64_t left_observed = 0;
+  std::int64_t left_ahead = 0;
+  std::int64_t highest_token = 0;  ///< of those that are due
+};
+
+class reaping {
+ public:
+  reaping(backend::statement_book const& book, std::chrono::milliseconds idle) : book_(book), idle_(idle) {}
+
+  page_look look(backend::connection&, page const&, boot_time_point deadline) const;
+
+  /// Makes sure, durably, that the floor is at least `token`.
+  void raise_floor(backend::connection&, std::int64_t token, boot_time_point deadline) const;
+
+  /// Deletes what is due now of the page that was looked at, and whose token is at or below the floor. One
+  /// transaction; skips what is locked.
+  reap_counts remove(backend::connection&, page const&, page_look const&, boot_time_point deadline) const;
+
+  std::int64_t floor(backend::connection&, boot_time_point deadline) const;
+
+  /// Writes down what a run did that has ended just now. `report`: JSON.
+  void record(backend::connection&, std::chrono::milliseconds duration, owner_id const& who,
+              std::string const& report, boot_time_point deadline) const;
+  std::optional<last_reap> last(backend::connection&, boot_time_point deadline) const;
+
+ private:
+  reap_counts lock_and_remove(backend::connection&, page const&, page_look const&,
+                              boot_time_point deadline) const;
+
+  backend::statement_book const& book_;
+  std::chrono::milliseconds idle_;
+};
+
+}  // namespace rowlock::strategies

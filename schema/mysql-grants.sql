@@ -1,0 +1,21 @@
+-- Two roles with the least that they need, for MySQL 8.0 and MariaDB 10.6 and later: one that only locks (strategies
+-- lease, unique_insert and row_lock, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`,
+-- `list --reaper`). Run it in the tables' database, as somebody who may make roles, after `rowlock migrate up`:
+--   mysql DATABASE <mysql-grants.sql
+-- Then give them to those who log in:
+--   CREATE USER reaper@'%' IDENTIFIED BY '...'; GRANT rowlock_reaping TO reaper@'%';
+--   MySQL: SET DEFAULT ROLE rowlock_reaping TO reaper@'%';   MariaDB: SET DEFAULT ROLE rowlock_reaping FOR reaper@'%';
+CREATE ROLE rowlock_locking;
+CREATE ROLE rowlock_reaping;
+
+-- Who locks reads what version the tables have and the token floor, and can change neither.
+GRANT SELECT ON rowlock_meta TO rowlock_locking;
+-- DELETE: unique_insert gives back by it.
+GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
+GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
+
+GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
+-- INSERT and UPDATE: for its own lease, "rowlock.reaper".
+GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
+GRANT SELECT, DELETE ON rowlock_tokens TO rowlock_reaping;
+GRANT SELECT, UPDATE ON rowlock_reaper TO rowlock_reaping;

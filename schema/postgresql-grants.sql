@@ -1,0 +1,22 @@
+-- Two roles with the least that they need, for PostgreSQL: one that only locks (strategies lease, unique_insert and
+-- row_lock, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`, `list --reaper`). Run it as
+-- the tables' owner, who may make roles, after `rowlock migrate up`:
+--   psql -1 -v ON_ERROR_STOP=1 -f postgresql-grants.sql
+-- With the tables in a schema of their own: put it into the search path (PGOPTIONS='-c search_path=locks') and
+--   GRANT USAGE ON SCHEMA locks TO rowlock_locking, rowlock_reaping;
+-- Then give them to those who log in: CREATE ROLE reaper LOGIN; GRANT rowlock_reaping TO reaper;
+CREATE ROLE rowlock_locking NOLOGIN;
+CREATE ROLE rowlock_reaping NOLOGIN;
+
+-- Who locks reads what version the tables have and the token floor, and can change neither.
+GRANT SELECT ON rowlock_meta TO rowlock_locking;
+-- DELETE: unique_insert gives back by it.
+GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
+GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
+
+GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
+-- INSERT and UPDATE: for its own lease, "rowlock.reaper", and FOR UPDATE wants UPDATE.
+GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
+-- FOR UPDATE wants UPDATE of one column, whichever. With this one, no token can be lowered.
+GRANT SELECT, DELETE, UPDATE (name) ON rowlock_tokens TO rowlock_reaping;
+GRANT SELECT, UPDATE ON rowlock_reaper TO rowlock_reaping;

@@ -1,0 +1,640 @@
+// The reaper against live rows, by steps: what happens between two of its statements, or while rows are
+// locked. Idle rows are made so by hand, nobody waits for a day.
+#include <unistd.h>
+
+#include <algorithm>
+#include <rowlock/postgresql.hpp>
+#include <thread>
+
+#include "contract/fixture.hpp"
+#include "reap/sweep.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+constexpr std::int64_t hour = 3'600'000;          // milliseconds
+constexpr std::int64_t token_hour = hour * 1000;  // tokens are microseconds
+constexpr char const* before_delete = "reap_locks_delete";
+
+void expire(fixture& f, std::int64_t ms_ago, std::string const& where = "1 = 1") {
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -ms_ago) + " WHERE " + where);
+}
+
+/// As if the clock had been so much ahead when the last token was drawn.
+void shift_tokens(fixture& f, std::int64_t us) {
+  f.sql("UPDATE rowlock_locks SET token = token + " + std::to_string(us) + " WHERE token > 0");
+  f.sql("UPDATE rowlock_tokens SET token = token + " + std::to_string(us));
+}
+
+std::int64_t number(fixture& f, std::string const& select) {
+  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const text = f.tables().render(select);
+  return backend::as_int(
+      session->execute({"test_number", text}, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+}
+
+std::int64_t rows(fixture& f, std::string const& where = "1 = 1") {
+  return number(f, "SELECT count(*) FROM rowlock_locks WHERE name <> 'rowlock.reaper' AND " + where);
+}
+
+std::int64_t floor_of(fixture& f) { return number(f, "SELECT token_floor FROM rowlock_meta"); }
+
+reaper make_reaper(fixture& f, reaper_options o = {}) {
+  o.schema = f.options.schema;
+  o.table_prefix = f.options.table_prefix;
+  return reaper(observed_by(f.source, f.seam), std::move(o));
+}
+
+reap_result reap_once(fixture& f, reaper_options o = {}) { return make_reaper(f, std::move(o)).run(); }
+
+/// A run that does not ask for the lease.
+reap_result reap_unbidden(fixture& f, reaper_options o = {}) {
+  process::database database(observed_by(f.source, f.seam).implementation(), f.options);
+  return rowlock::reap::sweep(database, o, {}).run();
+}
+
+/// Runs `what` once, before the first statement of that name.
+void once_before(fixture& f, std::string const& statement, std::function<void()> what) {
+  auto const done = std::make_shared<std::atomic<bool>>(false);
+  f.seam->before = [=, what = std::move(what)](std::string const& s) {
+    if (s == statement && !done->exchange(true)) what();
+  };
+}
+
+std::int64_t take_once(lock_manager& m, std::string const& name = "x") {
+  auto const lock = m.make_mutex(name).acquire();
+  return lock->token().value;
+}
+
+/// A row as it stands when its holder has died two days ago.
+void leave_dead(fixture& f, std::string const& name = "x") {
+  stranger dead(f, "dead");
+  REQUIRE(dead.take(name));
+  expire(f, 48 * hour, "name = '" + name + "'");
+}
+
+std::string anchor(fixture& f, std::string const& name, std::int64_t ms_ago) {
+  return "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('" + name +
+         "', 'row_lock', 0, " + in_ms(f, -ms_ago) + ");";
+}
+
+void make_anchor(fixture& f, std::string const& name, std::int64_t ms_ago) { f.sql(anchor(f, name, ms_ago)); }
+
+/// A transaction of somebody's that is left open.
+class open_transaction {
+ public:
+  explicit open_transaction(fixture& f)
+      : names_(f.tables()),
+        session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
+    session_->script("BEGIN", boot_clock::now() + 10s);
+  }
+  void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 10s); }
+
+ private:
+  backend::table_names names_;
+  std::unique_ptr<backend::connection> session_;
+};
+
+}  // namespace
+
+CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its time is over") {
+  pair f;
+  stranger dead(f, "dead");
+  REQUIRE(dead.take("x"));
+  expire(f, 1);
+  auto const first = reap_once(f);
+  CHECK(first.deleted.unique_insert == (f.options.how == strategy::unique_insert ? 1 : 0));
+  CHECK(first.deleted.lease == 0);
+  if (f.options.how == strategy::lease) {
+    expire(f, 23 * hour);
+    CHECK(reap_once(f).deleted.all() == 0);
+    expire(f, 25 * hour);
+    CHECK(reap_once(f).deleted.lease == 1);
+  }
+  CHECK(rows(f) == 0);
+}
+
+LEASE_CASE("reaper: a free name goes when it was not used for the idle time, and not before") {
+  pair f;
+  auto const m = f.manager();
+  take_once(*m);
+  CHECK(reap_once(f).deleted.all() == 0);
+  expire(f, 3 * hour);
+  CHECK(reap_once(f).deleted.all() == 0);
+  CHECK(reap_once(f, {.idle = 4h}).deleted.all() == 0);
+  auto const r = reap_once(f, {.idle = 2h});
+  CHECK(r.deleted.lease == 1);
+  CHECK(r.deleted.all() == 1);
+  CHECK(r.end == reap_end::finished);
+  CHECK(r.token_floor == floor_of(f));
+  CHECK(rows(f) == 0);
+}
+
+LEASE_CASE("reaper: what is young stays beside what is old, locks and tokens") {
+  pair f;
+  auto const m = f.manager();
+  take_once(*m, "young");
+  leave_dead(f, "old");
+  f.sql("INSERT INTO rowlock_tokens VALUES ('old', 1), ('young', " +
+        std::to_string(stranger(f).token("young")) + ")");
+  auto const r = reap_once(f);
+  CHECK(r.deleted.lease == 1);
+  CHECK(r.deleted.tokens == 1);
+  CHECK(r.skipped == 0);
+  CHECK(rows(f, "name = 'young'") == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens WHERE name = 'young'") == 1);
+}
+
+CONTRACT_CASE("reaper: a live lock is never freed, whatever the idle time") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.ttl = 30s}).acquire();
+  auto const unrenewed = m->make_mutex("y", {.ttl = 60s, .renew = false}).acquire();
+  for (auto const idle : {0ms, 1ms, 24'000ms})
+    CHECK(reap_once(f, {.idle = idle}).deleted.all() <= 2);  // their tokens
+  CHECK(rows(f, "term IS NOT NULL") == 2);
+  stranger other(f);
+  CHECK(other.renew("x", lock->term()));
+  CHECK_FALSE(other.take("x"));
+  CHECK_FALSE(other.take("y"));
+  CHECK(lock->release() == release_result::released);
+}
+
+CONTRACT_CASE("reaper: a negative idle time is refused, and would free no live lock all the same") {
+  pair f;
+  stranger holder(f);
+  REQUIRE(holder.take("x"));
+  CHECK_THROWS_AS(make_reaper(f, {.idle = -1ms}), error);
+  CHECK(reap_unbidden(f, {.idle = -120s}).deleted.lease == 0);
+  CHECK(reap_unbidden(f, {.idle = -120s}).deleted.unique_insert == 0);
+  CHECK(holder.renew("x"));
+}
+
+CONTRACT_CASE(
+    "reaper: P3, B5: tokens of a name whose rows were reaped go on rising, although the clock was ahead "
+    "once") {
+  pair f;
+  auto const m = f.manager();
+  leave_dead(f);
+  shift_tokens(f, 2 * token_hour);
+  stranger other(f);
+  auto const last = other.token("x");
+  f.sql("DELETE FROM rowlock_tokens");  // so that only the floor is left to know it
+  CHECK(reap_once(f).deleted.all() == 1);
+  CHECK(floor_of(f) == last);
+  CHECK(take_once(*m) == last + 1);
+}
+
+CONTRACT_CASE(
+    "reaper: B5: the floor is raised before the row goes: a reaper that dies in between has harmed nothing") {
+  pair f;
+  leave_dead(f);
+  shift_tokens(f, 2 * token_hour);
+  stranger other(f);
+  auto const last = other.token("x");
+  std::int64_t floor_then = 0;
+  once_before(f, before_delete, [&] {
+    floor_then = floor_of(f);
+    throw error(errc::failed, "killed by the test");
+  });
+  CHECK_THROWS_AS(reap_once(f), error);
+  CHECK(floor_then == last);  // as another session sees it: committed
+  CHECK(rows(f) == 1);
+  f.seam->before = nullptr;
+  CHECK(take_once(*f.manager()) == last + 1);
+}
+
+CONTRACT_CASE("reaper: P2, B24: a row that is renewed between the look and the delete stays") {
+  pair f;
+  stranger late(f);
+  REQUIRE(late.take("x"));
+  expire(f, 48 * hour);
+  leave_dead(f, "y");
+  once_before(f, before_delete, [&] { CHECK(late.renew("x")); });
+  auto const r = reap_once(f);
+  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);
+  CHECK(r.skipped == 1);
+  CHECK(rows(f) == 1);
+  CHECK(late.read("x")->holder.expires_in > 20s);
+  CHECK(late.renew("x"));
+}
+
+CONTRACT_CASE("reaper: a row that is taken between the look and the delete stays") {
+  pair f;
+  leave_dead(f);
+  stranger taker(f);
+  once_before(f, before_delete, [&] { CHECK(taker.take("x")); });
+  CHECK(reap_once(f, {.idle = 0ms}).skipped == 1);
+  CHECK(taker.renew("x"));
+}
+
+LEASE_CASE("reaper: B40: a row that is taken and given back after the floor was raised keeps its new token") {
+  pair f;
+  leave_dead(f);
+  shift_tokens(f, 2 * token_hour);
+  stranger quick(f);
+  auto const last = quick.token("x");
+  once_before(f, before_delete, [&] {
+    CHECK(quick.take("x"));
+    CHECK(quick.release("x"));
+  });
+  CHECK(reap_once(f, {.idle = 0ms}).deleted.all() == 0);
+  auto const m = f.manager();
+  CHECK(take_once(*m) == last + 2);
+}
+
+INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is not deleted") {
+  pair f;
+  stranger quick(f);
+  REQUIRE(quick.take("x"));
+  REQUIRE(quick.release("x"));
+  std::int64_t drawn = 0;
+  once_before(f, "reap_tokens_delete", [&] {
+    CHECK(quick.take("x"));
+    drawn = quick.token("x");
+    CHECK(quick.release("x"));
+  });
+  CHECK(reap_once(f, {.idle = 0ms}).deleted.tokens == 0);
+  CHECK(number(f, "SELECT token FROM rowlock_tokens") == drawn);
+  CHECK(floor_of(f) < drawn);
+}
+
+// Where there are several writers.
+TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it", pair,
+                   insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
+  pair f;
+  auto const m = f.manager();
+  auto const first = take_once(*m);
+  constexpr std::int64_t ahead = 7'000'000'000;
+  shift_tokens(f, ahead);
+  // What the reaper does, as it would be after the clock had caught up.
+  once_before(f, "token_draw", [&] {
+    f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(first + ahead));
+    f.sql("DELETE FROM rowlock_tokens");
+  });
+  CHECK(take_once(*m) == first + ahead + 1);
+}
+
+INSERT_CASE("reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
+  pair f;
+  auto const m = f.manager();
+  auto const first = take_once(*m);
+  CHECK(reap_once(f).deleted.tokens == 0);
+  shift_tokens(f, -25 * token_hour);
+  auto const r = reap_once(f);
+  CHECK(r.deleted.tokens == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens") == 0);
+  CHECK(floor_of(f) == first - 25 * token_hour);
+  f.sql("UPDATE rowlock_meta SET token_floor = 4000000000000000");
+  CHECK(take_once(*m) == 4000000000000001);
+}
+
+CONTRACT_CASE("reaper: B36: a term that only watching may end is left, and counted; a free row is not") {
+  pair f;
+  stranger watched(f);
+  REQUIRE(watched.take("x", 30s, takeover::observed));
+  REQUIRE(watched.take("y", 30s, takeover::observed));
+  f.sql("UPDATE rowlock_locks SET term = NULL WHERE name = 'y'");
+  expire(f, 48 * hour);
+  auto const r = reap_once(f);
+  CHECK(r.left_observed == 1);
+  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);
+  CHECK(watched.renew("x"));
+}
+
+CONTRACT_CASE("reaper: T10: a name whose row was reaped is taken again by the same mutex") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  std::int64_t last = 0;
+  for (int i = 0; i < 20; ++i) {
+    {
+      auto const lock = x.try_acquire();
+      REQUIRE(lock);
+      CHECK(lock->token().value > last);
+      last = lock->token().value;
+    }
+    reap_once(f, {.idle = 0ms});
+    CHECK(rows(f) == 0);
+  }
+}
+
+LEASE_CASE("reaper: B4, T10: a fresh row that is reaped before it is taken is put there again") {
+  pair f;
+  auto const m = f.manager();
+  m->connect();
+  auto const once = std::make_shared<std::atomic<bool>>(false);
+  f.seam->after = [&, once](std::string const& s) {
+    if (s == "lock_insert_free" && !once->exchange(true)) {
+      CHECK(reap_unbidden(f, {.idle = 0ms}).deleted.lease == 1);
+      f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
+    }
+  };
+  CHECK(take_once(*m) == 5000000000000001);
+}
+
+CONTRACT_CASE("reaper: anchors that were not used for the idle time go, others stay") {
+  pair f;
+  make_anchor(f, "old", 25 * hour);
+  make_anchor(f, "young", 23 * hour);
+  auto const r = reap_once(f);
+  CHECK(r.deleted.row_lock == 1);
+  CHECK(r.deleted.all() == 1);
+  CHECK(rows(f, "name = 'young'") == 1);
+}
+
+CONTRACT_CASE("reaper: rows of a strategy that this version does not know, or that make no sense, are left") {
+  pair f;
+  make_anchor(f, "later", 48 * hour);
+  make_anchor(f, "odd", 48 * hour);
+  f.sql("UPDATE rowlock_locks SET strategy = 'from the future' WHERE name = 'later'");
+  f.sql("UPDATE rowlock_locks SET term = 'an anchor has none' WHERE name = 'odd'");
+  auto const r = reap_once(f, {.idle = 0ms});
+  CHECK(r.deleted.all() == 0);
+  CHECK(r.skipped == 0);
+  CHECK(rows(f) == 2);
+}
+
+CONTRACT_CASE(
+    "reaper: a token far ahead of the clock does not lift the floor: the row is left, and counted") {
+  pair f;
+  leave_dead(f, "x");
+  leave_dead(f, "y");
+  leave_dead(f, "z");
+  f.sql("UPDATE rowlock_locks SET token = 9000000000000000000 WHERE name = 'x'");
+  f.sql("UPDATE rowlock_locks SET token = token + " + std::to_string(25 * token_hour) + " WHERE name = 'y'");
+  f.sql("UPDATE rowlock_locks SET token = token + " + std::to_string(23 * token_hour) + " WHERE name = 'z'");
+  stranger other(f);
+  auto const highest = other.token("z");
+  auto const r = reap_once(f);
+  CHECK(r.left_ahead == 2);
+  CHECK(r.skipped == 0);
+  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);
+  CHECK(floor_of(f) == highest);
+  CHECK(rows(f) == 2);
+}
+
+CONTRACT_CASE("reaper: many rows go page by page, each name is looked at once, and memory holds one page") {
+  pair f;
+  for (int i = 0; i < 25; ++i) make_anchor(f, "n" + std::to_string(i), i % 5 == 0 ? 0 : 48 * hour);
+  make_anchor(f, "\xf0\x9f\x94\x92", 48 * hour);
+  std::vector<std::int64_t> seen;
+  auto const r = reap_once(
+      f, {.batch = 10, .progress = [&](reap_result const& so_far) { seen.push_back(so_far.examined); }});
+  CHECK(r.deleted.row_lock == 21);
+  CHECK(r.examined == 27);  // and rowlock.reaper
+  CHECK(r.batches == 3);
+  CHECK(seen == std::vector<std::int64_t>{10, 20, 27});
+  CHECK(rows(f) == 5);
+}
+
+CONTRACT_CASE("reaper: a stop ends the run after the batch at hand") {
+  pair f;
+  for (int i = 0; i < 25; ++i) make_anchor(f, "n" + std::to_string(i), 48 * hour);
+  std::stop_source stop;
+  auto r = make_reaper(f, {.batch = 10, .progress = [&](reap_result const&) { stop.request_stop(); }});
+  auto const done = r.run(stop.get_token());
+  CHECK(done.end == reap_end::stopped);
+  CHECK(done.deleted.row_lock == 10);
+  CHECK(rows(f) == 15);
+  CHECK(r.last()->report.find("\"stopped\"") != std::string::npos);
+  CHECK(r.run(stop.get_token()).end == reap_end::stopped);
+  CHECK(rows(f) == 15);
+}
+
+CONTRACT_CASE("reaper: a dry run counts what a run deletes, and changes nothing") {
+  pair f;
+  leave_dead(f);
+  make_anchor(f, "a", 48 * hour);
+  shift_tokens(f, -48 * token_hour);
+  auto const would = reap_once(f, {.dry_run = true});
+  CHECK(would.dry_run);
+  CHECK(f.seam->executed("reap_raise_floor") == 0);
+  CHECK(f.seam->executed(before_delete) == 0);
+  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(rows(f) == 2);
+  CHECK_FALSE(make_reaper(f).last());
+  auto const did = reap_once(f);
+  CHECK(did.deleted.all() == would.deleted.all());
+  CHECK(did.deleted.tokens == would.deleted.tokens);
+  CHECK(did.deleted.row_lock == 1);
+  CHECK(rows(f) == 0);
+}
+
+CONTRACT_CASE("reaper: one run at a time: another one says who is at it, and does nothing") {
+  pair f;
+  leave_dead(f);
+  auto const m = f.manager();
+  auto const other = m->make_mutex("rowlock.reaper", {.how = strategy::lease, .note = "somebody"}).acquire();
+  REQUIRE(other);
+  std::optional<reap_result> r;
+  std::jthread([&] { r = reap_once(f, {.wait = 0ms}); }).join();
+  CHECK(r->end == reap_end::busy);
+  REQUIRE(r->holder);
+  CHECK(r->holder->note == "somebody");
+  CHECK(r->examined == 0);
+  CHECK(rows(f) == 1);
+  CHECK_FALSE(make_reaper(f).last());
+}
+
+CONTRACT_CASE("reaper: two reapers at once, without the lease that keeps them apart, delete each row once") {
+  pair f;
+  std::string all;
+  for (int i = 0; i < 1200; ++i) all += anchor(f, "n" + std::to_string(i), i < 1000 ? 48 * hour : 0);
+  f.sql(all);
+  std::atomic<std::int64_t> deleted{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] { deleted += reap_unbidden(f, {.batch = 20}).deleted.row_lock; });
+  }
+  CHECK(deleted == 1000);
+  CHECK(rows(f) == 200);
+}
+
+CONTRACT_CASE("reaper: a second reaper between the look and the delete of the first leaves it nothing") {
+  pair f;
+  leave_dead(f);
+  shift_tokens(f, 2 * token_hour);
+  stranger other(f);
+  auto const last = other.token("x");
+  once_before(f, before_delete, [&] { CHECK(reap_unbidden(f).deleted.all() == 1); });
+  auto const r = reap_once(f);
+  CHECK(r.deleted.all() == 0);
+  CHECK(r.skipped == 1);
+  CHECK(floor_of(f) == last);
+}
+
+CONTRACT_CASE("reaper: the floor never falls") {
+  pair f;
+  leave_dead(f);
+  f.sql("UPDATE rowlock_meta SET token_floor = 4000000000000000");
+  CHECK(reap_once(f).deleted.lease + reap_once(f).deleted.unique_insert >= 0);
+  CHECK(rows(f) == 0);
+  CHECK(floor_of(f) == 4000000000000000);
+}
+
+CONTRACT_CASE(
+    "reaper: P1: a deadlock, a locked row and lost connections are ridden out, a broken database is not") {
+  pair f;
+  leave_dead(f);
+  std::vector<errc> troubles{errc::conflict, errc::row_locked, errc::unreachable};
+  f.seam->before = [&](std::string const& s) {
+    if (s != before_delete || troubles.empty()) return;
+    auto const trouble = troubles.back();
+    troubles.pop_back();
+    throw error(trouble, "made by the test");
+  };
+  CHECK(reap_once(f).deleted.all() == 1);
+  CHECK(troubles.empty());
+  leave_dead(f);
+  troubles.assign(100, errc::conflict);
+  CHECK_THROWS_AS(reap_once(f), error);
+  CHECK(troubles.size() >= 80);  // not for ever
+  CHECK(rows(f) == 1);
+}
+
+CONTRACT_CASE("reaper: a delete whose reply is lost is not counted twice, and the run goes on") {
+  pair f;
+  leave_dead(f, "x");
+  leave_dead(f, "y");
+  std::atomic<bool> lose{true};
+  f.seam->after = [&](std::string const& s) {
+    if (s == before_delete && lose.exchange(false)) throw error(errc::in_doubt, "cut by the test");
+  };
+  auto const r = reap_once(f, {.batch = 1});
+  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);  // the other one went unheard
+  CHECK(rows(f) == 0);
+}
+
+CONTRACT_CASE("reaper: what the last run did can be read") {
+  pair f;
+  auto r = make_reaper(f);
+  CHECK_FALSE(r.last());
+  make_anchor(f, "a", 48 * hour);
+  auto const done = r.run();
+  auto const last = r.last();
+  REQUIRE(last);
+  CHECK(last->report == to_json(done));
+  CHECK(last->report.find("\"row_lock\":1") != std::string::npos);
+  CHECK(last->pid == ::getpid());
+  CHECK(last->started_at <= last->finished_at);
+  CHECK(std::chrono::system_clock::now() - last->finished_at < 10min);
+}
+
+TEST_CASE_TEMPLATE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies", pair,
+                   lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
+  pair f;
+  leave_dead(f, "lease");
+  f.sql(
+      "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('insert', "
+      "'unique_insert', 't', 1, " +
+      in_ms(f, -1000) + ")");
+  make_anchor(f, "anchor", 48 * hour);
+  f.sql("INSERT INTO rowlock_tokens VALUES ('drawn', 1)");
+  auto others = std::vector<std::unique_ptr<open_transaction>>();
+  for (auto const* statement : {"UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'lease'",
+                                "UPDATE rowlock_locks SET renewals = 1 WHERE name = 'insert'",
+                                "SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE",
+                                "UPDATE rowlock_tokens SET token = 2 WHERE name = 'drawn'"}) {
+    others.push_back(std::make_unique<open_transaction>(f));
+    others.back()->run(statement);
+  }
+  make_anchor(f, "free", 48 * hour);
+  auto const began = std::chrono::steady_clock::now();
+  auto const r = reap_once(f);
+  CHECK(std::chrono::steady_clock::now() - began < 900ms);  // a wait would be a second
+  CHECK(r.skipped == 4);
+  CHECK(r.deleted.all() == 1);
+  CHECK(rows(f) == 3);
+  for (auto& t : others) t->run("ROLLBACK");
+  CHECK(reap_once(f).deleted.all() == 4);
+}
+
+TEST_CASE("reaper: an anchor that is waited for is not lost to its waiter: row_lock on postgresql") {
+  postgresql_fixture f;
+  make_anchor(f, "anchor", 48 * hour);
+  auto holder = std::make_unique<open_transaction>(f);
+  holder->run("SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE");
+  open_transaction waiter(f);
+  std::atomic<bool> had{false};
+  std::jthread const waits([&] {
+    try {
+      waiter.run("SET LOCAL lock_timeout = 0; SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE");
+      had = true;
+    } catch (error const&) {  // the case has failed already
+    }
+  });
+  REQUIRE(eventually([&] { return number(f, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0; }));
+  CHECK(reap_once(f).deleted.all() == 0);
+  holder.reset();
+  REQUIRE(eventually([&] { return had.load(); }));
+  CHECK(reap_once(f).deleted.all() == 0);
+  CHECK(rows(f) == 1);
+}
+
+TEST_CASE("reaper: a dry run works where nothing may be written: on postgresql") {
+  postgresql_fixture f;
+  make_anchor(f, "a", 48 * hour);
+  reaper_options o;
+  o.schema = f.options.schema;
+  o.dry_run = true;
+  postgresql::source const read_only(postgresql_conninfo() +
+                                     " options='-c default_transaction_read_only=on'");
+  CHECK(reaper(read_only, o).run().deleted.row_lock == 1);
+  o.dry_run = false;
+  CHECK_THROWS_AS((void)reaper(read_only, o).run(), error);
+}
+
+// The one moment that no step reaches from outside: the DELETE has its snapshot, and has not locked the row
+// yet. A policy makes it wait there.
+TEST_CASE(
+    "reaper: B24: a row that is renewed after the DELETE's snapshot and before it is locked stays: on "
+    "postgresql") {
+  postgresql_fixture f;
+  stranger late(f);
+  REQUIRE(late.take("x"));
+  expire(f, 48 * hour);
+  leave_dead(f, "y");
+  auto const role = unique_identifier();
+  auto const gate = std::to_string(static_cast<unsigned>(std::hash<std::string>()(role)));
+  f.sql("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + role +
+        "; GRANT ALL ON ALL TABLES IN SCHEMA " + f.options.schema + " TO " + role + "; CREATE FUNCTION " +
+        f.options.schema +
+        ".at_gate() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN IF current_query() LIKE "
+        "'%DELETE FROM%' THEN PERFORM pg_advisory_lock_shared(" +
+        gate + "); PERFORM pg_advisory_unlock_shared(" + gate +
+        "); END IF; RETURN true; END $$; ALTER TABLE rowlock_locks ENABLE ROW LEVEL SECURITY; CREATE POLICY "
+        "gate ON "
+        "rowlock_locks USING (" +
+        f.options.schema + ".at_gate()) WITH CHECK (true)");
+  open_transaction closed(f);
+  closed.run("SELECT pg_advisory_xact_lock(" + gate + ")");
+  std::optional<reap_result> r;
+  std::jthread reaping([&] {
+    reaper_options o;
+    o.schema = f.options.schema;
+    try {
+      r = reaper(postgresql::source(postgresql_conninfo() + " user=" + role), o).run();
+    } catch (error const& e) {
+      MESSAGE(std::string(e.what()));
+    }
+  });
+  REQUIRE(eventually([&] {
+    return number(f, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND usename = '" +
+                         role + "'") > 0;
+  }));
+  CHECK(late.renew("x"));
+  closed.run("COMMIT");
+  reaping.join();
+  REQUIRE(r);
+  CHECK(r->skipped == 1);
+  CHECK(r->deleted.lease == 1);
+  CHECK(late.renew("x"));
+  f.sql(
+      "ALTER TABLE rowlock_locks DISABLE ROW LEVEL SECURITY; DROP POLICY gate ON rowlock_locks; DROP OWNED "
+      "BY " +
+      role + "; DROP ROLE " + role);
+}

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <rowlock/rowlock.hpp>
+
+#include "cli.hpp"
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "holder.hpp"
+#include "process/interrupt_watch.hpp"
+#include "process/signals.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct reap_options {
+  bool dry_run = false;
+  bool quiet = false;
+  std::optional<std::chrono::milliseconds> idle;
+  std::optional<std::chrono::milliseconds> timeout;
+  int batch = reaper_options{}.batch;
+};
+
+constexpr char const* reap_footer = R"(
+Deletes from rowlock's tables what nobody needs any more: locks of strategy unique_insert whose time is over, at once;
+names that nobody has used for --idle, and their latest tokens. Never a lock that is held, never a row that is locked
+just now, and the tokens of a name go on rising after its row is gone. Nothing depends on it: it keeps the tables small.
+
+It may run at any time, on any host, as often as you like, beside live locks. One run does the work at a time: a second
+one waits for --timeout, then ends with 75. It is safe to end it with Ctrl-C, SIGTERM or SIGKILL.
+
+From cron, once a day, silent unless something is wrong (put the password into ~/.pgpass, not here):
+  17 3 * * *  ROWLOCK_DB=postgresql://rowlock_reaper@db.example.org/app rowlock reap --quiet
+
+What stays although its time is over by the clock: locks with takeover "observed", of which no clock can say that they
+are over (rowlock release --force ends one), and names whose token is more than a day ahead of the database's clock.
+
+Examples:
+  rowlock reap --dry-run                  what would go, changing nothing
+  rowlock reap --idle 7d                  keep names for a week after their last use
+  rowlock list --reaper                   what it did last, and when
+
+Exit status: 0 done; 75 another run was under way until --timeout; 76 its own lease was lost and it stopped early; 64, 69,
+70, 77, 78 as for all commands; 128+N ended by signal N after the batch at hand.)";
+
+/// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
+std::string in_words(reap_counts const& n) {
+  auto const rows = n.unique_insert + n.lease + n.row_lock;
+  std::string kinds;
+  auto const add = [&](std::int64_t count, char const* kind) {
+    if (count > 0) kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
+  };
+  add(n.unique_insert, "unique_insert");
+  add(n.lease, "lease");
+  add(n.row_lock, "row_lock");
+  return fmt::format("{} {}{} and {} {}", rows, rows == 1 ? "lock row" : "lock rows",
+                     kinds.empty() ? "" : " (" + kinds + ")", n.tokens, n.tokens == 1 ? "token" : "tokens");
+}
+
+std::string summary(reap_result const& r) {
+  std::string text = (r.dry_run ? "Would delete " : "Deleted ") + in_words(r.deleted) +
+                     fmt::format(" of {} in {}", r.examined, format_duration(r.duration));
+  if (r.skipped > 0) text += fmt::format("; {} skipped: in use just now", r.skipped);
+  if (r.left_observed > 0) text += fmt::format("; {} left: takeover observed", r.left_observed);
+  if (r.left_ahead > 0) text += fmt::format("; {} left: token ahead of the clock", r.left_ahead);
+  return text;
+}
+
+/// One line on the terminal, overwritten as it goes, of runs that take over a second.
+class progress_line {
+ public:
+  explicit progress_line(bool wanted) : on_(wanted && ::isatty(STDERR_FILENO) == 1) {}
+  ~progress_line() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+  progress_line(progress_line const&) = delete;
+  progress_line& operator=(progress_line const&) = delete;
+
+  void draw(reap_result const& r) {
+    if (!on_ || r.duration < next_) return;
+    next_ = r.duration + 200ms;
+    drawn_ = true;
+    fmt::print(stderr, "\r\x1b[K{} rows looked at, {} {}", r.examined, r.deleted.all(),
+               r.dry_run ? "would go" : "deleted");
+    std::fflush(stderr);
+  }
+
+ private:
+  bool on_;
+  bool drawn_ = false;
+  std::chrono::milliseconds next_ = 1s;
+};
+
+end_of_program busy(reap_result const& r, reap_options const& options) {
+  say(fmt::format(
+      "another run is under way{}: it is {}",
+      options.timeout == 0ms
+          ? std::string()
+          : ", and did not end within " + format_duration(options.timeout.value_or(reaper_options{}.wait)),
+      r.holder ? describe(*r.holder) : "not known whose"));
+  return {exit_busy, {}};
+}
+
+reaper_options options_for(database const& db, reap_options const& options) {
+  reaper_options o;
+  o.table_prefix = db.table_prefix;
+  o.schema = db.schema;
+  o.idle = options.idle.value_or(o.idle);
+  o.wait = options.timeout.value_or(o.wait);
+  o.batch = options.batch;
+  o.dry_run = options.dry_run;
+  return o;
+}
+
+end_of_program reap(invocation& call, reap_options const& options) {
+  auto const& db = call.use_database();
+  auto o = options_for(db, options);
+  auto line = std::make_unique<progress_line>(!options.quiet);
+  o.progress = [&](reap_result const& so_far) { line->draw(so_far); };
+  signal_setup const signals;
+  std::signal(SIGPIPE, SIG_IGN);
+  auto const signal_fd = signals.open();
+  std::stop_source stop;
+  std::atomic<int> interrupted = 0;
+  reap_result done;
+  {
+    interrupt_watch const watch(signal_fd.get(), [&](int signal) {
+      interrupted = signal;
+      stop.request_stop();
+    });
+    with_standard_file(db, [&] { done = reaper(source_from_url(db.url), o).run(stop.get_token()); });
+  }
+  line.reset();
+  if (done.end == reap_end::busy) return busy(done, options);
+  if (call.json)
+    fmt::print("{}\n", nlohmann::ordered_json::parse(to_json(done)).dump(2));
+  else if (!options.quiet)
+    fmt::print("{}.{}\n", summary(done), done.end == reap_end::finished ? "" : " Ended early.");
+  if (interrupted != 0) return {128 + interrupted, interrupted};
+  if (done.end != reap_end::lost) return {};
+  say("the lease that keeps runs apart was lost, so this one stopped early: what is left goes with the next "
+      "run");
+  return {exit_lost, {}};
+}
+
+}  // namespace
+
+void add_reap(CLI::App& app, invocation& call) {
+  auto const options = std::make_shared<reap_options>();
+  auto* command = app.add_subcommand("reap", "Deletes what nobody needs any more, to keep the tables small");
+  command->fallthrough();
+  command->add_flag("--dry-run", options->dry_run, "Only count what would go");
+  add_duration(*command, "--idle", options->idle, "How long a name must not have been used; default: 1d");
+  command->add_option("--batch", options->batch, "Rows in one transaction, at most; default: 1000")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000));
+  add_duration(*command, "--timeout", options->timeout,
+               "How long to wait for another run to end; default: 10s");
+  command->add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
+  command->footer(reap_footer);
+  command->callback([&call, options] { call.chosen = [&call, options] { return reap(call, *options); }; });
+}
+
+}  // namespace rowlock::tool
