@@ -579,17 +579,16 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
   };
   holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
   holder->execute(book.at("token_insert"), with("n"), in(5000));
+  auto const taker_id = own_id(*taker);
   auto const wait_behind = [&](char const* lock, auto const& statement) {
     run(*holder, "START TRANSACTION");
     run(*holder, lock);
     std::jthread const waiter(statement);
-    auto const id = own_id(*taker);
-    wait_until_busy(*reaper, id);
+    wait_until_busy(*reaper, taker_id);
     std::this_thread::sleep_for(200ms);
     run(*reaper, "UPDATE rowlock_meta SET token_floor = token_floor + 6000000000000000");
     run(*holder, "ROLLBACK");
   };
-  own_id(*taker);
   wait_behind("SELECT name FROM rowlock_locks WHERE name = 'n' FOR UPDATE", [&] {
     CHECK(taker->execute(book.at("lock_take"), take_parameters("n", "t"), in(5000)).affected == 1);
   });
