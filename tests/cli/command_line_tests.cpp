@@ -117,6 +117,20 @@ TEST_CASE("64: a password on the command line is refused, not printed, and the w
   }
 }
 
+TEST_CASE("64: a MySQL password on the command line is refused, and the ways out are named; a file will do") {
+  for (auto const* url : {"mysql://u:hush@127.0.0.1:1/d", "mariadb://u:hush@127.0.0.1:1/d"}) {
+    auto const r = call({"list", "--db", url});
+    CHECK(r.status == 64);
+    CHECK_FALSE(r.says("hush"));
+    for (auto const* way : {"--password-file", "MYSQL_PWD", ".my.cnf", "ROWLOCK_DB"}) CHECK(r.says(way));
+    auto const from_environment = call({"list"}, {{"ROWLOCK_DB", url}});
+    CHECK(from_environment.status == 69);
+    CHECK_FALSE(from_environment.says("hush"));
+  }
+  CHECK(call({"list", "--db", "mysql://u@127.0.0.1:1/d", "--password-file", "/nonexistent"}).status == 64);
+  CHECK(call({"list", "--db", "sqlite:x", "--password-file", "y"}).says("~/.pgpass"));
+}
+
 TEST_CASE("common options stand before or after the command's name") {
   on_sqlite p;
   for (words const& args : {words{"--db", p.url(), "--json", "list"},
@@ -211,7 +225,7 @@ TEST_CASE("version: for people and for programs") {
   CHECK(r.status == 0);
   CHECK(r.out.rfind("rowlock ", 0) == 0);
   auto const j = json::parse(call({"version", "--json"}).out);
-  CHECK(j["back_ends"] == json({"sqlite", "postgresql"}));
+  CHECK(j["back_ends"] == json({"sqlite", "postgresql", "mysql"}));
   CHECK(j["schema_version"].get<int>() >= 2);
   CHECK(r.out.find(j["version"].get<std::string>()) != std::string::npos);
 }

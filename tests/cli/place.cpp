@@ -4,7 +4,10 @@
 #include <sqlite3.h>
 
 #include <memory>
+#include <rowlock/mysql.hpp>
 #include <stdexcept>
+
+#include "backend/backend.hpp"
 
 namespace rowlock::test {
 
@@ -55,5 +58,28 @@ void on_postgresql::sql(std::string const& text) const {
   std::unique_ptr<PGresult, void (*)(PGresult*)> const done(::PQexec(db.get(), all.c_str()), &::PQclear);
   if (::PQresultStatus(done.get()) != PGRES_COMMAND_OK) throw std::runtime_error(::PQerrorMessage(db.get()));
 }
+
+namespace {
+
+void run_on(std::string const& url, std::string const& text) {
+  auto const soon = boot_clock::now() + std::chrono::seconds(10);
+  mysql::source(url).implementation()->connect(soon)->script(text, soon);
+}
+
+}  // namespace
+
+on_mysql_like::on_mysql_like(std::string const& server, bool migrated) : url_(with_database(server, database_)) {
+  run_on(server, "CREATE DATABASE " + database_);
+  if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
+}
+
+on_mysql_like::~on_mysql_like() {
+  try {
+    sql("SET SESSION lock_wait_timeout = 8; DROP DATABASE IF EXISTS " + database_);
+  } catch (std::exception const&) {  // the server is gone, which the case itself has noticed
+  }
+}
+
+void on_mysql_like::sql(std::string const& text) const { run_on(url_, text); }
 
 }  // namespace rowlock::test

@@ -60,12 +60,43 @@ class on_postgresql : public place {
   std::string schema_ = unique_identifier();
 };
 
+/// A database of its own on a server of MySQL or MariaDB.
+class on_mysql_like : public place {
+ public:
+  ~on_mysql_like() override;
+  std::string url() const override { return url_; }
+  words strategies() const override { return {"lease", "unique_insert"}; }
+  std::string dialect() const override { return "mysql"; }
+  void sql(std::string const&) const override;
+
+ protected:
+  on_mysql_like(std::string const& server, bool migrated);
+
+ private:
+  std::string database_ = unique_identifier();
+  std::string url_;
+};
+
+class on_mariadb : public on_mysql_like {
+ public:
+  explicit on_mariadb(bool migrated = true) : on_mysql_like(mariadb_url(), migrated) {}
+};
+
+class on_mysql : public on_mysql_like {
+ public:
+  explicit on_mysql(bool migrated = true) : on_mysql_like(mysql_url(), migrated) {}
+};
+
 }  // namespace rowlock::test
 
 TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
 TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);
+TYPE_TO_STRING_AS("mariadb", rowlock::test::on_mariadb);
+TYPE_TO_STRING_AS("mysql", rowlock::test::on_mysql);
 
 /// Where there is a server.
 #define SERVER_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_postgresql)
 
-#define CLI_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql)
+#define CLI_CASE(text)                                                                                  \
+  TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql,              \
+                     rowlock::test::on_mariadb, rowlock::test::on_mysql)

@@ -19,3 +19,11 @@ TEST_CASE("a program with the PostgreSQL back end has no libsqlite3: lease on po
   CHECK(program.output().find("libpq") != std::string::npos);
   CHECK(program.output().find("libsqlite3") == std::string::npos);
 }
+
+TEST_CASE("a program with the back end for MySQL and MariaDB has no other's driver: lease on mariadb") {
+  child_process program({ROWLOCK_ONLY_MYSQL, "mysql://u@nowhere/nothing"});
+  CHECK(program.finish() == 0);
+  CHECK(program.output().find("libmysqlcppconn") != std::string::npos);
+  CHECK(program.output().find("libpq") == std::string::npos);
+  CHECK(program.output().find("libsqlite3") == std::string::npos);
+}

@@ -28,8 +28,10 @@ Examples:
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
   sqlite:PATH                         a file on this machine
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
+  mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
   neither                             ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used
-  Passwords: PGPASSWORD, ~/.pgpass, a service file, or in ROWLOCK_DB; never on the command line.
+  Passwords: PGPASSWORD, ~/.pgpass, a service file; --password-file, MYSQL_PWD, ~/.my.cnf; or in ROWLOCK_DB; never on the
+  command line.
 
 Exit status:
   0    done (run: the command's own status)
@@ -47,6 +49,8 @@ More about one command: rowlock COMMAND --help)";
 void add_common(CLI::App& app, invocation& call) {
   app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")
       ->type_name("URL");
+  app.add_option("--password-file", call.password_file, "File whose first line is the password (MySQL, MariaDB)")
+      ->type_name("PATH");
   app.add_option("--table-prefix", call.table_prefix, "Beginning of the tables' names; default: rowlock_")
       ->type_name("PREFIX");
   app.add_option("--schema", call.schema, "Schema of the tables; default: by the search path")
@@ -108,7 +112,7 @@ class formatter : public CLI::Formatter {
   std::string make_footer(CLI::App const* app) const override {
     auto text = CLI::Formatter::make_footer(app);
     if (app->get_parent() != nullptr)
-      text += "\nHere, too: --db URL, --table-prefix, --schema, --json; see rowlock --help\n";
+      text += "\nHere, too: --db URL, --password-file, --table-prefix, --schema, --json; see rowlock --help\n";
     return text;
   }
 };
@@ -116,7 +120,7 @@ class formatter : public CLI::Formatter {
 }  // namespace
 
 database const& invocation::use_database() {
-  if (!db) db = choose_database(url, table_prefix, schema);
+  if (!db) db = choose_database(url, password_file, table_prefix, schema);
   return *db;
 }
 

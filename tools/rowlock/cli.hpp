@@ -20,6 +20,7 @@ struct end_of_program {
 /// What is common to all commands, filled in while the command line is read.
 struct invocation {
   std::string url;
+  std::string password_file;
   std::string table_prefix = "rowlock_";
   std::string schema;
   bool json = false;

@@ -39,6 +39,28 @@ std::filesystem::path standard_file() {
   return state / "rowlock" / "locks.db";
 }
 
+bool is_mysql(std::string_view url) { return url.starts_with("mysql://") || url.starts_with("mariadb://"); }
+
+/// As a value in a URL's query.
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (char const c : text) {
+    bool const plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::strchr("/._-~", c) != nullptr;
+    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string with_password_file(std::string url, std::string const& file) {
+  if (file.empty()) return url;
+  if (!is_mysql(url))
+    throw failure(exit_usage,
+                  "--password-file is for databases of MySQL and MariaDB (mysql://...); PostgreSQL has ~/.pgpass and "
+                  "PGPASSFILE");
+  return fmt::format("{}{}password-file={}", url, url.find('?') == url.npos ? "?" : "&", percent_encoded(file));
+}
+
 bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
 
 bool url_has_password(std::string_view rest) {
@@ -92,20 +114,22 @@ void make_private_folders(std::filesystem::path const& folder) {
 
 bool has_password(std::string_view url) {
   if (url.starts_with(sqlite_scheme)) return false;
-  for (std::string_view const scheme : {"postgresql://", "postgres://"})
+  for (std::string_view const scheme : {"postgresql://", "postgres://", "mysql://", "mariadb://"})
     if (url.starts_with(scheme)) return url_has_password(url.substr(scheme.size()));
   return keywords_have_password(url);
 }
 
 std::string database::options() const {
   std::string out;
-  if (from == origin::command_line) out += " --db " + shell_word(url);
+  if (from == origin::command_line) out += " --db " + shell_word(url_as_given);
+  if (!password_file.empty()) out += " --password-file " + shell_word(password_file);
   if (table_prefix != database{}.table_prefix) out += " --table-prefix " + shell_word(table_prefix);
   if (!schema.empty()) out += " --schema " + shell_word(schema);
   return out;
 }
 
-database choose_database(std::string url, std::string table_prefix, std::string schema) {
+database choose_database(std::string url, std::string password_file, std::string table_prefix,
+                         std::string schema) {
   database db;
   db.table_prefix = std::move(table_prefix);
   db.schema = std::move(schema);
@@ -113,16 +137,21 @@ database choose_database(std::string url, std::string table_prefix, std::string 
     if (has_password(url))
       throw failure(
           exit_usage,
-          "--db has a password in it, which everybody on this machine could read (ps). Leave it out and use "
-          "PGPASSWORD, ~/.pgpass, a service file, or put the URL into ROWLOCK_DB.");
+          fmt::format("--db has a password in it, which everybody on this machine could read (ps). Leave it out and "
+                      "use {}, or put the URL into ROWLOCK_DB.",
+                      is_mysql(url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
+                                    : "PGPASSWORD, ~/.pgpass, a service file"));
     db.from = database::origin::command_line;
     db.url = std::move(url);
+    db.url_as_given = db.url;
   } else if (auto set = environment("ROWLOCK_DB"); !set.empty()) {
     db.from = database::origin::environment;
     db.url = std::move(set);
   } else {
     db.url = std::string(sqlite_scheme) + standard_file().string();
   }
+  db.url = with_password_file(std::move(db.url), password_file);
+  db.password_file = std::move(password_file);
   return db;
 }
 

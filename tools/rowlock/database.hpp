@@ -7,7 +7,9 @@ namespace rowlock::tool {
 
 /// Which database, and which tables in it: what all commands have in common.
 struct database {
-  std::string url;
+  std::string url;            ///< with the password file in it, if one was named
+  std::string url_as_given{};  ///< of --db
+  std::string password_file{};
   std::string table_prefix = "rowlock_";
   std::string schema;
   enum class origin { command_line, environment, standard } from = origin::standard;
@@ -22,10 +24,11 @@ struct database {
 
 /// `url`: of --db, or empty: then ROWLOCK_DB, then the standard file.
 /// @throws failure(exit_usage) if a URL on the command line has a password in it: others can read it there
-/// (ps)
-database choose_database(std::string url, std::string table_prefix, std::string schema);
+/// (ps); or if there is a password file and the database is none of MySQL's
+database choose_database(std::string url, std::string password_file, std::string table_prefix,
+                         std::string schema);
 
-/// Whether a libpq URL or keyword string has a password in it.
+/// Whether a URL, or a libpq keyword string, has a password in it.
 bool has_password(std::string_view url);
 
 /// Makes the standard file's folder, for its owner only, if this is the standard file. @throws

@@ -11,8 +11,8 @@ namespace rowlock::tool {
 namespace {
 
 /// A URL of each back end that can be built in; none is connected to.
-constexpr std::array<std::pair<char const*, char const*>, 2> backends{
-    {{"sqlite", "sqlite:unused"}, {"postgresql", "postgresql://"}}};
+constexpr std::array<std::pair<char const*, char const*>, 3> backends{
+    {{"sqlite", "sqlite:unused"}, {"postgresql", "postgresql://"}, {"mysql", "mysql://unused/unused"}}};
 
 end_of_program print_version(invocation const& call) {
   std::vector<std::string> built;
