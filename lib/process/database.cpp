@@ -74,7 +74,7 @@ connection_pool::connection_pool(database& d, int limit, char const* option)
 }
 
 connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
-  std::unique_ptr<backend::connection> dead;  // closed without the mutex
+  std::unique_ptr<backend::connection> idle;  // looked at, and perhaps closed, without the mutex
   {
     std::unique_lock lock(mutex_);
     auto const patience = std::chrono::steady_clock::now() + (deadline - boot_clock::now());
@@ -85,14 +85,13 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
                               limit_, option_));
     ++lent_;
     if (!idle_.empty()) {
-      auto connection = std::move(idle_.back());
+      idle = std::move(idle_.back());
       idle_.pop_back();
-      if (connection->alive()) return {*this, std::move(connection)};
-      dead = std::move(connection);
     }
   }
-  dead.reset();
   try {
+    if (idle && idle->alive()) return {*this, std::move(idle)};
+    idle.reset();
     return {*this, database_.open(deadline)};
   } catch (...) {
     give_back(nullptr);

@@ -90,6 +90,7 @@ class fixture {
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
 
+  backend::table_names tables() const;
   /// Runs SQL with the table names put in, on a session of its own.
   void sql(std::string const& text);
 
@@ -115,6 +116,43 @@ class postgresql_fixture : public fixture {
   std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
 };
+
+/// A database of its own on a server of MySQL or MariaDB.
+class mysql_like_fixture : public fixture {
+ public:
+  std::string url() const override { return url_; }
+  ~mysql_like_fixture() override;
+
+ protected:
+  explicit mysql_like_fixture(std::string const& server_url)
+      : mysql_like_fixture(server_url, unique_identifier()) {}
+
+ private:
+  mysql_like_fixture(std::string const& server_url, std::string const& database);
+  std::string url_;
+  std::string database_;
+};
+
+class mariadb_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mariadb";
+  mariadb_fixture() : mysql_like_fixture(mariadb_url()) {}
+};
+
+class mysql_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mysql";
+  mysql_fixture() : mysql_like_fixture(mysql_url()) {}
+};
+
+/// Which of its forms a case's own SQL needs.
+enum class dialect { sqlite, postgresql, mysql };
+dialect dialect_of(fixture const&);
+
+/// Begins a transaction that may write.
+char const* begin_of(fixture const&);
+/// The database's clock plus so many milliseconds, as expires_at has it.
+std::string in_ms(fixture const&, std::int64_t ms);
 
 /// Another program on another host: an owner whose locks this process knows nothing of.
 class stranger {
@@ -174,34 +212,38 @@ template <class Pair>
 constexpr char const* before_take = Pair::how == strategy::lease ? "lock_take" : "begin";
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
+using lease_on_mariadb = on<mariadb_fixture, strategy::lease>;
+using lease_on_mysql = on<mysql_fixture, strategy::lease>;
 using row_lock_on_postgresql = on<postgresql_fixture, strategy::row_lock>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
+using insert_on_mariadb = on<mariadb_fixture, strategy::unique_insert>;
+using insert_on_mysql = on<mysql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
+TYPE_TO_STRING_AS("lease on mariadb", rowlock::test::lease_on_mariadb);
+TYPE_TO_STRING_AS("lease on mysql", rowlock::test::lease_on_mysql);
 TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
-
+TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
+TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
 TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
 
-#define ROW_LOCK_CASE(text) TEST_CASE_TEMPLATE(text, pair, rowlock::test::row_lock_on_postgresql)
+#define ROWLOCK_LEASES                                                   \
+  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,    \
+      rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql
+#define ROWLOCK_INSERTS                                                  \
+  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,  \
+      rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql
+#define ROWLOCK_ROW_LOCKS rowlock::test::row_lock_on_postgresql
 
-/// For every strategy.
-#define EVERY_CASE(text)                                                                             \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
-                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,           \
-                     rowlock::test::row_lock_on_postgresql)
-
-#define INSERT_CASE(text) \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
-
-#define LEASE_CASE(text) \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)
-
+#define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)
+#define INSERT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_INSERTS)
+#define ROW_LOCK_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_ROW_LOCKS)
 /// For the strategies whose term stands in a row.
-#define CONTRACT_CASE(text)                                                                          \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
-                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
+#define CONTRACT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS)
+/// For every strategy.
+#define EVERY_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS, ROWLOCK_ROW_LOCKS)

@@ -150,7 +150,7 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
   f.sql(
       "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
       "expires_at = " +
-      std::string(pair::backend == std::string("sqlite") ? "9999999999999" : "'2099-01-01'"));
+      in_ms(f, 1'000'000'000));
   int takes = 0;
   f.seam->before = [&](std::string const& s) {
     if (s == before_take<pair> && ++takes == 2)
@@ -166,8 +166,7 @@ CONTRACT_CASE(
   stranger other(f);
   REQUIRE(other.take("x", 1s, takeover::observed));
   // The database's clock jumps: expired long ago by it.
-  f.sql(std::string(pair::backend) == "sqlite" ? "UPDATE rowlock_locks SET expires_at = 1"
-                                               : "UPDATE rowlock_locks SET expires_at = '2000-01-01'");
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1'000'000'000));
   auto const m = f.manager();
   CHECK_FALSE(m->make_mutex("x").try_acquire());  // a plain taker obeys the row's mode, too
   auto const start = boot_clock::now();
