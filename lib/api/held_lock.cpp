@@ -28,7 +28,10 @@ std::string const& held_lock::name() const noexcept { return hold_->facts().name
 term_id const& held_lock::term() const noexcept { return hold_->facts().term; }
 fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
 owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }
-std::optional<boot_time_point> held_lock::trusted_until() const noexcept { return hold_->trusted_until(); }
+std::optional<boot_time_point> held_lock::trusted_until() const noexcept {
+  if (hold_->facts().how == strategy::row_lock) return std::nullopt;
+  return hold_->trusted_until();
+}
 bool held_lock::valid() const noexcept { return live_ && hold_->valid(); }
 std::stop_token held_lock::loss_token() const noexcept { return hold_->loss_token(); }
 std::optional<loss_reason> held_lock::loss() const noexcept { return hold_->loss(); }

@@ -15,6 +15,8 @@ void check(manager_options const& o) {
   };
   require(o.connections >= 1 && o.connections <= 1000,
           fmt::format("{} connections: 1 to 1000", o.connections));
+  require(o.row_lock_connections >= 1 && o.row_lock_connections <= 1000,
+          fmt::format("{} connections for row locks: 1 to 1000", o.row_lock_connections));
   require(o.reply_timeout >= 10ms && o.reply_timeout <= 1h,
           fmt::format("reply_timeout of {} ms is out of range: 10 ms to 1 h", o.reply_timeout.count()));
   require(o.release_timeout >= 10ms && o.release_timeout <= 1h,

@@ -8,6 +8,9 @@
 #ifdef ROWLOCK_HAS_POSTGRESQL
 #include <rowlock/postgresql.hpp>
 #endif
+#ifdef ROWLOCK_HAS_MYSQL
+#include <rowlock/mysql.hpp>
+#endif
 
 namespace rowlock {
 namespace {
@@ -32,11 +35,20 @@ connection_source postgresql_source([[maybe_unused]] std::string conninfo) {
 #endif
 }
 
+connection_source mysql_source([[maybe_unused]] std::string url) {
+#ifdef ROWLOCK_HAS_MYSQL
+  return mysql::source(std::move(url));
+#else
+  not_built("mysql");
+#endif
+}
+
 }  // namespace
 
 connection_source source_from_url(std::string_view url) {
   constexpr std::string_view sqlite = "sqlite:";
   if (url.starts_with(sqlite)) return sqlite_source(std::string(url.substr(sqlite.size())));
+  if (url.starts_with("mysql://") || url.starts_with("mariadb://")) return mysql_source(std::string(url));
   bool const is_postgresql_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
   // libpq's keyword strings ("host=db dbname=app") have no scheme.
   bool const is_keyword_string = url.find('=') != url.npos && url.find("://") == url.npos;
@@ -44,8 +56,8 @@ connection_source source_from_url(std::string_view url) {
   // Not echoed: what stands there may be a password.
   throw error(
       errc::invalid_argument,
-      "the database URL is none that rowlock knows: sqlite:PATH, postgresql://..., or a libpq keyword string "
-      "such as 'host=db dbname=app'");
+      "the database URL is none that rowlock knows: sqlite:PATH, postgresql://..., mysql://..., or a libpq "
+      "keyword string such as 'host=db dbname=app'");
 }
 
 lock_manager::lock_manager(std::string_view url, manager_options options)

@@ -81,7 +81,7 @@ std::string table_names::render(std::string_view sql) const {
 }
 
 result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
-                                std::stop_token) {
+                                std::chrono::nanoseconds, std::stop_token) {
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include <rowlock/types.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -53,7 +54,10 @@ struct dialect {
   char quote = '"';                ///< round identifiers
   bool returning =
       true;  ///< UPDATE and DELETE give back the rows that they met, skipping locked ones on the way
-  bool transactional_ddl = true;    ///< CREATE and DROP are undone by ROLLBACK
+  /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part of
+  /// it was run, and one that goes down begins with LOCK TABLES.
+  bool transactional_ddl = true;
+  std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
   std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
 
@@ -117,12 +121,14 @@ class connection {
   virtual void script(std::string_view sql, boot_time_point deadline) = 0;
 
   /// Begins a transaction and runs in it one statement that may wait for a row lock, in the server, until
-  /// `deadline` or until `stop` is triggered. Returns with the transaction open: what rows came back are
-  /// locked until script("ROLLBACK"), or as long as the session lives. errc::row_locked when the wait was
-  /// over without them. After anything that is thrown the transaction is gone, and with it a lock that was
-  /// granted at the last moment; if that can't be had otherwise, the session is given up.
+  /// `deadline` or until `stop` is triggered; for the server's reply `reply_timeout` longer. Returns with the
+  /// transaction open: the rows that came back are locked until script("ROLLBACK"), or as long as the session
+  /// lives. errc::row_locked when the wait was over without them. After anything that is thrown the
+  /// transaction is gone, and with it a lock that was granted at the last moment; if that can't be had
+  /// otherwise, the session is closed. Nothing is ever in doubt: a session whose reply is lost has no lock
+  /// (errc::unreachable).
   virtual result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
-                              std::stop_token stop);
+                              std::chrono::nanoseconds reply_timeout, std::stop_token stop);
 
   virtual bool usable() const noexcept = 0;
 

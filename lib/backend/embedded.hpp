@@ -11,5 +11,7 @@ std::span<sql_text const> embedded_sqlite_statements() noexcept;
 std::span<migration_text const> embedded_sqlite_migrations() noexcept;
 std::span<sql_text const> embedded_postgresql_statements() noexcept;
 std::span<migration_text const> embedded_postgresql_migrations() noexcept;
+std::span<sql_text const> embedded_mysql_statements() noexcept;
+std::span<migration_text const> embedded_mysql_migrations() noexcept;
 
 }  // namespace rowlock::backend

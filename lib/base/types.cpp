@@ -50,6 +50,8 @@ char const* to_string(loss_reason r) noexcept {
       return "row gone";
     case loss_reason::database_unreachable:
       return "database unreachable";
+    case loss_reason::session_ended:
+      return "session_ended";
     case loss_reason::forked:
       return "forked";
   }

@@ -42,6 +42,11 @@ auto explained(F&& f) {
           "migrating needs a role that owns the tables and may CREATE in their schema "
           "(GRANT "
           "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
+    if (e.reason() == errc::access_denied && e.native_code() != 0 && !e.statement().empty())  // MySQL's
+      throw with_hint(e,
+                      "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, SELECT, INSERT, UPDATE and "
+                      "DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a user run what "
+                      "`rowlock migrate sql` prints");
     if (e.sqlstate() == "3F000")  // invalid_schema_name
       throw with_hint(
           e, "the search path names no schema that exists: say which one with --schema, it is made then");
@@ -56,7 +61,7 @@ schema_state read_state(session& s) {
 }
 
 schema_state existing_state(session& s, schema_state state) {
-  if (state.version == 0 && state.differences.empty())
+  if (state.version == 0 && state.differences.empty() && !state.interrupted)
     throw migrate::refusal(errc::schema_missing, fmt::format("there is no table {}: run `rowlock migrate up`",
                                                              migrate::display_name(s, "meta")));
   return state;
@@ -97,9 +102,11 @@ std::string complaint_about_version(int version, int oldest_reader, int latest) 
       version, latest);
 }
 
-std::string one_step(backend::table_names const& names, std::string_view direction, int version,
-                     std::string_view name, std::string_view text) {
-  return fmt::format("-- {} {} {}\nBEGIN;\n{}COMMIT;\n", direction, version, name, names.render(text));
+std::string one_step(backend::dialect const& dialect, backend::table_names const& names,
+                     std::string_view direction, int version, std::string_view name, std::string_view text) {
+  bool const transaction = dialect.transactional_ddl;
+  return fmt::format("-- {} {} {}\n{}{}{}", direction, version, name, transaction ? "BEGIN;\n" : "",
+                     names.render(text), transaction ? "COMMIT;\n" : "");
 }
 
 }  // namespace
@@ -141,6 +148,10 @@ std::vector<std::string> migrator::validate() {
   session s(*source_.implementation(), options_);
   auto const state = existing_state(s, read_state(s));
   auto lines = state.differences;
+  if (state.interrupted)
+    lines.push_back(fmt::format("a migration from version {} to {}, or back, was interrupted, or is under way: "
+                                "`rowlock migrate up` completes it",
+                                state.version, state.version + 1));
   if (state.version == 0) return lines;
   if (state.version != latest())
     lines.push_back(complaint_about_version(state.version, state.oldest_reader, latest()));
@@ -196,11 +207,11 @@ std::string migrator::sql(int from, int to) const {
     out += fmt::format("CREATE SCHEMA IF NOT EXISTS {0}{1}{0};\n", names.quote, options_.schema);
   for (int v = from + 1; v <= to; ++v) {
     auto const& m = migrate::migration_of(dialect, v);
-    out += one_step(names, "up", v, m.name, m.up);
+    out += one_step(dialect, names, "up", v, m.name, m.up);
   }
   for (int v = from; v > to; --v) {
     auto const& m = migrate::migration_of(dialect, v);
-    out += one_step(names, "down", v, m.name, m.down);
+    out += one_step(dialect, names, "down", v, m.name, m.down);
   }
   return out;
 }

@@ -112,6 +112,20 @@ void read_records(session& s, tables const& found, schema_state& state) {
         {static_cast<int>(as_int(row.at(0))), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
 }
 
+// Takes for an interrupted migration what is one: all of this version's tables, and of the others such as the
+// next one has.
+void recognize_interruption(session& s, tables const& found, schema_state& state) {
+  auto const next = state.version + 1;
+  if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect())) return;
+  for (auto const& [what, should] : expected_tables(s, state.version))
+    if (auto const is = found.find(what); is == found.end() || is->second != should) return;
+  auto const expected = expected_tables(s, next);
+  for (auto const& [what, is] : found)
+    if (auto const should = expected.find(what); should == expected.end() || should->second != is) return;
+  state.interrupted = true;
+  state.differences.clear();
+}
+
 // Where the catalog does not keep to the transaction's snapshot, another process's migration may come between
 // two looks.
 [[noreturn]] void throw_changed() {
@@ -135,12 +149,17 @@ schema_state inspect(session& s) {
     if (!others.empty())
       state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
                                               display_name(s, others.begin()->first)));
+    recognize_interruption(s, others, state);
     return state;
   }
   auto const before = read_meta(s, meta, state);
-  if (!before) return state;
   auto const found = actual_tables(s);
+  if (!before) {
+    recognize_interruption(s, found, state);
+    return state;
+  }
   if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
+  recognize_interruption(s, found, state);
   read_records(s, found, state);
   auto const after = s.run("migrate_version").rows;
   if (after.empty() || after[0] != *before) throw_changed();

@@ -109,7 +109,7 @@ void session::enter() {
 void session::rollback() noexcept {
   if (!connection_) return;
   try {
-    if (connection_->usable()) return script("ROLLBACK");
+    if (connection_->usable()) return script(dialect().abandon_migration);
   } catch (...) {
     // The server rolls back when the connection ends.
   }
@@ -134,11 +134,13 @@ bool session::worth_another_try(error const& e, mode m) const {
   }
   // undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
   // which shows what is there now even in an old snapshot.
+  // The numbers are MySQL's for the same.
   if (m == mode::reading)
-    return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000";
+    return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000" ||
+           e.native_code() == 1146 || e.native_code() == 1054;
   // unique_violation, duplicate_schema: two migrators with different prefixes made the schema at the same
   // time.
-  return e.sqlstate() == "23505" || e.sqlstate() == "42P06";
+  return e.sqlstate() == "23505" || e.sqlstate() == "42P06" || e.native_code() == 1007;
 }
 
 void session::wait_before_try(int attempt, error const& e) {

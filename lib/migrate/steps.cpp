@@ -39,11 +39,12 @@ void refuse_while_held(session& s) {
 
 void demand_version(session& s, int version, std::string_view after) {
   auto const state = inspect(s);
-  if (state.version == version && state.differences.empty()) return;
+  if (state.version == version && state.differences.empty() && !state.interrupted) return;
   throw refusal(
       errc::failed,
-      fmt::format("migration {} left version {} instead of {}{}{}; nothing was changed", after, state.version,
-                  version, state.differences.empty() ? "" : ": ", joined(state.differences)));
+      fmt::format("migration {} left version {} instead of {}{}{}{}", after, state.version, version,
+                  state.differences.empty() ? "" : ": ", joined(state.differences),
+                  s.dialect().transactional_ddl ? "; nothing was changed" : ""));
 }
 
 void make_schema_if_missing(session& s) {
@@ -62,12 +63,24 @@ void apply(session& s, int version) {
   demand_version(s, version, fmt::format("{} {}", version, m.name));
 }
 
+// Where DDL ends transactions, the text itself begins by locking the tables, so that it is right in other tools,
+// too. @return where that statement ends, 0 if there is none
+std::size_t end_of_lock(std::string const& text) {
+  constexpr std::string_view lock = "LOCK TABLES ";
+  auto const begin = text.starts_with(lock) ? 0 : text.find("\n" + std::string(lock));
+  return begin == text.npos ? 0 : text.find(';', begin) + 1;
+}
+
+// Nobody takes a lock between the look at those that are held and the end of the tables.
 void undo(session& s, int version, bool force) {
-  s.run("migrate_exclude");
-  if (!force) refuse_while_held(s);
   auto const& m = migration_of(s.dialect(), version);
+  auto const text = s.tables().render(m.down);
+  auto const locked = s.dialect().transactional_ddl ? 0 : end_of_lock(text);
+  s.run("migrate_exclude");
+  if (locked > 0) s.script(text.substr(0, locked));
+  if (!force) refuse_while_held(s);
   s.run("migrate_forget", {std::int64_t{version}});
-  s.script(s.tables().render(m.down));
+  s.script(text.substr(locked));
   demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
 }
 
@@ -202,6 +215,8 @@ std::vector<int> go_down(session& s, int goal, bool force) {
     doing.reset();
     demand_sound(state);
     demand_known(s, state);
+    // Up first: then it is known what there is to undo.
+    if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
     undo(s, state.version, force);
     doing = state.version;
@@ -209,7 +224,7 @@ std::vector<int> go_down(session& s, int goal, bool force) {
   for (;;) {
     schema_state state;
     s.read([&] { state = inspect(s); });
-    if (state.version <= goal && state.differences.empty()) return undone;
+    if (state.version <= goal && state.differences.empty() && !state.interrupted) return undone;
     s.write(step);
     if (!doing) continue;
     undone.push_back(*doing);

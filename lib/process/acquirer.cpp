@@ -6,6 +6,8 @@
 #include <random>
 
 #include "base/random_id.hpp"
+#include "process/deadlocks.hpp"
+#include "process/row_locker.hpp"
 
 namespace rowlock::process {
 
@@ -86,7 +88,7 @@ void acquirer::connect() {
   while (engine_.db.identity().empty()) {
     ++attempts_;
     try {
-      (void)engine_.pool.borrow(engine_.reply_deadline());
+      (void)engine_.pool_of(spec_.how).borrow(engine_.reply_deadline());
     } catch (error const& e) {
       if (!survives(e) || !wait_for_next_attempt()) throw;
     }
@@ -130,7 +132,39 @@ error acquirer::doubtful(error const& last) const {
                       spec_.name, last.what())};
 }
 
+boot_time_point acquirer::patience_ends() const noexcept {
+  if (!patience_.deadline) return boot_time_point::max();
+  auto const left = std::max<std::chrono::nanoseconds>(*patience_.deadline - steady_clock::now(), 0ns);
+  auto const now = boot_clock::now();
+  return left > boot_time_point::max() - now ? boot_time_point::max() : now + left;
+}
+
+bool acquirer::attempt_row_lock() {
+  std::optional<holder_info> holder;
+  auto const until = patience_.one_attempt ? std::nullopt : std::optional(patience_ends());
+  auto const sent_at = boot_clock::now();
+  auto got = lock_row(engine_, spec_, until, stop_, holder);
+  if (!got) {
+    seen_.reset();
+    if (holder) seen_.emplace().holder = std::move(*holder);
+    return false;
+  }
+  grant_facts facts;
+  facts.name = spec_.name;
+  facts.how = spec_.how;
+  facts.term = {base::random_id()};
+  facts.token = got->token;
+  facts.owner = owner_;
+  facts.ttl = spec_.options.ttl;
+  facts.sent_at = sent_at;
+  facts.acquired_at = std::chrono::system_clock::now();
+  granted_ = std::move(facts);
+  session_.emplace(std::move(got->holding));
+  return true;
+}
+
 bool acquirer::attempt() {
+  if (spec_.how == strategy::row_lock) return attempt_row_lock();
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
   auto& session = *loan;
   if (!doubts_.empty() && settle_doubts(session)) return true;
@@ -148,13 +182,15 @@ bool acquirer::attempt() {
 
 bool acquirer::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
   auto const& o = spec_.options;
-  strategies::take_request const request{
-      spec_.name, {base::random_id()},          owner_, o.ttl, o.hard_limit, o.takeover, spec_.fencing,
-      o.note,     seen_ && !seen_->term.empty()};
+  strategies::take_request request{spec_.name,    {},           owner_,
+                                   o.ttl,         o.hard_limit, o.takeover,
+                                   spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
   boot_time_point sent_at;
   try {
-    auto const came =
-        engine_.taking.of(spec_.how).take(session, request, old, engine_.reply_deadline(), sent_at);
+    auto const came = despite_deadlocks(engine_.tell, spec_.name, engine_.reply_deadline(), [&] {
+      request.term = {base::random_id()};
+      return engine_.taking.of(spec_.how).take(session, request, old, engine_.reply_deadline(), sent_at);
+    });
     if (auto const* won = std::get_if<strategies::granted>(&came))
       return believe(session, won->token, request.term, sent_at);
     seen_ = std::get<strategies::refused>(came).row;
@@ -290,11 +326,18 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
   auto const& f = h->facts();
   try {
     engine_.watch.watch(h);
-    if (f.renew) engine_.keep.keep(h);
+    if (session_)
+      engine_.sessions.keep(h, std::move(*session_));
+    else if (f.renew)
+      engine_.keep.keep(h);
   } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
     engine_.keep.forget(*h);
     engine_.watch.forget(*h);
     h->lose(loss_reason::expired);
+    if (f.how == strategy::row_lock) {
+      (void)engine_.sessions.give_back(*h, engine_.reply_deadline());
+      throw;
+    }
     auto loan = engine_.pool.borrow(engine_.reply_deadline());
     give_back_at_once(*loan, f.term);
     throw;

@@ -57,6 +57,8 @@ class acquirer {
   void connect();
   result compete(registry::turn, std::shared_ptr<hold> const& former_self);
   bool attempt();
+  bool attempt_row_lock();
+  boot_time_point patience_ends() const noexcept;
   bool settle_doubts(backend::connection&);
   bool adopt(backend::connection&, strategies::lock_row const&);
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
@@ -88,6 +90,7 @@ class acquirer {
   std::optional<strategies::lock_row> seen_;  ///< the row as last seen
   std::optional<observation> observed_;
   std::optional<grant_facts> granted_;
+  std::optional<session_keeper::holding> session_;  ///< of a row lock
 };
 
 }  // namespace rowlock::process

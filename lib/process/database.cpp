@@ -68,30 +68,30 @@ std::string database::identity() const {
   return identity_;
 }
 
-connection_pool::connection_pool(database& d, int limit) : database_(d), limit_(limit) {
+connection_pool::connection_pool(database& d, int limit, char const* option)
+    : database_(d), limit_(limit), option_(option) {
   idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
 }
 
 connection_pool::loan connection_pool::borrow(boot_time_point deadline) {
-  std::unique_ptr<backend::connection> dead;  // closed without the mutex
+  std::unique_ptr<backend::connection> idle;  // looked at, and perhaps closed, without the mutex
   {
     std::unique_lock lock(mutex_);
     auto const patience = std::chrono::steady_clock::now() + (deadline - boot_clock::now());
     if (!freed_.wait_until(lock, patience, [this] { return !idle_.empty() || lent_ < limit_; }))
       throw error(errc::too_many_connections,
                   fmt::format("all {} connections of this lock_manager were in use for too long: raise "
-                              "manager_options::connections",
-                              limit_));
+                              "manager_options::{}",
+                              limit_, option_));
     ++lent_;
     if (!idle_.empty()) {
-      auto connection = std::move(idle_.back());
+      idle = std::move(idle_.back());
       idle_.pop_back();
-      if (connection->alive()) return {*this, std::move(connection)};
-      dead = std::move(connection);
     }
   }
-  dead.reset();
   try {
+    if (idle && idle->alive()) return {*this, std::move(idle)};
+    idle.reset();
     return {*this, database_.open(deadline)};
   } catch (...) {
     give_back(nullptr);

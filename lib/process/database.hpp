@@ -47,7 +47,8 @@ class database {
 /// At most `limit` sessions, opened when first needed. Who waits for a lock has none meanwhile. Thread-safe.
 class connection_pool {
  public:
-  connection_pool(database&, int limit);
+  /// `option`: of manager_options, which says how many; for messages.
+  connection_pool(database&, int limit, char const* option);
 
   /// A session for one caller, given back when destroyed, or dropped if it broke.
   class loan {
@@ -60,6 +61,7 @@ class connection_pool {
       if (pool_ != nullptr) pool_->give_back(std::move(connection_));
     }
     backend::connection& operator*() const noexcept { return *connection_; }
+    backend::connection* operator->() const noexcept { return connection_.get(); }
 
    private:
     struct no_owner {
@@ -78,6 +80,7 @@ class connection_pool {
 
   database& database_;
   int const limit_;
+  char const* const option_;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::unique_ptr<backend::connection>> idle_;

@@ -4,6 +4,7 @@
 #include "process/database.hpp"
 #include "process/events.hpp"
 #include "process/keeper.hpp"
+#include "process/session_keeper.hpp"
 #include "process/watchdog.hpp"
 #include "strategy/row_strategies.hpp"
 
@@ -14,22 +15,30 @@ struct engine {
       : options(std::move(o)),
         tell(options.on_event),
         db(std::move(source), options),
-        pool(db, options.connections),
+        pool(db, options.connections, "connections"),
+        row_sessions(db, options.row_lock_connections, "row_lock_connections"),
         rows(db.statements()),
         taking(db.statements()),
+        row_locks(db.statements()),
         watch(tell),
-        keep(db, watch, tell, options.reply_timeout) {}
+        keep(db, watch, tell, options.reply_timeout),
+        sessions(db, watch, tell, options.reply_timeout) {}
 
+  /// Where a session for this strategy comes from.
+  connection_pool& pool_of(strategy how) noexcept { return how == strategy::row_lock ? row_sessions : pool; }
   boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
 
   manager_options const options;
   events const tell;
   database db;
   connection_pool pool;
+  connection_pool row_sessions;  ///< one for each row lock that is held or waited for
   strategies::lock_rows const rows;
   strategies::row_strategies const taking;
+  strategies::row_lock const row_locks;
   watchdog watch;
   keeper keep;
+  session_keeper sessions;
 };
 
 }  // namespace rowlock::process

@@ -23,6 +23,7 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
 }  // namespace
 
 boot_time_point first_trust(grant_facts const& f) noexcept {
+  if (f.how == strategy::row_lock) return boot_time_point::max();  // as long as the session lives
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
 }
 
@@ -56,6 +57,7 @@ holder_info hold::as_holder() const {
   who.token = facts_.token;
   who.acquired_at = facts_.acquired_at;
   who.note = facts_.note;
+  if (facts_.how == strategy::row_lock) return who;
   auto const margin =
       trust_after(boot_time_point{}, facts_.ttl).time_since_epoch() - std::chrono::nanoseconds(facts_.ttl);
   who.expires_in = std::chrono::ceil<std::chrono::milliseconds>(trusted_until() - margin - boot_clock::now());
@@ -88,7 +90,8 @@ bool hold::leave_held(loss_reason why) noexcept {
   if (!state_.compare_exchange_strong(expected, state::lost)) return false;
   // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
   // stop.
-  if (why == loss_reason::taken_over || why == loss_reason::row_gone) end_trust_now();
+  if (why == loss_reason::taken_over || why == loss_reason::row_gone || why == loss_reason::session_ended)
+    end_trust_now();
   return true;
 }
 

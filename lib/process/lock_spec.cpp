@@ -25,6 +25,22 @@ void require_time(char const* what, std::chrono::milliseconds t, std::chrono::mi
           fmt::format("{} of {} ms is out of range: {} ms to 366 days", what, t.count(), shortest.count()));
 }
 
+// A row lock is nothing but an open transaction: nothing of it stands in the row, and it has no time of its
+// own.
+void refuse_what_needs_a_term(std::string const& name, mutex_options const& o) {
+  auto const refuse = [&](bool given, char const* what) {
+    if (given)
+      throw error(errc::unsupported,
+                  fmt::format("'{}': {} can't be had with row_lock: use lease or unique_insert", name, what));
+  };
+  refuse(o.at_least != 0ms, "at_least");
+  refuse(o.hard_limit != 0ms, "a hard limit");
+  refuse(!o.renew, "a fixed term (renew = false)");
+  refuse(o.takeover != takeover::clock, "takeover::observed");
+  refuse(o.owner.has_value(), "an explicit owner");
+  refuse(!o.note.empty(), "a note");
+}
+
 }  // namespace
 
 lock_spec::lock_spec(std::string n, mutex_options o, bool r, strategy usual, backend::dialect const& sql)
@@ -36,8 +52,7 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, strategy usual, bac
   base::require_name(name);
   if (how == strategy::row_lock && !sql.no_row_locks.empty())
     throw error(errc::unsupported, fmt::format("'{}': strategy row_lock: {}", name, sql.no_row_locks));
-  if (how == strategy::row_lock)
-    throw error(errc::unsupported, "strategy row_lock is not built yet: use lease or unique_insert");
+  if (how == strategy::row_lock) refuse_what_needs_a_term(name, options);
   require_time("ttl", options.ttl, shortest_ttl);
   require_time("at_least", options.at_least, 0ms);
   if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
+
 #include "base/text.hpp"
+#include "process/deadlocks.hpp"
 #include "process/loss.hpp"
 
 namespace rowlock::process {
@@ -36,7 +39,7 @@ lock_spec manager::spec(std::string name, mutex_options options, bool recursive)
 
 void manager::connect() {
   refuse_if_forked();
-  (void)engine_->pool.borrow(engine_->reply_deadline());
+  (void)engine_->pool_of(engine_->options.how).borrow(engine_->reply_deadline());
 }
 
 acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
@@ -51,12 +54,18 @@ bool manager::extend(std::shared_ptr<hold> const& h, std::chrono::milliseconds d
   if (duration <= 0ms || duration > std::chrono::hours(24 * 366))
     throw error(errc::invalid_argument,
                 fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
-  if (!h->valid()) return false;
   auto const& f = h->facts();
+  if (f.how == strategy::row_lock)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is held with row_lock, which has no end to be put off", f.name));
+  if (!h->valid()) return false;
   auto const deadline = engine_->reply_deadline();
   auto loan = engine_->pool.borrow(deadline);
   auto const sent_at = boot_clock::now();
-  if (engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline)) {
+  bool const extended = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
+    return engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline);
+  });
+  if (extended) {
     if (h->prolong(sent_at, duration)) return true;
     if (engine_->watch.report_lost(h, h->why_expired())) give_back_lost(*h);
     return false;
@@ -87,12 +96,13 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   }
   auto const& f = h->facts();
   auto const start = boot_clock::now();
+  if (f.how == strategy::row_lock) return end_session(*h, deadline);
   auto outcome = release_result::in_doubt;
   auto why = loss_reason::taken_over;
   try {
     outcome = tell_row(*h, deadline, why);
   } catch (error const& e) {
-    if (e.reason() == errc::row_locked) outcome = release_result::handed_over;
+    if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
     engine_->tell.tell(
         {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
   } catch (std::exception const& e) {
@@ -111,11 +121,29 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   return outcome;
 }
 
+release_result manager::end_session(hold& h, boot_time_point deadline) noexcept {
+  auto const& f = h.facts();
+  auto const start = boot_clock::now();
+  if (!engine_->sessions.give_back(h, deadline)) {
+    h.end_release(loss_reason::session_ended);
+    return release_result::already_lost;
+  }
+  h.end_release();
+  engine_->tell.tell({.kind = event_kind::released,
+                      .name = f.name,
+                      .term = f.term.value,
+                      .token = f.token,
+                      .duration = boot_clock::now() - start});
+  return release_result::released;
+}
+
 release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
   auto loan = engine_->pool.borrow(deadline);
-  if (engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline))
-    return release_result::released;
+  bool const was_there = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
+    return engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline);
+  });
+  if (was_there) return release_result::released;
   try {
     why = why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
   } catch (error const&) {  // lost it is, whatever became of the row
@@ -129,15 +157,27 @@ void manager::give_back_lost(hold const& h) noexcept {
   auto const why = h.loss();
   if (!why || *why == loss_reason::taken_over || *why == loss_reason::row_gone) return;
   auto const& f = h.facts();
-  engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, boot_clock::now() + f.ttl});
+  if (f.how == strategy::row_lock)
+    (void)engine_->sessions.give_back(h, boot_clock::now() + engine_->options.release_timeout);
+  else
+    engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, boot_clock::now() + f.ttl});
 }
 
 std::vector<lock_info> manager::list(bool idle_too) {
   refuse_if_forked();
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
   std::vector<lock_info> found;
-  for (auto& row : engine_->rows.list(*loan, idle_too, engine_->reply_deadline()))
-    found.push_back({std::move(row.name), !row.term.empty(), std::move(row.holder)});
+  bool const has_row_locks = engine_->db.sql().no_row_locks.empty();
+  std::unordered_map<std::string, holder_info> row_locks;
+  if (has_row_locks)
+    for (auto& held : engine_->row_locks.holders(*loan, "", engine_->reply_deadline()))
+      row_locks.emplace(std::move(held.name), std::move(held.by));
+  for (auto& row : engine_->rows.list(*loan, idle_too || !row_locks.empty(), engine_->reply_deadline())) {
+    if (auto const held = row_locks.find(row.name); held != row_locks.end())
+      found.push_back({std::move(row.name), true, std::move(held->second)});
+    else if (idle_too || !row.term.empty())
+      found.push_back({std::move(row.name), !row.term.empty(), std::move(row.holder)});
+  }
   return found;
 }
 
@@ -145,7 +185,19 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
   refuse_if_forked();
   base::require_name(name);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+  bool const revoked = despite_deadlocks(engine_->tell, name, engine_->reply_deadline(), [&] {
+    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+  });
+  if (revoked) return true;
+  auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
+  if (row && row->holder.how == strategy::row_lock)
+    throw error(
+        errc::unsupported,
+        fmt::format(
+            "'{}' is used with row_lock, which can't be revoked: it ends with the database session that "
+            "holds it, which `rowlock list` names where the server tells, and the server can end",
+            name));
+  return false;
 }
 
 void manager::shut_down() noexcept {
@@ -153,6 +205,7 @@ void manager::shut_down() noexcept {
   auto const deadline = boot_clock::now() + engine_->options.release_timeout;
   for (auto const& h : engine_->watch.watched()) give_back(h, deadline);
   engine_->keep.stop(deadline);
+  engine_->sessions.stop();
   engine_->watch.stop();
 }
 

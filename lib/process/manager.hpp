@@ -36,6 +36,7 @@ class manager : public std::enable_shared_from_this<manager> {
   void refuse_if_forked() const;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
+  release_result end_session(hold&, boot_time_point deadline) noexcept;
   /// `why` is set if the term is not in the row any more.
   release_result tell_row(hold const&, boot_time_point deadline, loss_reason& why);
   void give_back_lost(hold const&) noexcept;

@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 
 #include <map>
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 
@@ -43,7 +44,36 @@ class postgresql_database final : public database {
   backend::table_names tables_;
 };
 
+class mysql_database final : public database {
+ public:
+  explicit mysql_database(std::string const& server)
+      : name_(unique_identifier()), source_(with_database(server, name_)) {
+    mysql::source(server).implementation()->connect(in(5000))->script("CREATE DATABASE " + name_, in(5000));
+  }
+  ~mysql_database() override {
+    try {
+      connect()->script("SET SESSION lock_wait_timeout = 10; DROP DATABASE " + name_, in(15'000));
+    } catch (error const&) {  // the server was stopped by the test: its data goes with it
+    }
+  }
+
+  backend::source& source() override { return *source_.implementation(); }
+  backend::table_names const& tables() const override { return tables_; }
+
+ private:
+  std::string name_;
+  mysql::source source_;
+  backend::table_names tables_{.schema = {}, .quote = '`'};
+};
+
 }  // namespace
+
+char const* begin_of(kind k) {
+  if (k == kind::sqlite) return "BEGIN IMMEDIATE";
+  return is_mysql(k) ? "START TRANSACTION" : "BEGIN";
+}
+
+std::string mysql_server_url(kind k) { return k == kind::mysql ? mysql_url() : mariadb_url(); }
 
 boot_time_point in(int ms) { return boot_clock::now() + std::chrono::milliseconds(ms); }
 
@@ -54,6 +84,7 @@ void database::migrate() {
 
 std::unique_ptr<database> make_empty_database(kind k) {
   if (k == kind::sqlite) return std::make_unique<sqlite_database>();
+  if (is_mysql(k)) return std::make_unique<mysql_database>(mysql_server_url(k));
   return std::make_unique<postgresql_database>();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Private migrated databases on both back ends, and small helpers around connections.
+// Private migrated databases on each kind of server, and small helpers around connections.
 
 #include <doctest/doctest.h>
 
@@ -32,15 +32,30 @@ class database {
   void migrate();
 };
 
-enum class kind { sqlite, postgresql };
+enum class kind { sqlite, postgresql, mariadb, mysql };
+inline bool is_mysql(kind k) { return k == kind::mariadb || k == kind::mysql; }
 struct on_sqlite {
   static constexpr auto kind = test::kind::sqlite;
 };
 struct on_postgresql {
   static constexpr auto kind = test::kind::postgresql;
 };
+struct on_mariadb {
+  static constexpr auto kind = test::kind::mariadb;
+};
+struct on_mysql {
+  static constexpr auto kind = test::kind::mysql;
+};
 /// For TEST_CASE_TEMPLATE(name, On, ROWLOCK_BACKENDS).
-#define ROWLOCK_BACKENDS ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql
+#define ROWLOCK_BACKENDS                                                                            \
+  ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql, ::rowlock::test::on_mariadb, \
+      ::rowlock::test::on_mysql
+#define ROWLOCK_MYSQLS ::rowlock::test::on_mariadb, ::rowlock::test::on_mysql
+
+/// What begins a transaction that writes.
+char const* begin_of(kind);
+/// URL of the shared server of that kind.
+std::string mysql_server_url(kind);
 
 std::unique_ptr<database> make_database(kind);
 std::unique_ptr<database> make_empty_database(kind);
@@ -78,3 +93,5 @@ std::vector<backend::value> take_parameters(std::string const& name, std::string
 
 TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
 TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);
+TYPE_TO_STRING_AS("mariadb", rowlock::test::on_mariadb);
+TYPE_TO_STRING_AS("mysql", rowlock::test::on_mysql);

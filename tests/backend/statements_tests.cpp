@@ -1,4 +1,4 @@
-// The SQL of both dialects, run on migrated databases.
+// The SQL of all dialects, run on migrated databases.
 
 #include <doctest/doctest.h>
 
@@ -27,19 +27,21 @@ std::size_t parameter_count(std::string_view sql, char mark) {
   return highest;
 }
 
-std::int64_t token_of(backend::result const& r) {
-  REQUIRE(r.rows.size() == 1);
-  return as_int(r.rows[0][0]);
+bool without_returning(std::string_view statement) {
+  return statement == "token_read" || statement.ends_with("_due");
 }
 
 }  // namespace
 
-TEST_CASE("both dialects have the same statements and migrations") {
-  auto const sqlite = make_empty_database(kind::sqlite);
+TEST_CASE_TEMPLATE("all dialects have the same statements and migrations", On, ROWLOCK_BACKENDS) {
+  auto const one = make_empty_database(On::kind);
   auto const postgresql = make_empty_database(kind::postgresql);
   auto const names = [](database& db) {
     std::set<std::string> out;
-    for (auto const& s : db.source().sql().statements) out.emplace(s.name);
+    for (auto const& s : db.source().sql().statements)
+      if (!s.name.starts_with("row_") &&  // only where there are row locks
+          !without_returning(s.name))      // only where UPDATE gives nothing back
+        out.emplace(s.name);
     return out;
   };
   auto const versions = [](database& db) {
@@ -48,19 +50,27 @@ TEST_CASE("both dialects have the same statements and migrations") {
       out.insert(std::to_string(m.version) + " " + std::string(m.name));
     return out;
   };
-  CHECK(names(*sqlite) == names(*postgresql));
-  CHECK(names(*sqlite).count("lock_take") == 1);
-  CHECK(versions(*sqlite) == versions(*postgresql));
-  CHECK(versions(*sqlite).count("1 locks") == 1);
+  CHECK(names(*one) == names(*postgresql));
+  CHECK(names(*one).count("lock_take") == 1);
+  CHECK(versions(*one) == versions(*postgresql));
+  CHECK(versions(*one).count("1 locks") == 1);
+  bool const returns = one->source().sql().returning;
+  for (auto const* more : {"lock_renew_due", "token_read", "reap_locks_due", "reap_tokens_due"}) {
+    if (returns) CHECK_THROWS_AS(one->book().at(more), error);
+    if (!returns) CHECK_NOTHROW(one->book().at(more));
+  }
 }
 
-TEST_CASE("the same statement takes the same number of parameters in both dialects") {
-  auto const sqlite = make_empty_database(kind::sqlite);
-  auto const postgresql = make_empty_database(kind::postgresql);
-  auto const other = postgresql->book();
-  for (auto const& s : sqlite->source().sql().statements) {
+TEST_CASE_TEMPLATE("the same statement takes the same number of parameters in all dialects", On,
+                   ROWLOCK_BACKENDS) {
+  auto const one = make_empty_database(On::kind);
+  auto const other = make_empty_database(kind::postgresql)->book();
+  for (auto const& s : one->source().sql().statements) {
     INFO(std::string(s.name));
-    CHECK(parameter_count(s.text, '?') == parameter_count(other.at(s.name).sql, '$'));
+    // What the reaper deletes was chosen by the statement before.
+    if (without_returning(s.name) || (is_mysql(On::kind) && s.name.starts_with("reap_"))) continue;
+    CHECK(parameter_count(s.text, On::kind == kind::sqlite ? '?' : '$') ==
+          parameter_count(other.at(s.name).sql, '$'));
   }
 }
 
@@ -86,7 +96,8 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
   auto const c = db->connect();
   auto const free = with("n", "lease");
   CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == 1);
-  CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == 0);
+  // Where it has to "change" the row that it meets, not to fail on it, that counts.
+  CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == (is_mysql(On::kind) ? 1 : 0));
 }
 
 TEST_CASE_TEMPLATE("migrations go down and up again", On, ROWLOCK_BACKENDS) {
@@ -109,19 +120,20 @@ TEST_CASE_TEMPLATE("lease: take, busy, renew, release by name and term", On, ROW
     return c->execute(book.at(name), p, in(5000));
   };
   auto const name = std::string("job");
+  auto const token = [&] { return as_int(run("lock_read", {name}).rows.at(0).at(3)); };
 
-  CHECK(run("lock_take", take_parameters(name, "t1")).rows.empty());  // no row yet
+  CHECK(run("lock_take", take_parameters(name, "t1")).affected == 0);  // no row yet
   run("lock_insert_free", {name, std::string("lease")});
-  auto const first = token_of(run("lock_take", take_parameters(name, "t1")));
+  CHECK(run("lock_take", take_parameters(name, "t1")).affected == 1);
+  auto const first = token();
   CHECK(first > 1'700'000'000'000'000);
-  CHECK(run("lock_take", take_parameters(name, "t2")).rows.empty());  // held
+  CHECK(run("lock_take", take_parameters(name, "t2")).affected == 0);  // held
 
   auto const read = run("lock_read", {name});
   REQUIRE(read.rows.size() == 1);
   auto const& row = read.rows[0];
   REQUIRE(row.size() == 16);
   CHECK(as_text(row[2]) == "t1");
-  CHECK(as_int(row[3]) == first);
   CHECK(as_int(row[12]) > 25'000);
   CHECK(as_int(row[12]) <= 30'000);
   CHECK(as_int(row[13]) == 0);
@@ -129,16 +141,17 @@ TEST_CASE_TEMPLATE("lease: take, busy, renew, release by name and term", On, ROW
 
   std::string const mine = R"([{"name":"job","term":"t1"}])";
   std::string const other = R"([{"name":"job","term":"t2"}])";
-  CHECK(run("lock_renew", {other}).rows.empty());
+  CHECK(run("lock_renew", {other}).affected == 0);
   CHECK(run("lock_check", {other}).rows.empty());
-  REQUIRE(run("lock_renew", {mine}).rows.size() == 1);
+  REQUIRE(run("lock_renew", {mine}).affected == 1);
   CHECK(as_int(run("lock_read", {name}).rows[0][8]) == 1);
   CHECK(run("lock_check", {mine}).rows.size() == 1);
 
-  CHECK(run("lock_release", {name, std::string("t2")}).rows.empty());
-  CHECK(run("lock_release", {name, std::string("t1")}).rows.size() == 1);
-  CHECK(run("lock_release", {name, std::string("t1")}).rows.empty());
-  CHECK(token_of(run("lock_take", take_parameters(name, "t3"))) > first);
+  CHECK(run("lock_release", {name, std::string("t2")}).affected == 0);
+  CHECK(run("lock_release", {name, std::string("t1")}).affected == 1);
+  CHECK(run("lock_release", {name, std::string("t1")}).affected == 0);
+  CHECK(run("lock_take", take_parameters(name, "t3")).affected == 1);
+  CHECK(token() > first);
 }
 
 TEST_CASE_TEMPLATE("lease: an expired term may be taken over, and can't be released by its former holder", On,
@@ -150,14 +163,17 @@ TEST_CASE_TEMPLATE("lease: an expired term may be taken over, and can't be relea
     return c->execute(book.at(name), p, in(5000));
   };
   std::string const name = "job";
+  auto const token = [&] { return as_int(run("lock_read", {name}).rows.at(0).at(3)); };
   run("lock_insert_free", {name, std::string("lease")});
-  auto const first = token_of(run("lock_take", take_parameters(name, "t1", 1)));
-  backend::result taken;
-  for (auto const until = in(5000); taken.rows.empty() && boot_clock::now() < until;)
-    taken = run("lock_take", take_parameters(name, "t2"));
-  CHECK(token_of(taken) > first);
-  CHECK(run("lock_release", {name, std::string("t1")}).rows.empty());
-  CHECK(run("lock_renew", {std::string(R"([{"name":"job","term":"t1"}])")}).rows.empty());
+  REQUIRE(run("lock_take", take_parameters(name, "t1", 1)).affected == 1);
+  auto const first = token();
+  bool taken = false;
+  for (auto const until = in(5000); !taken && boot_clock::now() < until;)
+    taken = run("lock_take", take_parameters(name, "t2")).affected == 1;
+  CHECK(taken);
+  CHECK(token() > first);
+  CHECK(run("lock_release", {name, std::string("t1")}).affected == 0);
+  CHECK(run("lock_renew", {std::string(R"([{"name":"job","term":"t1"}])")}).affected == 0);
 }
 
 }  // namespace rowlock::test

@@ -21,6 +21,10 @@ class place {
 
   virtual std::string url() const = 0;
   virtual words options() const { return {}; }
+  virtual words strategies() const { return {"lease", "unique_insert", "row_lock"}; }
+  virtual std::string dialect() const = 0;
+  /// What creates the hand-made lock table of schema/<dialect>-method-lock.sql.
+  virtual std::string old_lock_table() const { return {}; }
   /// Runs SQL in which rowlock_locks stands for the table.
   virtual void sql(std::string const&) const = 0;
 };
@@ -30,6 +34,8 @@ class on_sqlite : public place {
   explicit on_sqlite(bool migrated = true);
   std::string file() const { return folder_.file("locks.db"); }
   std::string url() const override { return "sqlite:" + file(); }
+  words strategies() const override { return {"lease", "unique_insert"}; }
+  std::string dialect() const override { return "sqlite"; }
   void sql(std::string const&) const override;
 
  private:
@@ -42,6 +48,12 @@ class on_postgresql : public place {
   ~on_postgresql() override;
   std::string url() const override { return postgresql_conninfo(); }
   words options() const override { return {"--schema", schema_}; }
+  std::string dialect() const override { return "postgresql"; }
+  std::string old_lock_table() const override {
+    return "CREATE TABLE methodLock (id serial PRIMARY KEY, method_name varchar(64) NOT NULL UNIQUE, "
+           "\"desc\" text, "
+           "update_time timestamptz NOT NULL DEFAULT now())";
+  }
   void sql(std::string const&) const override;
 
  private:
@@ -52,5 +64,8 @@ class on_postgresql : public place {
 
 TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
 TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);
+
+/// Where there is a server.
+#define SERVER_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_postgresql)
 
 #define CLI_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql)

@@ -236,17 +236,49 @@ TEST_CASE(
 CLI_CASE("run: show 2, fifty at once that add to a number lose no update") {
   Place const p;
   scratch_folder folder;
-  std::ofstream(folder.file("f")) << "0\n";
-  auto const script = fmt::format("v=$(cat {0}); sleep 0.01; echo $((v+1)) >{0}", folder.file("f"));
-  std::vector<std::unique_ptr<program>> all;
-  for (int i = 0; i < 50; ++i)
-    all.push_back(
-        std::make_unique<program>(p.command({"run", "n", "--", "sh", "-c", script}), p.variables()));
-  for (auto& one : all) {
-    CHECK(one->wait() == 0);
-    CHECK(one->err().empty());
+  for (auto const& strategy : p.strategies()) {
+    CAPTURE(strategy);
+    std::ofstream(folder.file("f")) << "0\n";
+    auto const script = fmt::format("v=$(cat {0}); sleep 0.01; echo $((v+1)) >{0}", folder.file("f"));
+    std::vector<std::unique_ptr<program>> all;
+    for (int i = 0; i < 50; ++i)
+      all.push_back(std::make_unique<program>(
+          p.command({"run", "--strategy", strategy, strategy, "--", "sh", "-c", script}), p.variables()));
+    for (auto& one : all) {
+      CHECK(one->wait() == 0);
+      CHECK(one->err().empty());
+    }
+    CHECK(number_in(folder.file("f")) == 50);
   }
-  CHECK(number_in(folder.file("f")) == 50);
+}
+
+CLI_CASE(
+    "run: --strategy row_lock where there are row locks, and 64 or 78 with the way out where it can't be") {
+  Place const p;
+  auto const r = p.rowlock({"run", "--strategy", "row_lock", "n", "--", "sh", "-c", "echo $ROWLOCK_TOKEN"});
+  if (p.strategies().size() < 3) {
+    CHECK(r.status == 78);
+    CHECK(r.says("use lease or unique_insert"));
+    return;
+  }
+  CHECK(r.status == 0);
+  CHECK(std::strtoll(r.out.c_str(), nullptr, 10) > 0);
+  CHECK(r.err.empty());
+  CHECK(p.rowlock({"run", "--strategy", "row_lock", "--at-least", "1s", "n", "--", "true"}).status == 64);
+  CHECK(p.rowlock({"run", "--strategy", "row_lock", "--note", "x", "n", "--", "true"}).status == 64);
+  holder h(p, {"--strategy", "row_lock", "n"});
+  auto const busy = p.rowlock({"run", "--no-wait", "--strategy", "row_lock", "n", "--", "true"});
+  CHECK(busy.status == 75);
+  CHECK(busy.says("database session"));
+  CHECK(busy.says("until its connection ends"));
+  CHECK(p.rowlock({"run", "--no-wait", "n", "--", "true"}).says("is in use with strategy row_lock"));
+  auto const listed = p.rowlock({"list"});
+  CHECK(listed.out.find("with its session") != std::string::npos);
+  CHECK(p.rowlock({"release", "--force", "n"}).status == 78);
+  // Killed: the lock is free as soon as the server sees the connection end; the command ends first.
+  program next(p.command({"run", "--strategy", "row_lock", "n", "--", "true"}), p.variables());
+  h.signal(SIGKILL);
+  CHECK(next.wait() == 0);
 }
 
 CLI_CASE("run: show 4, K6 and K10, the former holder's descendants are silent before the next owner begins") {

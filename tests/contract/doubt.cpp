@@ -148,9 +148,8 @@ CONTRACT_CASE("a release that meets a locked row is handed over to the keeper") 
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
   auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
-  backend::table_names const tables{f.options.schema, f.options.table_prefix};
-  transaction->script(std::string(std::string(pair::backend) == "sqlite" ? "BEGIN IMMEDIATE" : "BEGIN"),
-                      boot_clock::now() + 10s);
+  auto const tables = f.tables();
+  transaction->script(begin_of(f), boot_clock::now() + 10s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
   CHECK(lock->release() == release_result::handed_over);
   transaction->script("COMMIT", boot_clock::now() + 10s);
@@ -165,9 +164,8 @@ CONTRACT_CASE(
   auto lock = x.acquire();
   auto const trust = *lock->trusted_until();
   auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
-  backend::table_names const tables{f.options.schema, f.options.table_prefix};
-  transaction->script(std::string(std::string(pair::backend) == "sqlite" ? "BEGIN IMMEDIATE" : "BEGIN"),
-                      boot_clock::now() + 10s);
+  auto const tables = f.tables();
+  transaction->script(begin_of(f), boot_clock::now() + 10s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
   REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 1; }));
   std::this_thread::sleep_for(300ms);

@@ -1,5 +1,6 @@
 #include "contract/fixture.hpp"
 
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 #include <thread>
@@ -12,10 +13,19 @@ namespace {
 
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
-  if (statement == "unique_take") return "lock_take";
+  if (statement == "unique_take" || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "unique_release") return "lock_release";
   if (statement == "token_insert") return "lock_insert_free";
+  if (statement == "lock_renew_due") return "lock_renew";
+  if (statement == "reap_locks_due") return "reap_locks_delete";
+  if (statement == "reap_tokens_due") return "reap_tokens_delete";
   return statement;
+}
+
+/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them locks
+/// the rows), the second is nothing of its own.
+bool is_second(std::string const& statement) {
+  return statement == "lock_renew" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
 
 class observed_connection final : public backend::connection {
@@ -28,7 +38,7 @@ class observed_connection final : public backend::connection {
 
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
-    auto const name = step(s.name);
+    auto const name = in_transaction_ && is_second(s.name) ? s.name + ", second half" : step(s.name);
     seam_->count(name);
     seam_->look(name, p);
     cut_on_throw([&] { call_before(name); });
@@ -39,7 +49,24 @@ class observed_connection final : public backend::connection {
       cut_on_throw([&] { seam_->after(name); });
     return r;
   }
+  backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
+                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) override {
+    auto const name = step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
+    auto r = inner_->wait_for_row(s, p, deadline, reply_timeout, std::move(stop));
+    holds_row_ = true;
+    cut_on_throw([&] { seam_->after(name); });
+    return r;
+  }
   void script(std::string_view sql, boot_time_point deadline) override {
+    bool const gives_back = sql == "ROLLBACK" && std::exchange(holds_row_, false);
+    if (gives_back) {
+      seam_->count("lock_release");
+      cut_on_throw([&] { seam_->before("lock_release"); });
+    }
     bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
     if (begins) {
       seam_->count("begin");
@@ -87,6 +114,7 @@ class observed_connection final : public backend::connection {
   std::shared_ptr<seam> seam_;
   bool cut_ = false;
   bool in_transaction_ = false;
+  bool holds_row_ = false;
   std::exception_ptr lost_;
   std::vector<std::string> uncommitted_;
 };
@@ -149,8 +177,11 @@ std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
 
 void fixture::sql(std::string const& text) {
   auto session = source.implementation()->connect(boot_clock::now() + 10s);
-  session->script(backend::table_names{options.schema, options.table_prefix}.render(text),
-                  boot_clock::now() + 10s);
+  session->script(tables().render(text), boot_clock::now() + 10s);
+}
+
+backend::table_names fixture::tables() const {
+  return backend::table_names::of(source.implementation()->sql(), options.schema, options.table_prefix);
 }
 
 void fixture::migrate() {
@@ -174,26 +205,101 @@ postgresql_fixture::~postgresql_fixture() {
   sql("SET client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE");
 }
 
+mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::string const& database)
+    : fixture(mysql::source(with_database(server_url, database)), {}),
+      url_(with_database(server_url, database)),
+      database_(database) {
+  auto const deadline = boot_clock::now() + 10s;
+  mysql::source(server_url).implementation()->connect(deadline)->script("CREATE DATABASE " + database, deadline);
+  migrate();
+}
+
+mysql_like_fixture::~mysql_like_fixture() {
+  try {
+    sql("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_);
+  } catch (error const&) {  // the server is gone, which the case itself has noticed
+  }
+}
+
+dialect dialect_of(fixture const& f) {
+  auto const name = f.source.implementation()->sql().name;
+  if (name == "sqlite") return dialect::sqlite;
+  return name == "mysql" ? dialect::mysql : dialect::postgresql;
+}
+
+char const* begin_of(fixture const& f) {
+  switch (dialect_of(f)) {
+    case dialect::sqlite:
+      return "BEGIN IMMEDIATE";
+    case dialect::mysql:
+      return "START TRANSACTION";
+    default:
+      return "BEGIN";
+  }
+}
+
+std::string in_ms(fixture const& f, std::int64_t ms) {
+  auto const n = std::to_string(ms);
+  switch (dialect_of(f)) {
+    case dialect::sqlite:
+      return "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + " + n;
+    case dialect::mysql:
+      return "utc_timestamp(6) + INTERVAL " + n + " * 1000 MICROSECOND";
+    default:
+      return "clock_timestamp() + interval '" + n + " milliseconds'";
+  }
+}
+
+namespace {
+
+/// As managers do: who lost a deadlock (InnoDB has them between any INSERT and DELETE of one key) has done
+/// nothing.
+template <class Statement>
+auto despite_deadlocks(Statement const& statement) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return statement();
+    } catch (error const& e) {
+      if (e.reason() != errc::conflict || tries == 50) throw;
+    }
+  }
+}
+
+}  // namespace
+
 stranger::stranger(fixture& f, std::string process)
     : how_(f.options.how),
-      book_(f.source.implementation()->sql(), {f.options.schema, f.options.table_prefix}),
+      book_(f.source.implementation()->sql(),
+            f.tables()),
       taking_(book_),
+      row_locks_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
 
+bool stranger::take_row_lock(std::string const& name) try {
+  row_locks_.take(*session_, name, {false, boot_clock::now(), {}, 10s});
+  return true;
+} catch (error const& e) {
+  if (e.reason() != errc::row_locked) throw;
+  return false;
+}
+
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                          std::optional<strategies::superseded> const& old) {
-  strategies::take_request const r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
-  boot_time_point sent_at;
-  if (!std::holds_alternative<strategies::granted>(taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
-    return false;
-  terms_[name] = r.term;
-  return true;
+  return despite_deadlocks([&] {
+    strategies::take_request const r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
+    boot_time_point sent_at;
+    if (!std::holds_alternative<strategies::granted>(
+            taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
+      return false;
+    terms_[name] = r.term;
+    return true;
+  });
 }
 
 bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, takeover mode) {
-  return take_with(name, ttl, mode, {});
+  return how_ == strategy::row_lock ? take_row_lock(name) : take_with(name, ttl, mode, {});
 }
 
 bool stranger::take_over(std::string const& name) {
@@ -213,7 +319,12 @@ bool stranger::renew(std::string const& name, term_id const& term) {
 }
 
 bool stranger::release(std::string const& name) {
-  return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
+  if (how_ == strategy::row_lock) {
+    row_locks_.give_back(*session_, soon());
+    return true;
+  }
+  return despite_deadlocks(
+      [&] { return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon()); });
 }
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {

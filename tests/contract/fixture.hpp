@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "strategy/row_lock.hpp"
 #include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
 
@@ -89,6 +90,7 @@ class fixture {
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
 
+  backend::table_names tables() const;
   /// Runs SQL with the table names put in, on a session of its own.
   void sql(std::string const& text);
 
@@ -115,6 +117,43 @@ class postgresql_fixture : public fixture {
   ~postgresql_fixture() override;
 };
 
+/// A database of its own on a server of MySQL or MariaDB.
+class mysql_like_fixture : public fixture {
+ public:
+  std::string url() const override { return url_; }
+  ~mysql_like_fixture() override;
+
+ protected:
+  explicit mysql_like_fixture(std::string const& server_url)
+      : mysql_like_fixture(server_url, unique_identifier()) {}
+
+ private:
+  mysql_like_fixture(std::string const& server_url, std::string const& database);
+  std::string url_;
+  std::string database_;
+};
+
+class mariadb_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mariadb";
+  mariadb_fixture() : mysql_like_fixture(mariadb_url()) {}
+};
+
+class mysql_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mysql";
+  mysql_fixture() : mysql_like_fixture(mysql_url()) {}
+};
+
+/// Which of its forms a case's own SQL needs.
+enum class dialect { sqlite, postgresql, mysql };
+dialect dialect_of(fixture const&);
+
+/// Begins a transaction that may write.
+char const* begin_of(fixture const&);
+/// The database's clock plus so many milliseconds, as expires_at has it.
+std::string in_ms(fixture const&, std::int64_t ms);
+
 /// Another program on another host: an owner whose locks this process knows nothing of.
 class stranger {
  public:
@@ -137,12 +176,14 @@ class stranger {
 
  private:
   strategy how_;
+  bool take_row_lock(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
   boot_time_point soon() const { return boot_clock::now() + 10s; }
 
   backend::statement_book book_;
   strategies::row_strategies taking_;
+  strategies::row_lock row_locks_;
   strategies::lock_rows rows_;
   std::unique_ptr<backend::connection> session_;
   owner_id self_;
@@ -156,30 +197,53 @@ bool eventually(std::function<bool()> const& condition, std::chrono::millisecond
 template <class Database, strategy How>
 struct on : Database {
   static constexpr strategy how = How;
-  on() { this->options.how = How; }
+  on() {
+    this->options.how = How;
+    this->options.row_lock_connections = 80;
+  }
+  /// Whether a waiter has made so many attempts; a row lock is waited for in the server, in one.
+  bool waited(int attempts) const {
+    return How == strategy::row_lock ? this->seam->executed("lock_take") >= 1
+                                     : this->seam->executed("lock_read") >= attempts;
+  }
 };
 /// The step before which something may still come between the last look at the row and the take.
 template <class Pair>
 constexpr char const* before_take = Pair::how == strategy::lease ? "lock_take" : "begin";
 using lease_on_sqlite = on<sqlite_fixture, strategy::lease>;
 using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
+using lease_on_mariadb = on<mariadb_fixture, strategy::lease>;
+using lease_on_mysql = on<mysql_fixture, strategy::lease>;
+using row_lock_on_postgresql = on<postgresql_fixture, strategy::row_lock>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
+using insert_on_mariadb = on<mariadb_fixture, strategy::unique_insert>;
+using insert_on_mysql = on<mysql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
+TYPE_TO_STRING_AS("lease on mariadb", rowlock::test::lease_on_mariadb);
+TYPE_TO_STRING_AS("lease on mysql", rowlock::test::lease_on_mysql);
 TYPE_TO_STRING_AS("unique_insert on sqlite", rowlock::test::insert_on_sqlite);
 TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgresql);
+TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
+TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
+TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
 
-#define INSERT_CASE(text) \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
+#define ROWLOCK_LEASES                                                   \
+  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,    \
+      rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql
+#define ROWLOCK_INSERTS                                                  \
+  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,  \
+      rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql
+#define ROWLOCK_ROW_LOCKS rowlock::test::row_lock_on_postgresql
 
-#define LEASE_CASE(text) \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql)
-
+#define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)
+#define INSERT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_INSERTS)
+#define ROW_LOCK_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_ROW_LOCKS)
 /// For the strategies whose term stands in a row.
-#define CONTRACT_CASE(text)                                                                          \
-  TEST_CASE_TEMPLATE(text, pair, rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, \
-                     rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql)
+#define CONTRACT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS)
+/// For every strategy.
+#define EVERY_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES, ROWLOCK_INSERTS, ROWLOCK_ROW_LOCKS)

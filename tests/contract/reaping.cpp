@@ -18,16 +18,8 @@ constexpr std::int64_t hour = 3'600'000;          // milliseconds
 constexpr std::int64_t token_hour = hour * 1000;  // tokens are microseconds
 constexpr char const* before_delete = "reap_locks_delete";
 
-bool on_sqlite(fixture& f) { return f.source.implementation()->sql().name == "sqlite"; }
-
-/// SQL for the database's clock and so many milliseconds.
-std::string at(fixture& f, std::int64_t ms) {
-  return on_sqlite(f) ? "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + " + std::to_string(ms)
-                      : "clock_timestamp() + " + std::to_string(ms) + " * interval '1 millisecond'";
-}
-
 void expire(fixture& f, std::int64_t ms_ago, std::string const& where = "1 = 1") {
-  f.sql("UPDATE rowlock_locks SET expires_at = " + at(f, -ms_ago) + " WHERE " + where);
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -ms_ago) + " WHERE " + where);
 }
 
 /// As if the clock had been so much ahead when the last token was drawn.
@@ -38,7 +30,7 @@ void shift_tokens(fixture& f, std::int64_t us) {
 
 std::int64_t number(fixture& f, std::string const& select) {
   auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
-  auto const text = backend::table_names{f.options.schema, f.options.table_prefix}.render(select);
+  auto const text = f.tables().render(select);
   return backend::as_int(
       session->execute({"test_number", text}, {}, boot_clock::now() + 10s).rows.at(0).at(0));
 }
@@ -85,7 +77,7 @@ void leave_dead(fixture& f, std::string const& name = "x") {
 
 std::string anchor(fixture& f, std::string const& name, std::int64_t ms_ago) {
   return "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('" + name +
-         "', 'row_lock', 0, " + at(f, -ms_ago) + ");";
+         "', 'row_lock', 0, " + in_ms(f, -ms_ago) + ");";
 }
 
 void make_anchor(fixture& f, std::string const& name, std::int64_t ms_ago) { f.sql(anchor(f, name, ms_ago)); }
@@ -94,7 +86,7 @@ void make_anchor(fixture& f, std::string const& name, std::int64_t ms_ago) { f.s
 class open_transaction {
  public:
   explicit open_transaction(fixture& f)
-      : names_{f.options.schema, f.options.table_prefix},
+      : names_(f.tables()),
         session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
     session_->script("BEGIN", boot_clock::now() + 10s);
   }
@@ -253,8 +245,7 @@ LEASE_CASE("reaper: B40: a row that is taken and given back after the floor was 
   CHECK(take_once(*m) == last + 2);
 }
 
-TEST_CASE_TEMPLATE("reaper: B40: a token that is drawn after the floor was raised is not deleted", pair,
-                   insert_on_sqlite, insert_on_postgresql) {
+INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is not deleted") {
   pair f;
   stranger quick(f);
   REQUIRE(quick.take("x"));
@@ -271,10 +262,9 @@ TEST_CASE_TEMPLATE("reaper: B40: a token that is drawn after the floor was raise
 }
 
 // Where there are several writers.
-TEST_CASE(
-    "reaper: B39: the tokens' row is reaped just before a draw: the next token is above it: unique_insert on "
-    "postgresql") {
-  insert_on_postgresql f;
+TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it", pair,
+                   insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
+  pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
   constexpr std::int64_t ahead = 7'000'000'000;
@@ -287,9 +277,7 @@ TEST_CASE(
   CHECK(take_once(*m) == first + ahead + 1);
 }
 
-TEST_CASE_TEMPLATE(
-    "reaper: tokens that were not drawn for the idle time go, and the name's next one is above them", pair,
-    insert_on_sqlite, insert_on_postgresql) {
+INSERT_CASE("reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
   pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
@@ -536,14 +524,14 @@ CONTRACT_CASE("reaper: what the last run did can be read") {
   CHECK(std::chrono::system_clock::now() - last->finished_at < 10min);
 }
 
-TEST_CASE(
-    "reaper: a row that a transaction has locked is skipped, not waited for: all strategies on postgresql") {
-  postgresql_fixture f;
+TEST_CASE_TEMPLATE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies", pair,
+                   lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
+  pair f;
   leave_dead(f, "lease");
   f.sql(
       "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('insert', "
       "'unique_insert', 't', 1, " +
-      at(f, -1000) + ")");
+      in_ms(f, -1000) + ")");
   make_anchor(f, "anchor", 48 * hour);
   f.sql("INSERT INTO rowlock_tokens VALUES ('drawn', 1)");
   auto others = std::vector<std::unique_ptr<open_transaction>>();

@@ -26,8 +26,7 @@ void check_once(std::multiset<int> const& all, database const& db) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("ten migrators in ten threads apply each version once", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("ten migrators in ten threads apply each version once", DB, ROWLOCK_DATABASES) {
   for (int round = 0; round < 5; ++round) {
     DB db;
     std::mutex guard;
@@ -55,8 +54,7 @@ TEST_CASE_TEMPLATE("ten migrators in ten threads apply each version once", DB, s
   }
 }
 
-TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", DB, ROWLOCK_DATABASES) {
   DB db;
   for (auto const* direction : {"up", "down", "up"}) {
     std::vector<child_process> children;
@@ -76,8 +74,7 @@ TEST_CASE_TEMPLATE("ten processes apply each version once, and undo each once", 
   check_once({1, 2, 3}, db);
 }
 
-TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, ROWLOCK_DATABASES) {
   DB db;
   migrator m(db.source());
   m.up();
@@ -88,6 +85,8 @@ TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, sqlite
   for (int looks = 0; looks < 20'000 && (looks < 300 || said.size() < 4); ++looks) {
     try {
       auto const lines = m.validate();
+      // Where DDL commits, one may look in the middle of a migration, and is told so.
+      if (db.is_mysql() && !lines.empty() && lines.front().find("is under way") != std::string::npos) continue;
       said.insert(lines.empty() ? "nothing" : lines.front());
       CHECK(lines.size() <= 1);
     } catch (error const& e) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 #include <sstream>
@@ -72,6 +73,20 @@ postgresql_database::~postgresql_database() {
 
 std::string postgresql_database::in_seconds(int seconds) const {
   return fmt::format("clock_timestamp() + {} * interval '1 second'", seconds);
+}
+
+mysql_like_database::mysql_like_database(std::string const& server) : name_(unique_identifier()) {
+  mysql::source(server).implementation()->connect(soon())->script("CREATE DATABASE " + name_, soon());
+  address_ = with_database(server, name_);
+  source_ = std::make_unique<mysql::source>(address_);
+}
+
+mysql_like_database::~mysql_like_database() {
+  script(fmt::format("SET SESSION lock_wait_timeout = 10; DROP DATABASE {}", name_));
+}
+
+std::string mysql_like_database::in_seconds(int seconds) const {
+  return fmt::format("utc_timestamp(6) + INTERVAL {} SECOND", seconds);
 }
 
 }  // namespace rowlock::test

@@ -23,8 +23,9 @@ class database {
   virtual ~database() = default;
 
   connection_source const& source() const { return *source_; }
-  /// How the helper process reaches the same: "sqlite" or "postgresql", and a path or conninfo.
+  /// How the helper process reaches the same: "sqlite", "postgresql" or "mysql", and a path, conninfo or URL.
   virtual std::string kind() const = 0;
+  bool is_mysql() const { return kind() == "mysql"; }
   std::string const& address() const { return address_; }
 
   std::unique_ptr<backend::connection> connect() const;
@@ -71,6 +72,36 @@ class postgresql_database : public database {
   std::string schema_;
 };
 
+/// A new database of a server of MySQL or MariaDB; dropped at the end.
+class mysql_like_database : public database {
+ public:
+  ~mysql_like_database() override;
+  std::string kind() const override { return "mysql"; }
+  std::string const& name() const { return name_; }
+
+ protected:
+  explicit mysql_like_database(std::string const& server);
+
+ private:
+  std::string in_seconds(int) const override;
+  std::string name_;
+};
+
+class mariadb_database : public mysql_like_database {
+ public:
+  mariadb_database() : mysql_like_database(mariadb_url()) {}
+};
+
+class mysql_database : public mysql_like_database {
+ public:
+  mysql_database() : mysql_like_database(mysql_url()) {}
+};
+
+#define ROWLOCK_DATABASES                                                                       \
+  ::rowlock::test::sqlite_database, ::rowlock::test::postgresql_database,                      \
+      ::rowlock::test::mariadb_database, ::rowlock::test::mysql_database
+#define ROWLOCK_MYSQL_DATABASES ::rowlock::test::mariadb_database, ::rowlock::test::mysql_database
+
 boot_time_point soon();
 
 /// SQL text of the file, from the source tree.
@@ -98,3 +129,5 @@ caught catch_error(F&& f) {
 
 TYPE_TO_STRING_AS("sqlite", rowlock::test::sqlite_database);
 TYPE_TO_STRING_AS("postgresql", rowlock::test::postgresql_database);
+TYPE_TO_STRING_AS("mariadb", rowlock::test::mariadb_database);
+TYPE_TO_STRING_AS("mysql", rowlock::test::mysql_database);

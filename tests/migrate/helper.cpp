@@ -1,4 +1,4 @@
-// Migrates in a process of its own: helper sqlite|postgresql ADDRESS up|down|toggle
+// Migrates in a process of its own: helper sqlite|postgresql|mysql ADDRESS up|down|toggle
 // Prints the versions; "toggle" goes up and down, saying "begin" first, until it is killed.
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <rowlock/migrator.hpp>
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
 #include <string>
@@ -14,6 +15,7 @@ namespace {
 
 rowlock::connection_source source_of(std::string const& kind, std::string const& address) {
   if (kind == "sqlite") return rowlock::sqlite::source(address);
+  if (kind == "mysql") return rowlock::mysql::source(address);
   return rowlock::postgresql::source(address);
 }
 

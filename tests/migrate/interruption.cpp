@@ -60,8 +60,7 @@ class cut_source final : public backend::source {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a COMMIT whose reply is lost is found out and counted once", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("a COMMIT whose reply is lost is found out and counted once", DB, ROWLOCK_DATABASES) {
   for (bool const committed : {true, false}) {
     CAPTURE(committed);
     DB db;
@@ -76,18 +75,20 @@ TEST_CASE_TEMPLATE("a COMMIT whose reply is lost is found out and counted once",
   }
 }
 
-TEST_CASE_TEMPLATE("what can't be found out until the timeout is in doubt, not failed", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("what can't be found out until the timeout is in doubt, not failed", DB, ROWLOCK_DATABASES) {
   DB db;
   connection_source const cut(std::make_shared<cut_source>(db, 1'000'000, false));
+  if (db.is_mysql()) {  // there is no COMMIT that could be in doubt: what was done is found
+    CHECK(migrator(cut, {.timeout = std::chrono::milliseconds(3000)}).up() == versions{1, 2, 3});
+    return;
+  }
   auto const e = catch_error([&] { migrator(cut, {.timeout = std::chrono::milliseconds(300)}).up(); });
   CHECK(e.reason == errc::in_doubt);
   CHECK(e.mentions("rowlock migrate status"));
   CHECK(migrator(db.source()).up() == versions{1, 2, 3});
 }
 
-TEST_CASE_TEMPLATE("a migrator killed at any moment leaves a version whole", DB, sqlite_database,
-                   postgresql_database) {
+TEST_CASE_TEMPLATE("a migrator killed at any moment leaves a version whole", DB, ROWLOCK_DATABASES) {
   DB db;
   std::minstd_rand random{std::random_device{}()};
   std::uniform_int_distribution<int> moment{0, 30};

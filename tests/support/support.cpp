@@ -43,6 +43,10 @@ std::string postgresql_conninfo() { return server_in("ROWLOCK_TEST_POSTGRESQL");
 std::string mariadb_url() { return server_in("ROWLOCK_TEST_MARIADB"); }
 std::string mysql_url() { return server_in("ROWLOCK_TEST_MYSQL"); }
 
+std::string with_database(std::string url, std::string const& database) {
+  return url.replace(url.rfind('/') + 1, url.npos, database);
+}
+
 std::string unique_identifier() {
   std::random_device random;
   return fmt::format("t{:08x}{:04x}", random(), random() & 0xffff);

@@ -26,6 +26,9 @@ std::string postgresql_conninfo();
 std::string mariadb_url();
 std::string mysql_url();
 
+/// The same URL with another database.
+std::string with_database(std::string url, std::string const& database);
+
 /// A fresh plain identifier, so that tests can share a server: "t" + 12 hexadecimal digits.
 std::string unique_identifier();
 

@@ -9,16 +9,28 @@
 
 namespace rowlock::tool {
 
-std::string describe(holder_info const& h) {
+std::string owner_of(holder_info const& h) {
   auto const& o = h.owner;
-  auto const who = o.is_explicit() ? fmt::format("'{}' ({} pid {})", o.process, o.host, o.pid)
-                                   : fmt::format("{} pid {}", o.host, o.pid);
+  if (h.how == strategy::row_lock) {
+    if (o.pid == 0) return "a database session";
+    return fmt::format("database session {}{}", o.pid, o.host.empty() ? "" : " from " + o.host);
+  }
+  return o.is_explicit() ? fmt::format("{} ({} pid {})", o.process, o.host, o.pid)
+                         : fmt::format("{} pid {}", o.host, o.pid);
+}
+
+std::string since(holder_info const& h) {
+  return h.acquired_at.time_since_epoch().count() == 0 ? "" : utc(h.acquired_at);
+}
+
+std::string describe(holder_info const& h) {
   auto const how_long =
       h.how == strategy::row_lock
           ? std::string("until its connection ends")
           : fmt::format("for {} more at most unless it is renewed",
                         format_duration(std::max(h.expires_in, std::chrono::milliseconds{0})));
-  return fmt::format("{} since {}, {}{}{}", who, utc(h.acquired_at), how_long,
+  auto const from = since(h);
+  return fmt::format("{}{}, {}{}{}", owner_of(h), from.empty() ? "" : " since " + from, how_long,
                      h.revoked ? "; it was asked to give it back" : "",
                      h.note.empty() ? "" : fmt::format(" ({})", h.note));
 }
@@ -39,8 +51,10 @@ nlohmann::ordered_json to_json(lock_info const& lock) {
             {"pid", h.owner.pid},
             {"process", h.owner.process},
             {"thread", h.owner.thread}}},
-          {"acquired_at", iso_utc(h.acquired_at)},
-          {"expires_in_ms", h.expires_in.count()},
+          {"acquired_at",
+           since(h).empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(iso_utc(h.acquired_at))},
+          {"expires_in_ms", h.how == strategy::row_lock ? nlohmann::ordered_json()
+                                                        : nlohmann::ordered_json(h.expires_in.count())},
           {"token", h.token.value},
           {"revoked", h.revoked},
           {"note", h.note}};

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -20,17 +23,31 @@ std::string_view field(PGresult const* r, int which) {
 
 }  // namespace
 
-bool wait_for(int fd, short events, boot_time_point deadline) {
+namespace {
+
+// At most two descriptors. In slices: poll's own clock stands still while the machine sleeps, the deadline's
+// does not.
+bool wait_for_any(std::span<pollfd> fds, boot_time_point deadline) {
   for (;;) {
     auto const left = deadline - boot_clock::now();
     if (left <= 0ns) return false;
-    // In slices: poll's own clock stands still while the machine sleeps, the deadline's does not.
     auto const slice = std::min<std::chrono::nanoseconds>(left, 1s);
-    pollfd one{fd, events, 0};
-    int const ready =
-        ::poll(&one, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
+    int const ready = ::poll(fds.data(), fds.size(),
+                             static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
     if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // an error shows at the next read
   }
+}
+
+}  // namespace
+
+bool wait_for(int fd, short events, boot_time_point deadline) {
+  std::array<pollfd, 1> fds{{{fd, events, 0}}};
+  return wait_for_any(fds, deadline);
+}
+
+bool wait_for(int fd, short events, boot_time_point deadline, base::stop_event const& stop) {
+  std::array<pollfd, 2> fds{{{fd, events, 0}, {stop.fd(), POLLIN, 0}}};
+  return wait_for_any(fds, deadline);
 }
 
 channel::channel(native_connection c) : connection_(std::move(c)), process_(::getpid()) {
@@ -103,7 +120,11 @@ reply channel::collect(boot_time_point deadline) {
     }
   }
   r.only_local = only_local_;
-  if (PQstatus(native()) == CONNECTION_OK || r.how == reply::outcome::lost) return r;
+  if (PQstatus(native()) != CONNECTION_OK && r.how != reply::outcome::lost) say_lost(r);
+  return r;
+}
+
+void channel::say_lost(reply& r) {
   r.how = reply::outcome::lost;
   r.message = error_message();
   // What the server said as it went tells more than what libpq says of it.
@@ -112,7 +133,45 @@ reply channel::collect(boot_time_point deadline) {
       r.message = one_line(PQresultErrorMessage(one.get()));
       break;
     }
-  return r;
+}
+
+void channel::take_pipelined(reply& r) {
+  bool between = false;  // a null stands after each statement's results
+  while (!PQisBusy(native())) {
+    native_result next(PQgetResult(native()));
+    if (!next && std::exchange(between, true)) return;
+    if (!next) continue;
+    between = false;
+    if (PQresultStatus(next.get()) == PGRES_PIPELINE_SYNC) {
+      r.how = reply::outcome::complete;
+      return;
+    }
+    r.results.push_back(std::move(next));
+  }
+}
+
+reply channel::collect_pipeline(boot_time_point deadline, base::stop_event const& stop) {
+  reply r;
+  r.how = reply::outcome::timed_out;  // so far
+  r.message = "no reply in time";
+  for (;;) {
+    int const unsent = PQflush(native());
+    if (unsent == 0) {
+      take_pipelined(r);
+      if (r.how == reply::outcome::complete) return r;
+    }
+    if (stop.triggered()) {
+      r.how = reply::outcome::stopped;
+      return r;
+    }
+    auto const events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
+    if (!wait_for(PQsocket(native()), events, deadline, stop)) return r;
+    if (!stop.triggered() && (unsent < 0 || PQconsumeInput(native()) == 0)) {
+      take_pipelined(r);
+      say_lost(r);
+      return r;
+    }
+  }
 }
 
 void channel::close() noexcept {

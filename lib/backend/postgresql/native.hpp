@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/stop_event.hpp"
+
 namespace rowlock::backend::postgresql {
 
 struct finish {
@@ -25,6 +27,8 @@ using native_result = std::unique_ptr<PGresult, clear>;
 /// Waits until `fd` is ready for `events` (poll(2)) or the deadline has passed. @return false at the
 /// deadline.
 bool wait_for(int fd, short events, boot_time_point deadline);
+/// As wait_for(), and returns true also when `stop` is triggered.
+bool wait_for(int fd, short events, boot_time_point deadline, base::stop_event const& stop);
 
 /// What came back of something that was sent.
 struct reply {
@@ -32,6 +36,7 @@ struct reply {
     complete,   ///< the server is ready for the next query: what the results say is final
     timed_out,  ///< the deadline passed first
     lost,       ///< the connection ended first
+    stopped,    ///< the caller's stop came first
   };
   outcome how = outcome::complete;
   std::vector<native_result> results;
@@ -59,11 +64,15 @@ class channel {
 
   /// Ends the session; in a forked child only forgets it, without a word to the server.
   void close() noexcept;
+  /// As collect(), in pipeline mode, up to the synchronization point; or until `stop` is triggered.
+  reply collect_pipeline(boot_time_point deadline, base::stop_event const& stop);
   std::string error_message() const;
 
  private:
   static void on_notice(void* self, PGresult const*);
   void take_results(reply&);
+  void take_pipelined(reply&);
+  void say_lost(reply&);
 
   native_connection connection_;
   pid_t process_;

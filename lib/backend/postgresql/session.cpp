@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <rowlock/error.hpp>
+#include <utility>
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/values.hpp"
@@ -184,6 +188,81 @@ void session::script(std::string_view sql, boot_time_point deadline) {
     throw error(errc::conflict,
                 fmt::format("{}: the transaction had failed before: COMMIT rolled it back", where_), what,
                 "25P02", 0);
+}
+
+namespace {
+
+// PostgreSQL's lock_timeout: whole milliseconds, 0 for none.
+std::string lock_timeout(boot_time_point deadline) {
+  using namespace std::chrono;
+  if (deadline == boot_time_point::max()) return "0";
+  auto const left = ceil<milliseconds>(deadline - boot_clock::now());
+  return std::to_string(std::clamp<std::int64_t>(left.count(), 1, INT32_MAX));
+}
+
+boot_time_point later(boot_time_point t, std::chrono::nanoseconds by) {
+  return t > boot_time_point::max() - by ? boot_time_point::max() : t + by;
+}
+
+}  // namespace
+
+result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  base::stop_event const stopped(std::move(stop));
+  auto const prepare_by = boot_clock::now() + reply_timeout;
+  begin(s.name, prepare_by);
+  try {
+    return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+  } catch (error const& e) {
+    if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
+    prepared_.erase(s.name);  // as in execute()
+  }
+  return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+}
+
+result session::wait_once(prepared const& ready, std::string const& what, std::span<value const> parameters,
+                          boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                          base::stop_event const& stop) {
+  text_parameters const texts(parameters, what);
+  auto* c = channel_.native();
+  auto const limit = lock_timeout(deadline);
+  char const* const limits[] = {limit.c_str()};
+  bool const sent = PQenterPipelineMode(c) == 1 &&
+                    PQsendQueryParams(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, nullptr, nullptr, nullptr,
+                                      nullptr, 0) == 1 &&
+                    PQsendQueryParams(c, "SELECT set_config('lock_timeout', $1, true)", 1, nullptr, limits,
+                                      nullptr, nullptr, 0) == 1 &&
+                    PQsendQueryPrepared(c, ready.server_name.c_str(), texts.count(), texts.data(), nullptr,
+                                        nullptr, 0) == 1 &&
+                    PQpipelineSync(c) == 1;
+  if (!sent) end_wait(errc::unreachable, what, channel_.error_message());
+  auto r = channel_.collect_pipeline(later(deadline, reply_timeout), stop);
+  if (r.how == reply::outcome::stopped) end_wait(errc::row_locked, what, "the wait was cancelled");
+  if (r.how != reply::outcome::complete) end_wait(errc::unreachable, what, r.message);
+  if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, what, channel_.error_message());
+  for (auto const& one : r.results) {
+    if (!failed(one.get())) continue;
+    auto const refused = statement_error(one.get(), what, where_);
+    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(one.get()))
+      end_wait(errc::unreachable, what, one_line(PQresultErrorMessage(one.get())));
+    roll_back();
+    throw refused;
+  }
+  return decode(r.results.back().get());
+}
+
+void session::end_wait(errc code, std::string const& what, std::string const& why) {
+  channel_.close();
+  throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
+}
+
+void session::roll_back() noexcept {
+  using namespace std::chrono_literals;
+  try {
+    script("ROLLBACK", boot_clock::now() + 2s);
+  } catch (std::exception const&) {
+    channel_.close();
+  }
 }
 
 }  // namespace rowlock::backend::postgresql

@@ -1,6 +1,7 @@
 #pragma once
 // A session of the library's own on a PostgreSQL server.
 
+#include <rowlock/error.hpp>
 #include <string>
 #include <unordered_map>
 
@@ -16,6 +17,10 @@ class session final : public connection {
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
+  /// BEGIN, the limit of the wait and the statement go in one round trip. A wait that is cancelled ends with
+  /// the session: a request to cancel may reach the server late, and hit what comes after.
+  result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
+                      std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool usable() const noexcept override;
   bool alive() override { return !channel_.forked() && channel_.alive(); }
   std::string const& server_identity() const noexcept override { return identity_; }
@@ -32,6 +37,10 @@ class session final : public connection {
   void set_up(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
   prepared const& prepare(statement const&, boot_time_point deadline);
+  result wait_once(prepared const&, std::string const& what, std::span<value const> parameters,
+                   boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
+  [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
+  void roll_back() noexcept;
   native_result run_prepared(statement const&, std::span<value const> parameters, boot_time_point deadline);
   std::vector<native_result> finish(bool sent, std::string const& what, stake, boot_time_point deadline);
   [[noreturn]] void give_up(stake, std::string const& what, std::string const& why);

@@ -33,7 +33,8 @@ struct migration_status {
 
 /// Brings rowlock's tables up and down. Any number of processes may do so at once, also while locks are taken
 /// and held. Each version is one transaction: a migrator that dies, at any moment, leaves one version or the
-/// next, whole.
+/// next, whole. MySQL and MariaDB have no transactions for this: there it leaves something that the next up() or
+/// down() recognizes and completes.
 ///
 /// What version the tables have is said by the tables (rowlock_meta.schema_version, checked against their
 /// columns), so that the files in migrations/ may just as well be applied by psql, sqlite3, Flyway, ...
@@ -77,7 +78,8 @@ class migrator {
   std::vector<std::string> repair();
 
   /// The SQL that up() (or down()) would run between two versions, with schema and prefix put in, a
-  /// transaction for each version: for psql -v ON_ERROR_STOP=1, sqlite3 -bail and other tools. up()
+  /// transaction for each version where there are any: for psql -v ON_ERROR_STOP=1, sqlite3 -bail, mysql and
+  /// other tools. up()
   /// recognizes what they did.
   std::string sql(int from, int to) const;
 

@@ -99,6 +99,7 @@ enum class loss_reason {
   row_gone,              ///< its row was deleted
   database_unreachable,  ///< it could not be renewed in time
   forked,                ///< this is a forked child; the parent has it
+  session_ended,         ///< of row_lock: the database ended the session that held it, or it can't be reached
 };
 
 enum class release_result {

@@ -163,3 +163,35 @@ INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING
 
 -- name: transaction_begin
 BEGIN ISOLATION LEVEL READ COMMITTED
+
+-- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server until lock_timeout.
+-- After the wait PostgreSQL looks at the row's newest version again: an anchor that the reaper deleted meanwhile is no
+-- row, which is not the lock; start again. While it is locked nobody can delete or change it, so that no second anchor of
+-- the name can be there. The column: whether it was not touched for an hour.
+-- name: row_wait
+SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint
+FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
+
+-- As row_wait, but a locked anchor is no row. (NOWAIT would be an error, and two lines in the server's log.)
+-- name: row_try
+SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint
+FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
+
+-- name: row_ping
+SELECT 1
+
+-- Says that the anchor was used; not while it is held, which the reaper sees itself.
+-- name: row_touch
+UPDATE rowlock_locks SET expires_at = clock_timestamp()
+WHERE name = (SELECT name FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED)
+
+-- Who holds the anchor of $1, or all of them ($1 empty): xmax is the transaction that has locked the row, if that is
+-- still open. To other roles than a superuser's or pg_monitor's the server tells only the pid of other roles' sessions.
+-- name: row_holders
+SELECT l.name, host(a.client_addr), a.pid::bigint, (extract(epoch FROM a.xact_start) * 1000000)::bigint,
+  a.application_name
+FROM rowlock_locks AS l
+JOIN pg_locks AS t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax AND t.granted
+  AND t.mode = 'ExclusiveLock'
+JOIN pg_stat_activity AS a ON a.pid = t.pid
+WHERE l.strategy = 'row_lock' AND ($1::text = '' OR l.name = $1)

@@ -41,12 +41,10 @@ std::vector<std::string> row_of(lock_info const& lock) {
   auto const& h = lock.holder;
   if (!lock.held)
     return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
-  auto const owner = h.owner.is_explicit()
-                         ? fmt::format("{} ({} pid {})", h.owner.process, h.owner.host, h.owner.pid)
-                         : fmt::format("{} pid {}", h.owner.host, h.owner.pid);
-  auto const left =
-      h.expires_in.count() > 0 ? format_duration(h.expires_in) : format_duration(-h.expires_in) + " ago";
-  return {printable(lock.name),          state_of(lock),   printable(owner), utc(h.acquired_at), left,
+  auto const left = h.how == strategy::row_lock ? std::string("with its session")
+                    : h.expires_in.count() > 0  ? format_duration(h.expires_in)
+                                                : format_duration(-h.expires_in) + " ago";
+  return {printable(lock.name),          state_of(lock),   printable(owner_of(h)), since(h), left,
           std::to_string(h.token.value), printable(h.note)};
 }
 

@@ -26,6 +26,11 @@ to somebody else. What the command leaves running when it ends is ended in the s
 not its descendant: containers, systemd-run, at, cron.) A job suspended with Ctrl-Z renews nothing: it is ended, and
 the lock lost, when the ttl is nearly over.
 
+With --strategy row_lock the lock is an open transaction of a database session: the next in line has it at once when this
+one ends or dies, but the database can end a session at any moment, and then gives the lock away before the command can
+be ended: rowlock notices by its next look at the session, each third of the ttl, and ends the command then (76). Where
+that matters, stay with lease.
+
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
 Examples:
@@ -87,7 +92,10 @@ void add_run(CLI::App& app, invocation& call) {
                "How long the lock stays taken at most after this machine died; default: 30s");
   add_duration(*command, "--at-least", options->at_least,
                "Keep the lock taken until this long after it was taken, even if the command is done sooner");
-  command->add_option("--strategy", options->strategy_name, "lease (default)")->type_name("STRATEGY");
+  command
+      ->add_option("--strategy", options->strategy_name,
+                   "lease (default), unique_insert or row_lock: see below")
+      ->type_name("STRATEGY");
   command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
   command->footer(run_footer);
   command->callback([&call, options] { call.chosen = [&call, options] { return run(call, *options); }; });

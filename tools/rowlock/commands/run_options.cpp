@@ -29,9 +29,17 @@ mutex_options run_options::for_mutex() const {
   if (strategy_name.empty()) return o;
   auto const how = strategy_from_string(strategy_name);
   if (!how)
-    throw failure(exit_usage, fmt::format("--strategy: there is no '{}'; lease is the one to use if in doubt",
-                                          strategy_name));
+    throw failure(
+        exit_usage,
+        fmt::format("--strategy: there is no '{}', but lease (the one to use if in doubt), unique_insert "
+                    "and row_lock",
+                    strategy_name));
   o.how = *how;
+  o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
+  if (*how == strategy::row_lock && at_least)
+    throw failure(exit_usage, "--at-least can't be had with row_lock, which ends with the database session");
+  if (*how == strategy::row_lock && !note.empty())
+    throw failure(exit_usage, "--note can't be had with row_lock, which writes nothing");
   return o;
 }
 
@@ -39,6 +47,8 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
   auto const lasts = ttl.value_or(mutex_options{}.ttl);
   auto const slack = slack_for(lasts);
   auto const g = grace.value_or(std::min(longest_standard_grace, lasts / 6));
+  // Without trust there is no end of it to be in time for.
+  if (for_mutex().how == strategy::row_lock) return {std::move(command), g, slack};
   // Renewals are sent each third of the ttl and trusted for nine tenths of it: just before one, 0.57 ttl are
   // left. Half the ttl leaves a little for the round trip.
   if (auto const room = lasts / 2 - slack; g > room) {

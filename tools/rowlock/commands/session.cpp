@@ -21,6 +21,8 @@ session::session(database const& db, run_options const& options, mutex_options h
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
   o.connections = 1;  // beside the keeper's: fifty jobs at once should fit into a server's default limit
+  o.row_lock_connections = 1;
+  o.how = mutex_options_.how.value_or(o.how);
   o.on_event = [this](event const& e) { hear(e); };
   manager_ = std::make_unique<lock_manager>(db.url, std::move(o));
 }
@@ -92,7 +94,7 @@ outcome session::guard_command() {
 }
 
 /// Trust that the library has ended already (taken over, row gone) leaves no time for a grace; otherwise the
-/// row is still ours until its expiry.
+/// row is still ours until its expiry. A row lock is gone when we hear of it.
 void session::lock_lost() noexcept { guard_.end(lock_->trusted_until().value_or(boot_clock::now())); }
 
 std::optional<end_of_program> session::give_back(outcome const& o) {
@@ -135,6 +137,8 @@ std::string session::why_lost(outcome const& o) const {
       return "another owner has it";
     case loss_reason::row_gone:
       return "its row was deleted";
+    case loss_reason::session_ended:
+      return "the database session that held it has ended" + trouble;
     default:
       return to_string(*loss);
   }
@@ -146,9 +150,11 @@ void session::leave_to_expire(outcome const& o) const {
   say(
       fmt::format("{} of the command for '{}' could not be ended (another user's, or stuck in the kernel). "
                   "The lock was not "
-                  "given back; it is free in {} at the latest, and is then not held by what still runs",
+                  "given back; it is free {}, and is then not held by what still runs",
                   o.what.left == 1 ? "a process" : fmt::format("{} processes", o.what.left), options_.name,
-                  format_duration(mutex_options_.ttl)));
+                  mutex_options_.how == strategy::row_lock
+                      ? "now, with its connection"
+                      : fmt::format("in {} at the latest", format_duration(mutex_options_.ttl))));
   std::fflush(nullptr);
   ::_exit(exit_lost);
 }

@@ -1,0 +1,109 @@
+#include "backend/mysql/connect.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+namespace rowlock::backend::mysql {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The server's own wait for a row is up to two seconds long: its answer must not be taken for lost.
+constexpr int shortest_reply = 3;
+
+int whole_seconds(std::chrono::nanoseconds left) {
+  return static_cast<int>(std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(left).count(), 1, 86'400));
+}
+
+std::string option_file() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+  char const* home = std::getenv("HOME");
+  passwd const* self = home == nullptr ? ::getpwuid(::geteuid()) : nullptr;
+  std::string const path = std::string(home != nullptr ? home : self != nullptr ? self->pw_dir : "") + "/.my.cnf";
+  return ::access(path.c_str(), R_OK) == 0 ? path : std::string();
+}
+
+std::string address_of(endpoint const& e) {
+  bool const version_6 = e.host.find(':') != std::string::npos;
+  return fmt::format("tcp://{}{}{}:{}", version_6 ? "[" : "", e.host, version_6 ? "]" : "", e.port);
+}
+
+sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int seconds) {
+  sql::ConnectOptionsMap o;
+  auto const text = [&](char const* name, std::string const& value) { o[name] = sql::SQLString(value); };
+  if (place == nullptr)
+    text("socket", s.socket);
+  else
+    text("hostName", address_of(*place));
+  text("userName", s.user);
+  if (auto const password = s.password()) {
+    text("password", *password);
+  } else if (auto const file = option_file(); !file.empty()) {
+    text("readDefaultFile", file);
+    text("readDefaultGroup", "client");
+  }
+  if (!s.database.empty()) text("schema", s.database);
+  o["CLIENT_FOUND_ROWS"] = true;
+  o["CLIENT_MULTI_STATEMENTS"] = true;
+  o["OPT_RECONNECT"] = false;
+  o["OPT_CONNECT_TIMEOUT"] = seconds;
+  o["OPT_READ_TIMEOUT"] = std::max(seconds, shortest_reply);
+  o["OPT_WRITE_TIMEOUT"] = std::max(seconds, shortest_reply);
+  if (s.encryption != tls::off) o["sslEnforce"] = true;
+  if (s.encryption == tls::verified) o["sslVerify"] = true;
+  if (!s.ssl_ca.empty()) text("sslCA", s.ssl_ca);
+  if (!s.ssl_cert.empty()) text("sslCert", s.ssl_cert);
+  if (!s.ssl_key.empty()) text("sslKey", s.ssl_key);
+  return o;
+}
+
+std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, std::string const& where,
+                                    boot_time_point deadline) {
+  auto options = options_for(s, place, whole_seconds(deadline - boot_clock::now()));
+  socket_search const search;
+  native_connection native;
+  try {
+    native = open(options);
+  } catch (sql::SQLException const& e) {
+    throw connect_error(e, where);
+  }
+  auto const socket = search.find(place == nullptr ? 0 : place->port, s.socket);
+  auto made = std::make_unique<session>(std::move(native), socket, where, deadline);
+  // Asked for encryption that the server does not have, the connector goes on without.
+  if (s.encryption != tls::off && made->cipher(deadline).empty())
+    throw error(errc::access_denied, where + ": the server does not encrypt, and the URL's ssl-mode demands it");
+  return made;
+}
+
+}  // namespace
+
+std::unique_ptr<session> connect(settings const& s, std::string const& where, boot_time_point deadline) {
+  if (boot_clock::now() >= deadline)
+    throw error(errc::unreachable, where + ": no time was left to connect");
+  if (s.endpoints.empty()) return connect_to(s, nullptr, where, deadline);
+  std::optional<error> problem;
+  std::unique_ptr<session> reader;
+  for (auto place = s.endpoints.begin(); place != s.endpoints.end(); ++place) {
+    auto const now = boot_clock::now();
+    if (now >= deadline) break;
+    auto const share = now + (deadline - now) / (s.endpoints.end() - place);
+    try {
+      auto made = connect_to(s, &*place, where, share);
+      if (s.endpoints.size() == 1 || made->takes_writes()) return made;
+      if (!reader) reader = std::move(made);
+    } catch (error const& e) {
+      problem = e;
+    }
+  }
+  // Better the server's own words about writing than none.
+  if (reader) return reader;
+  if (problem) throw *problem;
+  throw error(errc::unreachable, where + ": no host answered in time");
+}
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+#include <rowlock/types.hpp>
+
+#include "backend/mysql/session.hpp"
+#include "backend/mysql/url.hpp"
+
+namespace rowlock::backend::mysql {
+
+/// Connects to the first host that answers and, if there are several, takes writes. Each gets its share of the
+/// time until `deadline`, in whole seconds.
+/// @throws error
+std::unique_ptr<session> connect(settings const&, std::string const& where, boot_time_point deadline);
+
+}  // namespace rowlock::backend::mysql

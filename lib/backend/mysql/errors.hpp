@@ -1,0 +1,36 @@
+#pragma once
+// From MySQL's numbers to rowlock::error.
+
+#include <cppconn/exception.h>
+
+#include <rowlock/error.hpp>
+#include <string>
+#include <string_view>
+
+namespace rowlock::backend::mysql {
+
+/// What was at stake when something failed.
+enum class stake {
+  nothing,    ///< connecting, preparing: a lost reply means that nothing happened
+  statement,  ///< a lost reply leaves it unknown whether it was applied
+  commit,     ///< COMMIT: besides, what is not known to mean "rolled back" leaves it unknown
+};
+
+/// `native`: the server's or the client library's number, 0 for a misuse of the connector.
+errc classify(int native, std::string_view message, stake) noexcept;
+
+/// True if the session is over, whatever the statement's own outcome was.
+bool ends_session(int native) noexcept;
+
+/// True if the server no longer knows the prepared statement, and has done nothing.
+bool is_forgotten(int native) noexcept;
+/// True if the statement is of a kind that can't be prepared.
+bool is_unpreparable(int native) noexcept;
+
+/// A refused statement; `where` says which database.
+error statement_error(sql::SQLException const&, stake, std::string const& statement, std::string const& where);
+
+/// A connection that could not be made.
+error connect_error(sql::SQLException const&, std::string const& where);
+
+}  // namespace rowlock::backend::mysql

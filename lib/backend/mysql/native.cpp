@@ -1,0 +1,37 @@
+#include "backend/mysql/native.hpp"
+
+#include <cppconn/driver.h>
+#include <mysql_driver.h>
+
+#include <mutex>
+
+namespace rowlock::backend::mysql {
+namespace {
+
+class known_thread {
+ public:
+  explicit known_thread(sql::Driver& d) : driver_(d) { driver_.threadInit(); }
+  ~known_thread() { driver_.threadEnd(); }
+  known_thread(known_thread const&) = delete;
+  known_thread& operator=(known_thread const&) = delete;
+
+ private:
+  sql::Driver& driver_;
+};
+
+}  // namespace
+
+sql::Driver& driver() {
+  // The connector keeps it in a map that nothing guards.
+  static std::once_flag once;
+  static sql::Driver* instance = nullptr;
+  std::call_once(once, [] { instance = sql::mysql::get_driver_instance(); });
+  thread_local known_thread const here(*instance);
+  return *instance;
+}
+
+native_connection open(sql::ConnectOptionsMap& options) {
+  return native_connection(driver().connect(options));
+}
+
+}  // namespace rowlock::backend::mysql

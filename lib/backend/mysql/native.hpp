@@ -1,0 +1,28 @@
+#pragma once
+// Connector/C++'s objects, and what it wants done in each thread.
+
+#include <cppconn/connection.h>
+#include <cppconn/exception.h>
+#include <cppconn/prepared_statement.h>
+#include <cppconn/resultset.h>
+#include <cppconn/resultset_metadata.h>
+#include <cppconn/statement.h>
+#include <sys/types.h>
+
+#include <memory>
+
+namespace rowlock::backend::mysql {
+
+using native_connection = std::unique_ptr<sql::Connection>;
+using native_statement = std::unique_ptr<sql::Statement>;
+using native_prepared = std::unique_ptr<sql::PreparedStatement>;
+using native_rows = std::unique_ptr<sql::ResultSet>;
+
+/// The driver, made once for the process. The calling thread is made known to it, and takes its leave when it
+/// ends. To be called by every thread before it uses a connection.
+sql::Driver& driver();
+
+/// A new connection. @throws sql::SQLException
+native_connection open(sql::ConnectOptionsMap&);
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,92 @@
+#include "backend/mysql/own_socket.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+namespace rowlock::backend::mysql {
+namespace {
+
+struct close_folder {
+  void operator()(DIR* d) const noexcept { ::closedir(d); }
+};
+
+std::optional<ino_t> inode_of_socket(int fd) {
+  struct stat found {};
+  if (::fstat(fd, &found) != 0 || !S_ISSOCK(found.st_mode)) return std::nullopt;
+  return found.st_ino;
+}
+
+std::vector<std::pair<int, ino_t>> open_sockets() {
+  std::vector<std::pair<int, ino_t>> out;
+  std::unique_ptr<DIR, close_folder> const folder(::opendir("/proc/self/fd"));
+  if (!folder) return out;
+  while (auto const* entry = ::readdir(folder.get())) {
+    std::string_view const name = entry->d_name;
+    int fd = -1;
+    if (std::from_chars(name.data(), name.data() + name.size(), fd).ec != std::errc{}) continue;
+    if (auto const inode = inode_of_socket(fd)) out.emplace_back(fd, *inode);
+  }
+  return out;
+}
+
+bool leads_to(int fd, int port, std::string const& path) {
+  union {
+    sockaddr any;
+    sockaddr_in four;
+    sockaddr_in6 six;
+    sockaddr_un local;
+  } peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, &peer.any, &size) != 0) return false;
+  switch (peer.any.sa_family) {
+    case AF_INET:
+      return path.empty() && ntohs(peer.four.sin_port) == port;
+    case AF_INET6:
+      return path.empty() && ntohs(peer.six.sin6_port) == port;
+    case AF_UNIX:
+      return !path.empty() && size > offsetof(sockaddr_un, sun_path) && path == peer.local.sun_path;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool own_socket::is_still_there() const noexcept { return inode_of_socket(fd_) == inode_; }
+
+bool own_socket::hung_up() const noexcept {
+  pollfd one{fd_, POLLIN | POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) != 0 || !is_still_there();
+}
+
+void own_socket::close_copy() const noexcept {
+  if (is_still_there()) ::close(fd_);
+}
+
+socket_search::socket_search() : before_(open_sockets()) {}
+
+std::optional<own_socket> socket_search::find(int port, std::string const& path) const {
+  std::vector<std::pair<int, ino_t>> found;
+  for (auto const& one : open_sockets()) {
+    if (std::find(before_.begin(), before_.end(), one) != before_.end()) continue;
+    if (!leads_to(one.first, port, path)) continue;
+    ::fcntl(one.first, F_SETFD, FD_CLOEXEC);
+    found.push_back(one);
+  }
+  if (found.size() != 1) return std::nullopt;
+  return own_socket(found[0].first, found[0].second);
+}
+
+}  // namespace rowlock::backend::mysql

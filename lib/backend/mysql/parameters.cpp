@@ -1,0 +1,55 @@
+#include "backend/mysql/parameters.hpp"
+
+#include <algorithm>
+
+namespace rowlock::backend::mysql {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Where what begins at `at` ends if that is a quoted part or a comment; else `at`.
+std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
+  auto const behind = [&](std::string_view closing, std::size_t from) {
+    auto const found = sql.find(closing, from);
+    return found == sql.npos ? sql.size() : found + closing.size();
+  };
+  char const c = sql[at];
+  if (c == '\'' || c == '"' || c == '`') {
+    for (auto i = at + 1; i < sql.size(); ++i) {
+      if (sql[i] == '\\' && c != '`')
+        ++i;
+      else if (sql[i] == c)
+        return i + 1;  // a doubled one begins another quoted part at once
+    }
+    return sql.size();
+  }
+  if (c == '#') return behind("\n", at);
+  if (sql.substr(at, 2) == "--" && (at + 2 == sql.size() || sql[at + 2] == ' ' || sql[at + 2] == '\n'))
+    return behind("\n", at);
+  if (sql.substr(at, 2) == "/*") return behind("*/", at + 2);
+  return at;
+}
+
+}  // namespace
+
+marked_text mark_parameters(std::string_view sql) {
+  marked_text out;
+  for (std::size_t at = 0; at < sql.size();) {
+    if (auto const end = end_of_opaque(sql, at); end != at) {
+      out.sql += sql.substr(at, end - at);
+      at = end;
+    } else if (sql[at] == '$' && at + 1 < sql.size() && is_digit(sql[at + 1])) {
+      std::size_t number = 0;
+      for (++at; at < sql.size() && is_digit(sql[at]); ++at)
+        number = number * 10 + static_cast<std::size_t>(sql[at] - '0');
+      out.sql += '?';
+      out.order.push_back(number - 1);
+      out.highest = std::max(out.highest, number);
+    } else {
+      out.sql += sql[at++];
+    }
+  }
+  return out;
+}
+
+}  // namespace rowlock::backend::mysql

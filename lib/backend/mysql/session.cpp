@@ -1,0 +1,331 @@
+#include "backend/mysql/session.hpp"
+
+#include <cppconn/metadata.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backend/mysql/values.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One text, so that it is one round trip. READ COMMITTED: the connector itself has just set REPEATABLE READ. A
+// row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement or
+// a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
+// transaction behind our back (completion_type), whatever others' defaults are. "/*M!" is read by MariaDB
+// alone.
+constexpr std::string_view set_up_text =
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SET NAMES utf8mb4;"
+    "SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1,"
+    " sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
+    " sql_select_limit = 18446744073709551615, sql_safe_updates = 0"
+    " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,"
+    " idle_write_transaction_timeout = 0 */;"
+    "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
+    " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'max_execution_time');"
+    "SELECT database()";
+
+constexpr std::string_view end_mark = "rowlock: end of script";
+
+std::string with_end_mark(std::string_view sql) {
+  auto const end = sql.find_last_not_of(" \t\r\n");
+  bool const ended = end != sql.npos && sql[end] == ';';
+  return fmt::format("{}\n{}SELECT '{}'", sql, ended ? "" : ";", end_mark);
+}
+
+bool is_end_mark(std::vector<row> const& rows) {
+  return rows.size() == 1 && rows[0].size() == 1 && rows[0][0] == value(std::string(end_mark));
+}
+
+bool says_commit(std::string_view sql) {
+  std::string word(sql.substr(0, std::min(sql.find_first_of("; \n"), sql.size())));
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); });
+  return word == "COMMIT";
+}
+
+}  // namespace
+
+session::session(native_connection c, std::optional<own_socket> socket, std::string where,
+                 boot_time_point deadline)
+    : native_(std::move(c)), socket_(socket), where_(std::move(where)), process_(::getpid()) {
+  set_up(deadline);
+}
+
+session::~session() { close(); }
+
+bool session::forked() const noexcept { return process_ != ::getpid(); }
+
+// The connector would tell the server that the statements and the session are over, which the parent goes on
+// using.
+void session::abandon() noexcept {
+  for (auto& [name, one] : prepared_) (void)one.native.release();
+  prepared_.clear();
+  (void)native_.release();
+}
+
+void session::close() noexcept {
+  if (!native_) return;
+  if (forked()) {
+    if (socket_) socket_->close_copy();
+    return abandon();
+  }
+  try {
+    (void)driver();
+    prepared_.clear();
+    native_.reset();
+  } catch (...) {
+    abandon();  // better a socket too many than the end of the program
+  }
+}
+
+void session::give_up(std::string const& what, std::string const& why) {
+  close();
+  throw error(errc::unreachable, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
+}
+
+void session::refuse(sql::SQLException const& e, stake at_stake, std::string const& what) {
+  auto const problem = statement_error(e, at_stake, what, where_);
+  if (ends_session(e.getErrorCode()) || problem.reason() == errc::in_doubt ||
+      problem.reason() == errc::unreachable)
+    close();
+  throw problem;
+}
+
+void session::set_up(boot_time_point deadline) {
+  static std::string const what = "session set-up";
+  begin(what, deadline);
+  try {
+    mariadb_ = native_->getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") !=
+               std::string::npos;
+    auto const results = run_all(std::string(set_up_text));
+    if (results.size() != 2) give_up(what, "the server's replies can't be told apart");
+    read_facts(results[0], results[1]);
+    // A statement of one server's own. Reads on Galera see what was committed before on any node.
+    if (!mariadb_) run_all("SET SESSION max_execution_time = 0");
+    if (galera_) run_all("SET SESSION wsrep_sync_wait = 1");
+  } catch (sql::SQLException const& e) {
+    if (e.getErrorCode() == 1064)  // ER_PARSE_ERROR
+      throw error(errc::invalid_argument,
+                  where_ + ": the connection must be opened with CLIENT_MULTI_STATEMENTS", what,
+                  e.getSQLState(), e.getErrorCode());
+    refuse(e, stake::nothing, what);
+  }
+  last_used_ = boot_clock::now();
+}
+
+void session::read_facts(std::vector<row> const& variables, std::vector<row> const& database) {
+  std::map<std::string, std::string> facts;
+  for (auto const& one : variables) facts[as_text(one.at(0))] = as_text(one.at(1));
+  auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
+  read_only_ = on("read_only") || on("super_read_only") || on("innodb_read_only");
+  galera_ = on("wsrep_on");
+  auto const& name = database.at(0).at(0);
+  identity_ = fmt::format("mysql:{}{}:{}:{}:{}:{}:{}", facts["server_uuid"], facts["server_uid"],
+                          facts["server_id"], facts["hostname"], facts["port"], facts["datadir"],
+                          is_null(name) ? std::string() : as_text(name));
+}
+
+void session::begin(std::string const& what, boot_time_point deadline) {
+  if (forked())
+    throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "", 0);
+  if (!native_) give_up(what, "the connection was given up");
+  // A session that ended while it was idle (a restarted server) is no doubt about a statement.
+  if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
+  if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
+  (void)driver();  // this thread may be a new one to it
+}
+
+bool session::alive() {
+  if (!usable()) return false;
+  if (socket_) return !socket_->hung_up();
+  if (boot_clock::now() - last_used_ < 1s) return true;
+  try {
+    (void)driver();
+    if (native_->isValid()) {
+      last_used_ = boot_clock::now();
+      return true;
+    }
+  } catch (sql::SQLException const&) {
+    // As good as no answer.
+  }
+  close();
+  return false;
+}
+
+session::prepared& session::prepare(statement const& s) {
+  auto& known = prepared_[s.name];
+  if (known.sql == s.sql && (known.native || known.as_text)) return known;
+  known = {};
+  auto text = mark_parameters(s.sql);
+  try {
+    known.native.reset(native_->prepareStatement(text.sql));
+  } catch (sql::SQLException const& e) {
+    if (!is_unpreparable(e.getErrorCode()) || text.highest > 0) {
+      prepared_.erase(s.name);
+      refuse(e, stake::nothing, s.name);
+    }
+    known.as_text = true;
+  }
+  known.text = std::move(text);
+  known.sql = s.sql;
+  return known;
+}
+
+result session::run(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  auto& ready = prepare(s);
+  if (ready.native) bind(*ready.native, ready.text, parameters, s.name);
+  if (boot_clock::now() >= deadline) give_up(s.name, "no time was left to send it");
+  try {
+    if (ready.as_text) return run_text(s.sql);
+    result out;
+    // How many rows were met is told by this call alone, and what they are by that one.
+    if (ready.native->getMetaData()->getColumnCount() == 0) {
+      out.affected = ready.native->executeUpdate();
+    } else {
+      native_rows const rows(ready.native->executeQuery());
+      out.rows = decode(*rows);
+    }
+    return out;
+  } catch (sql::SQLException const& e) {
+    refuse(e, stake::statement, s.name);
+  }
+}
+
+result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  begin(s.name, deadline);
+  auto const done = [&](result r) {
+    last_used_ = boot_clock::now();
+    return r;
+  };
+  try {
+    return done(run(s, parameters, deadline));
+  } catch (error const& e) {
+    // The server has done nothing.
+    if (!is_forgotten(e.native_code()) || !usable()) throw;
+    prepared_.erase(s.name);
+  }
+  return done(run(s, parameters, deadline));
+}
+
+result session::run_text(std::string const& sql) {
+  native_statement const text(native_->createStatement());
+  result out;
+  if (text->execute(sql)) {
+    native_rows const rows(text->getResultSet());
+    out.rows = decode(*rows);
+  } else {
+    out.affected = static_cast<std::int64_t>(text->getUpdateCount());
+  }
+  return out;
+}
+
+// Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next. The
+// connector does not tell "no more replies" from "the reply of a statement without rows", so that several
+// statements end with one of ours.
+std::vector<std::vector<row>> session::run_all(std::string const& sql) {
+  native_statement const text(native_->createStatement());
+  std::vector<std::vector<row>> results;
+  bool const several = sql.find(';') != sql.npos;
+  for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);; has_rows = text->getMoreResults()) {
+    if (has_rows) {
+      native_rows const rows(text->getResultSet());
+      results.push_back(decode(*rows));
+      if (several && is_end_mark(results.back())) {
+        results.pop_back();
+        return results;
+      }
+    }
+    if (!several) return results;
+  }
+}
+
+void session::script(std::string_view sql, boot_time_point deadline) {
+  static std::string const what = "script";
+  begin(what, deadline);
+  try {
+    run_all(std::string(sql));
+  } catch (sql::SQLException const& e) {
+    refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
+  }
+  last_used_ = boot_clock::now();
+}
+
+std::string session::cipher(boot_time_point deadline) {
+  auto const found = execute({"session_cipher", "SHOW SESSION STATUS LIKE 'Ssl_cipher'"}, {}, deadline);
+  return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));
+}
+
+void session::roll_back() noexcept {
+  if (!usable()) return;
+  try {
+    run_all("ROLLBACK");
+  } catch (...) {
+    close();  // the server rolls back when the connection ends
+  }
+}
+
+// START TRANSACTION each time: what ended an earlier wait may have ended its transaction, too
+// (innodb_rollback_on_timeout), and without one the lock would be gone with the statement that got it.
+result session::wait_once(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                          std::chrono::nanoseconds reply_timeout) {
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now());
+  bool const brief = left < 1s;
+  auto const limit = [&](std::int64_t ms) {
+    return mariadb_ ? fmt::format("SET SESSION max_statement_time = {}.{:03}", ms / 1000, ms % 1000)
+                    : fmt::format("SET SESSION max_execution_time = {}", ms);
+  };
+  auto const reply_by = boot_clock::now() + 2s + reply_timeout;
+  script(brief ? limit(std::max<std::int64_t>(left.count(), 1)) + ";START TRANSACTION" : "START TRANSACTION",
+         reply_by);
+  std::optional<error> refused;
+  result got;
+  try {
+    got = execute(s, parameters, reply_by);
+  } catch (error const& e) {
+    if (!usable() || !brief) throw;
+    refused = e;
+  }
+  if (brief) {
+    try {
+      script(limit(0), reply_by);
+    } catch (...) {
+      close();  // it would cut off whatever comes next
+      throw;
+    }
+  }
+  if (refused) throw *refused;
+  return got;
+}
+
+result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  if (galera_)
+    throw error(errc::unsupported,
+                where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert", s.name,
+                "", 0);
+  for (;;) {
+    try {
+      return wait_once(s, parameters, deadline, reply_timeout);
+    } catch (error const& e) {
+      roll_back();
+      if (e.reason() != errc::row_locked) {
+        if (e.reason() != errc::in_doubt) throw;
+        // Without a COMMIT nothing was done, and a lock that was granted ends with the session.
+        throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
+      }
+      if (stop.stop_requested() || boot_clock::now() >= deadline) throw;
+    } catch (...) {
+      roll_back();
+      throw;
+    }
+  }
+}
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,81 @@
+#pragma once
+// A session of the library's own on a MySQL or MariaDB server.
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "backend/backend.hpp"
+#include "backend/mysql/errors.hpp"
+#include "backend/mysql/native.hpp"
+#include "backend/mysql/own_socket.hpp"
+#include "backend/mysql/parameters.hpp"
+
+namespace rowlock::backend::mysql {
+
+class session final : public connection {
+ public:
+  /// Takes over a connection and sets it up in one round trip, or two on some servers. `socket`: its own, if
+  /// known. `where` is for messages.
+  session(native_connection, std::optional<own_socket> socket, std::string where, boot_time_point deadline);
+  ~session() override;
+  session(session const&) = delete;
+  session& operator=(session const&) = delete;
+
+  /// Waits for a reply as many seconds as the connection was opened with, also beyond `deadline`: the
+  /// connector can't be told anything else, nor be interrupted.
+  result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
+  void script(std::string_view sql, boot_time_point deadline) override;
+
+  /// Each wait in the server is a second at most, and then begun again; so `stop` is heard within two seconds.
+  /// What is left of the time when less than a second is, is bounded by the server's limit for statements.
+  result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
+                      std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  bool usable() const noexcept override { return native_ != nullptr && !forked(); }
+  /// If the socket is not known, a round trip once the session was not used for a second: nothing else tells of
+  /// its end.
+  bool alive() override;
+  std::string const& server_identity() const noexcept override { return identity_; }
+  void close() noexcept override;
+
+  /// False on a server that is set to take none.
+  bool takes_writes() const noexcept { return !read_only_; }
+  /// Cipher of the connection; empty if it is not encrypted.
+  std::string cipher(boot_time_point deadline);
+
+ private:
+  struct prepared {
+    std::string sql;
+    marked_text text;
+    bool as_text = false;  ///< of a kind that can't be prepared
+    native_prepared native;
+  };
+
+  bool forked() const noexcept;
+  void abandon() noexcept;
+  void set_up(boot_time_point deadline);
+  void read_facts(std::vector<row> const& variables, std::vector<row> const& database);
+  void begin(std::string const& what, boot_time_point deadline);
+  prepared& prepare(statement const&);
+  result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
+  result run_text(std::string const& sql);
+  std::vector<std::vector<row>> run_all(std::string const& sql);
+  void roll_back() noexcept;
+  [[noreturn]] void refuse(sql::SQLException const&, stake, std::string const& what);
+  [[noreturn]] void give_up(std::string const& what, std::string const& why);
+  result wait_once(statement const&, std::span<value const> parameters, boot_time_point deadline,
+                   std::chrono::nanoseconds reply_timeout);
+
+  native_connection native_;
+  std::optional<own_socket> socket_;
+  std::unordered_map<std::string, prepared> prepared_;
+  std::string where_;
+  std::string identity_;
+  pid_t process_;
+  boot_time_point last_used_{};
+  bool mariadb_ = false;
+  bool read_only_ = false;
+  bool galera_ = false;
+};
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+#include <rowlock/mysql.hpp>
+
+#include "backend/embedded.hpp"
+#include "backend/mysql/connect.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+dialect const& mysql_dialect() {
+  static dialect const d{.name = "mysql",
+                         .statements = embedded_mysql_statements(),
+                         .migrations = embedded_mysql_migrations(),
+                         .has_schemas = true,
+                         .longest_identifier = 64,
+                         .quote = '`',
+                         .returning = false,
+                         .transactional_ddl = false,
+                         .abandon_migration = "ROLLBACK;UNLOCK TABLES",
+                         .no_row_locks = "not built yet for MySQL and MariaDB: use lease or unique_insert"};
+  return d;
+}
+
+class url_source final : public source {
+ public:
+  explicit url_source(std::string const& url) : settings_(read_url(url)), description_(settings_.describe()) {}
+
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    return mysql::connect(settings_, description_, deadline);
+  }
+  dialect const& sql() const noexcept override { return mysql_dialect(); }
+  std::string describe() const override { return description_; }
+
+ private:
+  settings settings_;
+  std::string description_;
+};
+
+class function_source final : public source {
+ public:
+  explicit function_source(std::function<::sql::Connection*()> open) : open_(std::move(open)) {
+    if (!open_) throw error(errc::invalid_argument, "the function that opens MySQL connections is empty");
+  }
+
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    return std::make_unique<session>(open(), std::nullopt, describe(), deadline);
+  }
+  dialect const& sql() const noexcept override { return mysql_dialect(); }
+  std::string describe() const override { return "mysql, connections opened by the program"; }
+
+ private:
+  native_connection open() const {
+    (void)driver();
+    try {
+      if (native_connection c{open_()}) return c;
+    } catch (::sql::SQLException const& e) {
+      throw connect_error(e, describe());
+    } catch (std::exception const& e) {
+      throw error(errc::unreachable,
+                  fmt::format("the function that opens MySQL connections threw: {}", e.what()));
+    } catch (...) {
+      throw error(errc::unreachable, "the function that opens MySQL connections threw");
+    }
+    throw error(errc::unreachable, "the function that opens MySQL connections returned null");
+  }
+
+  std::function<::sql::Connection*()> open_;
+};
+
+}  // namespace
+}  // namespace rowlock::backend::mysql
+
+namespace rowlock::mysql {
+
+source::source(std::string url) : connection_source(std::make_shared<backend::mysql::url_source>(url)) {}
+
+source::source(std::function<::sql::Connection*()> open)
+    : connection_source(std::make_shared<backend::mysql::function_source>(std::move(open))) {}
+
+}  // namespace rowlock::mysql

@@ -1,0 +1,44 @@
+#pragma once
+// What a mysql:// or mariadb:// URL says.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowlock::backend::mysql {
+
+struct endpoint {
+  std::string host;  ///< without the brackets of an IPv6 address
+  int port = 3306;
+};
+
+enum class tls {
+  off,
+  required,  ///< encrypted, by whomever it is
+  verified,  ///< and the server has proved its name
+};
+
+struct settings {
+  std::vector<endpoint> endpoints;  ///< empty if `socket` is set
+  std::string socket;
+  std::string user;
+  std::optional<std::string> url_password;
+  std::string password_file;
+  std::string database;
+  tls encryption = tls::off;
+  std::string ssl_ca;
+  std::string ssl_cert;
+  std::string ssl_key;
+
+  /// The URL's, or the password file's, or MYSQL_PWD's, as they are now; nothing if none of them says one.
+  /// @throws error(errc::invalid_argument) if the password file can't be read
+  std::optional<std::string> password() const;
+  /// For messages: everything but the password.
+  std::string describe() const;
+};
+
+/// @throws error(errc::invalid_argument), without the URL in its message
+settings read_url(std::string const& url);
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,69 @@
+#include "backend/mysql/values.hpp"
+
+#include <cppconn/datatype.h>
+#include <cppconn/resultset_metadata.h>
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+
+namespace rowlock::backend::mysql {
+namespace {
+
+bool is_integer(int type) {
+  switch (type) {
+    case sql::DataType::TINYINT:
+    case sql::DataType::SMALLINT:
+    case sql::DataType::MEDIUMINT:
+    case sql::DataType::INTEGER:
+    case sql::DataType::BIGINT:
+    case sql::DataType::YEAR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+value field(sql::ResultSet const& rows, unsigned column, bool integer) {
+  if (rows.isNull(column)) return nullptr;
+  if (integer) return std::int64_t{rows.getInt64(column)};
+  return rows.getString(column).asStdString();
+}
+
+}  // namespace
+
+void bind(sql::PreparedStatement& native, marked_text const& text, std::span<value const> values,
+          std::string const& name) {
+  if (values.size() < text.highest)
+    throw error(errc::failed, fmt::format("{}: {} parameters instead of {}", name, values.size(), text.highest),
+                name, "", 0);
+  for (auto const& v : values)
+    if (auto const* t = std::get_if<std::string>(&v); t != nullptr && t->find('\0') != std::string::npos)
+      throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", name), name, "", 0);
+  unsigned mark = 0;
+  for (auto const which : text.order) {
+    ++mark;
+    auto const& v = values[which];
+    if (auto const* number = std::get_if<std::int64_t>(&v))
+      native.setInt64(mark, *number);
+    else if (auto const* t = std::get_if<std::string>(&v))
+      native.setString(mark, *t);
+    else
+      native.setNull(mark, sql::DataType::VARCHAR);
+  }
+}
+
+std::vector<row> decode(sql::ResultSet& rows) {
+  std::vector<row> out;
+  auto* const about = rows.getMetaData();
+  unsigned const columns = about->getColumnCount();
+  std::vector<bool> integer;
+  for (unsigned i = 1; i <= columns; ++i) integer.push_back(is_integer(about->getColumnType(i)));
+  while (rows.next()) {
+    auto& one = out.emplace_back();
+    one.reserve(columns);
+    for (unsigned i = 1; i <= columns; ++i) one.push_back(field(rows, i, integer[i - 1]));
+  }
+  return out;
+}
+
+}  // namespace rowlock::backend::mysql

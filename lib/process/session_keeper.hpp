@@ -1,0 +1,62 @@
+#pragma once
+// The sessions that hold row locks: each is kept from idleness, and asked now and then whether it still
+// lives, because nobody else would tell that the server has ended it and given the lock away.
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "base/boot_waiter.hpp"
+#include "process/database.hpp"
+#include "process/watchdog.hpp"
+#include "strategy/row_lock.hpp"
+
+namespace rowlock::process {
+
+/// One thread, started when first needed. Thread-safe. A server that does not answer costs a ping
+/// reply_timeout at most, and the pings after it wait as long.
+class session_keeper {
+ public:
+  session_keeper(database&, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
+  ~session_keeper() { stop(); }
+
+  /// The session that holds the lock, with the anchor to be touched when it is given back.
+  struct holding {
+    connection_pool::loan session;
+    bool touch_anchor = false;
+  };
+  void keep(std::shared_ptr<hold> const&, holding);
+
+  /// Gives the lock back; waits for a ping that is under way. @return false if the session had ended before,
+  /// and the lock with it
+  bool give_back(hold const&, boot_time_point deadline) noexcept;
+
+  void stop() noexcept;
+
+ private:
+  struct kept {
+    kept(std::shared_ptr<hold> const& h, holding held)
+        : what(h), session(std::move(held.session)), touch_anchor(held.touch_anchor) {}
+    std::mutex in_use;  ///< a session is one thread's at a time
+    std::weak_ptr<hold> what;
+    connection_pool::loan session;
+    bool touch_anchor;
+    boot_time_point next_ping;
+  };
+
+  void run(std::stop_token);
+  boot_time_point ping_due();
+  void ping(kept&);
+
+  watchdog& watchdog_;
+  events const& events_;
+  std::chrono::milliseconds const reply_timeout_;
+  strategies::row_lock const strategy_;
+  base::boot_waiter waiter_;
+  std::mutex mutex_;
+  std::unordered_map<hold const*, std::shared_ptr<kept>> kept_;
+  std::jthread thread_;
+};
+
+}  // namespace rowlock::process

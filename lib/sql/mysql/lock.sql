@@ -1,0 +1,205 @@
+-- Statements on the lock's own row, for MySQL and MariaDB (InnoDB); the same names, parameters and columns as in the
+-- other dialects. Every session runs them at READ COMMITTED, in autocommit or in a transaction of the library's own.
+--
+-- What InnoDB does, and what follows from it:
+-- * A statement that changes the row of a name finds it by the whole primary key. If another transaction has the row, it
+--   waits (one second: innodb_lock_wait_timeout) and then reads WHERE and SET on the row's newest version.
+-- * utc_timestamp(6) is the time at which the statement began in the server, before that wait. So an expiry that is
+--   compared with it is judged by an earlier moment (a row may be called busy that has just expired: never the other way
+--   round), and one that is set from it is earlier than the grant; trust counts from before the statement was sent, which
+--   is earlier still. And a statement that waited must not move an expiry back: greatest().
+-- * now() and TIMESTAMP would depend on the session's time zone, and jump with its summer time.
+-- * A sub-select on a table that is found by a constant key may be run before the statement waits (MariaDB reads such
+--   tables while it plans). It must name the row that is being changed in its key: then it can't.
+-- * SET lists of one table are assigned from left to right: what others still have to read is assigned last.
+-- * There is no RETURNING. Rows met are counted (CLIENT_FOUND_ROWS), and each UPDATE here changes what it meets, so that
+--   the count is the same without that.
+
+-- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
+-- there and ($14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- Two takers: the second waits, finds a term that has not expired, and meets no row. A taker and a renewal: whichever
+-- has the row first; the taker behind it sees the new expiry, the renewal behind it another term.
+-- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. The reaper
+-- raises the floor before it deletes the name's former row; a take that was waiting for that row goes on with the fresh
+-- one, which somebody put there since, and must see the raised floor: so it is looked up once the row is there, by
+-- id = 1 + the row's token, and the entry by the row's name.
+-- name: lock_take
+UPDATE rowlock_locks AS l SET
+  l.token = CASE WHEN $12 = 0 THEN l.token ELSE greatest(
+    l.token + 1,
+    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
+    CASE WHEN l.token = 0 THEN (
+      SELECT 1 + greatest(m.token_floor,
+        coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
+      FROM rowlock_meta AS m WHERE m.id = 1 + l.token) ELSE 0 END) END,
+  l.owner_host = $4,
+  l.owner_pid = $5,
+  l.owner_process = $6,
+  l.owner_thread = $7,
+  l.renewals = 0,
+  l.ttl = $8,
+  l.takeover = $9,
+  l.acquired_at = utc_timestamp(6),
+  l.expires_at = utc_timestamp(6) + INTERVAL 1000 * least($8, coalesce($10, $8)) MICROSECOND,
+  l.hard_until = utc_timestamp(6) + INTERVAL 1000 * $10 MICROSECOND,
+  l.revoked = 0,
+  l.note = $11,
+  l.term = $3
+WHERE l.name = $1 AND l.strategy = $2
+  AND CASE WHEN $13 IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
+        ELSE l.term = $13 AND ($14 IS NULL OR l.renewals = $14) END
+
+-- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate, and changes nothing then:
+-- not IGNORE, which would hide every other problem (a name that was cut). It waits for a transaction that has the row,
+-- as a take would. Says 1 either way.
+-- name: lock_insert_free
+INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+VALUES ($1, $2, 0, utc_timestamp(6))
+ON DUPLICATE KEY UPDATE name = rowlock_locks.name
+
+-- A plain read: waits for nobody, and sees what was committed when it began.
+-- name: lock_read
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
+  CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
+  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached
+FROM rowlock_locks WHERE name = $1
+
+-- $1: 0 for the held ones, 1 for idle rows too.
+-- name: lock_list
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
+  CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
+  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached
+FROM rowlock_locks WHERE term IS NOT NULL OR $1 = 1 ORDER BY name
+
+-- $1: JSON [{"name":..., "term":...}, ...]. First half of a renewal, in its transaction: locks the rows that may be
+-- renewed, in one order, and skips those that somebody else has locked (a guarded transaction, a taker), so that it waits
+-- for nobody. Rows are found by the primary key, one for each name of the list, however small the table: no other name's
+-- row is locked on the way. A row with another term is let go at once (READ COMMITTED).
+-- DISTINCT keeps the list a table of its own, to which FOR UPDATE does not apply (MySQL would refuse it). CONVERT:
+-- the connector sends a long text as bytes.
+-- name: lock_renew_due
+SELECT l.name, l.term
+FROM (
+  SELECT DISTINCT j.name, j.term
+  FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS j) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.term = wanted.term AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > utc_timestamp(6))
+FOR UPDATE SKIP LOCKED
+
+-- Second half, for what the first half has locked. By name and term alone, never shortens, never passes the hard limit,
+-- never prolongs a revoked row: the conditions again, because this statement must be right by itself.
+-- name: lock_renew
+UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name AND l.term = wanted.term
+SET
+  l.expires_at = greatest(l.expires_at, least(
+    utc_timestamp(6) + INTERVAL 1000 * l.ttl MICROSECOND,
+    coalesce(l.hard_until, utc_timestamp(6) + INTERVAL 1000 * l.ttl MICROSECOND))),
+  l.renewals = l.renewals + 1
+WHERE l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > utc_timestamp(6))
+
+-- The rows of $1 (JSON as for lock_renew) that have still the term; what is missing is lost. A plain read: also while
+-- somebody has the row locked.
+-- name: lock_check
+SELECT l.term, l.revoked, coalesce(l.hard_until <= utc_timestamp(6), 0) AS hard_limit_reached
+FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.term = wanted.term
+
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- name: lock_extend
+UPDATE rowlock_locks SET
+  expires_at = greatest(expires_at, least(
+    utc_timestamp(6) + INTERVAL 1000 * $3 MICROSECOND,
+    coalesce(hard_until, utc_timestamp(6) + INTERVAL 1000 * $3 MICROSECOND))),
+  ttl = CASE WHEN takeover = 'observed' THEN greatest(ttl, $3) ELSE ttl END,
+  renewals = renewals + 1
+WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_until > utc_timestamp(6))
+
+-- By name and term: whoever has the row since, a late release meets nothing. (That this one need not be flushed can't be
+-- said to these servers.)
+-- name: lock_release
+UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6)
+WHERE name = $1 AND term = $2
+
+-- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
+-- and no owner_process, or the same explicit owner would take it over.
+-- name: lock_release_at_least
+UPDATE rowlock_locks SET
+  expires_at = greatest(utc_timestamp(6), acquired_at + INTERVAL 1000 * $3 MICROSECOND),
+  ttl = greatest(0, $3 + CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), acquired_at) / 1000) AS SIGNED)),
+  owner_process = NULL,
+  renewals = renewals + 1,
+  hard_until = NULL,
+  term = CASE WHEN acquired_at + INTERVAL 1000 * $3 MICROSECOND > utc_timestamp(6) THEN $4 END
+WHERE name = $1 AND term = $2
+
+-- name: lock_revoke
+UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term IS NOT NULL
+
+-- name: lock_revoke_now
+UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
+WHERE name = $1 AND term IS NOT NULL
+
+-- Strategy unique_insert, in a transaction. The INSERT waits for another one of the same name that is not committed yet,
+-- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. Who meets a row must not fail (1062
+-- would be no harm, but one that waited behind a DELETE, with a shared lock, ends in deadlocks), and must be known from
+-- who made one: it adds to renewals, which is a change whatever the session's way of counting is, so that it says 2; and
+-- its transaction is rolled back. Parameters as in lock_take.
+-- name: unique_take
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, hard_until, note)
+VALUES ($1, $2, $3, 0, $4, $5, $6, $7, $8, $9,
+  utc_timestamp(6),
+  utc_timestamp(6) + INTERVAL 1000 * least($8, coalesce($10, $8)) MICROSECOND,
+  utc_timestamp(6) + INTERVAL 1000 * $10 MICROSECOND,
+  $11)
+ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
+
+-- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
+-- (a renewal, another taker) has its condition looked at afterwards: a row that was renewed meanwhile stays, and of two
+-- that clear the second one finds nothing.
+-- name: unique_clear
+DELETE FROM rowlock_locks
+WHERE name = $1 AND strategy = $2
+  AND CASE WHEN $3 IS NULL
+        THEN term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6))
+        ELSE term = $3 AND ($4 IS NULL OR renewals = $4) END
+
+-- name: unique_set_token
+UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2
+
+-- name: unique_release
+DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
+
+-- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
+-- have had a lease in between, whose tokens went into the floor with its row. The floor is looked up by the row's token
+-- (id is 1 whatever that is), as in lock_take: after a wait for the row, not before. And if the reaper deletes the row
+-- just now, this waits and finds none.
+-- name: token_draw
+UPDATE rowlock_tokens AS t SET t.token = greatest(
+  t.token + 1,
+  timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
+  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = CASE WHEN t.token < 0 THEN 0 ELSE 1 END))
+WHERE t.name = $1
+
+-- What token_draw has drawn: in the same transaction, or by the name's holder.
+-- name: token_read
+SELECT token FROM rowlock_tokens WHERE name = $1
+
+-- name: token_insert
+INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0)
+ON DUPLICATE KEY UPDATE name = rowlock_tokens.name
+
+-- At the session's READ COMMITTED.
+-- name: transaction_begin
+START TRANSACTION

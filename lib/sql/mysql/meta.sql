@@ -1,0 +1,2 @@
+-- name: meta_read
+SELECT database_id, schema_version, oldest_reader FROM rowlock_meta WHERE id = 1

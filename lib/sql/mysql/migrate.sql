@@ -1,0 +1,115 @@
+-- What `migrate` asks and records; the same names, parameters and columns as in the other dialects. The migrations' own
+-- text is in migrations/mysql.
+--
+-- DDL commits: there is no transaction round a migration. Instead one migrator at a time works on the tables
+-- (migrate_enter), each text may be run again from its start whatever part of it was run before, and says in rowlock_meta
+-- which version there is: last on the way up, first on the way down. Tables that belong to no version because a migrator
+-- died are recognized, and completed by the next one. A text that goes down begins with LOCK TABLES: from then on no
+-- other session reads or writes them, until they are gone.
+
+-- name: migrate_begin
+DO 0
+
+-- Reads rowlock_meta first and so keeps it from being locked by a migrator on its way down until COMMIT: what is read
+-- in between can't have been two versions.
+-- name: migrate_begin_read
+START TRANSACTION READ ONLY
+
+-- name: migrate_version
+SELECT schema_version, oldest_reader, '' FROM rowlock_meta WHERE id = 1
+
+-- One migration at a time for schema $1 (empty: the session's database) and prefix $2; does not wait. Held until the
+-- session ends. The name is hashed because it must not be longer than 64 characters (new versions of MySQL have no MD5()).
+-- name: migrate_enter
+SELECT coalesce(GET_LOCK(concat('rowlock migrate ', left(sha2(concat(coalesce(nullif($1, ''), database(), ''), '.', coalesce($2, '')), 256), 32)), 0), 0)
+
+-- The texts that go down begin with it.
+-- name: migrate_exclude
+DO 0
+
+-- Up to four names that are held.
+-- name: migrate_held
+SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
+
+-- Who is migrating, or has a transaction open: what a migration may be waiting for. Whose tables it has read is not told.
+-- name: migrate_in_the_way
+SELECT p.id, p.user, '', lower(p.command), CAST(coalesce(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)
+FROM information_schema.processlist AS p LEFT JOIN information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id
+WHERE p.id <> connection_id() AND (t.trx_id IS NOT NULL OR p.id = IS_USED_LOCK(
+  concat('rowlock migrate ', left(sha2(concat(coalesce(nullif($1, ''), database(), ''), '.', coalesce($2, '')), 256), 32))))
+ORDER BY t.trx_started LIMIT 3
+
+-- Whether schema $1 is there.
+-- name: migrate_schema_there
+SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1
+
+-- The columns of table $1, a quoted and perhaps qualified name, and what it is stored in unless that is InnoDB.
+-- name: migrate_columns
+SELECT c.column_name, concat(c.data_type,
+  CASE WHEN c.data_type IN ('varchar', 'varbinary') THEN concat('(', c.character_maximum_length, ')') ELSE '' END,
+  CASE WHEN c.data_type = 'datetime' THEN concat('(', c.datetime_precision, ')') ELSE '' END,
+  CASE WHEN c.collation_name IS NULL THEN '' ELSE concat(' ', c.collation_name) END,
+  CASE WHEN c.is_nullable = 'NO' THEN ' not null' ELSE '' END,
+  CASE WHEN c.column_key = 'PRI' THEN ' primary key' ELSE '' END,
+  CASE WHEN t.engine = 'InnoDB' THEN '' ELSE concat(' in ', coalesce(t.engine, 'nothing')) END)
+FROM information_schema.columns AS c
+JOIN information_schema.tables AS t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+WHERE c.table_schema = CASE WHEN locate('`.`', $1) > 0
+    THEN trim(LEADING '`' FROM substring_index($1, '`.`', 1)) ELSE database() END
+  AND c.table_name = trim(BOTH '`' FROM substring_index($1, '`.`', -1))
+ORDER BY c.ordinal_position
+
+-- What migrate_columns should find at schema version $1. A test compares it with what the migrations make.
+-- name: migrate_columns_expected
+SELECT e.in_table, e.column_name, e.definition
+FROM JSON_TABLE('[
+  [1, "meta", "id", "tinyint not null primary key"],
+  [1, "meta", "database_id", "varchar(36) ascii_bin not null"],
+  [1, "meta", "schema_version", "int not null"],
+  [1, "meta", "oldest_reader", "int not null"],
+  [1, "meta", "token_floor", "bigint not null"],
+  [1, "migrations", "version", "int not null primary key"],
+  [1, "migrations", "name", "varchar(64) ascii_bin not null"],
+  [1, "migrations", "checksum", "varchar(64) ascii_bin not null"],
+  [1, "migrations", "applied_at", "datetime(6) not null"],
+  [1, "locks", "name", "varbinary(255) not null primary key"],
+  [1, "locks", "strategy", "varchar(32) ascii_bin not null"],
+  [1, "locks", "term", "varchar(64) ascii_bin"],
+  [1, "locks", "token", "bigint not null"],
+  [1, "locks", "owner_host", "varchar(255) utf8mb4_bin"],
+  [1, "locks", "owner_pid", "bigint"],
+  [1, "locks", "owner_process", "varchar(255) utf8mb4_bin"],
+  [1, "locks", "owner_thread", "bigint"],
+  [1, "locks", "renewals", "bigint not null"],
+  [1, "locks", "ttl", "bigint not null"],
+  [1, "locks", "takeover", "varchar(32) ascii_bin not null"],
+  [1, "locks", "acquired_at", "datetime(6)"],
+  [1, "locks", "expires_at", "datetime(6) not null"],
+  [1, "locks", "hard_until", "datetime(6)"],
+  [1, "locks", "revoked", "tinyint not null"],
+  [1, "locks", "note", "varchar(1024) utf8mb4_bin not null"],
+  [2, "tokens", "name", "varbinary(255) not null primary key"],
+  [2, "tokens", "token", "bigint not null"],
+  [3, "reaper", "id", "tinyint not null primary key"],
+  [3, "reaper", "started_at", "datetime(6)"],
+  [3, "reaper", "finished_at", "datetime(6)"],
+  [3, "reaper", "host", "varchar(255) utf8mb4_bin"],
+  [3, "reaper", "pid", "bigint"],
+  [3, "reaper", "report", "text utf8mb4_bin"]
+]', '$[*]' COLUMNS (
+  since INT PATH '$[0]',
+  in_table VARCHAR(64) PATH '$[1]',
+  column_name VARCHAR(64) PATH '$[2]',
+  definition VARCHAR(255) PATH '$[3]')) AS e
+WHERE e.since <= $1
+
+-- name: migrate_records
+SELECT version, name, checksum, date_format(applied_at, '%Y-%m-%dT%H:%i:%sZ') FROM rowlock_migrations ORDER BY version
+
+-- name: migrate_record
+INSERT INTO rowlock_migrations (version, name, checksum, applied_at) VALUES ($1, $2, $3, utc_timestamp(6))
+ON DUPLICATE KEY UPDATE name = $2, checksum = $3
+
+-- Forgets version $1 and what came after it.
+-- name: migrate_forget
+DELETE FROM rowlock_migrations WHERE version >= $1

@@ -1,0 +1,55 @@
+#pragma once
+// Strategy row_lock: the lock is the database's own lock on a row of rowlock_locks, the name's anchor, in a
+// transaction that stays open as long as it is held. Nothing is written, so nothing is flushed, and the
+// server gives it back when the session ends.
+
+#include <stop_token>
+#include <vector>
+
+#include "strategy/lock_rows.hpp"
+
+namespace rowlock::strategies {
+
+class row_lock {
+ public:
+  explicit row_lock(backend::statement_book const& book) : book_(book), rows_(book) {}
+
+  /// How long a caller waits.
+  struct patience {
+    bool wait = true;          ///< false: only look
+    boot_time_point deadline;  ///< of the wait in the server
+    std::stop_token stop;
+    std::chrono::nanoseconds reply_timeout;  ///< for each reply of the server
+  };
+
+  struct locked {
+    bool anchor_is_old = false;  ///< touch() it when the lock was given back, or the reaper may take it
+  };
+
+  /// The session then holds the lock until give_back(), or as long as it lives.
+  /// @throws error(errc::row_locked) when somebody else has it and the wait was over; strategy_mismatch;
+  /// unreachable if the session ended, and with it whatever had been granted
+  locked take(backend::connection&, std::string const& name, patience const&) const;
+
+  /// @throws error if the session has ended before, and the lock with it
+  void give_back(backend::connection&, boot_time_point deadline) const;
+
+  /// On the session that holds the lock. @throws error if it has ended
+  void ping(backend::connection&, boot_time_point deadline) const;
+
+  /// Says that the anchor was used, unless somebody holds it just now. On any session without a transaction.
+  void touch(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
+  struct held {
+    std::string name;
+    holder_info by;  ///< owner and acquired_at as far as the server tells them
+  };
+  /// Who holds the anchor of `name` now; of all if it is empty.
+  std::vector<held> holders(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
+ private:
+  backend::statement_book const& book_;
+  lock_rows rows_;
+};
+
+}  // namespace rowlock::strategies

@@ -1,0 +1,134 @@
+// Sessions on servers of MySQL and MariaDB that are paused, killed and restarted, take no writes, or belong to
+// Galera.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <rowlock/lock_manager.hpp>
+#include <rowlock/migrator.hpp>
+#include <rowlock/mysql.hpp>
+#include <thread>
+
+#include "backend/database.hpp"
+#include "support/database_server.hpp"
+
+namespace rowlock::test {
+namespace {
+
+using backend::as_int;
+using namespace std::chrono_literals;
+
+backend::statement const add_row{"add_row", "INSERT INTO t VALUES (1)"};
+backend::statement const count_rows{"count_rows", "SELECT count(*) FROM t"};
+
+constexpr server_kind server_of(kind k) { return k == kind::mysql ? server_kind::mysql : server_kind::mariadb; }
+
+// A server with an empty table, and a session on it that has the statements prepared.
+struct scene {
+  explicit scene(kind k, database_server::options o = {}) : server(server_of(k), o) {
+    c->script("CREATE TABLE t (a INT) ENGINE = InnoDB", in(5000));
+    c->execute(add_row, {}, in(5000));
+    c->execute(count_rows, {}, in(5000));
+  }
+  std::unique_ptr<backend::connection> connect(int ms) const { return source.implementation()->connect(in(ms)); }
+  error connect_error(int ms) const {
+    return thrown_by([&] { connect(ms); });
+  }
+
+  database_server server;
+  mysql::source source{server.address()};
+  std::unique_ptr<backend::connection> c = connect(2000);
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new sessions until it goes on", On,
+                   ROWLOCK_MYSQLS) {
+  scene s(On::kind);
+  s.server.pause();
+  auto const start = boot_clock::now();
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(300)); }).reason() == errc::in_doubt);
+  CHECK_FALSE(s.c->usable());
+  CHECK(s.connect_error(300).reason() == errc::unreachable);
+  CHECK(boot_clock::now() - start < 8s);
+  s.server.resume();
+  auto const c = s.connect(10'000);
+  auto const until = in(10'000);
+  while (as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) < 2) REQUIRE(boot_clock::now() < until);
+}
+
+TEST_CASE_TEMPLATE("server killed and restarted: what was idle is unreachable, what was running in doubt, rows stay", On,
+                   ROWLOCK_MYSQLS) {
+  scene s(On::kind);
+  auto const busy = s.connect(20'000);
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(500ms);
+    s.server.kill();
+  });
+  CHECK(thrown_by([&] { busy->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000)); }).reason() == errc::in_doubt);
+  CHECK_FALSE(busy->usable());
+  killer.join();
+  CHECK_FALSE(s.c->alive());
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(s.connect_error(2000).reason() == errc::unreachable);
+  s.server.restart();
+  CHECK(as_int(s.connect(10'000)->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 1);
+}
+
+TEST_CASE_TEMPLATE("T15: a server that is set to be read-only is not busy, and one that takes writes is preferred", On,
+                   ROWLOCK_MYSQLS) {
+  scene reader(On::kind);
+  reader.c->script(
+      "CREATE USER plain@'%' IDENTIFIED BY 'plain';"
+      "GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock.* TO plain@'%'",
+      in(5000));
+  migrator(reader.source).up();
+  auto const hosts = reader.server.address().substr(reader.server.address().find('@') + 1);
+  mysql::source const plain("mysql://plain:plain@" + hosts);
+  {
+    lock_manager m(plain);
+    CHECK(m.make_mutex("x").try_acquire());
+  }
+  reader.c->script("SET GLOBAL read_only = 1", in(5000));
+  lock_manager m(plain);
+  for (int i = 0; i < 2; ++i) {
+    auto const e = thrown_by([&] {
+      if (i == 0)
+        (void)m.make_mutex("x").try_acquire();
+      else
+        (void)m.make_mutex("x").acquire();
+    });
+    CHECK(e.reason() == errc::read_only);
+    CHECK(std::string_view(e.what()).find("primary") != std::string_view::npos);
+  }
+  // Both hosts answer; the second takes writes.
+  auto const here = mysql_server_url(On::kind);
+  auto const writer = here.substr(here.find('@') + 1, here.rfind('/') - here.find('@') - 1);
+  auto const both = fmt::format("{},{}/", reader.server.address().substr(0, reader.server.address().rfind('/')), writer);
+  auto const first = thrown_by([&] { mysql::source(both).implementation()->connect(in(6000)); });
+  // The shared server has another password: what it says is what counts, or the reader is what there is.
+  CHECK((first.reason() == errc::failed || first.reason() == errc::access_denied));
+}
+
+TEST_CASE("Galera: lease and unique_insert work, a row is not waited for, and reads wait for what was committed <mariadb>") {
+  database_server const server(server_kind::mariadb, {.galera = true});
+  mysql::source const source(server.address());
+  migrator(source).up();
+  for (auto how : {strategy::lease, strategy::unique_insert}) {
+    manager_options o;
+    o.how = how;
+    lock_manager m(source, o);
+    auto const lock = m.make_mutex(to_string(how)).try_acquire();
+    REQUIRE(lock);
+    CHECK(lock->token().value > 0);
+  }
+  auto const c = source.implementation()->connect(in(5000));
+  CHECK(as_int(c->execute({"w", "SELECT @@wsrep_sync_wait"}, {}, in(5000)).rows.at(0).at(0)) == 1);
+  auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });
+  CHECK(e.reason() == errc::unsupported);
+  CHECK(std::string_view(e.what()).find("use lease or unique_insert") != std::string_view::npos);
+  CHECK(c->usable());
+}
+
+}  // namespace rowlock::test

@@ -1,0 +1,74 @@
+// What mysql:// URLs say.
+
+#include <doctest/doctest.h>
+
+#include <rowlock/mysql.hpp>
+
+#include "backend/database.hpp"
+#include "backend/mysql/url.hpp"
+
+namespace rowlock::test {
+namespace {
+
+using backend::mysql::read_url;
+using backend::mysql::tls;
+
+std::string refusal(std::string const& url) {
+  auto const e = thrown_by([&] { read_url(url); });
+  CHECK(e.reason() == errc::invalid_argument);
+  return e.what();
+}
+
+bool contains(std::string const& text, std::string_view part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("mysql url: hosts, ports, user, password and database, percent-decoded") {
+  auto const s = read_url("mysql://m%40x:p%3Aw%2f%25@db1:3307,db2,[::1]:99/app%20one?ssl-mode=require");
+  REQUIRE(s.endpoints.size() == 3);
+  CHECK(s.endpoints[0].host == "db1");
+  CHECK(s.endpoints[0].port == 3307);
+  CHECK(s.endpoints[1].host == "db2");
+  CHECK(s.endpoints[1].port == 3306);
+  CHECK(s.endpoints[2].host == "::1");
+  CHECK(s.endpoints[2].port == 99);
+  CHECK(s.user == "m@x");
+  CHECK(s.password() == "p:w/%");
+  CHECK(s.database == "app one");
+  CHECK(s.encryption == tls::required);
+  CHECK(s.describe() == "mysql host=db1,db2,::1 port=3307,3306,99 db=app one user=m@x");
+  CHECK_FALSE(read_url("mariadb://db/app").user.empty());
+  CHECK(read_url("mysql://u:@db/app").password() == "");
+}
+
+TEST_CASE("mysql url: a socket instead of a host") {
+  auto const s = read_url("mysql://u@/app?socket=/run/my%20sql.sock");
+  CHECK(s.endpoints.empty());
+  CHECK(s.socket == "/run/my sql.sock");
+  CHECK(s.describe() == "mysql socket=/run/my sql.sock db=app user=u");
+}
+
+TEST_CASE("mysql url: what can't be used is said, without the URL") {
+  for (auto const* bad : {"mysql://u:secret1@/d", "mysql://u:secret1@h:x/d", "mysql://u:secret1@h:0/d",
+                          "mysql://u:secret1@h:65536/d", "mysql://u:secret1@h/d/e", "mysql://u:se cret1@h/d",
+                          "mysql://u:secret1%@h/d", "mysql://u:secret1@h,,i/d", "mysql://u:secret1@h/d#x",
+                          "mysql://u:secret1%00@h/d", "mysql://u:sec@secret1@h/d", "mysql:u:secret1",
+                          "mysql://u:secret1@h/d?ssl-mode=verify", "mysql://u:secret1@h/d?ssl-ca=/x",
+                          "mysql://u:secret1@h/d?ssl-mode=require&ssl-cert=/x",
+                          "mysql://u:secret1@h/d?ssl-mode=require&ssl-ca=/x"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(contains(refusal(bad), "secret1"));
+  }
+  CHECK(contains(refusal("mysql://h/d?sslmode=require"), "'sslmode'; there are: socket, password-file, ssl-mode"));
+  CHECK(contains(refusal("mysql://h/d?password=secret1"), "unknown option 'password'"));
+  CHECK_FALSE(contains(refusal("mysql://h/d?password=secret1"), "secret1"));
+  CHECK(contains(refusal("mysql://h/d?ssl-mode=preferred"), "disable, require"));
+  CHECK(contains(refusal("mysql://u:p@ss@h/d"), "%40"));
+}
+
+TEST_CASE("mysql url: describe() names everything but the password") {
+  mysql::source const s("mysql://u:secret1@db.example.org/app");
+  CHECK(s.implementation()->describe() == "mysql host=db.example.org port=3306 db=app user=u");
+}
+
+}  // namespace rowlock::test

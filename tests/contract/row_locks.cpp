@@ -1,0 +1,301 @@
+// Strategy row_lock: the lock is an open transaction of a session, and nothing else.
+#include <algorithm>
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// Ends the session that holds the row lock on `name`, as the server's administrator would, or a time limit
+/// of the server's.
+template <class Pair>
+void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
+  for (auto const& l : m.list())
+    if (l.name == name && l.held)
+      f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
+}
+
+template <class Call>
+errc refused(Call const& call) {
+  try {
+    call();
+  } catch (error const& e) {
+    return e.reason();
+  }
+  return {};
+}
+
+}  // namespace
+
+ROW_LOCK_CASE("a row lock has no term to trust, extend, limit or revoke, and says so") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").try_acquire();
+  REQUIRE(lock);
+  CHECK_FALSE(lock->trusted_until());
+  CHECK(lock->valid());
+  CHECK_FALSE(lock->token());
+  CHECK(refused([&] { lock->extend(1s); }) == errc::unsupported);
+  CHECK(refused([&] { m->revoke("x", revoke_mode::now); }) == errc::unsupported);
+  CHECK_FALSE(m->revoke("y", revoke_mode::now));
+  for (auto const& o : std::vector<mutex_options>{{.renew = false},
+                                                  {.at_least = 1s},
+                                                  {.hard_limit = 1s},
+                                                  {.takeover = takeover::observed},
+                                                  {.owner = "job"},
+                                                  {.note = "n"}})
+    CHECK(refused([&] { (void)m->make_mutex("y", o); }) == errc::unsupported);
+  CHECK(lock->release() == release_result::released);
+  CHECK(lock->release() == release_result::released);
+}
+
+ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").try_acquire();
+  auto const listed = m->list();
+  REQUIRE(listed.size() == 1);
+  CHECK(listed[0].name == "x");
+  CHECK(listed[0].held);
+  CHECK(listed[0].holder.how == strategy::row_lock);
+  CHECK(listed[0].holder.owner.pid > 0);
+  auto const age = std::chrono::system_clock::now() - listed[0].holder.acquired_at;
+  CHECK(age > -60s);
+  CHECK(age < 60s);
+  stranger other(f);
+  CHECK_FALSE(other.take("x"));
+  REQUIRE(lock->release() == release_result::released);
+  CHECK(m->list().empty());
+  CHECK(m->list(true).size() == 1);
+}
+
+ROW_LOCK_CASE("busy names the session that holds it") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto const got = m->make_mutex("x").try_acquire();
+  CHECK(got.status() == acquire_status::busy);
+  REQUIRE(got.holder());
+  CHECK(got.holder()->owner.pid > 0);
+  CHECK(m->make_mutex("x").try_acquire_for(200ms).status() == acquire_status::timed_out);
+}
+
+ROW_LOCK_CASE("a token is drawn if asked for, on a connection that is there no longer than that") {
+  pair f;
+  auto const m = f.manager();
+  std::int64_t last = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire();
+    REQUIRE(lock);
+    REQUIRE(lock->token().value > last);
+    last = lock->token().value;
+    CHECK(f.seam->connections == 1);
+  }
+}
+
+ROW_LOCK_CASE("B2: tokens of a contended row lock rise in the order of the owners") {
+  pair f;
+  std::mutex guard;
+  std::vector<std::int64_t> order;
+  {
+    std::vector<std::unique_ptr<lock_manager>> managers;
+    for (int i = 0; i < 4; ++i) managers.push_back(f.manager());
+    std::vector<std::jthread> threads;
+    for (auto& m : managers)
+      threads.emplace_back([&] {
+        auto x = m->make_mutex("x", {.fencing = true});
+        for (int i = 0; i < 25; ++i) {
+          auto const lock = x.acquire();
+          std::lock_guard const hold(guard);
+          order.push_back(lock->token().value);
+        }
+      });
+  }
+  CHECK(order.size() == 100);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  CHECK(std::adjacent_find(order.begin(), order.end()) == order.end());
+}
+
+// The session ends while the token is drawn: another owner may have come in between, and have drawn a lower
+// one.
+ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") {
+  pair f;
+  auto const m = f.manager();
+  stranger other(f);
+  { auto const makes_rows = m->make_mutex("x", {.fencing = true}).acquire(); }
+  f.seam->reset();
+  std::atomic<int> draws{0};
+  f.seam->before = [&](std::string const& s) {
+    if (s != "token_draw" || draws++ > 0) return;
+    end_session_of(f, *m, "x");
+    REQUIRE(eventually([&] { return other.take("x"); }));
+    other.release("x");
+  };
+  auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire_for(20s);
+  REQUIRE(lock);
+  CHECK(draws == 2);
+  CHECK(f.seam->executed("lock_take") == 2);
+}
+
+ROW_LOCK_CASE("K9, B30: a session that the server ended is found out by a ping, and its holder told") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.ttl = 900ms}).try_acquire();
+  REQUIRE(lock);
+  std::atomic<bool> told{false};
+  std::stop_callback const on_loss(lock->loss_token(), [&] { told = true; });
+  end_session_of(f, *m, "x");
+  CHECK(eventually([&] { return told.load(); }, 5s));
+  CHECK(lock->loss() == loss_reason::session_ended);
+  CHECK_FALSE(lock->valid());
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(m->make_mutex("x").try_acquire_for(20s));
+}
+
+ROW_LOCK_CASE("R2: giving back a row lock whose session has ended says that it was lost") {
+  pair f;
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").try_acquire();
+  end_session_of(f, *m, "x");
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(lock->loss() == loss_reason::session_ended);
+}
+
+ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again") {
+  pair f;
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  std::optional<acquisition> got;
+  f.seam->reset();
+  std::jthread waiter([&] { got.emplace(m->make_mutex("x").try_acquire_for(30s)); });
+  REQUIRE(eventually([&] { return f.seam->executed("lock_take") == 1; }));
+  // By the holder itself, so that the waiter finds no row when the wait is over.
+  other.session().script(f.tables().render(
+                             "DELETE FROM rowlock_locks WHERE name = 'x'"),
+                         boot_clock::now() + 10s);
+  other.session().script("COMMIT", boot_clock::now() + 10s);
+  waiter.join();
+  REQUIRE(*got);
+  CHECK_FALSE(other.take("x"));
+}
+
+ROW_LOCK_CASE(
+    "an anchor that was not used for an hour is touched when it was given back, a younger one is not") {
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_anchor = x.acquire(); }
+  CHECK(f.seam->executed("row_touch") == 0);
+  f.sql("UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'");
+  { auto const lock = x.acquire(); }
+  CHECK(f.seam->executed("row_touch") == 1);
+  CHECK(other.read("x")->holder.expires_in > -60s);
+  { auto const lock = x.acquire(); }
+  CHECK(f.seam->executed("row_touch") == 1);
+}
+
+// T9: the lock is granted, times out and is cancelled at the same moment, in every order; whatever the caller
+// is told, the lock is with it or with nobody.
+ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no lock, a thousand times") {
+  constexpr int rounds = 1000;
+  pair f;
+  stranger other(f);
+  auto const m = f.manager();
+  auto const taker = f.manager();
+  auto x = m->make_mutex("x");
+  auto y = taker->make_mutex("x");
+  { auto const makes_anchor = x.acquire(); }
+  int had = 0;
+  int timed_out = 0;
+  int cancelled = 0;
+  for (int i = 0; i < rounds; ++i) {
+    // A session whose client has gone may get the lock yet, for as long as it takes to notice that.
+    REQUIRE(eventually([&] { return other.take("x"); }));
+    f.seam->reset();
+    std::stop_source stop;
+    auto const patience = i % 2 == 0 ? std::chrono::milliseconds(1 + i % 7) : 30s;
+    acquire_status status{};
+    {
+      std::jthread const waiter([&] {
+        auto const got = x.try_acquire_for(patience, stop.get_token());
+        status = got.status();
+      });
+      REQUIRE(eventually([&] { return f.seam->executed("lock_take") >= 1; }));
+      auto const release_first = i % 3 == 0;
+      if (release_first) other.release("x");
+      if (i % 4 != 0) stop.request_stop();
+      if (!release_first) other.release("x");
+    }
+    had += status == acquire_status::acquired;
+    timed_out += status == acquire_status::timed_out;
+    cancelled += status == acquire_status::cancelled;
+    // The next one gets it at once: nobody has it, and nobody who is gone waits for it.
+    auto const next = y.try_acquire_for(5s);
+    REQUIRE(next);
+  }
+  MESSAGE("had ", had, ", timed out ", timed_out, ", cancelled ", cancelled);
+  CHECK(had > 0);
+  CHECK(cancelled > 0);
+  CHECK(had + timed_out + cancelled == rounds);
+}
+
+ROW_LOCK_CASE(
+    "B41: a row lock is not granted on another strategy's row, nor another strategy's term on an anchor") {
+  pair f;
+  auto const m = f.manager();
+  for (auto other : {strategy::lease, strategy::unique_insert}) {
+    auto const name = std::string(to_string(other));
+    {
+      auto const held = m->make_mutex(name, {.how = other}).try_acquire();
+      REQUIRE(held);
+      stranger elsewhere(f);
+      try {
+        (void)elsewhere.take(name);
+        FAIL("granted");
+      } catch (error const& e) {
+        CHECK(e.reason() == errc::strategy_mismatch);
+      }
+    }
+    auto const anchor = "anchor/" + name;
+    { auto const makes_anchor = m->make_mutex(anchor).try_acquire(); }
+    CHECK(refused([&] { (void)m->make_mutex(anchor, {.how = other}).try_acquire(); }) ==
+          errc::strategy_mismatch);
+  }
+}
+
+ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the option") {
+  pair f;
+  auto o = f.options;
+  o.row_lock_connections = 2;
+  o.reply_timeout = 300ms;
+  auto const m = f.manager(o);
+  auto const a = m->make_mutex("a").try_acquire();
+  auto const b = m->make_mutex("b").try_acquire();
+  REQUIRE(a);
+  REQUIRE(b);
+  try {
+    (void)m->make_mutex("c").try_acquire();
+    FAIL("granted");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::too_many_connections);
+    CHECK(std::string(e.what()).find("row_lock_connections") != std::string::npos);
+  }
+}
+
+ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything written") {
+  pair f;
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_anchor = x.acquire(); }
+  f.seam->reset();
+  { auto const lock = x.acquire(); }
+  CHECK(f.seam->executed_in_all() == 2);
+  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(f.seam->executed("lock_release") == 1);
+}

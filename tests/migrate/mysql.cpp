@@ -1,0 +1,325 @@
+// What MySQL and MariaDB have of their own: DDL that commits, table locks, databases as schemas.
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <rowlock/mysql.hpp>
+#include <thread>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using versions = std::vector<int>;
+using backend::value;
+
+std::int64_t number(database const& db, std::string const& sql) {
+  return backend::as_int(db.query(sql).at(0).at(0));
+}
+
+/// The statements of a migration, without comments.
+std::vector<std::string> statements_of(database const& db, int version, bool up) {
+  auto const& all = db.source().implementation()->sql().migrations;
+  std::string text(up ? all[static_cast<std::size_t>(version - 1)].up : all[static_cast<std::size_t>(version - 1)].down);
+  for (auto at = text.find("--"); at != text.npos; at = text.find("--", at))
+    text.erase(at, text.find('\n', at) - at);
+  std::vector<std::string> out;
+  for (std::size_t at = 0; text.find(';', at) != text.npos;) {
+    auto const end = text.find(';', at);
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+/// Runs the first `count` of them on one session, which then ends.
+void run_some(database const& db, std::vector<std::string> const& statements, std::size_t count) {
+  auto const c = db.connect();
+  for (std::size_t i = 0; i < count; ++i) c->script(statements[i], soon());
+}
+
+std::vector<value> take_parameters(std::string const& name) {
+  value const none = nullptr;
+  return {name, "lease", "t" + name, "host", std::int64_t{1}, "process", std::int64_t{1}, std::int64_t{30000}, "clock",
+          none, "note", std::int64_t{1}, none, none};
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a migration that died anywhere is completed, up or down, and tokens go on", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  for (int version : {1, 2, 3})
+    for (bool const up : {true, false}) {
+      DB whole;
+      auto const statements = statements_of(whole, version, up);
+      REQUIRE(statements.size() >= 2);
+      for (std::size_t count = 1; count < statements.size(); ++count)
+        for (bool const then_up : {true, false}) {
+          CAPTURE(version);
+          CAPTURE(up);
+          CAPTURE(count);
+          CAPTURE(then_up);
+          DB db;
+          migrator m(db.source());
+          int const before = up ? version - 1 : version;
+          m.up(before);
+          if (before > 0) db.script("UPDATE rowlock_meta SET token_floor = 7777");
+          run_some(db, statements, count);
+          if (then_up) {
+            m.up();
+            // Nothing of what was there is lost as long as rowlock_meta is there, which goes last.
+            bool const meta_gone = version == 1 && !up && statements[count - 1].find("rowlock_meta") != std::string::npos &&
+                                   statements[count - 1].find("DROP") != std::string::npos;
+            if (before > 0 && !meta_gone) CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 7777);
+          } else {
+            m.down(0);
+            CHECK(number(db, "SELECT count(*) FROM information_schema.tables WHERE table_schema = database()") == 0);
+            m.up();
+          }
+          CHECK(m.validate().empty());
+          CHECK(m.status()[2].applied);
+        }
+    }
+}
+
+TEST_CASE_TEMPLATE("an interrupted migration is said by validate, and is not taken for one by strangers' tables", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up(1);
+  run_some(db, statements_of(db, 2, true), 1);
+  auto const lines = m.validate();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].find("from version 1 to 2, or back, was interrupted") != std::string::npos);
+  CHECK_FALSE(m.status()[1].applied);
+  db.script("ALTER TABLE rowlock_tokens ADD COLUMN mine INT");
+  CHECK(catch_error([&] { m.up(); }).reason == errc::schema_missing);
+}
+
+TEST_CASE_TEMPLATE("tables in an engine that locks no rows are refused", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.script("ALTER TABLE rowlock_tokens ENGINE = MyISAM");
+  auto const e = catch_error([&] { m.up(); });
+  CHECK(e.reason == errc::schema_missing);
+  CHECK(e.mentions("in MyISAM"));
+}
+
+TEST_CASE_TEMPLATE("a schema is a database: it is made, quoted, and used", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  std::string const schema = db.name() + "_Own";
+  migrator m(db.source(), {.table_prefix = "p_", .schema = schema});
+  CHECK(m.up() == versions{1, 2, 3});
+  CHECK(m.validate().empty());
+  CHECK(number(db, fmt::format("SELECT count(*) FROM `{}`.p_migrations", schema)) == 3);
+  CHECK(m.down(0) == versions{3, 2, 1});
+  CHECK(m.up() == versions{1, 2, 3});  // the database was still there
+  db.script(fmt::format("DROP DATABASE `{}`", schema));
+  db.script(m.sql(0, 3));
+  CHECK(m.up().empty());
+  CHECK(m.validate().empty());
+  db.script(m.sql(3, 0));
+  CHECK_FALSE(m.status()[0].applied);
+  db.script(fmt::format("DROP DATABASE `{}`", schema));
+  CHECK(m.sql(0, 3).find("BEGIN") == std::string::npos);
+  CHECK(m.sql(0, 3).find("COMMIT") == std::string::npos);
+}
+
+TEST_CASE_TEMPLATE("up is not held up by a transaction that has a lock's row", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source(), {.timeout = 5s});
+  m.up(1);
+  db.hold("busy");
+  auto const other = db.connect();
+  other->script("START TRANSACTION; UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'busy'", soon());
+  CHECK(m.up() == versions{2, 3});
+  other->script("COMMIT", soon());
+}
+
+TEST_CASE_TEMPLATE("trap B27: down behind a guarded transaction does not block the acquires of all names for long", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator(db.source()).up();
+  db.hold("busy");
+  auto const other = db.connect();
+  other->script("START TRANSACTION; UPDATE rowlock_locks SET note = '' WHERE name = 'busy'", soon());
+  auto down = std::async(std::launch::async, [&] {
+    return catch_error([&] { migrator(db.source(), {.timeout = 4s}).down(0, true); });
+  });
+  auto const& dialect = db.source().implementation()->sql();
+  backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
+  auto const c = db.connect();
+  std::chrono::nanoseconds slowest{0};
+  int takes = 0;
+  int busy = 0;
+  while (down.wait_for(0s) != std::future_status::ready) {
+    auto const before = boot_clock::now();
+    auto const name = fmt::format("n{}", takes);
+    try {
+      c->execute(book.at("lock_insert_free"), std::vector<value>{name, "lease"}, soon());
+      takes += static_cast<int>(c->execute(book.at("lock_take"), take_parameters(name), soon()).affected);
+    } catch (error const& e) {
+      REQUIRE(e.reason() == errc::row_locked);  // which a manager calls busy, and tries again
+      ++busy;
+    }
+    slowest = std::max(slowest, boot_clock::now() - before);
+  }
+  auto const e = down.get();
+  CHECK(e.reason == errc::row_locked);
+  CHECK(e.mentions("gave up after 4000 ms"));
+  CHECK(e.mentions("in the way: server process"));
+  MESSAGE(takes << " takes meanwhile, " << busy << " busy, the slowest in " << slowest.count() / 1000 << " us");
+  CHECK(takes > 100);
+  CHECK(slowest < 3s);
+  other->script("COMMIT", soon());
+  CHECK(migrator(db.source()).down(0, true) == versions{3, 2, 1});
+}
+
+TEST_CASE_TEMPLATE("a lock that is taken while down looks is not overlooked", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator(db.source()).up();
+  // A take whose transaction is open when down comes: down has to wait for it, and then sees the lock.
+  auto const other = db.connect();
+  other->script(
+      "START TRANSACTION; INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) "
+      "VALUES ('late', 'lease', 'x', 1, utc_timestamp(6) + INTERVAL 1 MINUTE)",
+      soon());
+  std::promise<void> waiting;
+  std::once_flag once;
+  auto down = std::async(std::launch::async, [&] {
+    migrator m(db.source(),
+               {.progress = [&](std::string_view) { std::call_once(once, [&] { waiting.set_value(); }); }});
+    return catch_error([&] { m.down(1); });
+  });
+  waiting.get_future().wait();
+  other->script("COMMIT", soon());
+  auto const e = down.get();
+  CHECK(e.reason == errc::row_locked);
+  CHECK(e.mentions("locks are held: 'late'"));
+  // Refused, it leaves no table locked behind.
+  db.script("UPDATE rowlock_locks SET term = NULL");
+  CHECK(migrator(db.source()).down(1) == versions{3, 2});
+}
+
+// Promise 2: tokens that are drawn up to the last moment are below the floor that stays.
+TEST_CASE_TEMPLATE("no token is drawn between the floor's rise and the end of the tokens' table", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  for (int round = 0; round < 5; ++round) {
+    DB db;
+    migrator m(db.source());
+    m.up();
+    auto const& dialect = db.source().implementation()->sql();
+    backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
+    db.script("INSERT INTO rowlock_tokens VALUES ('n', 9000000000000000)");
+    std::atomic<std::int64_t> last{0};
+    std::jthread const drawer([&](std::stop_token stop) {
+      auto const c = db.connect();
+      std::vector<value> const n{"n"};
+      while (!stop.stop_requested()) try {
+          c->execute(book.at("token_draw"), n, soon());
+          last = backend::as_int(c->execute(book.at("token_read"), n, soon()).rows.at(0).at(0));
+        } catch (error const& e) {
+          if (e.reason() == errc::schema_missing) return;
+          REQUIRE(e.reason() == errc::row_locked);
+        }
+    });
+    while (last == 0) std::this_thread::yield();
+    CHECK(m.down(1) == versions{3, 2});
+    std::this_thread::sleep_for(50ms);
+    CHECK(number(db, "SELECT token_floor FROM rowlock_meta") >= last);
+  }
+}
+
+TEST_CASE_TEMPLATE("a migrator that waits for another says so, and gives up at its timeout", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  auto const& dialect = db.source().implementation()->sql();
+  backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
+  auto const other = db.connect();
+  auto const entered = other->execute(book.at("migrate_enter"), std::vector<value>{"", "rowlock_"}, soon());
+  CHECK(entered.rows[0][0] == value{std::int64_t{1}});
+  for (auto const& schema : {std::string(), db.name()}) {
+    auto const e = catch_error([&] { migrator(db.source(), {.schema = schema, .timeout = 300ms}).up(); });
+    CHECK(e.reason == errc::row_locked);
+    CHECK(e.mentions("another process is migrating the same tables"));
+    CHECK(e.mentions("in the way: server process"));
+  }
+  CHECK(migrator(db.source(), {.table_prefix = "x_", .timeout = 5s}).up() == versions{1, 2, 3});
+  other->close();
+  CHECK(migrator(db.source()).up() == versions{1, 2, 3});
+}
+
+TEST_CASE_TEMPLATE("a connection that the server ends in the middle of a step is made again", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  std::atomic<int> killed = 0;
+  std::jthread const terminate([&](std::stop_token stop) {
+    auto const killer = db.connect();
+    backend::statement const find{"find",
+                                  fmt::format("SELECT id FROM information_schema.processlist WHERE db = '{}' AND "
+                                              "id <> connection_id() AND rand() < 0.2",
+                                              db.name())};
+    while (!stop.stop_requested()) {
+      for (auto const& row : killer->execute(find, {}, soon()).rows) try {
+          killer->script(fmt::format("KILL {}", backend::as_int(row.at(0))), soon());
+          ++killed;
+        } catch (error const&) {  // it has ended by itself
+        }
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  migrator m(db.source(), {.timeout = 30s});
+  int whole = 0;
+  for (int round = 0; round < 200 && killed < 15; ++round) {
+    try {
+      m.up();
+      m.down(0);
+      ++whole;
+    } catch (error const& e) {
+      // The very first connection of a call is not made again: rather a wrong address than an outage.
+      REQUIRE((e.reason() == errc::unreachable || e.reason() == errc::in_doubt));
+    }
+  }
+  MESSAGE(killed.load() << " connections were ended, " << whole << " rounds went through");
+  CHECK(killed > 0);
+  const_cast<std::jthread&>(terminate).request_stop();
+  const_cast<std::jthread&>(terminate).join();
+  m.up();
+  CHECK(m.validate().empty());
+}
+
+TEST_CASE_TEMPLATE("missing rights are said, with the way out", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  auto const user = db.name();
+  db.script(fmt::format("CREATE USER {0}@'%' IDENTIFIED BY 'poor'; GRANT SELECT ON {0}.* TO {0}@'%'", user));
+  auto const at = db.address().find('@');
+  mysql::source const poor(fmt::format("mysql://{}:poor{}", user, db.address().substr(at)));
+  migrator m(poor);
+  auto const create = catch_error([&] { m.up(); });
+  CHECK(create.reason == errc::access_denied);
+  CHECK(create.mentions("CREATE, DROP, LOCK TABLES"));
+  CHECK(create.mentions("rowlock migrate sql"));
+  // Nothing to do needs no rights but reading.
+  migrator(db.source()).up();
+  CHECK(m.up().empty());
+  CHECK(m.validate().empty());
+  CHECK(catch_error([&] { m.down(0); }).reason == errc::access_denied);
+  db.script(fmt::format("DROP USER {}@'%'", user));
+}
+
+TEST_CASE_TEMPLATE("no such server and no such database are said at once", DB, ROWLOCK_MYSQL_DATABASES) {
+  CHECK(catch_error([] { migrator(mysql::source("mysql://x:secret1@127.0.0.1:1/x")).up(); }).reason ==
+        errc::unreachable);
+  DB const db;
+  auto const e = catch_error([&] { migrator(mysql::source(with_database(db.address(), "nowhere"))).up(); });
+  CHECK(e.reason == errc::schema_missing);
+  CHECK(e.mentions("nowhere"));
+}
