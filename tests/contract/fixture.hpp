@@ -232,12 +232,12 @@ TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
 TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
 TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
 
-#define ROWLOCK_LEASES                                                   \
-  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,    \
-      rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql
-#define ROWLOCK_INSERTS                                                  \
-  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,  \
-      rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql
+#define ROWLOCK_LEASES                                                                                 \
+  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, rowlock::test::lease_on_mariadb, \
+      rowlock::test::lease_on_mysql
+#define ROWLOCK_INSERTS                                                                                   \
+  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql, rowlock::test::insert_on_mariadb, \
+      rowlock::test::insert_on_mysql
 #define ROWLOCK_ROW_LOCKS rowlock::test::row_lock_on_postgresql
 
 #define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)

@@ -175,8 +175,7 @@ ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again"
   std::jthread waiter([&] { got.emplace(m->make_mutex("x").try_acquire_for(30s)); });
   REQUIRE(eventually([&] { return f.seam->executed("lock_take") == 1; }));
   // By the holder itself, so that the waiter finds no row when the wait is over.
-  other.session().script(f.tables().render(
-                             "DELETE FROM rowlock_locks WHERE name = 'x'"),
+  other.session().script(f.tables().render("DELETE FROM rowlock_locks WHERE name = 'x'"),
                          boot_clock::now() + 10s);
   other.session().script("COMMIT", boot_clock::now() + 10s);
   waiter.join();
