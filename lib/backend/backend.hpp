@@ -54,11 +54,11 @@ struct dialect {
   char quote = '"';                ///< round identifiers
   bool returning =
       true;  ///< UPDATE and DELETE give back the rows that they met, skipping locked ones on the way
-  /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part of
-  /// it was run, and one that goes down begins with LOCK TABLES.
+  /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part
+  /// of it was run, and one that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;
   std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
-  std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
+  std::string_view no_row_locks{};                  ///< why there is no row_lock strategy; empty if there is
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,

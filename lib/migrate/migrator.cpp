@@ -43,10 +43,11 @@ auto explained(F&& f) {
           "(GRANT "
           "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
     if (e.reason() == errc::access_denied && e.native_code() != 0 && !e.statement().empty())  // MySQL's
-      throw with_hint(e,
-                      "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, SELECT, INSERT, UPDATE and "
-                      "DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a user run what "
-                      "`rowlock migrate sql` prints");
+      throw with_hint(
+          e,
+          "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, SELECT, INSERT, UPDATE and "
+          "DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a user run what "
+          "`rowlock migrate sql` prints");
     if (e.sqlstate() == "3F000")  // invalid_schema_name
       throw with_hint(
           e, "the search path names no schema that exists: say which one with --schema, it is made then");
@@ -149,9 +150,10 @@ std::vector<std::string> migrator::validate() {
   auto const state = existing_state(s, read_state(s));
   auto lines = state.differences;
   if (state.interrupted)
-    lines.push_back(fmt::format("a migration from version {} to {}, or back, was interrupted, or is under way: "
-                                "`rowlock migrate up` completes it",
-                                state.version, state.version + 1));
+    lines.push_back(
+        fmt::format("a migration from version {} to {}, or back, was interrupted, or is under way: "
+                    "`rowlock migrate up` completes it",
+                    state.version, state.version + 1));
   if (state.version == 0) return lines;
   if (state.version != latest())
     lines.push_back(complaint_about_version(state.version, state.oldest_reader, latest()));

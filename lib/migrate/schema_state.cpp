@@ -116,7 +116,8 @@ void read_records(session& s, tables const& found, schema_state& state) {
 // next one has.
 void recognize_interruption(session& s, tables const& found, schema_state& state) {
   auto const next = state.version + 1;
-  if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect())) return;
+  if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect()))
+    return;
   for (auto const& [what, should] : expected_tables(s, state.version))
     if (auto const is = found.find(what); is == found.end() || is->second != should) return;
   auto const expected = expected_tables(s, next);

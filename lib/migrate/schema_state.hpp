@@ -17,9 +17,9 @@ struct recorded_version {
 };
 
 struct schema_state {
-  int version = 0;        ///< by rowlock_meta; 0: no tables
-  /// Besides `version` there are tables of the next one, each as that has it: a migrator died on its way there
-  /// or back. Only where DDL can't be undone by ROLLBACK.
+  int version = 0;  ///< by rowlock_meta; 0: no tables
+  /// Besides `version` there are tables of the next one, each as that has it: a migrator died on its way
+  /// there or back. Only where DDL can't be undone by ROLLBACK.
   bool interrupted = false;
   int oldest_reader = 0;  ///< programs made for an older version must not use these tables
   std::vector<recorded_version> records;

@@ -40,11 +40,10 @@ void refuse_while_held(session& s) {
 void demand_version(session& s, int version, std::string_view after) {
   auto const state = inspect(s);
   if (state.version == version && state.differences.empty() && !state.interrupted) return;
-  throw refusal(
-      errc::failed,
-      fmt::format("migration {} left version {} instead of {}{}{}{}", after, state.version, version,
-                  state.differences.empty() ? "" : ": ", joined(state.differences),
-                  s.dialect().transactional_ddl ? "; nothing was changed" : ""));
+  throw refusal(errc::failed,
+                fmt::format("migration {} left version {} instead of {}{}{}{}", after, state.version, version,
+                            state.differences.empty() ? "" : ": ", joined(state.differences),
+                            s.dialect().transactional_ddl ? "; nothing was changed" : ""));
 }
 
 void make_schema_if_missing(session& s) {
@@ -63,8 +62,8 @@ void apply(session& s, int version) {
   demand_version(s, version, fmt::format("{} {}", version, m.name));
 }
 
-// Where DDL ends transactions, the text itself begins by locking the tables, so that it is right in other tools,
-// too. @return where that statement ends, 0 if there is none
+// Where DDL ends transactions, the text itself begins by locking the tables, so that it is right in other
+// tools, too. @return where that statement ends, 0 if there is none
 std::size_t end_of_lock(std::string const& text) {
   constexpr std::string_view lock = "LOCK TABLES ";
   auto const begin = text.starts_with(lock) ? 0 : text.find("\n" + std::string(lock));

@@ -47,7 +47,7 @@ struct on_mysql {
   static constexpr auto kind = test::kind::mysql;
 };
 /// For TEST_CASE_TEMPLATE(name, On, ROWLOCK_BACKENDS).
-#define ROWLOCK_BACKENDS                                                                            \
+#define ROWLOCK_BACKENDS                                                                   \
   ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql, ::rowlock::test::on_mariadb, \
       ::rowlock::test::on_mysql
 #define ROWLOCK_MYSQLS ::rowlock::test::on_mariadb, ::rowlock::test::on_mysql

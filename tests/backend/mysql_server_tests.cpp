@@ -1,5 +1,5 @@
-// Sessions on servers of MySQL and MariaDB that are paused, killed and restarted, take no writes, or belong to
-// Galera.
+// Sessions on servers of MySQL and MariaDB that are paused, killed and restarted, take no writes, or belong
+// to Galera.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -22,7 +22,9 @@ using namespace std::chrono_literals;
 backend::statement const add_row{"add_row", "INSERT INTO t VALUES (1)"};
 backend::statement const count_rows{"count_rows", "SELECT count(*) FROM t"};
 
-constexpr server_kind server_of(kind k) { return k == kind::mysql ? server_kind::mysql : server_kind::mariadb; }
+constexpr server_kind server_of(kind k) {
+  return k == kind::mysql ? server_kind::mysql : server_kind::mariadb;
+}
 
 // A server with an empty table, and a session on it that has the statements prepared.
 struct scene {
@@ -31,7 +33,9 @@ struct scene {
     c->execute(add_row, {}, in(5000));
     c->execute(count_rows, {}, in(5000));
   }
-  std::unique_ptr<backend::connection> connect(int ms) const { return source.implementation()->connect(in(ms)); }
+  std::unique_ptr<backend::connection> connect(int ms) const {
+    return source.implementation()->connect(in(ms));
+  }
   error connect_error(int ms) const {
     return thrown_by([&] { connect(ms); });
   }
@@ -43,8 +47,8 @@ struct scene {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new sessions until it goes on", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new sessions until it goes on",
+                   On, ROWLOCK_MYSQLS) {
   scene s(On::kind);
   s.server.pause();
   auto const start = boot_clock::now();
@@ -55,18 +59,22 @@ TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new
   s.server.resume();
   auto const c = s.connect(10'000);
   auto const until = in(10'000);
-  while (as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) < 2) REQUIRE(boot_clock::now() < until);
+  while (as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) < 2)
+    REQUIRE(boot_clock::now() < until);
 }
 
-TEST_CASE_TEMPLATE("server killed and restarted: what was idle is unreachable, what was running in doubt, rows stay", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE(
+    "server killed and restarted: what was idle is unreachable, what was running in doubt, rows stay", On,
+    ROWLOCK_MYSQLS) {
   scene s(On::kind);
   auto const busy = s.connect(20'000);
   std::jthread killer([&] {
     std::this_thread::sleep_for(500ms);
     s.server.kill();
   });
-  CHECK(thrown_by([&] { busy->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] {
+          busy->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000));
+        }).reason() == errc::in_doubt);
   CHECK_FALSE(busy->usable());
   killer.join();
   CHECK_FALSE(s.c->alive());
@@ -76,8 +84,9 @@ TEST_CASE_TEMPLATE("server killed and restarted: what was idle is unreachable, w
   CHECK(as_int(s.connect(10'000)->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 1);
 }
 
-TEST_CASE_TEMPLATE("T15: a server that is set to be read-only is not busy, and one that takes writes is preferred", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE(
+    "T15: a server that is set to be read-only is not busy, and one that takes writes is preferred", On,
+    ROWLOCK_MYSQLS) {
   scene reader(On::kind);
   reader.c->script(
       "CREATE USER plain@'%' IDENTIFIED BY 'plain';"
@@ -105,13 +114,16 @@ TEST_CASE_TEMPLATE("T15: a server that is set to be read-only is not busy, and o
   // Both hosts answer; the second takes writes.
   auto const here = mysql_server_url(On::kind);
   auto const writer = here.substr(here.find('@') + 1, here.rfind('/') - here.find('@') - 1);
-  auto const both = fmt::format("{},{}/", reader.server.address().substr(0, reader.server.address().rfind('/')), writer);
+  auto const both =
+      fmt::format("{},{}/", reader.server.address().substr(0, reader.server.address().rfind('/')), writer);
   auto const first = thrown_by([&] { mysql::source(both).implementation()->connect(in(6000)); });
   // The shared server has another password: what it says is what counts, or the reader is what there is.
   CHECK((first.reason() == errc::failed || first.reason() == errc::access_denied));
 }
 
-TEST_CASE("Galera: lease and unique_insert work, a row is not waited for, and reads wait for what was committed <mariadb>") {
+TEST_CASE(
+    "Galera: lease and unique_insert work, a row is not waited for, and reads wait for what was committed "
+    "<mariadb>") {
   database_server const server(server_kind::mariadb, {.galera = true});
   mysql::source const source(server.address());
   migrator(source).up();

@@ -47,8 +47,8 @@ std::unique_ptr<backend::connection> connect_to(std::string const& url, int ms =
 // Until the session is doing, or waiting for, something.
 void wait_until_busy(backend::connection& watch, std::int64_t id) {
   auto const until = in(10'000);
-  while (as_text(ask(watch, fmt::format("SELECT command FROM information_schema.processlist WHERE id = {}", id))) ==
-         "Sleep")
+  while (as_text(ask(watch, fmt::format("SELECT command FROM information_schema.processlist WHERE id = {}",
+                                        id))) == "Sleep")
     REQUIRE(boot_clock::now() < until);
 }
 
@@ -62,8 +62,8 @@ parts parts_of(std::string const& url) {  // as tests/servers/mariadb prints it
   auto const port = url.find(':', at);
   auto const slash = url.find('/', port);
   auto const user = url.find("//") + 2;
-  return {url.substr(user, colon - user), url.substr(colon + 1, at - colon - 1), url.substr(at + 1, port - at - 1),
-          url.substr(port + 1, slash - port - 1), url.substr(slash + 1)};
+  return {url.substr(user, colon - user), url.substr(colon + 1, at - colon - 1),
+          url.substr(at + 1, port - at - 1), url.substr(port + 1, slash - port - 1), url.substr(slash + 1)};
 }
 
 ::sql::Connection* open_by_hand(std::string const& url, bool several) {
@@ -84,10 +84,13 @@ class poor_user {
  public:
   explicit poor_user(kind k) : server_(mysql_server_url(k)), name_(unique_identifier()) {
     admin_ = connect_to(server_);
-    admin_->script(fmt::format("CREATE DATABASE {0}; CREATE USER {0}@'%' IDENTIFIED BY 'poor'", name_), in(5000));
+    admin_->script(fmt::format("CREATE DATABASE {0}; CREATE USER {0}@'%' IDENTIFIED BY 'poor'", name_),
+                   in(5000));
   }
   ~poor_user() { admin_->script(fmt::format("DROP USER {0}@'%'; DROP DATABASE {0}", name_), in(10'000)); }
-  void grant(std::string const& what) { admin_->script(fmt::format("GRANT {} ON {}.* TO {}@'%'", what, name_, name_), in(5000)); }
+  void grant(std::string const& what) {
+    admin_->script(fmt::format("GRANT {} ON {}.* TO {}@'%'", what, name_, name_), in(5000));
+  }
   std::string url(std::string const& password = "poor") const {
     auto const p = parts_of(server_);
     return fmt::format("mysql://{}:{}@{}:{}/{}", name_, password, p.host, p.port, name_);
@@ -159,10 +162,12 @@ TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and 
   CHECK(variable("sql_mode").find("STRICT_ALL_TABLES") != std::string::npos);
 }
 
-TEST_CASE_TEMPLATE("connector: integers of every width, and the types that statements return", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: integers of every width, and the types that statements return", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
-  c->script("CREATE TABLE w (a TINYINT, b SMALLINT, c MEDIUMINT, d INT, e BIGINT, f BOOLEAN, g VARBINARY(9))", in(5000));
+  c->script("CREATE TABLE w (a TINYINT, b SMALLINT, c MEDIUMINT, d INT, e BIGINT, f BOOLEAN, g VARBINARY(9))",
+            in(5000));
   c->script("INSERT INTO w VALUES (-1, -2, -3, -4, -5, true, '6')", in(5000));
   CHECK(c->execute({"w", "SELECT * FROM w"}, {}, in(5000)).rows.at(0) ==
         backend::row{std::int64_t{-1}, std::int64_t{-2}, std::int64_t{-3}, std::int64_t{-4}, std::int64_t{-5},
@@ -171,33 +176,42 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
   c->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
   c->execute(book.at("lock_take"), take_parameters("n", "t"), in(5000));
   for (auto const* read : {"lock_read", "lock_list"}) {
-    auto const row = c->execute(book.at(read), with(read == std::string("lock_read") ? value("n") : value(std::int64_t{0})),
-                                in(5000)).rows.at(0);
+    auto const row =
+        c->execute(book.at(read),
+                   with(read == std::string("lock_read") ? value("n") : value(std::int64_t{0})), in(5000))
+            .rows.at(0);
     std::string types;
     for (auto const& v : row) types += "nit"[v.index()];
-    CHECK(types == "ttti" "titi" "iiti" "iitn");
+    CHECK(types ==
+          "ttti"
+          "titi"
+          "iiti"
+          "iitn");
   }
   auto const one = with(R"([{"name":"n","term":"t"}])");
   auto const checked = c->execute(book.at("lock_check"), one, in(5000)).rows.at(0);
   CHECK(checked == backend::row{std::string("t"), std::int64_t{0}, std::int64_t{0}});
 }
 
-TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on",
+                   On, ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   c->script("CREATE TABLE s (a INT PRIMARY KEY); INSERT INTO s VALUES (1);\nSELECT * FROM s;\n", in(5000));
-  for (auto const* text : {"INSERT INTO s VALUES (1)", "INSERT INTO s VALUES (2); INSERT INTO s VALUES (1)",
-                           "INSERT INTO s VALUES (3); INSERT INTO s VALUES (1); INSERT INTO s VALUES (4)",
-                           "SELECT 1; SELECT 2; INSERT INTO s VALUES (1);", "DO 0; SELECT nosuch FROM s; DO 0"}) {
+  for (auto const* text :
+       {"INSERT INTO s VALUES (1)", "INSERT INTO s VALUES (2); INSERT INTO s VALUES (1)",
+        "INSERT INTO s VALUES (3); INSERT INTO s VALUES (1); INSERT INTO s VALUES (4)",
+        "SELECT 1; SELECT 2; INSERT INTO s VALUES (1);", "DO 0; SELECT nosuch FROM s; DO 0"}) {
     CAPTURE(text);
     CHECK(thrown_by([&] { c->script(text, in(5000)); }).native_code() != 0);
     REQUIRE(c->usable());
   }
-  CHECK(as_int(ask(*c, "SELECT CAST(sum(a) AS SIGNED) FROM s")) == 6);  // what stands behind an error is not run
+  CHECK(as_int(ask(*c, "SELECT CAST(sum(a) AS SIGNED) FROM s")) ==
+        6);  // what stands behind an error is not run
 }
 
-TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leaves it in doubt", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leaves it in doubt", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -206,12 +220,15 @@ TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leave
     wait_until_busy(*watch, id);
     watch->script(fmt::format("KILL {}", id), in(5000));
   });
-  CHECK(thrown_by([&] { c->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] {
+          c->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000));
+        }).reason() == errc::in_doubt);
   CHECK_FALSE(c->usable());
 }
 
-TEST_CASE_TEMPLATE("connector: a session that was killed while it was idle is unreachable, and nothing was sent", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE(
+    "connector: a session that was killed while it was idle is unreachable, and nothing was sent", On,
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -240,8 +257,9 @@ TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt",
   CHECK(as_int(ask(*db->connect(), db->tables().render("SELECT token_floor FROM rowlock_meta"))) == 0);
 }
 
-TEST_CASE_TEMPLATE("connector: a statement that an administrator cancels is a conflict, and the session goes on", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE(
+    "connector: a statement that an administrator cancels is a conflict, and the session goes on", On,
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -251,7 +269,8 @@ TEST_CASE_TEMPLATE("connector: a statement that an administrator cancels is a co
     watch->script(fmt::format("KILL QUERY {}", id), in(5000));
   });
   auto const e = thrown_by([&] {
-    c->execute({"slow", db->tables().render("UPDATE rowlock_meta SET token_floor = sleep(60) + 7")}, {}, in(60'000));
+    c->execute({"slow", db->tables().render("UPDATE rowlock_meta SET token_floor = sleep(60) + 7")}, {},
+               in(60'000));
   });
   CHECK(e.reason() == errc::conflict);
   CHECK(e.native_code() == 1317);
@@ -274,7 +293,8 @@ TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQLS) {
         ++ready;
         while (ready < 2) continue;
         try {
-          c.execute({"first", "SELECT a FROM d WHERE a = $1 FOR UPDATE"}, with(std::int64_t{1 - i}), in(5000));
+          c.execute({"first", "SELECT a FROM d WHERE a = $1 FOR UPDATE"}, with(std::int64_t{1 - i}),
+                    in(5000));
         } catch (error const& e) {
           if (e.reason() == errc::conflict && e.native_code() == 1213) ++deadlocks;
         }
@@ -288,12 +308,13 @@ TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOC
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   c->script("START TRANSACTION READ ONLY", in(5000));
-  auto const e = thrown_by([&] { c->execute(db->book().at("lock_insert_free"), with("n", "lease"), in(5000)); });
+  auto const e =
+      thrown_by([&] { c->execute(db->book().at("lock_insert_free"), with("n", "lease"), in(5000)); });
   CHECK(e.reason() == errc::read_only);
 }
 
-TEST_CASE_TEMPLATE("connector: missing grants and refused logins are access_denied, and no password is told", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: missing grants and refused logins are access_denied, and no password is told",
+                   On, ROWLOCK_MYSQLS) {
   poor_user user(On::kind);
   user.grant("SELECT");
   user.admin().script(fmt::format("CREATE TABLE {}.t (a INT)", user.name()), in(5000));
@@ -312,7 +333,8 @@ TEST_CASE_TEMPLATE("connector: missing grants and refused logins are access_deni
   CHECK(other.reason() == errc::access_denied);
 }
 
-TEST_CASE_TEMPLATE("connector: a missing database is schema_missing, nobody there is unreachable", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a missing database is schema_missing, nobody there is unreachable", On,
+                   ROWLOCK_MYSQLS) {
   auto const url = mysql_server_url(On::kind);
   auto const e = thrown_by([&] { connect_to(with_database(url, "nowhere")); });
   CHECK(e.reason() == errc::schema_missing);
@@ -322,11 +344,13 @@ TEST_CASE_TEMPLATE("connector: a missing database is schema_missing, nobody ther
   CHECK(thrown_by([&] { connect_to("mysql://u:secret1@127.0.0.1:1/d"); }).reason() == errc::unreachable);
 }
 
-TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid and never cut", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid and never cut", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const insert = [&](std::string const& name) {
-    return thrown_by([&] { c->execute(db->book().at("lock_insert_free"), with(name, "lease"), in(5000)); }).reason();
+    return thrown_by([&] { c->execute(db->book().at("lock_insert_free"), with(name, "lease"), in(5000)); })
+        .reason();
   };
   CHECK(insert(std::string(256, 'x')) == errc::invalid_argument);
   auto parameters = take_parameters("n", "t");
@@ -337,8 +361,8 @@ TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid a
   CHECK(c->execute(db->book().at("lock_list"), with(std::int64_t{1}), in(5000)).rows.size() == 1);
 }
 
-TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and one name may have two texts", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and one name may have two texts",
+                   On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const read = db->book().at("lock_list");
@@ -346,7 +370,8 @@ TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and o
   db->connect()->script(db->tables().render("ALTER TABLE rowlock_locks ADD COLUMN later INT"), in(5000));
   CHECK(c->execute(read, with(std::int64_t{1}), in(5000)).rows.empty());
   CHECK(c->execute({"one name", "SELECT 1"}, {}, in(5000)).rows.at(0).at(0) == value(std::int64_t{1}));
-  CHECK(c->execute({"one name", "SELECT $1, 2"}, with("x"), in(5000)).rows.at(0).at(1) == value(std::int64_t{2}));
+  CHECK(c->execute({"one name", "SELECT $1, 2"}, with("x"), in(5000)).rows.at(0).at(1) ==
+        value(std::int64_t{2}));
 }
 
 TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, ROWLOCK_MYSQLS) {
@@ -354,8 +379,9 @@ TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, RO
   auto const c = db->connect();
   std::string json = "[";
   for (int i = 0; i < 10'000; ++i)
-    json += fmt::format(R"({}{{"name":"a name that is not so short {}","term":"0123456789abcdef0123456789abcdef"}})",
-                        i == 0 ? "" : ",", i);
+    json += fmt::format(
+        R"({}{{"name":"a name that is not so short {}","term":"0123456789abcdef0123456789abcdef"}})",
+        i == 0 ? "" : ",", i);
   json += "]";
   REQUIRE(json.size() > 512 * 1024);
   CHECK(c->execute(db->book().at("lock_renew"), with(json), in(20'000)).affected == 0);
@@ -367,7 +393,8 @@ TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, RO
 
 TEST_CASE_TEMPLATE("connector: connections that a function opened", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
-  auto const url = with_database(mysql_server_url(On::kind), as_text(ask(*db->connect(), "SELECT database()")));
+  auto const url =
+      with_database(mysql_server_url(On::kind), as_text(ask(*db->connect(), "SELECT database()")));
   mysql::source const good([&] { return open_by_hand(url, true); });
   auto const c = good.implementation()->connect(in(5000));
   CHECK(c->server_identity() == db->connect()->server_identity());
@@ -420,7 +447,8 @@ TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection",
   CHECK(open() == before);
 }
 
-TEST_CASE_TEMPLATE("connector: the next host is tried if one does not answer, or says nothing", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: the next host is tried if one does not answer, or says nothing", On,
+                   ROWLOCK_MYSQLS) {
   auto const p = parts_of(mysql_server_url(On::kind));
   int const silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here{};
@@ -471,7 +499,9 @@ TEST_CASE_TEMPLATE("connector: encryption is had, or the connection is refused",
   auto const url = mysql_server_url(On::kind);
   if (On::kind == kind::mysql) {
     auto const c = connect_to(url + "?ssl-mode=require");
-    CHECK_FALSE(as_text(c->execute({"cipher", "SHOW STATUS LIKE 'Ssl_cipher'"}, {}, in(5000)).rows.at(0).at(1)).empty());
+    CHECK_FALSE(
+        as_text(c->execute({"cipher", "SHOW STATUS LIKE 'Ssl_cipher'"}, {}, in(5000)).rows.at(0).at(1))
+            .empty());
   } else {
     CHECK(thrown_by([&] { connect_to(url + "?ssl-mode=require"); }).reason() != errc::failed);
     CHECK_THROWS_AS(connect_to(url + "?ssl-mode=require"), error);
@@ -480,16 +510,18 @@ TEST_CASE_TEMPLATE("connector: encryption is had, or the connection is refused",
   CHECK_THROWS_AS(connect_to(url + "?ssl-mode=verify&ssl-ca=/etc/ssl/certs/ca-certificates.crt"), error);
 }
 
-TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the transaction open", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the transaction open", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const holder = db->connect();
   auto const waiter = db->connect();
   auto const third = db->connect();
   auto const& tables = db->tables();
   holder->execute(db->book().at("lock_insert_free"), with("n", "row_lock"), in(5000));
-  backend::statement const lock{"lock", tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE")};
-  backend::statement const look{"look",
-                                tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE SKIP LOCKED")};
+  backend::statement const lock{"lock",
+                                tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE")};
+  backend::statement const look{
+      "look", tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE SKIP LOCKED")};
   auto const is_locked = [&] { return third->execute(look, lock_parameters("n"), in(5000)).rows.empty(); };
   auto const wait = [&](int ms, std::stop_token stop = {}) {
     return waiter->wait_for_row(lock, lock_parameters("n"), in(ms), 5s, std::move(stop));
@@ -529,7 +561,8 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
   while (is_locked()) REQUIRE(boot_clock::now() < until);
 }
 
-TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no transaction", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no transaction", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const d = db->connect();
@@ -540,7 +573,8 @@ TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no tran
 }
 
 // T8: on a table of three rows a scan would cost less.
-TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and waits for none", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and waits for none", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();
@@ -573,9 +607,12 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
   auto const holder = db->connect();
   auto const taker = db->connect();
   auto const reaper = db->connect();
-  auto const run = [&](backend::connection& c, char const* sql) { c.script(db->tables().render(sql), in(5000)); };
+  auto const run = [&](backend::connection& c, char const* sql) {
+    c.script(db->tables().render(sql), in(5000));
+  };
   auto const token = [&](char const* table) {
-    return as_int(ask(*reaper, db->tables().render(std::string("SELECT token FROM ") + table + " WHERE name = 'n'")));
+    return as_int(
+        ask(*reaper, db->tables().render(std::string("SELECT token FROM ") + table + " WHERE name = 'n'")));
   };
   holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
   holder->execute(book.at("token_insert"), with("n"), in(5000));
@@ -598,7 +635,8 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
   CHECK(token("rowlock_tokens") == 12000000000000001);
 }
 
-TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move the expiry back", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move the expiry back", On,
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const holder = db->connect();
@@ -618,9 +656,9 @@ TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move
       CHECK(late->execute(book.at(statement), p, in(5000)).affected == 1);
     });
     std::this_thread::sleep_for(500ms);
-    holder->script(db->tables().render(
-                       "UPDATE rowlock_locks SET expires_at = utc_timestamp(6) + INTERVAL 10 SECOND"),
-                   in(5000));
+    holder->script(
+        db->tables().render("UPDATE rowlock_locks SET expires_at = utc_timestamp(6) + INTERVAL 10 SECOND"),
+        in(5000));
     prolonged = expires();
     holder->script("COMMIT", in(5000));
     std::this_thread::sleep_for(200ms);
@@ -631,8 +669,9 @@ TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move
   holder->script("ROLLBACK", in(5000));
 }
 
-TEST_CASE_TEMPLATE("T1, T5: an INSERT that meets a row says 2, changes no lock of another's and is rolled back", On,
-                   ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE(
+    "T1, T5: an INSERT that meets a row says 2, changes no lock of another's and is rolled back", On,
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();

@@ -59,7 +59,8 @@ TEST_CASE("mysql url: what can't be used is said, without the URL") {
     CAPTURE(bad);
     CHECK_FALSE(contains(refusal(bad), "secret1"));
   }
-  CHECK(contains(refusal("mysql://h/d?sslmode=require"), "'sslmode'; there are: socket, password-file, ssl-mode"));
+  CHECK(contains(refusal("mysql://h/d?sslmode=require"),
+                 "'sslmode'; there are: socket, password-file, ssl-mode"));
   CHECK(contains(refusal("mysql://h/d?password=secret1"), "unknown option 'password'"));
   CHECK_FALSE(contains(refusal("mysql://h/d?password=secret1"), "secret1"));
   CHECK(contains(refusal("mysql://h/d?ssl-mode=preferred"), "disable, require"));

@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("all dialects have the same statements and migrations", On, R
     std::set<std::string> out;
     for (auto const& s : db.source().sql().statements)
       if (!s.name.starts_with("row_") &&  // only where there are row locks
-          !without_returning(s.name))      // only where UPDATE gives nothing back
+          !without_returning(s.name))     // only where UPDATE gives nothing back
         out.emplace(s.name);
     return out;
   };

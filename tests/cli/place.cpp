@@ -68,7 +68,8 @@ void run_on(std::string const& url, std::string const& text) {
 
 }  // namespace
 
-on_mysql_like::on_mysql_like(std::string const& server, bool migrated) : url_(with_database(server, database_)) {
+on_mysql_like::on_mysql_like(std::string const& server, bool migrated)
+    : url_(with_database(server, database_)) {
   run_on(server, "CREATE DATABASE " + database_);
   if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
 }

@@ -96,6 +96,6 @@ TYPE_TO_STRING_AS("mysql", rowlock::test::on_mysql);
 /// Where there is a server.
 #define SERVER_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_postgresql)
 
-#define CLI_CASE(text)                                                                                  \
-  TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql,              \
+#define CLI_CASE(text)                                                                    \
+  TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql, \
                      rowlock::test::on_mariadb, rowlock::test::on_mysql)

@@ -22,8 +22,8 @@ std::string step(std::string const& statement) {
   return statement;
 }
 
-/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them locks
-/// the rows), the second is nothing of its own.
+/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them
+/// locks the rows), the second is nothing of its own.
 bool is_second(std::string const& statement) {
   return statement == "lock_renew" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
@@ -210,7 +210,10 @@ mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::strin
       url_(with_database(server_url, database)),
       database_(database) {
   auto const deadline = boot_clock::now() + 10s;
-  mysql::source(server_url).implementation()->connect(deadline)->script("CREATE DATABASE " + database, deadline);
+  mysql::source(server_url)
+      .implementation()
+      ->connect(deadline)
+      ->script("CREATE DATABASE " + database, deadline);
   migrate();
 }
 
@@ -269,8 +272,7 @@ auto despite_deadlocks(Statement const& statement) {
 
 stranger::stranger(fixture& f, std::string process)
     : how_(f.options.how),
-      book_(f.source.implementation()->sql(),
-            f.tables()),
+      book_(f.source.implementation()->sql(), f.tables()),
       taking_(book_),
       row_locks_(book_),
       rows_(book_),
@@ -323,8 +325,9 @@ bool stranger::release(std::string const& name) {
     row_locks_.give_back(*session_, soon());
     return true;
   }
-  return despite_deadlocks(
-      [&] { return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon()); });
+  return despite_deadlocks([&] {
+    return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
+  });
 }
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {

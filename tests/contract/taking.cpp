@@ -9,7 +9,8 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 // One more where the token has to be read back.
-EVERY_CASE("an uncontended take and give back costs two or three round trips, of unique_insert six or seven") {
+EVERY_CASE(
+    "an uncontended take and give back costs two or three round trips, of unique_insert six or seven") {
   pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");

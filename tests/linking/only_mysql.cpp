@@ -1,4 +1,5 @@
-// Makes a manager with the back end for MySQL and MariaDB alone, then prints what is mapped into this process.
+// Makes a manager with the back end for MySQL and MariaDB alone, then prints what is mapped into this
+// process.
 #include <fstream>
 #include <iostream>
 #include <rowlock/lock_manager.hpp>

@@ -99,7 +99,8 @@ TEST_CASE_TEMPLATE("what sql() prints goes up, is adopted, and goes down", DB, R
   CHECK(m.sql(1, 1).empty());
 }
 
-TEST_CASE_TEMPLATE("repair records what another tool applied and changes nothing else", DB, ROWLOCK_DATABASES) {
+TEST_CASE_TEMPLATE("repair records what another tool applied and changes nothing else", DB,
+                   ROWLOCK_DATABASES) {
   DB db;
   make_empty(db);
   db.apply_raw(1, "up");
@@ -121,7 +122,8 @@ TEST_CASE_TEMPLATE("tables that differ from their version are refused, saying wh
   }
   SUBCASE("a column too many") {
     db.script("ALTER TABLE rowlock_tokens ADD COLUMN mine integer");
-    what = fmt::format("column rowlock_tokens.mine ({}) is not part of version 3", db.is_mysql() ? "int" : "integer");
+    what = fmt::format("column rowlock_tokens.mine ({}) is not part of version 3",
+                       db.is_mysql() ? "int" : "integer");
   }
   SUBCASE("a table is missing") {
     db.script("DROP TABLE rowlock_tokens");
@@ -131,10 +133,12 @@ TEST_CASE_TEMPLATE("tables that differ from their version are refused, saying wh
     db.script("DROP TABLE rowlock_tokens");
     db.script(db.kind() == "sqlite"
                   ? "CREATE TABLE rowlock_tokens (name TEXT NOT NULL, token INTEGER NOT NULL) STRICT"
-              : db.is_mysql() ? "CREATE TABLE rowlock_tokens (name VARBINARY(255) NOT NULL, token BIGINT NOT NULL)"
-                              : "CREATE TABLE rowlock_tokens (name text NOT NULL, token bigint NOT NULL)");
+              : db.is_mysql()
+                  ? "CREATE TABLE rowlock_tokens (name VARBINARY(255) NOT NULL, token BIGINT NOT NULL)"
+                  : "CREATE TABLE rowlock_tokens (name text NOT NULL, token bigint NOT NULL)");
     std::string const type = db.is_mysql() ? "varbinary(255)" : "text";
-    what = fmt::format("column rowlock_tokens.name is '{0} not null' and should be '{0} not null primary key'", type);
+    what = fmt::format(
+        "column rowlock_tokens.name is '{0} not null' and should be '{0} not null primary key'", type);
   }
   SUBCASE("rowlock_meta is missing") {
     db.script("DROP TABLE rowlock_meta");

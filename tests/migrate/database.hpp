@@ -97,9 +97,9 @@ class mysql_database : public mysql_like_database {
   mysql_database() : mysql_like_database(mysql_url()) {}
 };
 
-#define ROWLOCK_DATABASES                                                                       \
-  ::rowlock::test::sqlite_database, ::rowlock::test::postgresql_database,                      \
-      ::rowlock::test::mariadb_database, ::rowlock::test::mysql_database
+#define ROWLOCK_DATABASES                                                                                    \
+  ::rowlock::test::sqlite_database, ::rowlock::test::postgresql_database, ::rowlock::test::mariadb_database, \
+      ::rowlock::test::mysql_database
 #define ROWLOCK_MYSQL_DATABASES ::rowlock::test::mariadb_database, ::rowlock::test::mysql_database
 
 boot_time_point soon();

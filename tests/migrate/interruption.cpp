@@ -75,7 +75,8 @@ TEST_CASE_TEMPLATE("a COMMIT whose reply is lost is found out and counted once",
   }
 }
 
-TEST_CASE_TEMPLATE("what can't be found out until the timeout is in doubt, not failed", DB, ROWLOCK_DATABASES) {
+TEST_CASE_TEMPLATE("what can't be found out until the timeout is in doubt, not failed", DB,
+                   ROWLOCK_DATABASES) {
   DB db;
   connection_source const cut(std::make_shared<cut_source>(db, 1'000'000, false));
   if (db.is_mysql()) {  // there is no COMMIT that could be in doubt: what was done is found

@@ -27,7 +27,8 @@ std::int64_t number(database const& db, std::string const& sql) {
 /// The statements of a migration, without comments.
 std::vector<std::string> statements_of(database const& db, int version, bool up) {
   auto const& all = db.source().implementation()->sql().migrations;
-  std::string text(up ? all[static_cast<std::size_t>(version - 1)].up : all[static_cast<std::size_t>(version - 1)].down);
+  std::string text(up ? all[static_cast<std::size_t>(version - 1)].up
+                      : all[static_cast<std::size_t>(version - 1)].down);
   for (auto at = text.find("--"); at != text.npos; at = text.find("--", at))
     text.erase(at, text.find('\n', at) - at);
   std::vector<std::string> out;
@@ -47,8 +48,20 @@ void run_some(database const& db, std::vector<std::string> const& statements, st
 
 std::vector<value> take_parameters(std::string const& name) {
   value const none = nullptr;
-  return {name, "lease", "t" + name, "host", std::int64_t{1}, "process", std::int64_t{1}, std::int64_t{30000}, "clock",
-          none, "note", std::int64_t{1}, none, none};
+  return {name,
+          "lease",
+          "t" + name,
+          "host",
+          std::int64_t{1},
+          "process",
+          std::int64_t{1},
+          std::int64_t{30000},
+          "clock",
+          none,
+          "note",
+          std::int64_t{1},
+          none,
+          none};
 }
 
 }  // namespace
@@ -75,12 +88,15 @@ TEST_CASE_TEMPLATE("a migration that died anywhere is completed, up or down, and
           if (then_up) {
             m.up();
             // Nothing of what was there is lost as long as rowlock_meta is there, which goes last.
-            bool const meta_gone = version == 1 && !up && statements[count - 1].find("rowlock_meta") != std::string::npos &&
+            bool const meta_gone = version == 1 && !up &&
+                                   statements[count - 1].find("rowlock_meta") != std::string::npos &&
                                    statements[count - 1].find("DROP") != std::string::npos;
             if (before > 0 && !meta_gone) CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 7777);
           } else {
             m.down(0);
-            CHECK(number(db, "SELECT count(*) FROM information_schema.tables WHERE table_schema = database()") == 0);
+            CHECK(number(db,
+                         "SELECT count(*) FROM information_schema.tables WHERE table_schema = database()") ==
+                  0);
             m.up();
           }
           CHECK(m.validate().empty());
@@ -89,8 +105,9 @@ TEST_CASE_TEMPLATE("a migration that died anywhere is completed, up or down, and
     }
 }
 
-TEST_CASE_TEMPLATE("an interrupted migration is said by validate, and is not taken for one by strangers' tables", DB,
-                   ROWLOCK_MYSQL_DATABASES) {
+TEST_CASE_TEMPLATE(
+    "an interrupted migration is said by validate, and is not taken for one by strangers' tables", DB,
+    ROWLOCK_MYSQL_DATABASES) {
   DB db;
   migrator m(db.source());
   m.up(1);
@@ -144,8 +161,9 @@ TEST_CASE_TEMPLATE("up is not held up by a transaction that has a lock's row", D
   other->script("COMMIT", soon());
 }
 
-TEST_CASE_TEMPLATE("trap B27: down behind a guarded transaction does not block the acquires of all names for long", DB,
-                   ROWLOCK_MYSQL_DATABASES) {
+TEST_CASE_TEMPLATE(
+    "trap B27: down behind a guarded transaction does not block the acquires of all names for long", DB,
+    ROWLOCK_MYSQL_DATABASES) {
   DB db;
   migrator(db.source()).up();
   db.hold("busy");
@@ -176,7 +194,8 @@ TEST_CASE_TEMPLATE("trap B27: down behind a guarded transaction does not block t
   CHECK(e.reason == errc::row_locked);
   CHECK(e.mentions("gave up after 4000 ms"));
   CHECK(e.mentions("in the way: server process"));
-  MESSAGE(takes << " takes meanwhile, " << busy << " busy, the slowest in " << slowest.count() / 1000 << " us");
+  MESSAGE(takes << " takes meanwhile, " << busy << " busy, the slowest in " << slowest.count() / 1000
+                << " us");
   CHECK(takes > 100);
   CHECK(slowest < 3s);
   other->script("COMMIT", soon());
@@ -263,10 +282,10 @@ TEST_CASE_TEMPLATE("a connection that the server ends in the middle of a step is
   std::atomic<int> killed = 0;
   std::jthread const terminate([&](std::stop_token stop) {
     auto const killer = db.connect();
-    backend::statement const find{"find",
-                                  fmt::format("SELECT id FROM information_schema.processlist WHERE db = '{}' AND "
-                                              "id <> connection_id() AND rand() < 0.2",
-                                              db.name())};
+    backend::statement const find{
+        "find", fmt::format("SELECT id FROM information_schema.processlist WHERE db = '{}' AND "
+                            "id <> connection_id() AND rand() < 0.2",
+                            db.name())};
     while (!stop.stop_requested()) {
       for (auto const& row : killer->execute(find, {}, soon()).rows) try {
           killer->script(fmt::format("KILL {}", backend::as_int(row.at(0))), soon());

@@ -55,12 +55,14 @@ std::vector<row> catalog(postgresql_database const& db) {
 
 std::vector<row> catalog(mysql_like_database const& db) {
   auto rows = db.query(
-      "SELECT c.table_name, c.ordinal_position, c.column_name, c.column_type, c.is_nullable, c.collation_name, "
+      "SELECT c.table_name, c.ordinal_position, c.column_name, c.column_type, c.is_nullable, "
+      "c.collation_name, "
       "c.column_default, c.column_key, c.extra, t.engine, t.table_collation "
       "FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name) "
       "WHERE c.table_schema = database() ORDER BY 1, 2");
   for (auto const* more :
-       {"SELECT table_name, index_name, seq_in_index, column_name, non_unique FROM information_schema.statistics "
+       {"SELECT table_name, index_name, seq_in_index, column_name, non_unique FROM "
+        "information_schema.statistics "
         "WHERE table_schema = database() ORDER BY 1, 2, 3",
         "SELECT constraint_name, check_clause FROM information_schema.check_constraints "
         "WHERE constraint_schema = database() ORDER BY 1, 2",

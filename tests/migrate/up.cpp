@@ -90,7 +90,9 @@ TEST_CASE_TEMPLATE("tables of a newer program: used while they serve this one, e
   migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
   m.up();
   db.script("ALTER TABLE rowlock_locks ADD COLUMN later integer");
-  db.script("INSERT INTO rowlock_migrations SELECT 4, 'later', 'abc', applied_at FROM rowlock_migrations WHERE version = 2");
+  db.script(
+      "INSERT INTO rowlock_migrations SELECT 4, 'later', 'abc', applied_at FROM rowlock_migrations WHERE "
+      "version = 2");
   db.script("UPDATE rowlock_meta SET schema_version = 4, oldest_reader = 3");
   told.clear();
   CHECK(m.up().empty());
@@ -121,7 +123,8 @@ TEST_CASE_TEMPLATE("tables with another prefix live beside the usual ones", DB, 
   CHECK(catch_error([&] { usual.validate(); }).reason == errc::schema_missing);
   CHECK(usual.up() == versions{1, 2, 3});
   CHECK(db.query(db.is_mysql() ? "SELECT count(*) FROM My_App_migrations"
-                               : "SELECT count(*) FROM \"My_App_migrations\"")[0][0] == backend::value{std::int64_t{3}});
+                               : "SELECT count(*) FROM \"My_App_migrations\"")[0][0] ==
+        backend::value{std::int64_t{3}});
   CHECK(other.down(0) == versions{3, 2, 1});
   CHECK(usual.validate().empty());
 }

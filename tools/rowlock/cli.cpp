@@ -49,7 +49,8 @@ More about one command: rowlock COMMAND --help)";
 void add_common(CLI::App& app, invocation& call) {
   app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")
       ->type_name("URL");
-  app.add_option("--password-file", call.password_file, "File whose first line is the password (MySQL, MariaDB)")
+  app.add_option("--password-file", call.password_file,
+                 "File whose first line is the password (MySQL, MariaDB)")
       ->type_name("PATH");
   app.add_option("--table-prefix", call.table_prefix, "Beginning of the tables' names; default: rowlock_")
       ->type_name("PREFIX");
@@ -112,7 +113,8 @@ class formatter : public CLI::Formatter {
   std::string make_footer(CLI::App const* app) const override {
     auto text = CLI::Formatter::make_footer(app);
     if (app->get_parent() != nullptr)
-      text += "\nHere, too: --db URL, --password-file, --table-prefix, --schema, --json; see rowlock --help\n";
+      text +=
+          "\nHere, too: --db URL, --password-file, --table-prefix, --schema, --json; see rowlock --help\n";
     return text;
   }
 };

@@ -55,10 +55,12 @@ std::string percent_encoded(std::string_view text) {
 std::string with_password_file(std::string url, std::string const& file) {
   if (file.empty()) return url;
   if (!is_mysql(url))
-    throw failure(exit_usage,
-                  "--password-file is for databases of MySQL and MariaDB (mysql://...); PostgreSQL has ~/.pgpass and "
-                  "PGPASSFILE");
-  return fmt::format("{}{}password-file={}", url, url.find('?') == url.npos ? "?" : "&", percent_encoded(file));
+    throw failure(
+        exit_usage,
+        "--password-file is for databases of MySQL and MariaDB (mysql://...); PostgreSQL has ~/.pgpass and "
+        "PGPASSFILE");
+  return fmt::format("{}{}password-file={}", url, url.find('?') == url.npos ? "?" : "&",
+                     percent_encoded(file));
 }
 
 bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
@@ -137,10 +139,11 @@ database choose_database(std::string url, std::string password_file, std::string
     if (has_password(url))
       throw failure(
           exit_usage,
-          fmt::format("--db has a password in it, which everybody on this machine could read (ps). Leave it out and "
-                      "use {}, or put the URL into ROWLOCK_DB.",
-                      is_mysql(url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
-                                    : "PGPASSWORD, ~/.pgpass, a service file"));
+          fmt::format(
+              "--db has a password in it, which everybody on this machine could read (ps). Leave it out and "
+              "use {}, or put the URL into ROWLOCK_DB.",
+              is_mysql(url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
+                            : "PGPASSWORD, ~/.pgpass, a service file"));
     db.from = database::origin::command_line;
     db.url = std::move(url);
     db.url_as_given = db.url;

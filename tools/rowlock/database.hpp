@@ -7,7 +7,7 @@ namespace rowlock::tool {
 
 /// Which database, and which tables in it: what all commands have in common.
 struct database {
-  std::string url;            ///< with the password file in it, if one was named
+  std::string url;             ///< with the password file in it, if one was named
   std::string url_as_given{};  ///< of --db
   std::string password_file{};
   std::string table_prefix = "rowlock_";

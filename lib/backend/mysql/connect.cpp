@@ -17,14 +17,18 @@ using namespace std::chrono_literals;
 constexpr int shortest_reply = 3;
 
 int whole_seconds(std::chrono::nanoseconds left) {
-  return static_cast<int>(std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(left).count(), 1, 86'400));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(left).count(), 1, 86'400));
 }
 
 std::string option_file() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
   char const* home = std::getenv("HOME");
   passwd const* self = home == nullptr ? ::getpwuid(::geteuid()) : nullptr;
-  std::string const path = std::string(home != nullptr ? home : self != nullptr ? self->pw_dir : "") + "/.my.cnf";
+  std::string const path = std::string(home != nullptr   ? home
+                                       : self != nullptr ? self->pw_dir
+                                                         : "") +
+                           "/.my.cnf";
   return ::access(path.c_str(), R_OK) == 0 ? path : std::string();
 }
 
@@ -76,15 +80,15 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
   auto made = std::make_unique<session>(std::move(native), socket, where, deadline);
   // Asked for encryption that the server does not have, the connector goes on without.
   if (s.encryption != tls::off && made->cipher(deadline).empty())
-    throw error(errc::access_denied, where + ": the server does not encrypt, and the URL's ssl-mode demands it");
+    throw error(errc::access_denied,
+                where + ": the server does not encrypt, and the URL's ssl-mode demands it");
   return made;
 }
 
 }  // namespace
 
 std::unique_ptr<session> connect(settings const& s, std::string const& where, boot_time_point deadline) {
-  if (boot_clock::now() >= deadline)
-    throw error(errc::unreachable, where + ": no time was left to connect");
+  if (boot_clock::now() >= deadline) throw error(errc::unreachable, where + ": no time was left to connect");
   if (s.endpoints.empty()) return connect_to(s, nullptr, where, deadline);
   std::optional<error> problem;
   std::unique_ptr<session> reader;

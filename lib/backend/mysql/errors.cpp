@@ -19,11 +19,13 @@ constexpr std::array<meaning, 53> meanings{{
     {1969, errc::row_locked},  // ER_STATEMENT_TIMEOUT: MariaDB's max_statement_time
     {1213, errc::conflict},    // ER_LOCK_DEADLOCK, and a failed certification in Galera
     {1020, errc::conflict},    // ER_CHECKREAD: MariaDB's innodb_snapshot_isolation
-    {1317, errc::conflict},    // ER_QUERY_INTERRUPTED by an administrator: it did nothing and may be tried again
-    {3101, errc::conflict},    // ER_TRANSACTION_ROLLBACK_DURING_COMMIT: a failed certification in Group Replication
-    {1615, errc::conflict},    // ER_NEED_REPREPARE: the tables change under it
-    {1180, errc::in_doubt},    // ER_ERROR_DURING_COMMIT
-    {3100, errc::in_doubt},    // ER_RUN_HOOK_ERROR: Group Replication, at the commit
+    {1317,
+     errc::conflict},  // ER_QUERY_INTERRUPTED by an administrator: it did nothing and may be tried again
+    {3101,
+     errc::conflict},  // ER_TRANSACTION_ROLLBACK_DURING_COMMIT: a failed certification in Group Replication
+    {1615, errc::conflict},     // ER_NEED_REPREPARE: the tables change under it
+    {1180, errc::in_doubt},     // ER_ERROR_DURING_COMMIT
+    {3100, errc::in_doubt},     // ER_RUN_HOOK_ERROR: Group Replication, at the commit
     {1047, errc::unreachable},  // ER_UNKNOWN_COM_ERROR: a Galera node without a quorum takes no statements
     {4031, errc::unreachable},  // ER_CLIENT_INTERACTION_TIMEOUT: ended while it was idle
     {1040, errc::too_many_connections},
@@ -39,24 +41,24 @@ constexpr std::array<meaning, 53> meanings{{
     {1370, errc::access_denied},  // ER_PROCACCESS_DENIED_ERROR
     {1410, errc::access_denied},  // ER_CANT_CREATE_USER_WITH_GRANT
     {1698, errc::access_denied},
-    {1820, errc::access_denied},  // ER_MUST_CHANGE_PASSWORD
-    {1862, errc::access_denied},  // ER_MUST_CHANGE_PASSWORD_LOGIN
-    {2059, errc::access_denied},  // CR_AUTH_PLUGIN_CANNOT_LOAD
-    {2061, errc::access_denied},  // CR_AUTH_PLUGIN_ERR
-    {3118, errc::access_denied},  // ER_ACCOUNT_HAS_BEEN_LOCKED
-    {3159, errc::access_denied},  // ER_SECURE_TRANSPORT_REQUIRED
-    {4151, errc::access_denied},  // MariaDB's ER_ACCOUNT_HAS_BEEN_LOCKED
-    {1792, errc::read_only},      // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-    {1836, errc::read_only},      // ER_READ_ONLY_MODE
-    {1874, errc::read_only},      // ER_INNODB_READ_ONLY
-    {1046, errc::schema_missing},  // ER_NO_DB_ERROR
-    {1049, errc::schema_missing},  // ER_BAD_DB_ERROR
-    {1051, errc::schema_missing},  // ER_BAD_TABLE_ERROR
-    {1054, errc::schema_missing},  // ER_BAD_FIELD_ERROR
-    {1146, errc::schema_missing},  // ER_NO_SUCH_TABLE
-    {1932, errc::schema_missing},  // ER_NO_SUCH_TABLE_IN_ENGINE
-    {1021, errc::storage_full},    // ER_DISK_FULL
-    {1114, errc::storage_full},    // ER_RECORD_FILE_FULL
+    {1820, errc::access_denied},     // ER_MUST_CHANGE_PASSWORD
+    {1862, errc::access_denied},     // ER_MUST_CHANGE_PASSWORD_LOGIN
+    {2059, errc::access_denied},     // CR_AUTH_PLUGIN_CANNOT_LOAD
+    {2061, errc::access_denied},     // CR_AUTH_PLUGIN_ERR
+    {3118, errc::access_denied},     // ER_ACCOUNT_HAS_BEEN_LOCKED
+    {3159, errc::access_denied},     // ER_SECURE_TRANSPORT_REQUIRED
+    {4151, errc::access_denied},     // MariaDB's ER_ACCOUNT_HAS_BEEN_LOCKED
+    {1792, errc::read_only},         // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+    {1836, errc::read_only},         // ER_READ_ONLY_MODE
+    {1874, errc::read_only},         // ER_INNODB_READ_ONLY
+    {1046, errc::schema_missing},    // ER_NO_DB_ERROR
+    {1049, errc::schema_missing},    // ER_BAD_DB_ERROR
+    {1051, errc::schema_missing},    // ER_BAD_TABLE_ERROR
+    {1054, errc::schema_missing},    // ER_BAD_FIELD_ERROR
+    {1146, errc::schema_missing},    // ER_NO_SUCH_TABLE
+    {1932, errc::schema_missing},    // ER_NO_SUCH_TABLE_IN_ENGINE
+    {1021, errc::storage_full},      // ER_DISK_FULL
+    {1114, errc::storage_full},      // ER_RECORD_FILE_FULL
     {1300, errc::invalid_argument},  // ER_INVALID_CHARACTER_STRING
     {1366, errc::invalid_argument},  // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
     {1406, errc::invalid_argument},  // ER_DATA_TOO_LONG
@@ -115,8 +117,8 @@ error described(sql::SQLException const& e, errc code, std::string_view hint, st
   // A misuse of the connector has no state of its own.
   auto const state = native == 0 ? std::string() : e.getSQLState();
   return error(code,
-               fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ", e.what(), number,
-                           state.empty() ? "" : fmt::format(" (SQLSTATE {})", state), hint),
+               fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ", e.what(),
+                           number, state.empty() ? "" : fmt::format(" (SQLSTATE {})", state), hint),
                statement, state, native);
 }
 

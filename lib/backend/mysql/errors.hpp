@@ -28,7 +28,8 @@ bool is_forgotten(int native) noexcept;
 bool is_unpreparable(int native) noexcept;
 
 /// A refused statement; `where` says which database.
-error statement_error(sql::SQLException const&, stake, std::string const& statement, std::string const& where);
+error statement_error(sql::SQLException const&, stake, std::string const& statement,
+                      std::string const& where);
 
 /// A connection that could not be made.
 error connect_error(sql::SQLException const&, std::string const& where);

@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One text, so that it is one round trip. READ COMMITTED: the connector itself has just set REPEATABLE READ. A
-// row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement or
-// a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
+// One text, so that it is one round trip. READ COMMITTED: the connector itself has just set REPEATABLE READ.
+// A row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement
+// or a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
 // transaction behind our back (completion_type), whatever others' defaults are. "/*M!" is read by MariaDB
 // alone.
 constexpr std::string_view set_up_text =
@@ -25,10 +25,12 @@ constexpr std::string_view set_up_text =
     "SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1,"
     " sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
     " sql_select_limit = 18446744073709551615, sql_safe_updates = 0"
-    " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,"
+    " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = "
+    "0,"
     " idle_write_transaction_timeout = 0 */;"
     "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
-    " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'max_execution_time');"
+    " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
+    "'max_execution_time');"
     "SELECT database()";
 
 constexpr std::string_view end_mark = "rowlock: end of script";
@@ -134,7 +136,8 @@ void session::read_facts(std::vector<row> const& variables, std::vector<row> con
 
 void session::begin(std::string const& what, boot_time_point deadline) {
   if (forked())
-    throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "", 0);
+    throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "",
+                0);
   if (!native_) give_up(what, "the connection was given up");
   // A session that ended while it was idle (a restarted server) is no doubt about a statement.
   if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
@@ -226,14 +229,15 @@ result session::run_text(std::string const& sql) {
   return out;
 }
 
-// Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next. The
-// connector does not tell "no more replies" from "the reply of a statement without rows", so that several
+// Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
+// The connector does not tell "no more replies" from "the reply of a statement without rows", so that several
 // statements end with one of ours.
 std::vector<std::vector<row>> session::run_all(std::string const& sql) {
   native_statement const text(native_->createStatement());
   std::vector<std::vector<row>> results;
   bool const several = sql.find(';') != sql.npos;
-  for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);; has_rows = text->getMoreResults()) {
+  for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
+       has_rows = text->getMoreResults()) {
     if (has_rows) {
       native_rows const rows(text->getResultSet());
       results.push_back(decode(*rows));
@@ -308,8 +312,8 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
                              std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
   if (galera_)
     throw error(errc::unsupported,
-                where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert", s.name,
-                "", 0);
+                where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert",
+                s.name, "", 0);
   for (;;) {
     try {
       return wait_once(s, parameters, deadline, reply_timeout);

@@ -27,13 +27,14 @@ class session final : public connection {
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
 
-  /// Each wait in the server is a second at most, and then begun again; so `stop` is heard within two seconds.
-  /// What is left of the time when less than a second is, is bounded by the server's limit for statements.
+  /// Each wait in the server is a second at most, and then begun again; so `stop` is heard within two
+  /// seconds. What is left of the time when less than a second is, is bounded by the server's limit for
+  /// statements.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
-  /// If the socket is not known, a round trip once the session was not used for a second: nothing else tells of
-  /// its end.
+  /// If the socket is not known, a round trip once the session was not used for a second: nothing else tells
+  /// of its end.
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
   void close() noexcept override;

@@ -24,7 +24,8 @@ dialect const& mysql_dialect() {
 
 class url_source final : public source {
  public:
-  explicit url_source(std::string const& url) : settings_(read_url(url)), description_(settings_.describe()) {}
+  explicit url_source(std::string const& url)
+      : settings_(read_url(url)), description_(settings_.describe()) {}
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     return mysql::connect(settings_, description_, deadline);

@@ -40,8 +40,9 @@ class parsed_uri {
 };
 
 std::string_view raw(UriTextRangeA const& range) {
-  return range.first == nullptr ? std::string_view{}
-                                : std::string_view(range.first, static_cast<std::size_t>(range.afterLast - range.first));
+  return range.first == nullptr
+             ? std::string_view{}
+             : std::string_view(range.first, static_cast<std::size_t>(range.afterLast - range.first));
 }
 
 std::string decoded(std::string_view text) {
@@ -119,8 +120,8 @@ void read_option(std::string const& name, std::string value, settings& out) {
     names.push_back(one.name);
   }
   // Not its value: who writes password=... here is told that it can't stand here.
-  throw error(errc::invalid_argument, fmt::format("the MySQL URL has the unknown option '{}'; there are: {}", name,
-                                                  fmt::join(names, ", ")));
+  throw error(errc::invalid_argument, fmt::format("the MySQL URL has the unknown option '{}'; there are: {}",
+                                                  name, fmt::join(names, ", ")));
 }
 
 void read_query(parsed_uri const& uri, settings& out) {
@@ -171,7 +172,8 @@ std::vector<std::string> one_for_each_host(std::string const& url) {
 }  // namespace
 
 settings read_url(std::string const& url) {
-  if (!url.starts_with("mysql://") && !url.starts_with("mariadb://")) refuse("does not begin with mysql:// or mariadb://");
+  if (!url.starts_with("mysql://") && !url.starts_with("mariadb://"))
+    refuse("does not begin with mysql:// or mariadb://");
   auto const alternatives = one_for_each_host(url);
   settings out;
   for (auto const& one : alternatives) {

@@ -34,8 +34,9 @@ value field(sql::ResultSet const& rows, unsigned column, bool integer) {
 void bind(sql::PreparedStatement& native, marked_text const& text, std::span<value const> values,
           std::string const& name) {
   if (values.size() < text.highest)
-    throw error(errc::failed, fmt::format("{}: {} parameters instead of {}", name, values.size(), text.highest),
-                name, "", 0);
+    throw error(errc::failed,
+                fmt::format("{}: {} parameters instead of {}", name, values.size(), text.highest), name, "",
+                0);
   for (auto const& v : values)
     if (auto const* t = std::get_if<std::string>(&v); t != nullptr && t->find('\0') != std::string::npos)
       throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", name), name, "", 0);

@@ -33,8 +33,8 @@ struct migration_status {
 
 /// Brings rowlock's tables up and down. Any number of processes may do so at once, also while locks are taken
 /// and held. Each version is one transaction: a migrator that dies, at any moment, leaves one version or the
-/// next, whole. MySQL and MariaDB have no transactions for this: there it leaves something that the next up() or
-/// down() recognizes and completes.
+/// next, whole. MySQL and MariaDB have no transactions for this: there it leaves something that the next up()
+/// or down() recognizes and completes.
 ///
 /// What version the tables have is said by the tables (rowlock_meta.schema_version, checked against their
 /// columns), so that the files in migrations/ may just as well be applied by psql, sqlite3, Flyway, ...

@@ -17,17 +17,18 @@ namespace rowlock::mysql {
 /// on a server that has gone silent ends by its deadline and those seconds (reply_timeout, three at least).
 class source : public connection_source {
  public:
-  /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or `mariadb://`
-  /// for the same. Of several hosts the first that answers and takes writes is used. Options:
+  /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
+  /// `mariadb://` for the same. Of several hosts the first that answers and takes writes is used. Options:
   /// - `socket=PATH`: a Unix socket instead of a host
   /// - `password-file=PATH`: its first line, read at each connection
-  /// - `ssl-mode=disable` (the default), `require` (encrypted, by whomever it is), or `verify` (and the server
+  /// - `ssl-mode=disable` (the default), `require` (encrypted, by whomever it is), or `verify` (and the
+  /// server
   ///   has a certificate for HOST that `ssl-ca` signed)
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
   /// The password is the URL's, or else password-file's, or MYSQL_PWD's, or the one in group [client] of
-  /// ~/.my.cnf. Without a user it is who runs the program. Characters that mean something in a URL are written
-  /// %40 and so on.
+  /// ~/.my.cnf. Without a user it is who runs the program. Characters that mean something in a URL are
+  /// written %40 and so on.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message has no password in it
   explicit source(std::string url);
 

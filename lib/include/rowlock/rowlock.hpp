@@ -11,8 +11,8 @@
 namespace rowlock {
 
 /// The back end's source for a URL: "sqlite:PATH", "postgresql://..." or "postgres://...", "mysql://..." or
-/// "mariadb://...", or a libpq keyword string (contains '='). @throws error(errc::invalid_argument) naming what is understood, or
-/// errc::unsupported if the back end was not built in.
+/// "mariadb://...", or a libpq keyword string (contains '='). @throws error(errc::invalid_argument) naming
+/// what is understood, or errc::unsupported if the back end was not built in.
 connection_source source_from_url(std::string_view url);
 
 }  // namespace rowlock
