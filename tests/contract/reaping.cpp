@@ -86,8 +86,7 @@ void make_anchor(fixture& f, std::string const& name, std::int64_t ms_ago) { f.s
 class open_transaction {
  public:
   explicit open_transaction(fixture& f)
-      : names_(f.tables()),
-        session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
+      : names_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
     session_->script("BEGIN", boot_clock::now() + 10s);
   }
   void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 10s); }
@@ -262,8 +261,8 @@ INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is no
 }
 
 // Where there are several writers.
-TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it", pair,
-                   insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
+TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it",
+                   pair, insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
   pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
@@ -277,7 +276,8 @@ TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: t
   CHECK(take_once(*m) == first + ahead + 1);
 }
 
-INSERT_CASE("reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
+INSERT_CASE(
+    "reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
   pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
@@ -524,8 +524,8 @@ CONTRACT_CASE("reaper: what the last run did can be read") {
   CHECK(std::chrono::system_clock::now() - last->finished_at < 10min);
 }
 
-TEST_CASE_TEMPLATE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies", pair,
-                   lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
+TEST_CASE_TEMPLATE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies",
+                   pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
   pair f;
   leave_dead(f, "lease");
   f.sql(
