@@ -236,12 +236,12 @@ TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresq
 TYPE_TO_STRING_AS("row_lock on mariadb", rowlock::test::row_lock_on_mariadb);
 TYPE_TO_STRING_AS("row_lock on mysql", rowlock::test::row_lock_on_mysql);
 
-#define ROWLOCK_LEASES                                                   \
-  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql,    \
-      rowlock::test::lease_on_mariadb, rowlock::test::lease_on_mysql
-#define ROWLOCK_INSERTS                                                  \
-  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql,  \
-      rowlock::test::insert_on_mariadb, rowlock::test::insert_on_mysql
+#define ROWLOCK_LEASES                                                                                 \
+  rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, rowlock::test::lease_on_mariadb, \
+      rowlock::test::lease_on_mysql
+#define ROWLOCK_INSERTS                                                                                   \
+  rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql, rowlock::test::insert_on_mariadb, \
+      rowlock::test::insert_on_mysql
 #define ROWLOCK_ROW_LOCKS \
   rowlock::test::row_lock_on_postgresql, rowlock::test::row_lock_on_mariadb, rowlock::test::row_lock_on_mysql
 
