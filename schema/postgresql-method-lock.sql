@@ -3,12 +3,13 @@
 --   CREATE TABLE methodLock (id ..., method_name varchar(64) NOT NULL UNIQUE, "desc" ..., update_time ...);
 --   old programs: INSERT INTO methodLock (method_name, ...) takes, a duplicate-key error means busy, DELETE gives back
 --
--- Apply this file once (rowlock's tables must be there; change the names in it if yours differ): from then on each row
--- of methodLock has its counterpart in rowlock_locks, made and deleted in the same transaction. Old programs stay as they
--- are, and get the same error as ever (23505) while a new one holds the name. New programs use the same names with
--- strategy unique_insert (`rowlock run --strategy unique_insert NAME ...`); with lease they would keep the old ones out
--- for ever. `rowlock list` shows what old programs hold, with the owner methodLock and an expiry a hundred years ahead:
--- they have none, so the lock of one that died is freed as before, by DELETE FROM methodLock WHERE method_name = ...
+-- Apply this file once, before the first new program uses one of these names (rowlock's tables must be there; change
+-- the names in it if yours differ): from then on each row of methodLock has its counterpart in rowlock_locks, made
+-- and deleted in the same transaction. Old programs stay as they are, and get the same error as ever (23505) while a
+-- new one holds the name. New programs use the same names with strategy unique_insert (`rowlock run --strategy
+-- unique_insert NAME ...`); with lease they would keep the old ones out for ever. `rowlock list` shows what old
+-- programs hold, with the owner methodLock and an expiry a hundred years ahead: they have none, so the lock of one
+-- that died is freed as before, by DELETE FROM methodLock WHERE method_name = ...
 --
 -- When the last old program is gone: DROP TRIGGER rowlock_take ON methodLock; DROP TRIGGER rowlock_give_back ON
 -- methodLock; DROP FUNCTION method_lock_take, method_lock_give_back; DROP TABLE methodLock.

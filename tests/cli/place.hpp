@@ -66,6 +66,11 @@ class on_mysql_like : public place {
   ~on_mysql_like() override;
   std::string url() const override { return url_; }
   std::string dialect() const override { return "mysql"; }
+  std::string old_lock_table() const override {
+    return "CREATE TABLE methodLock (id INT PRIMARY KEY AUTO_INCREMENT, method_name VARCHAR(64) NOT NULL "
+           "UNIQUE, "
+           "`desc` TEXT, update_time TIMESTAMP NOT NULL DEFAULT now())";
+  }
   void sql(std::string const&) const override;
 
  protected:
@@ -94,7 +99,9 @@ TYPE_TO_STRING_AS("mariadb", rowlock::test::on_mariadb);
 TYPE_TO_STRING_AS("mysql", rowlock::test::on_mysql);
 
 /// Where there is a server.
-#define SERVER_CASE(text) TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_postgresql)
+#define SERVER_CASE(text)                                                                  \
+  TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_postgresql, rowlock::test::on_mariadb, \
+                     rowlock::test::on_mysql)
 
 #define CLI_CASE(text)                                                                    \
   TEST_CASE_TEMPLATE(text, Place, rowlock::test::on_sqlite, rowlock::test::on_postgresql, \
