@@ -185,10 +185,7 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
   refuse_if_forked();
   base::require_name(name);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  bool const revoked = despite_deadlocks(engine_->tell, name, engine_->reply_deadline(), [&] {
-    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
-  });
-  if (revoked) return true;
+  // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
   auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
   if (row && row->holder.how == strategy::row_lock)
     throw error(
@@ -197,7 +194,9 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
             "'{}' is used with row_lock, which can't be revoked: it ends with the database session that "
             "holds it, which `rowlock list` names where the server tells, and the server can end",
             name));
-  return false;
+  return despite_deadlocks(engine_->tell, name, engine_->reply_deadline(), [&] {
+    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+  });
 }
 
 void manager::shut_down() noexcept {

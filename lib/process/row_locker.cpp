@@ -34,7 +34,7 @@ fencing_token draw_token(engine& e, backend::connection& holder, std::string con
 std::optional<row_grant> lock_row(engine& e, lock_spec const& spec, std::optional<boot_time_point> deadline,
                                   std::stop_token stop, std::optional<holder_info>& holder) {
   auto session = e.row_sessions.borrow(e.reply_deadline());
-  strategies::row_lock::patience const patience{deadline.has_value(), deadline.value_or(boot_clock::now()),
+  strategies::row_lock::patience const patience{deadline.has_value(), deadline.value_or(e.reply_deadline()),
                                                 std::move(stop), e.options.reply_timeout};
   strategies::row_lock::locked got;
   try {

@@ -16,6 +16,9 @@ using strategies::reaped_table;
 namespace {
 
 constexpr int most_tries = 8;  // of one batch: over some five seconds
+// What is locked passes, and each try waits for a second: where one busy client after the other has the file,
+// long luck may be needed.
+constexpr int most_tries_locked = 60;
 constexpr std::chrono::nanoseconds first_wait = 50ms;
 constexpr std::chrono::nanoseconds longest_wait = 1s;
 constexpr std::chrono::nanoseconds longest_pause = 100ms;
@@ -71,7 +74,10 @@ page_look sweep::clean(page const& p) {
     seen = statements_.look(c, p, reply_deadline());
     gone = seen.due;
     if (options_.dry_run || seen.due.all() == 0) return;
-    if (seen.highest_token > 0) statements_.raise_floor(c, seen.highest_token, reply_deadline());
+    if (seen.highest_token > floor_) {
+      statements_.raise_floor(c, seen.highest_token, reply_deadline());
+      floor_ = seen.highest_token;
+    }
     auto const sent = boot_clock::now();
     gone = statements_.remove(c, p, seen, reply_deadline());
     held = boot_clock::now() - sent;
@@ -92,7 +98,8 @@ void sweep::ride_out(std::function<void(backend::connection&)> const& what) {
     try {
       return what(session());
     } catch (error const& e) {
-      if (!e.retryable() || tries == most_tries || stop_.stop_requested()) throw;
+      auto const most = e.reason() == errc::row_locked ? most_tries_locked : most_tries;
+      if (!e.retryable() || tries >= most || stop_.stop_requested()) throw;
     }
     pause(wait);
     wait = std::min(wait * 2, longest_wait);

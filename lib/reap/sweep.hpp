@@ -38,6 +38,8 @@ class sweep {
   boot_time_point const began_ = boot_clock::now();
   std::unique_ptr<backend::connection> session_;
   reap_result result_;
+  /// What it was raised to, to save raising. If that is wrong, the database knows better: rows are left.
+  std::int64_t floor_ = 0;
 };
 
 }  // namespace rowlock::reap

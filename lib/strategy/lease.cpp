@@ -10,10 +10,16 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
                     boot_time_point deadline, boot_time_point& sent_at) const {
   // A second round for a row that was absent, a third for one that was reaped just after it was put there.
   for (int round = 0; round < 3; ++round) {
-    if (auto decided = claim(c, r, old, deadline, sent_at)) return *std::move(decided);
+    bool locked = false;
+    try {
+      if (auto decided = claim(c, r, old, deadline, sent_at)) return *std::move(decided);
+    } catch (error const& e) {
+      if (e.reason() != errc::row_locked) throw;
+      locked = true;  // by a transaction: a plain read tells whose the row is, and what for
+    }
     auto const row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::lease);
-    if (row && !row->term.empty()) return refused{row};
+    if (locked || (row && !row->term.empty())) return refused{row};
     if (old) return refused{row};  // what was to be superseded is gone; the caller looks again
     if (!row)
       c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(rowlock::strategy::lease)},

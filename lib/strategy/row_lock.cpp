@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <rowlock/error.hpp>
+#include <set>
 
 #include "strategy/row_strategy.hpp"
+#include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
 
@@ -47,11 +49,42 @@ void row_lock::ping(backend::connection& c, boot_time_point deadline) const {
 }
 
 void row_lock::touch(backend::connection& c, std::string const& name, boot_time_point deadline) const {
-  c.execute(book_.at("row_touch"), std::vector<value>{name}, deadline);
+  std::vector<value> const parameters{name};
+  if (book_.returning()) {  // one statement can skip a locked row
+    c.execute(book_.at("row_touch"), parameters, deadline);
+    return;
+  }
+  in_transaction(c, book_, deadline, [&] {
+    if (c.execute(book_.at("row_try"), parameters, deadline).rows.empty()) return false;
+    c.execute(book_.at("row_touch"), parameters, deadline);
+    return true;
+  });
+}
+
+// Where the server does not tell: those that can't be had.
+std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std::string const& name,
+                                                     boot_time_point deadline) const {
+  std::vector<value> const parameters{name};
+  std::set<std::string> names;
+  in_transaction(c, book_, deadline, [&] {
+    for (auto const& columns : c.execute(book_.at("row_anchors"), parameters, deadline).rows)
+      names.insert(backend::as_text(columns.at(0)));
+    if (names.empty()) return false;
+    for (auto const& columns : c.execute(book_.at("row_free_anchors"), parameters, deadline).rows)
+      names.erase(backend::as_text(columns.at(0)));
+    return false;
+  });
+  std::vector<held> found;
+  for (auto const& one : names) {
+    found.push_back({one, {}});
+    found.back().by.how = rowlock::strategy::row_lock;
+  }
+  return found;
 }
 
 std::vector<row_lock::held> row_lock::holders(backend::connection& c, std::string const& name,
                                               boot_time_point deadline) const {
+  if (!book_.returning()) return locked_anchors(c, name, deadline);
   std::vector<held> found;
   for (auto const& columns : c.execute(book_.at("row_holders"), std::vector<value>{name}, deadline).rows) {
     held h;

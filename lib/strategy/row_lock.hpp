@@ -17,7 +17,7 @@ class row_lock {
   /// How long a caller waits.
   struct patience {
     bool wait = true;          ///< false: only look
-    boot_time_point deadline;  ///< of the wait in the server
+    boot_time_point deadline;  ///< of the wait in the server; of the look, too
     std::stop_token stop;
     std::chrono::nanoseconds reply_timeout;  ///< for each reply of the server
   };
@@ -48,6 +48,9 @@ class row_lock {
   std::vector<held> holders(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
  private:
+  std::vector<held> locked_anchors(backend::connection&, std::string const& name,
+                                   boot_time_point deadline) const;
+
   backend::statement_book const& book_;
   lock_rows rows_;
 };

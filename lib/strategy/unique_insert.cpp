@@ -1,5 +1,7 @@
 #include "strategy/unique_insert.hpp"
 
+#include <rowlock/error.hpp>
+
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -28,10 +30,16 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
   // A second round for an expired row, more for rows that come and go meanwhile.
   for (int round = 0; round < 4; ++round) {
     sent_at = boot_clock::now();
-    if (auto won = insert(c, r, clear_first, old, deadline)) return *won;
+    bool locked = false;
+    try {
+      if (auto won = insert(c, r, clear_first, old, deadline)) return *won;
+    } catch (error const& e) {
+      if (e.reason() != errc::row_locked) throw;
+      locked = true;  // by a transaction: a plain read tells whose the row is, and what for
+    }
     auto row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::unique_insert);
-    if (old || (row && !takeable(*row))) return refused{std::move(row)};
+    if (locked || old || (row && !takeable(*row))) return refused{std::move(row)};
     clear_first = row.has_value();
   }
   return refused{};

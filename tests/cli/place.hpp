@@ -65,7 +65,6 @@ class on_mysql_like : public place {
  public:
   ~on_mysql_like() override;
   std::string url() const override { return url_; }
-  words strategies() const override { return {"lease", "unique_insert"}; }
   std::string dialect() const override { return "mysql"; }
   void sql(std::string const&) const override;
 

@@ -159,7 +159,7 @@ CLI_CASE("run: 70 when the guardian is killed, and nothing of the command is lef
     return status.starts_with("Name:\tlock-guardian\n") &&
            status.find(fmt::format("\nPPid:\t{}\n", h.pid())) != std::string::npos;
   };
-  while (!is_ours()) REQUIRE(++guardian < h.pid() + 200);
+  while (!is_ours()) REQUIRE(++guardian < h.pid() + 5000);
   ::kill(guardian, SIGKILL);
   CHECK(h.wait() == 70);
   CHECK(h.err().find("guardian") != std::string::npos);

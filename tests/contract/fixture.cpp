@@ -280,7 +280,7 @@ stranger::stranger(fixture& f, std::string process)
       self_{"elsewhere", 1, std::move(process), 1} {}
 
 bool stranger::take_row_lock(std::string const& name) try {
-  row_locks_.take(*session_, name, {false, boot_clock::now(), {}, 10s});
+  row_locks_.take(*session_, name, {false, soon(), {}, 10s});
   return true;
 } catch (error const& e) {
   if (e.reason() != errc::row_locked) throw;

@@ -215,6 +215,8 @@ using lease_on_postgresql = on<postgresql_fixture, strategy::lease>;
 using lease_on_mariadb = on<mariadb_fixture, strategy::lease>;
 using lease_on_mysql = on<mysql_fixture, strategy::lease>;
 using row_lock_on_postgresql = on<postgresql_fixture, strategy::row_lock>;
+using row_lock_on_mariadb = on<mariadb_fixture, strategy::row_lock>;
+using row_lock_on_mysql = on<mysql_fixture, strategy::row_lock>;
 using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
 using insert_on_mariadb = on<mariadb_fixture, strategy::unique_insert>;
@@ -231,6 +233,8 @@ TYPE_TO_STRING_AS("unique_insert on postgresql", rowlock::test::insert_on_postgr
 TYPE_TO_STRING_AS("unique_insert on mariadb", rowlock::test::insert_on_mariadb);
 TYPE_TO_STRING_AS("unique_insert on mysql", rowlock::test::insert_on_mysql);
 TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresql);
+TYPE_TO_STRING_AS("row_lock on mariadb", rowlock::test::row_lock_on_mariadb);
+TYPE_TO_STRING_AS("row_lock on mysql", rowlock::test::row_lock_on_mysql);
 
 #define ROWLOCK_LEASES                                                                                 \
   rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, rowlock::test::lease_on_mariadb, \
@@ -238,7 +242,8 @@ TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresq
 #define ROWLOCK_INSERTS                                                                                   \
   rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql, rowlock::test::insert_on_mariadb, \
       rowlock::test::insert_on_mysql
-#define ROWLOCK_ROW_LOCKS rowlock::test::row_lock_on_postgresql
+#define ROWLOCK_ROW_LOCKS \
+  rowlock::test::row_lock_on_postgresql, rowlock::test::row_lock_on_mariadb, rowlock::test::row_lock_on_mysql
 
 #define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)
 #define INSERT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_INSERTS)

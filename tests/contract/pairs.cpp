@@ -32,8 +32,8 @@ constexpr cell table[] = {
     {strategy::unique_insert, "mysql", nullptr},
     {strategy::row_lock, "sqlite", "SQLite locks files, not rows"},
     {strategy::row_lock, "postgresql", nullptr},
-    {strategy::row_lock, "mariadb", "not built yet"},
-    {strategy::row_lock, "mysql", "not built yet"},
+    {strategy::row_lock, "mariadb", nullptr},
+    {strategy::row_lock, "mysql", nullptr},
 };
 
 template <class Database>

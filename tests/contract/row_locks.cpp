@@ -13,10 +13,29 @@ namespace {
 /// of the server's.
 template <class Pair>
 void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
-  for (auto const& l : m.list())
-    if (l.name == name && l.held)
-      f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
+  if (std::string(Pair::backend) == "postgresql") {
+    for (auto const& l : m.list())
+      if (l.name == name && l.held)
+        f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
+    return;
+  }
+  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+  backend::statement const holders{"holders",
+                                   "SELECT p.id FROM information_schema.processlist AS p JOIN "
+                                   "information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id "
+                                   "WHERE p.db = database() AND p.id <> connection_id()"};
+  // What innodb_trx says is up to a tenth of a second old.
+  REQUIRE(eventually([&] {
+    auto const found = session->execute(holders, {}, boot_clock::now() + 10s);
+    for (auto const& columns : found.rows)
+      session->script("KILL " + std::to_string(backend::as_int(columns.at(0))), boot_clock::now() + 10s);
+    return !found.rows.empty();
+  }));
 }
+
+/// Only PostgreSQL tells everybody who it is.
+template <class Pair>
+constexpr bool tells_holder = std::string_view(Pair::backend) == "postgresql";
 
 template <class Call>
 errc refused(Call const& call) {
@@ -61,10 +80,12 @@ ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
   CHECK(listed[0].name == "x");
   CHECK(listed[0].held);
   CHECK(listed[0].holder.how == strategy::row_lock);
-  CHECK(listed[0].holder.owner.pid > 0);
-  auto const age = std::chrono::system_clock::now() - listed[0].holder.acquired_at;
-  CHECK(age > -60s);
-  CHECK(age < 60s);
+  if (tells_holder<pair>) {
+    CHECK(listed[0].holder.owner.pid > 0);
+    auto const age = std::chrono::system_clock::now() - listed[0].holder.acquired_at;
+    CHECK(age > -60s);
+    CHECK(age < 60s);
+  }
   stranger other(f);
   CHECK_FALSE(other.take("x"));
   REQUIRE(lock->release() == release_result::released);
@@ -80,7 +101,7 @@ ROW_LOCK_CASE("busy names the session that holds it") {
   auto const got = m->make_mutex("x").try_acquire();
   CHECK(got.status() == acquire_status::busy);
   REQUIRE(got.holder());
-  CHECK(got.holder()->owner.pid > 0);
+  CHECK((got.holder()->owner.pid > 0) == tells_holder<pair>);
   CHECK(m->make_mutex("x").try_acquire_for(200ms).status() == acquire_status::timed_out);
 }
 
@@ -191,7 +212,8 @@ ROW_LOCK_CASE(
   auto x = m->make_mutex("x");
   { auto const makes_anchor = x.acquire(); }
   CHECK(f.seam->executed("row_touch") == 0);
-  f.sql("UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'");
+  f.sql(tells_holder<pair> ? "UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'"
+                           : "UPDATE rowlock_locks SET expires_at = utc_timestamp(6) - INTERVAL 2 HOUR");
   { auto const lock = x.acquire(); }
   CHECK(f.seam->executed("row_touch") == 1);
   CHECK(other.read("x")->holder.expires_in > -60s);

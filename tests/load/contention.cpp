@@ -1,21 +1,27 @@
-// Many processes that take and give back one lock as fast as they can, with reapers and an operator who
-// deletes expired rows beside them. Not one of the tests: it runs as long as it is told to, and prints what
-// it saw as JSON.
+// Many processes that take and give back one lock as fast as they can; beside them reapers that think
+// everything idle, one process after the other that dies with the lock in its hand, and an operator who
+// deletes what has expired. Not one of the tests: it runs as long as it is told to, and prints what it saw as
+// JSON.
 //
-//   rowlock_contention URL STRATEGY [SECONDS [PROCESSES]]      (the tables are made; name "contended")
+//   rowlock_contention URL STRATEGY [SECONDS [PROCESSES]]      (the tables are made; the name is "contended")
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <rowlock/reaper.hpp>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "backend/backend.hpp"
 
 namespace {
 
@@ -35,6 +41,7 @@ struct shared_page {
   std::atomic<long long> errors = 0;         ///< shown to callers
   std::atomic<long long> lost = 0;           ///< release() said so
   std::atomic<long long> reaped = 0;
+  std::atomic<long long> died_with_it = 0;
   std::atomic<long long> last_token = 0;
   std::atomic<long long> slowest_us = 0;
 };
@@ -78,6 +85,45 @@ void compete(shared_page& page, std::string const& url, rowlock::strategy how, c
   }
 }
 
+void reap(shared_page& page, std::string const& url, clock::time_point end) {
+  while (clock::now() < end) {
+    try {
+      auto const done = rowlock::reaper(rowlock::source_from_url(url), {.idle = 0ms, .wait = 1s}).run();
+      page.reaped += done.deleted.all();
+    } catch (std::exception const& e) {
+      if (++page.errors <= 10) std::cerr << "reaper: " << e.what() << '\n';
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+/// As somebody would who looks after tables: plain SQL, no rowlock.
+void operate(shared_page& page, std::string const& url, clock::time_point end) {
+  using namespace rowlock;
+  auto const source = source_from_url(url);
+  auto const dialect = source.implementation()->sql().name;
+  auto const* now = dialect == "sqlite"  ? "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+                    : dialect == "mysql" ? "utc_timestamp(6)"
+                                         : "clock_timestamp()";
+  while (clock::now() < end) {
+    try {
+      auto const session = source.implementation()->connect(boot_clock::now() + 10s);
+      for (int i = 0; i < 10 && clock::now() < end; ++i) {
+        try {
+          session->script(
+              std::string("DELETE FROM rowlock_locks WHERE term IS NOT NULL AND expires_at < ") + now,
+              boot_clock::now() + 10s);
+        } catch (error const& e) {
+          if (!e.retryable()) throw;  // a deadlock, or waited for too long: theirs to try again
+        }
+        std::this_thread::sleep_for(50ms);
+      }
+    } catch (std::exception const& e) {
+      if (++page.errors <= 10) std::cerr << "operator: " << e.what() << '\n';
+    }
+  }
+}
+
 template <class Work>
 void start(std::vector<pid_t>& children, Work const& work) {
   auto const pid = ::fork();
@@ -92,6 +138,25 @@ void start(std::vector<pid_t>& children, Work const& work) {
   }
   std::cerr.flush();
   ::_exit(status);
+}
+
+/// Each child takes the lock for a short term and dies with it.
+void die_again_and_again(shared_page& page, std::string const& url, rowlock::strategy how,
+                         clock::time_point end) {
+  while (clock::now() + 2s < end) {
+    std::vector<pid_t> child;
+    start(child, [&] {
+      rowlock::manager_options o;
+      o.how = how;
+      rowlock::lock_manager manager(url, o);
+      auto mutex = manager.make_mutex("contended", {.ttl = 300ms, .retry = {.first = 1ms, .longest = 5ms}});
+      auto const lock = mutex.try_acquire_for(2s);
+      if (lock) ++page.died_with_it;
+      ::kill(::getpid(), SIGKILL);
+    });
+    ::waitpid(child[0], nullptr, 0);
+    std::this_thread::sleep_for(200ms);
+  }
 }
 
 }  // namespace
@@ -123,6 +188,9 @@ int main(int argc, char** argv) {
   auto const end = clock::now() + std::chrono::seconds(seconds);
   std::vector<pid_t> children;
   for (int i = 0; i < processes; ++i) start(children, [&] { compete(page, url, *how, end); });
+  for (int i = 0; i < 4; ++i) start(children, [&] { reap(page, url, end); });
+  start(children, [&] { operate(page, url, end); });
+  start(children, [&] { die_again_and_again(page, url, *how, end); });
   int failed = 0;
   for (auto const child : children) {
     int status = 0;
@@ -142,6 +210,8 @@ int main(int argc, char** argv) {
                                    {"other_trouble_ridden_out", page.other_trouble.load()},
                                    {"errors_to_callers", page.errors.load()},
                                    {"lost", page.lost.load()},
+                                   {"rows_reaped", page.reaped.load()},
+                                   {"died_with_it", page.died_with_it.load()},
                                    {"processes_failed", failed},
                                    {"slowest_take_ms", static_cast<double>(page.slowest_us) / 1000},
                                    {"verdict", good ? "good" : "BAD"}};

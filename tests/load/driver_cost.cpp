@@ -1,5 +1,6 @@
-// What MySQL Connector/C++ costs beside libmariadb, over which it works here: the same prepared statements on the same
-// server, in turns. ROWLOCK_TEST_MARIADB or ROWLOCK_TEST_MYSQL says where (tests/servers/mariadb url DIR).
+// What MySQL Connector/C++ costs beside libmariadb, over which it works here: the same prepared statements on
+// the same server, in turns. ROWLOCK_TEST_MARIADB or ROWLOCK_TEST_MYSQL says where (tests/servers/mariadb url
+// DIR).
 //
 //   rowlock_driver_cost --benchmark_enable_random_interleaving=true --benchmark_repetitions=10
 #include <benchmark/benchmark.h>
@@ -29,7 +30,8 @@ place server() {
   char const* url = std::getenv("ROWLOCK_TEST_MARIADB");
   if (url == nullptr) url = std::getenv("ROWLOCK_TEST_MYSQL");
   std::cmatch parts;
-  if (url == nullptr || !std::regex_match(url, parts, std::regex("mysql://([^:]+):([^@]+)@([^:]+):([0-9]+)/(.+)")))
+  if (url == nullptr ||
+      !std::regex_match(url, parts, std::regex("mysql://([^:]+):([^@]+)@([^:]+):([0-9]+)/(.+)")))
     throw std::runtime_error("ROWLOCK_TEST_MARIADB must be mysql://user:password@host:port/database");
   return {parts[1], parts[2], parts[3], parts[5], static_cast<unsigned>(std::stoul(parts[4]))};
 }
@@ -61,15 +63,16 @@ using native_statement = std::unique_ptr<MYSQL_STMT, native_close>;
 native_connection by_libmariadb() {
   auto const p = server();
   native_connection c(::mysql_init(nullptr));
-  if (::mysql_real_connect(c.get(), p.host.c_str(), p.user.c_str(), p.password.c_str(), p.database.c_str(), p.port,
-                           nullptr, 0) == nullptr)
+  if (::mysql_real_connect(c.get(), p.host.c_str(), p.user.c_str(), p.password.c_str(), p.database.c_str(),
+                           p.port, nullptr, 0) == nullptr)
     throw std::runtime_error(::mysql_error(c.get()));
   return c;
 }
 
 native_statement prepare(MYSQL* c, char const* sql) {
   native_statement s(::mysql_stmt_init(c));
-  if (::mysql_stmt_prepare(s.get(), sql, std::strlen(sql)) != 0) throw std::runtime_error(::mysql_stmt_error(s.get()));
+  if (::mysql_stmt_prepare(s.get(), sql, std::strlen(sql)) != 0)
+    throw std::runtime_error(::mysql_stmt_error(s.get()));
   return s;
 }
 

@@ -18,8 +18,7 @@ dialect const& mysql_dialect() {
                          .quote = '`',
                          .returning = false,
                          .transactional_ddl = false,
-                         .abandon_migration = "ROLLBACK;UNLOCK TABLES",
-                         .no_row_locks = "not built yet for MySQL and MariaDB: use lease or unique_insert"};
+                         .abandon_migration = "ROLLBACK;UNLOCK TABLES"};
   return d;
 }
 

@@ -72,8 +72,8 @@ struct manager_options {
   strategy how = strategy::lease;  ///< of mutexes whose options don't say
   /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
   int connections = 2;
-  /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread), and a further
-  /// one while a token is drawn.
+  /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
+  /// and a further one while a token is drawn.
   int row_lock_connections = 10;
   /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end
   /// at most this much after it.

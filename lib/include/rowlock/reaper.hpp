@@ -88,7 +88,7 @@ class reaper {
   explicit reaper(connection_source, reaper_options = {});
 
   /// Goes through both tables once. Deadlocks, locked files and lost connections are ridden out for some
-  /// seconds.
+  /// seconds, locked files for a minute.
   /// @throws error
   reap_result run(std::stop_token stop = {});
 

@@ -203,3 +203,32 @@ ON DUPLICATE KEY UPDATE name = rowlock_tokens.name
 -- At the session's READ COMMITTED.
 -- name: transaction_begin
 START TRANSACTION
+
+-- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server, a second at a time. By
+-- the primary key, so that no other row is locked, and at READ COMMITTED no gap: an anchor that is absent, or that the
+-- reaper deleted while one waited for it, is no row, which is not the lock (T7); start again. The column: whether it was not
+-- touched for an hour.
+-- name: row_wait
+SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR
+FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
+
+-- As row_wait, but a locked anchor is no row.
+-- name: row_try
+SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR
+FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
+
+-- name: row_ping
+SELECT 1
+
+-- Says that the anchor was used; after row_try, in its transaction.
+-- name: row_touch
+UPDATE rowlock_locks SET expires_at = utc_timestamp(6) WHERE name = $1 AND strategy = 'row_lock'
+
+-- The anchor of $1, or all of them ($1 empty). Who holds one the server tells only to an administrator.
+-- name: row_anchors
+SELECT name FROM rowlock_locks WHERE strategy = 'row_lock' AND ($1 = '' OR name = $1)
+
+-- Those of row_anchors that nobody holds: what is missing is held. They are locked for as long as this takes, and are busy
+-- for whoever only looks just then.
+-- name: row_free_anchors
+SELECT name FROM rowlock_locks WHERE strategy = 'row_lock' AND ($1 = '' OR name = $1) FOR UPDATE SKIP LOCKED
