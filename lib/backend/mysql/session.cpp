@@ -33,6 +33,8 @@ constexpr std::string_view set_up_text =
     "'max_execution_time');"
     "SELECT database()";
 
+constexpr std::size_t most_rows_kept = 1000;
+
 constexpr std::string_view end_mark = "rowlock: end of script";
 
 std::string with_end_mark(std::string_view sql) {
@@ -181,9 +183,17 @@ session::prepared& session::prepare(statement const& s) {
   return known;
 }
 
+void session::bind_to(prepared& ready, statement const& s, std::span<value const> parameters) {
+  try {
+    bind(*ready.native, ready.text, parameters, s.name);
+  } catch (sql::SQLException const& e) {
+    refuse(e, stake::nothing, s.name);
+  }
+}
+
 result session::run(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
   auto& ready = prepare(s);
-  if (ready.native) bind(*ready.native, ready.text, parameters, s.name);
+  if (ready.native) bind_to(ready, s, parameters);
   if (boot_clock::now() >= deadline) give_up(s.name, "no time was left to send it");
   try {
     if (ready.as_text) return run_text(s.sql);
@@ -195,9 +205,16 @@ result session::run(statement const& s, std::span<value const> parameters, boot_
       native_rows const rows(ready.native->executeQuery());
       out.rows = decode(*rows);
     }
+    // Otherwise the connector keeps its copies, which for ten thousand locks are megabytes, until the next
+    // time.
+    ready.native->clearParameters();
+    if (out.rows.size() > most_rows_kept) prepared_.erase(s.name);
     return out;
   } catch (sql::SQLException const& e) {
     refuse(e, stake::statement, s.name);
+  } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
+    close();
+    throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, s.name, e.what()), s.name, "", 0);
   }
 }
 

@@ -58,6 +58,7 @@ class session final : public connection {
   void read_facts(std::vector<row> const& variables, std::vector<row> const& database);
   void begin(std::string const& what, boot_time_point deadline);
   prepared& prepare(statement const&);
+  void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   result run_text(std::string const& sql);
   std::vector<std::vector<row>> run_all(std::string const& sql);

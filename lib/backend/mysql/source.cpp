@@ -74,7 +74,8 @@ class function_source final : public source {
 
 namespace rowlock::mysql {
 
-source::source(std::string url) : connection_source(std::make_shared<backend::mysql::url_source>(url)) {}
+source::source(std::string const& url)
+    : connection_source(std::make_shared<backend::mysql::url_source>(url)) {}
 
 source::source(std::function<::sql::Connection*()> open)
     : connection_source(std::make_shared<backend::mysql::function_source>(std::move(open))) {}

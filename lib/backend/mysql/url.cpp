@@ -98,25 +98,25 @@ tls encryption_of(std::string const& mode) {
 
 struct option {
   std::string_view name;
-  std::function<void(settings&, std::string)> set;
+  std::function<void(settings&, std::string const&)> set;
 };
 
 std::array<option, 6> const& known_options() {
   static std::array<option, 6> const all{{
-      {"socket", [](settings& s, std::string v) { s.socket = std::move(v); }},
-      {"password-file", [](settings& s, std::string v) { s.password_file = std::move(v); }},
-      {"ssl-mode", [](settings& s, std::string v) { s.encryption = encryption_of(v); }},
-      {"ssl-ca", [](settings& s, std::string v) { s.ssl_ca = std::move(v); }},
-      {"ssl-cert", [](settings& s, std::string v) { s.ssl_cert = std::move(v); }},
-      {"ssl-key", [](settings& s, std::string v) { s.ssl_key = std::move(v); }},
+      {"socket", [](settings& s, std::string const& v) { s.socket = v; }},
+      {"password-file", [](settings& s, std::string const& v) { s.password_file = v; }},
+      {"ssl-mode", [](settings& s, std::string const& v) { s.encryption = encryption_of(v); }},
+      {"ssl-ca", [](settings& s, std::string const& v) { s.ssl_ca = v; }},
+      {"ssl-cert", [](settings& s, std::string const& v) { s.ssl_cert = v; }},
+      {"ssl-key", [](settings& s, std::string const& v) { s.ssl_key = v; }},
   }};
   return all;
 }
 
-void read_option(std::string const& name, std::string value, settings& out) {
+void read_option(std::string const& name, std::string const& value, settings& out) {
   std::vector<std::string_view> names;
   for (auto const& one : known_options()) {
-    if (name == one.name) return one.set(out, std::move(value));
+    if (name == one.name) return one.set(out, value);
     names.push_back(one.name);
   }
   // Not its value: who writes password=... here is told that it can't stand here.

@@ -30,7 +30,7 @@ class source : public connection_source {
   /// ~/.my.cnf. Without a user it is who runs the program. Characters that mean something in a URL are
   /// written %40 and so on.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message has no password in it
-  explicit source(std::string url);
+  explicit source(std::string const& url);
 
   /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing
   /// else uses, outside a transaction, with the options CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS on,
