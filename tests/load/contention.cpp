@@ -3,7 +3,8 @@
 // deletes what has expired. Not one of the tests: it runs as long as it is told to, and prints what it saw as
 // JSON.
 //
-//   rowlock_contention URL STRATEGY [SECONDS [PROCESSES]]      (the tables are made; the name is "contended")
+//   rowlock_contention URL STRATEGY [SECONDS [PROCESSES [SCHEMA]]]     (the tables are made; the name is
+//   "contended")
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,19 @@ namespace {
 
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
+
+/// Where the tables are.
+struct place {
+  std::string url;
+  std::string schema;
+
+  rowlock::manager_options options(rowlock::strategy how) const {
+    rowlock::manager_options o;
+    o.schema = schema;
+    o.how = how;
+    return o;
+  }
+};
 
 /// Shared by all processes. `plain` is what the lock is to protect: read, and written a little later, by
 /// whoever has it.
@@ -54,11 +68,10 @@ void watch(shared_page& page, rowlock::event const& e) {
   if (!deadlock && page.other_trouble <= 5) std::cerr << "trouble: " << e.message << '\n';
 }
 
-void compete(shared_page& page, std::string const& url, rowlock::strategy how, clock::time_point end) {
-  rowlock::manager_options o;
-  o.how = how;
+void compete(shared_page& page, place const& at, rowlock::strategy how, clock::time_point end) {
+  auto o = at.options(how);
   o.on_event = [&page](rowlock::event const& e) { watch(page, e); };
-  rowlock::lock_manager manager(url, o);
+  rowlock::lock_manager manager(at.url, o);
   auto mutex = manager.make_mutex("contended",
                                   {.ttl = 20s, .retry = {.first = 1ms, .longest = 50ms}, .fencing = true});
   while (clock::now() < end) {
@@ -85,10 +98,12 @@ void compete(shared_page& page, std::string const& url, rowlock::strategy how, c
   }
 }
 
-void reap(shared_page& page, std::string const& url, clock::time_point end) {
+void reap(shared_page& page, place const& at, clock::time_point end) {
   while (clock::now() < end) {
     try {
-      auto const done = rowlock::reaper(rowlock::source_from_url(url), {.idle = 0ms, .wait = 1s}).run();
+      auto const done =
+          rowlock::reaper(rowlock::source_from_url(at.url), {.schema = at.schema, .idle = 0ms, .wait = 1s})
+              .run();
       page.reaped += done.deleted.all();
     } catch (std::exception const& e) {
       if (++page.errors <= 10) std::cerr << "reaper: " << e.what() << '\n';
@@ -98,21 +113,22 @@ void reap(shared_page& page, std::string const& url, clock::time_point end) {
 }
 
 /// As somebody would who looks after tables: plain SQL, no rowlock.
-void operate(shared_page& page, std::string const& url, clock::time_point end) {
+void operate(shared_page& page, place const& at, clock::time_point end) {
   using namespace rowlock;
-  auto const source = source_from_url(url);
+  auto const source = source_from_url(at.url);
   auto const dialect = source.implementation()->sql().name;
   auto const* now = dialect == "sqlite"  ? "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
                     : dialect == "mysql" ? "utc_timestamp(6)"
                                          : "clock_timestamp()";
+  auto const clean_up =
+      backend::table_names::of(source.implementation()->sql(), at.schema, "rowlock_")
+          .render(std::string("DELETE FROM rowlock_locks WHERE term IS NOT NULL AND expires_at < ") + now);
   while (clock::now() < end) {
     try {
       auto const session = source.implementation()->connect(boot_clock::now() + 10s);
       for (int i = 0; i < 10 && clock::now() < end; ++i) {
         try {
-          session->script(
-              std::string("DELETE FROM rowlock_locks WHERE term IS NOT NULL AND expires_at < ") + now,
-              boot_clock::now() + 10s);
+          session->script(clean_up, boot_clock::now() + 10s);
         } catch (error const& e) {
           if (!e.retryable()) throw;  // a deadlock, or waited for too long: theirs to try again
         }
@@ -141,14 +157,11 @@ void start(std::vector<pid_t>& children, Work const& work) {
 }
 
 /// Each child takes the lock for a short term and dies with it.
-void die_again_and_again(shared_page& page, std::string const& url, rowlock::strategy how,
-                         clock::time_point end) {
+void die_again_and_again(shared_page& page, place const& at, rowlock::strategy how, clock::time_point end) {
   while (clock::now() + 2s < end) {
     std::vector<pid_t> child;
     start(child, [&] {
-      rowlock::manager_options o;
-      o.how = how;
-      rowlock::lock_manager manager(url, o);
+      rowlock::lock_manager manager(at.url, at.options(how));
       auto mutex = manager.make_mutex("contended", {.ttl = 300ms, .retry = {.first = 1ms, .longest = 5ms}});
       auto const lock = mutex.try_acquire_for(2s);
       if (lock) ++page.died_with_it;
@@ -162,11 +175,11 @@ void die_again_and_again(shared_page& page, std::string const& url, rowlock::str
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 5) {
-    std::cerr << "usage: rowlock_contention URL STRATEGY [SECONDS [PROCESSES]]\n";
+  if (argc < 3 || argc > 6) {
+    std::cerr << "usage: rowlock_contention URL STRATEGY [SECONDS [PROCESSES [SCHEMA]]]\n";
     return 64;
   }
-  std::string const url = argv[1];
+  place const at{argv[1], argc > 5 ? argv[5] : ""};
   auto const how = rowlock::strategy_from_string(argv[2]);
   auto const seconds = argc > 3 ? std::atoi(argv[3]) : 60;
   auto const processes = argc > 4 ? std::atoi(argv[4]) : 16;
@@ -180,17 +193,21 @@ int main(int argc, char** argv) {
   auto& page = *new (memory) shared_page;
   {
     std::vector<pid_t> first;  // in a process of its own: no connection is to be inherited
-    start(first, [&] { rowlock::migrator(rowlock::source_from_url(url)).up(); });
+    start(first, [&] {
+      rowlock::migrator_options o;
+      o.schema = at.schema;
+      rowlock::migrator(rowlock::source_from_url(at.url), o).up();
+    });
     int status = 0;
     ::waitpid(first[0], &status, 0);
     if (status != 0) return 70;
   }
   auto const end = clock::now() + std::chrono::seconds(seconds);
   std::vector<pid_t> children;
-  for (int i = 0; i < processes; ++i) start(children, [&] { compete(page, url, *how, end); });
-  for (int i = 0; i < 4; ++i) start(children, [&] { reap(page, url, end); });
-  start(children, [&] { operate(page, url, end); });
-  start(children, [&] { die_again_and_again(page, url, *how, end); });
+  for (int i = 0; i < processes; ++i) start(children, [&] { compete(page, at, *how, end); });
+  for (int i = 0; i < 4; ++i) start(children, [&] { reap(page, at, end); });
+  start(children, [&] { operate(page, at, end); });
+  start(children, [&] { die_again_and_again(page, at, *how, end); });
   int failed = 0;
   for (auto const child : children) {
     int status = 0;
