@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <memory>
@@ -28,6 +29,20 @@ std::optional<ino_t> inode_of_socket(int fd) {
   return found.st_ino;
 }
 
+// By its name in /proc, "socket:[4711]": nothing is done to a descriptor that may be another thread's.
+std::optional<ino_t> inode_by_name(int folder, char const* fd) {
+  constexpr std::string_view before = "socket:[";
+  std::array<char, 64> target{};
+  auto const size = ::readlinkat(folder, fd, target.data(), target.size());
+  if (size <= 0) return std::nullopt;
+  std::string_view const name(target.data(), static_cast<std::size_t>(size));
+  if (!name.starts_with(before)) return std::nullopt;
+  ino_t inode = 0;
+  if (std::from_chars(name.data() + before.size(), name.data() + name.size(), inode).ec != std::errc{})
+    return std::nullopt;
+  return inode;
+}
+
 std::vector<std::pair<int, ino_t>> open_sockets() {
   std::vector<std::pair<int, ino_t>> out;
   std::unique_ptr<DIR, close_folder> const folder(::opendir("/proc/self/fd"));
@@ -36,7 +51,7 @@ std::vector<std::pair<int, ino_t>> open_sockets() {
     std::string_view const name = entry->d_name;
     int fd = -1;
     if (std::from_chars(name.data(), name.data() + name.size(), fd).ec != std::errc{}) continue;
-    if (auto const inode = inode_of_socket(fd)) out.emplace_back(fd, *inode);
+    if (auto const inode = inode_by_name(::dirfd(folder.get()), entry->d_name)) out.emplace_back(fd, *inode);
   }
   return out;
 }
