@@ -43,6 +43,8 @@ using outcome = std::variant<granted, refused>;
 class row_strategy {
  public:
   virtual ~row_strategy() = default;
+  row_strategy(row_strategy const&) = delete;
+  row_strategy& operator=(row_strategy const&) = delete;
 
   /// One attempt, as many statements as it needs. `sent_at` is set before the granting statement is sent:
   /// trust counts from there.
@@ -56,8 +58,6 @@ class row_strategy {
 
  protected:
   row_strategy() = default;
-  row_strategy(row_strategy const&) = default;
-  row_strategy& operator=(row_strategy const&) = delete;
 };
 
 /// The parameters that the granting statements have in common, in their order: $1 to $11.
