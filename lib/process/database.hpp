@@ -62,6 +62,7 @@ class connection_pool {
     }
     backend::connection& operator*() const noexcept { return *connection_; }
     backend::connection* operator->() const noexcept { return connection_.get(); }
+    explicit operator bool() const noexcept { return connection_ != nullptr; }  ///< not moved from
 
    private:
     struct no_owner {

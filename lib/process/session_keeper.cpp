@@ -37,7 +37,7 @@ bool session_keeper::give_back(hold const& h, boot_time_point deadline) noexcept
     kept_.erase(found);
   }
   std::lock_guard const guard(one->in_use);
-  auto& session = *one->session;
+  auto& session = *one->lock.session;
   if (!session.usable()) return false;
   try {
     strategy_.give_back(session, deadline);
@@ -46,8 +46,9 @@ bool session_keeper::give_back(hold const& h, boot_time_point deadline) noexcept
     session.close();  // whatever became of it, the server ends the transaction with it
     return false;
   }
+  one->lock.given_back = true;
   try {
-    if (one->touch_anchor) strategy_.touch(session, h.facts().name, deadline);
+    if (one->lock.touch_anchor) strategy_.touch(session, h.facts().name, deadline);
   } catch (std::exception const& e) {  // the reaper may take it: then the next taker makes another
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
   }
@@ -94,10 +95,10 @@ void session_keeper::ping(kept& one) {
   {
     std::lock_guard const guard(one.in_use);
     try {
-      strategy_.ping(*one.session, deadline);
+      strategy_.ping(*one.lock.session, deadline);
     } catch (std::exception const& e) {
       lives = false;
-      one.session->close();
+      one.lock.session->close();
       events_.tell({.kind = event_kind::error, .name = h->facts().name, .message = e.what()});
     }
   }

@@ -21,10 +21,19 @@ class session_keeper {
   session_keeper(database&, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
   ~session_keeper() { stop(); }
 
-  /// The session that holds the lock, with the anchor to be touched when it is given back.
+  /// The session that holds the lock, with the anchor to be touched when it is given back. Whatever is thrown
+  /// on the way: a session that was not given back is closed, and never goes to its next borrower with the
+  /// lock in its hand.
   struct holding {
+    holding(connection_pool::loan s, bool touch) noexcept : session(std::move(s)), touch_anchor(touch) {}
+    holding(holding&&) noexcept = default;
+    holding& operator=(holding&&) = delete;
+    ~holding() {
+      if (session && !given_back) session->close();
+    }
     connection_pool::loan session;
-    bool touch_anchor = false;
+    bool touch_anchor;
+    bool given_back = false;
   };
   void keep(std::shared_ptr<hold> const&, holding);
 
@@ -36,12 +45,10 @@ class session_keeper {
 
  private:
   struct kept {
-    kept(std::shared_ptr<hold> const& h, holding held)
-        : what(h), session(std::move(held.session)), touch_anchor(held.touch_anchor) {}
+    kept(std::shared_ptr<hold> const& h, holding held) : what(h), lock(std::move(held)) {}
     std::mutex in_use;  ///< a session is one thread's at a time
     std::weak_ptr<hold> what;
-    connection_pool::loan session;
-    bool touch_anchor;
+    holding lock;
     boot_time_point next_ping;
   };
 
