@@ -1,7 +1,6 @@
 #include "base/boot_waiter.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -13,20 +12,11 @@
 
 namespace rowlock::base {
 
-boot_waiter::boot_waiter()
-    : timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)),
-      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (timer_ < 0 || event_ < 0) {
-    auto const code = errno;
-    if (timer_ >= 0) ::close(timer_);
-    throw std::system_error(code, std::generic_category(), "timerfd or eventfd");
-  }
+boot_waiter::boot_waiter() : timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  if (timer_ < 0) throw std::system_error(errno, std::generic_category(), "timerfd");
 }
 
-boot_waiter::~boot_waiter() {
-  ::close(timer_);
-  ::close(event_);
-}
+boot_waiter::~boot_waiter() { ::close(timer_); }
 
 void boot_waiter::wait_until(boot_time_point moment) {
   // An all-zero time would disarm the timer.
@@ -35,17 +25,12 @@ void boot_waiter::wait_until(boot_time_point moment) {
   when.it_value.tv_sec = static_cast<std::time_t>(ns / 1'000'000'000);
   when.it_value.tv_nsec = static_cast<long>(ns % 1'000'000'000);
   ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
-  pollfd fds[2] = {{timer_, POLLIN, 0}, {event_, POLLIN, 0}};
+  pollfd fds[2] = {{timer_, POLLIN, 0}, {woken_.fd(), POLLIN, 0}};
   while (::poll(fds, 2, -1) < 0 && errno == EINTR) {
   }
   std::uint64_t drained = 0;
   (void)!::read(timer_, &drained, sizeof drained);
-  (void)!::read(event_, &drained, sizeof drained);
-}
-
-void boot_waiter::wake() noexcept {
-  std::uint64_t const one = 1;
-  (void)!::write(event_, &one, sizeof one);
+  woken_.clear();
 }
 
 }  // namespace rowlock::base

@@ -2,6 +2,8 @@
 
 #include <rowlock/types.hpp>
 
+#include "base/event.hpp"
+
 namespace rowlock::base {
 
 /// Sleeps until a moment of CLOCK_BOOTTIME or until it is woken. The waits of <condition_variable> go by
@@ -17,11 +19,11 @@ class boot_waiter {
   boot_waiter& operator=(boot_waiter const&) = delete;
 
   void wait_until(boot_time_point);
-  void wake() noexcept;
+  void wake() noexcept { woken_.set(); }
 
  private:
+  event woken_;
   int timer_;
-  int event_;
 };
 
 }  // namespace rowlock::base

@@ -1,26 +1,30 @@
 #pragma once
 
 #include <stop_token>
+#include <utility>
+
+#include "base/event.hpp"
 
 namespace rowlock::base {
 
 /// A std::stop_token as something to poll(2) for: fd() becomes readable when the token is triggered.
 class stop_event {
  public:
-  explicit stop_event(std::stop_token);
-  ~stop_event();
+  explicit stop_event(std::stop_token token) : token_(std::move(token)), callback_(token_, trigger{event_}) {}
   stop_event(stop_event const&) = delete;
   stop_event& operator=(stop_event const&) = delete;
 
-  int fd() const noexcept { return fd_; }
+  int fd() const noexcept { return event_.fd(); }
   bool triggered() const noexcept { return token_.stop_requested(); }
 
  private:
   struct trigger {
-    int fd;
-    void operator()() const noexcept;
+    event const& to_set;
+    void operator()() const noexcept { to_set.set(); }
   };
-  int fd_;
+  // The callback comes last, so it goes first, and with it a trigger that is still running in another thread:
+  // by then the descriptor must not have become somebody else's.
+  event event_;
   std::stop_token token_;
   std::stop_callback<trigger> callback_;
 };

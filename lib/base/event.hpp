@@ -1,0 +1,21 @@
+#pragma once
+
+namespace rowlock::base {
+
+/// An eventfd(2): something to poll(2) for that any thread may set.
+class event {
+ public:
+  event();
+  ~event();
+  event(event const&) = delete;
+  event& operator=(event const&) = delete;
+
+  int fd() const noexcept { return fd_; }
+  void set() const noexcept;
+  void clear() const noexcept;
+
+ private:
+  int fd_;
+};
+
+}  // namespace rowlock::base
