@@ -1,5 +1,6 @@
 #include "cli/place.hpp"
 
+#include <fmt/format.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
 
@@ -82,5 +83,37 @@ on_mysql_like::~on_mysql_like() {
 }
 
 void on_mysql_like::sql(std::string const& text) const { run_on(url_, text); }
+
+namespace {
+
+bool is_sqlite(place const& p) { return p.dialect() == "sqlite"; }
+bool is_mysql(place const& p) { return p.dialect() == "mysql"; }
+
+/// SQL for so many hours ago.
+std::string hours_ago(place const& p, int hours) {
+  if (is_mysql(p)) return fmt::format("utc_timestamp(6) - INTERVAL {} HOUR", hours);
+  return is_sqlite(p) ? fmt::format("cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - {}",
+                                    hours * 3'600'000LL)
+                      : fmt::format("clock_timestamp() - {} * interval '1 hour'", hours);
+}
+
+}  // namespace
+
+void leave_idle(place const& p, int count) {
+  if (is_mysql(p)) {
+    std::string rows;
+    for (int i = 1; i <= count; ++i)
+      rows += fmt::format("{}('n{}', 'lease', {}, {})", i == 1 ? "" : ",", i, i, hours_ago(p, 48));
+    return p.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES " + rows);
+  }
+  auto const numbers =
+      is_sqlite(p)
+          ? fmt::format("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})", count)
+          : fmt::format("WITH n AS (SELECT generate_series(1, {}) AS i)", count);
+  p.sql(
+      fmt::format("INSERT INTO rowlock_locks (name, strategy, token, expires_at) {} SELECT 'n' || i, "
+                  "'lease', i, {} FROM n",
+                  numbers, hours_ago(p, 48)));
+}
 
 }  // namespace rowlock::test

@@ -29,6 +29,9 @@ class place {
   virtual void sql(std::string const&) const = 0;
 };
 
+/// Leases n1 to nCOUNT that nobody has used for two days.
+void leave_idle(place const&, int count);
+
 class on_sqlite : public place {
  public:
   explicit on_sqlite(bool migrated = true);

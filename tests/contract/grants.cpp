@@ -1,8 +1,12 @@
-// The roles of schema/postgresql-grants.sql: with them everything works that they are for, and without any
-// one of their rights something does not.
+// The roles of schema/*-grants.sql: with them everything works that they are for, and without any one of
+// their rights something does not.
+#include <fmt/format.h>
+
+#include <array>
 #include <fstream>
 #include <functional>
 #include <regex>
+#include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <sstream>
 
@@ -18,8 +22,8 @@ struct grant {
   std::string right, table, role;
 };
 
-std::vector<grant> granted_by_file() {
-  std::ifstream in(ROWLOCK_SOURCE_DIR "/schema/postgresql-grants.sql");
+std::vector<grant> granted_by(std::string const& file) {
+  std::ifstream in(ROWLOCK_SOURCE_DIR "/schema/" + file);
   std::stringstream text;
   text << in.rdbuf();
   auto const sql = std::regex_replace(text.str(), std::regex("--[^\n]*"), "");
@@ -32,80 +36,107 @@ std::vector<grant> granted_by_file() {
   return all;
 }
 
-/// Tables of their own, and logins with the roles' rights.
-class granted_fixture : public postgresql_fixture {
+constexpr std::array roles{"rowlock_locking", "rowlock_reaping"};
+
+/// Two logins, named after the roles and the database, so that cases can run side by side.
+class postgresql_logins : public postgresql_fixture {
  public:
-  granted_fixture() {
-    for (auto const* role : {"rowlock_locking", "rowlock_reaping"})
+  static constexpr char const* file = "postgresql-grants.sql";
+  static constexpr int rights = 19;
+  postgresql_logins() {
+    for (auto const* role : roles)
       sql("CREATE ROLE " + name_of(role) + " LOGIN; GRANT USAGE ON SCHEMA " + options.schema + " TO " +
           name_of(role));
-    for (auto const& g : granted_by_file()) change("GRANT", "TO", g);
   }
-  ~granted_fixture() override {
-    for (auto const* role : {"rowlock_locking", "rowlock_reaping"})
-      sql("DROP OWNED BY " + name_of(role) + "; DROP ROLE " + name_of(role));
+  ~postgresql_logins() override {
+    for (auto const* role : roles) sql("DROP OWNED BY " + name_of(role) + "; DROP ROLE " + name_of(role));
   }
-  void change(std::string const& verb, std::string const& preposition, grant const& g) {
-    sql(verb + " " + g.right + " ON " + g.table + " " + preposition + " " + name_of(g.role));
-  }
+  std::string name_of(std::string const& role) const { return role + "_" + options.schema; }
   connection_source as(std::string const& role) const {
-    return postgresql::source(postgresql_conninfo() + " user=" + name_of(role));
+    return postgresql::source(url() + " user=" + name_of(role));
+  }
+};
+
+template <class Database>
+class mysql_like_logins : public Database {
+ public:
+  static constexpr char const* file = "mysql-grants.sql";
+  static constexpr int rights = 18;
+  mysql_like_logins() {
+    for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
+  }
+  ~mysql_like_logins() override {
+    for (auto const* role : roles) this->sql("DROP USER " + name_of(role));
+  }
+  std::string name_of(std::string const& role) const { return role + "_" + suffix_; }
+  connection_source as(std::string const& role) const {
+    return mysql::source(
+        std::regex_replace(this->url(), std::regex("//[^@]*@"), "//" + name_of(role) + ":secret@"));
   }
 
  private:
-  std::string name_of(std::string const& role) const { return role + "_" + options.schema; }
+  std::string suffix_ = unique_identifier();
 };
 
-/// All that a role is for. @throws error if a right is missing
-void lock(granted_fixture& f) {
-  for (auto const how : {strategy::lease, strategy::unique_insert}) {
-    auto o = f.options;
+using mariadb_logins = mysql_like_logins<mariadb_fixture>;
+using mysql_logins = mysql_like_logins<mysql_fixture>;
+
+/// Those logins with the roles' rights.
+template <class Logins>
+class granted : public Logins {
+ public:
+  granted() {
+    for (auto const& g : granted_by(Logins::file)) change("GRANT", "TO", g);
+  }
+  void change(std::string const& verb, std::string const& preposition, grant const& g) {
+    this->sql(fmt::format("{} {} ON {} {} {}", verb, g.right, g.table, preposition, this->name_of(g.role)));
+  }
+  void forget_all() { this->sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens"); }
+};
+
+/// All that the role is for. @throws error if a right is missing
+void lock(connection_source const& as_locker, manager_options o) {
+  for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
     o.how = how;
-    lock_manager m(f.as("rowlock_locking"), o);
+    lock_manager m(as_locker, o);
     auto const name = std::string(to_string(how));
-    auto x = m.make_mutex(name, {.ttl = 30s});
+    auto x = m.make_mutex(name);
     auto lock = x.acquire();
-    if (!lock->extend(60s)) throw error(errc::lock_lost, "extend");
     (void)m.list(true);
-    (void)m.revoke(name, revoke_mode::at_renewal);
+    if (how != strategy::row_lock) {
+      if (!lock->extend(60s)) throw error(errc::lock_lost, "extend");
+      (void)m.revoke(name, revoke_mode::at_renewal);
+    }
     if (lock->release() != release_result::released) throw error(errc::lock_lost, "release");
+    if (how == strategy::row_lock) continue;
     auto again = m.make_mutex(name, {.ttl = 30s, .at_least = 100ms}).try_acquire_for(10s);
     if (again->release() != release_result::released) throw error(errc::lock_lost, "release, at least");
   }
-  // What row_lock does: anchor, touch, lock.
-  auto const session = f.as("rowlock_locking").implementation()->connect(boot_clock::now() + 10s);
-  session->script(
-      backend::table_names{f.options.schema, f.options.table_prefix}.render(
-          "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('anchor', 'row_lock', 0, "
-          "clock_timestamp()) ON CONFLICT DO NOTHING; UPDATE rowlock_locks SET expires_at = "
-          "clock_timestamp() WHERE name = 'anchor'; BEGIN; SELECT 1 FROM rowlock_locks WHERE name = 'anchor' "
-          "FOR UPDATE; COMMIT"),
-      boot_clock::now() + 10s);
 }
 
-/// The rows that lock() leaves, all of each kind.
-void reap(granted_fixture& f) {
-  f.sql(
-      "UPDATE rowlock_locks SET token = 1, expires_at = clock_timestamp() - interval '2 days' WHERE term IS "
-      "NULL; UPDATE "
-      "rowlock_tokens SET token = 1; INSERT INTO rowlock_tokens VALUES ('t', 1) ON CONFLICT DO NOTHING; "
-      "UPDATE "
-      "rowlock_meta SET token_floor = 0; DELETE FROM rowlock_locks WHERE name IN ('rowlock.reaper', 'idle'); "
-      "INSERT INTO "
-      "rowlock_locks (name, strategy, token, expires_at) VALUES ('idle', 'lease', 1, clock_timestamp() - "
-      "interval '2 "
-      "days')");
+/// What lock() leaves, and more: some of each kind is idle for two days, and reaped.
+void reap(fixture& f, connection_source const& as_reaper) {
+  auto const idle = in_ms(f, -std::int64_t{2} * 24 * 3'600'000);
+  auto const* insert_new = dialect_of(f) == dialect::mysql ? "INSERT IGNORE" : "INSERT";
+  auto const* if_new = dialect_of(f) == dialect::mysql ? "" : "ON CONFLICT DO NOTHING";
+  f.sql(fmt::format(
+      "UPDATE rowlock_locks SET token = 1, expires_at = {0} WHERE term IS NULL; UPDATE rowlock_tokens SET "
+      "token = 1; {1} INTO rowlock_tokens VALUES ('t', 1) {2}; UPDATE rowlock_meta SET token_floor = 0; "
+      "DELETE FROM rowlock_locks WHERE name IN ('rowlock.reaper', 'idle'); INSERT INTO rowlock_locks (name, "
+      "strategy, token, expires_at) VALUES ('idle', 'lease', 1, {0})",
+      idle, insert_new, if_new));
   reaper_options o;
   o.schema = f.options.schema;
-  reaper r(f.as("rowlock_reaping"), o);
+  reaper r(as_reaper, o);
   auto const done = r.run();
   if (done.deleted.lease == 0 || done.deleted.tokens == 0) throw error(errc::failed, "nothing was deleted");
   if (!r.last()) throw error(errc::failed, "nothing was written down");
 }
 
-bool works(granted_fixture& f, std::string const& role) {
+template <class Logins>
+bool works(granted<Logins>& f, std::string const& role) {
   try {
-    role == "rowlock_locking" ? lock(f) : reap(f);
+    role == "rowlock_locking" ? lock(f.as(role), f.options) : reap(f, f.as(role));
     return true;
   } catch (error const&) {
     return false;
@@ -114,44 +145,47 @@ bool works(granted_fixture& f, std::string const& role) {
 
 }  // namespace
 
-TEST_CASE("grants: with the documented rights locking works, and reaping works: on postgresql") {
-  granted_fixture f;
-  CHECK_NOTHROW(lock(f));
-  CHECK_NOTHROW(reap(f));
+TYPE_TO_STRING_AS("postgresql", postgresql_logins);
+TYPE_TO_STRING_AS("mariadb", mariadb_logins);
+TYPE_TO_STRING_AS("mysql", mysql_logins);
+
+#define GRANTS_CASE(text) TEST_CASE_TEMPLATE(text, logins, postgresql_logins, mariadb_logins, mysql_logins)
+
+GRANTS_CASE("grants: with the documented rights locking works, and reaping works") {
+  granted<logins> f;
+  CHECK_NOTHROW(lock(f.as("rowlock_locking"), f.options));
+  CHECK_NOTHROW(reap(f, f.as("rowlock_reaping")));
 }
 
-TEST_CASE("grants: none of the documented rights is too many: on postgresql") {
-  granted_fixture f;
-  auto const all = granted_by_file();
-  CHECK(all.size() == 19);
+GRANTS_CASE("grants: none of the documented rights is too many") {
+  granted<logins> f;
+  auto const all = granted_by(logins::file);
+  CHECK(all.size() == logins::rights);
   for (auto const& g : all) {
     CAPTURE(g.right);
     CAPTURE(g.table);
     CAPTURE(g.role);
-    f.sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens");
+    f.forget_all();
     REQUIRE(works(f, g.role));
-    f.sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens");
+    f.forget_all();
     f.change("REVOKE", "FROM", g);
     CHECK_FALSE(works(f, g.role));
     f.change("GRANT", "TO", g);
   }
 }
 
-TEST_CASE(
-    "grants: a role that locks can't reap, migrate or lower the floor, one that reaps can't either: on "
-    "postgresql") {
-  granted_fixture f;
-  for (auto const* role : {"rowlock_locking", "rowlock_reaping"}) {
+GRANTS_CASE("grants: a role that locks can't reap, migrate or lower the floor, one that reaps can't either") {
+  granted<logins> f;
+  for (auto const* role : roles) {
     CAPTURE(std::string(role));
     auto const session = f.as(role).implementation()->connect(boot_clock::now() + 10s);
     for (std::string const statement :
          {"UPDATE rowlock_meta SET schema_version = 99", "UPDATE rowlock_meta SET oldest_reader = 99",
           "UPDATE rowlock_meta SET database_id = 'x'", "DELETE FROM rowlock_meta", "DROP TABLE rowlock_locks",
-          "TRUNCATE rowlock_tokens", "DELETE FROM rowlock_migrations"}) {
+          "TRUNCATE TABLE rowlock_tokens", "DELETE FROM rowlock_migrations"}) {
       CAPTURE(statement);
       try {
-        session->script(backend::table_names{f.options.schema, f.options.table_prefix}.render(statement),
-                        boot_clock::now() + 10s);
+        session->script(f.tables().render(statement), boot_clock::now() + 10s);
         FAIL("it may");
       } catch (error const& e) {
         CHECK(e.reason() == errc::access_denied);
