@@ -5,8 +5,8 @@
 #include <array>
 #include <atomic>
 
+#include "base/per_process.hpp"
 #include "base/random_id.hpp"
-#include "process/per_process.hpp"
 
 namespace rowlock::process {
 namespace {
@@ -30,12 +30,12 @@ std::int64_t this_thread_number() {
 }  // namespace
 
 owner_id this_thread_owner() {
-  auto const& self = per_process<process_identity>();
+  auto const& self = base::per_process<process_identity>();
   return {self.host, self.pid, self.id, this_thread_number()};
 }
 
 owner_id explicit_owner(std::string const& text) {
-  auto const& self = per_process<process_identity>();
+  auto const& self = base::per_process<process_identity>();
   return {self.host, self.pid, text, 0};
 }
 

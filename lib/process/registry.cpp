@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/per_process.hpp"
 #include "process/hold.hpp"
-#include "process/per_process.hpp"
 
 namespace rowlock::process {
 
-registry& registry::of_this_process() { return per_process<registry>(); }
+registry& registry::of_this_process() { return base::per_process<registry>(); }
 
 std::size_t registry::number_of(std::string const& database_identity) {
   std::lock_guard const guard(mutex_);

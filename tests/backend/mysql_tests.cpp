@@ -227,6 +227,24 @@ TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leave
 }
 
 TEST_CASE_TEMPLATE(
+    "connector: no reply by the deadline ends the session then, not after the connection's whole seconds", On,
+    ROWLOCK_MYSQLS) {
+  auto const c = connect_to(mysql_server_url(On::kind), 60'000);
+  auto const other = connect_to(mysql_server_url(On::kind), 60'000);
+  auto const start = boot_clock::now();
+  auto const e = thrown_by([&] { c->execute({"sleep", "SELECT sleep(60)"}, {}, in(300)); });
+  CHECK(boot_clock::now() - start >= 300ms);
+  CHECK(boot_clock::now() - start < 30s);
+  CHECK(e.reason() == errc::in_doubt);
+  CHECK(std::string(e.what()).find("no reply came in time") != std::string::npos);
+  CHECK_FALSE(c->usable());
+  // Deadlines that come later, and one that came earlier and was met, end nothing.
+  other->script("DO sleep(0.2)", in(400));
+  for (int const ms : {30'000, 20'000, 10'000}) other->script("DO sleep(0.3)", in(ms));
+  CHECK(other->alive());
+}
+
+TEST_CASE_TEMPLATE(
     "connector: a session that was killed while it was idle is unreachable, and nothing was sent", On,
     ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);

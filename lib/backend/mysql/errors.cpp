@@ -152,9 +152,10 @@ errc classify(int native, std::string_view message, stake at_stake) noexcept {
 }
 
 error statement_error(sql::SQLException const& e, stake at_stake, std::string const& statement,
-                      std::string const& where) {
+                      std::string const& where, bool late) {
   auto const code = classify(e.getErrorCode(), e.what(), at_stake);
-  return described(e, code, way_out(code, e.getErrorCode()), statement, where);
+  return described(e, code, late ? "; no reply came in time" : way_out(code, e.getErrorCode()), statement,
+                   where);
 }
 
 error connect_error(sql::SQLException const& e, std::string const& where) {

@@ -27,9 +27,10 @@ bool is_forgotten(int native) noexcept;
 /// True if the statement is of a kind that can't be prepared.
 bool is_unpreparable(int native) noexcept;
 
-/// A refused statement; `where` says which database.
-error statement_error(sql::SQLException const&, stake, std::string const& statement,
-                      std::string const& where);
+/// A refused statement; `where` says which database. `late`: no reply had come at its deadline, and that
+/// ended the session.
+error statement_error(sql::SQLException const&, stake, std::string const& statement, std::string const& where,
+                      bool late = false);
 
 /// A connection that could not be made.
 error connect_error(sql::SQLException const&, std::string const& where);

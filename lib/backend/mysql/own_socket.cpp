@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace rowlock::backend::mysql {
@@ -56,7 +57,34 @@ std::vector<std::pair<int, ino_t>> open_sockets() {
   return out;
 }
 
-bool leads_to(int fd, int port, std::string const& path) {
+}  // namespace
+
+std::shared_ptr<own_socket> own_socket::find(int fd, ino_t inode) {
+  int const copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return nullptr;
+  std::shared_ptr<own_socket> found(new own_socket(copy, fd, inode));
+  // Only what is certain to be ours is looked at: the number may have become another thread's meanwhile.
+  if (inode_of_socket(copy) != inode) return nullptr;
+  return found;
+}
+
+own_socket::~own_socket() {
+  if (copy_ >= 0) ::close(copy_);
+}
+
+bool own_socket::hung_up() const noexcept {
+  pollfd one{copy_, POLLIN | POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) != 0;
+}
+
+void own_socket::shut_down() const noexcept { ::shutdown(copy_, SHUT_RDWR); }
+
+void own_socket::close_copies() noexcept {
+  if (inode_of_socket(original_) == inode_) ::close(original_);
+  ::close(std::exchange(copy_, -1));
+}
+
+bool own_socket::leads_to(int port, std::string const& path) const {
   union {
     sockaddr any;
     sockaddr_in four;
@@ -64,7 +92,7 @@ bool leads_to(int fd, int port, std::string const& path) {
     sockaddr_un local;
   } peer{};
   socklen_t size = sizeof peer;
-  if (::getpeername(fd, &peer.any, &size) != 0) return false;
+  if (::getpeername(copy_, &peer.any, &size) != 0) return false;
   switch (peer.any.sa_family) {
     case AF_INET:
       return path.empty() && ntohs(peer.four.sin_port) == port;
@@ -77,31 +105,20 @@ bool leads_to(int fd, int port, std::string const& path) {
   }
 }
 
-}  // namespace
-
-bool own_socket::is_still_there() const noexcept { return inode_of_socket(fd_) == inode_; }
-
-bool own_socket::hung_up() const noexcept {
-  pollfd one{fd_, POLLIN | POLLRDHUP, 0};
-  return ::poll(&one, 1, 0) != 0 || !is_still_there();
-}
-
-void own_socket::close_copy() const noexcept {
-  if (is_still_there()) ::close(fd_);
-}
-
 socket_search::socket_search() : before_(open_sockets()) {}
 
-std::optional<own_socket> socket_search::find(int port, std::string const& path) const {
-  std::vector<std::pair<int, ino_t>> found;
-  for (auto const& one : open_sockets()) {
-    if (std::find(before_.begin(), before_.end(), one) != before_.end()) continue;
-    if (!leads_to(one.first, port, path)) continue;
-    ::fcntl(one.first, F_SETFD, FD_CLOEXEC);
-    found.push_back(one);
+std::shared_ptr<own_socket> socket_search::find(int port, std::string const& path) const {
+  std::shared_ptr<own_socket> found;
+  int candidates = 0;
+  for (auto const& [fd, inode] : open_sockets()) {
+    if (std::find(before_.begin(), before_.end(), std::pair(fd, inode)) != before_.end()) continue;
+    auto one = own_socket::find(fd, inode);
+    if (!one || !one->leads_to(port, path)) continue;
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (++candidates == 1) found = std::move(one);
   }
-  if (found.size() != 1) return std::nullopt;
-  return own_socket(found[0].first, found[0].second);
+  if (candidates != 1) return nullptr;
+  return found;
 }
 
 }  // namespace rowlock::backend::mysql

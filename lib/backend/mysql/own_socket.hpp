@@ -3,28 +3,38 @@
 
 #include <sys/types.h>
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace rowlock::backend::mysql {
 
-/// A socket of this process, known by its inode as well, so that another one that got its number is not taken
-/// for it.
+/// The connection's end of its socket, by a second descriptor for it: the connector closes its own when it
+/// likes, and then that number may be anybody's.
 class own_socket {
  public:
-  own_socket(int fd, ino_t inode) noexcept : fd_(fd), inode_(inode) {}
+  /// Nothing if the descriptor is not (or no longer) that socket.
+  static std::shared_ptr<own_socket> find(int fd, ino_t inode);
+  own_socket(own_socket const&) = delete;
+  own_socket& operator=(own_socket const&) = delete;
+  ~own_socket();
 
   /// Whether the other end has hung up, or said something unasked, which it does only before it hangs up.
   bool hung_up() const noexcept;
-  /// In a forked child: closes this process's copy, without a word to the server.
-  void close_copy() const noexcept;
+  /// Ends the connection, also under a thread that waits for something to come.
+  void shut_down() const noexcept;
+  /// In a forked child: closes this process's copies, without a word to the server.
+  void close_copies() noexcept;
+  /// Whether it is connected to that TCP port, or Unix socket if `path` is not empty.
+  bool leads_to(int port, std::string const& path) const;
 
  private:
-  bool is_still_there() const noexcept;
+  own_socket(int copy, int original, ino_t inode) noexcept
+      : copy_(copy), original_(original), inode_(inode) {}
 
-  int fd_;
+  int copy_;
+  int original_;
   ino_t inode_;
 };
 
@@ -33,11 +43,11 @@ class socket_search {
  public:
   socket_search();
 
-  /// The new socket that is connected to that TCP port, or Unix socket if `path` is not empty; nothing if
+  /// The new socket that leads there; nothing if
   /// there is not exactly one (other threads may be connecting to the same server). Whichever it is, none of
   /// them is inherited by programs that are started from now on: the connector leaves them open for those,
   /// and the server would not see the end of this process as long as one of them runs.
-  std::optional<own_socket> find(int port, std::string const& path) const;
+  std::shared_ptr<own_socket> find(int port, std::string const& path) const;
 
  private:
   std::vector<std::pair<int, ino_t>> before_;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backend/mysql/values.hpp"
+#include "base/per_process.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -56,9 +57,9 @@ bool says_commit(std::string_view sql) {
 
 }  // namespace
 
-session::session(native_connection c, std::optional<own_socket> socket, std::string where,
+session::session(native_connection c, std::shared_ptr<own_socket> socket, std::string where,
                  boot_time_point deadline)
-    : native_(std::move(c)), socket_(socket), where_(std::move(where)), process_(::getpid()) {
+    : native_(std::move(c)), socket_(std::move(socket)), where_(std::move(where)), process_(::getpid()) {
   set_up(deadline);
 }
 
@@ -77,7 +78,7 @@ void session::abandon() noexcept {
 void session::close() noexcept {
   if (!native_) return;
   if (forked()) {
-    if (socket_) socket_->close_copy();
+    if (socket_) socket_->close_copies();
     return abandon();
   }
   try {
@@ -85,8 +86,10 @@ void session::close() noexcept {
     prepared_.clear();
     native_.reset();
   } catch (...) {
-    abandon();  // better a socket too many than the end of the program
+    if (socket_) socket_->shut_down();
+    abandon();  // better a descriptor too many than the end of the program
   }
+  socket_.reset();
 }
 
 void session::give_up(std::string const& what, std::string const& why) {
@@ -95,16 +98,16 @@ void session::give_up(std::string const& what, std::string const& why) {
 }
 
 void session::refuse(sql::SQLException const& e, stake at_stake, std::string const& what) {
-  auto const problem = statement_error(e, at_stake, what, where_);
-  if (ends_session(e.getErrorCode()) || problem.reason() == errc::in_doubt ||
-      problem.reason() == errc::unreachable)
-    close();
+  bool const over = ends_session(e.getErrorCode());
+  auto const problem = statement_error(e, at_stake, what, where_, over && boot_clock::now() >= deadline_);
+  if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable) close();
   throw problem;
 }
 
 void session::set_up(boot_time_point deadline) {
   static std::string const what = "session set-up";
   begin(what, deadline);
+  auto const limit = until(deadline);
   try {
     mariadb_ = native_->getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") !=
                std::string::npos;
@@ -145,6 +148,13 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
   (void)driver();  // this thread may be a new one to it
+}
+
+std::optional<reply_deadlines::scope> session::until(boot_time_point deadline) {
+  deadline_ = deadline;
+  if (!socket_) return std::nullopt;
+  return std::optional<reply_deadlines::scope>(std::in_place, base::per_process<reply_deadlines>(), socket_,
+                                               deadline);
 }
 
 bool session::alive() {
@@ -220,6 +230,7 @@ result session::run(statement const& s, std::span<value const> parameters, boot_
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
   begin(s.name, deadline);
+  auto const limit = until(deadline);
   auto const done = [&](result r) {
     last_used_ = boot_clock::now();
     return r;
@@ -270,6 +281,7 @@ std::vector<std::vector<row>> session::run_all(std::string const& sql) {
 void session::script(std::string_view sql, boot_time_point deadline) {
   static std::string const what = "script";
   begin(what, deadline);
+  auto const limit = until(deadline);
   try {
     run_all(std::string(sql));
   } catch (sql::SQLException const& e) {
@@ -283,9 +295,10 @@ std::string session::cipher(boot_time_point deadline) {
   return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));
 }
 
-void session::roll_back() noexcept {
+void session::roll_back(boot_time_point deadline) noexcept {
   if (!usable()) return;
   try {
+    auto const limit = until(deadline);
     run_all("ROLLBACK");
   } catch (...) {
     close();  // the server rolls back when the connection ends
@@ -331,11 +344,12 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
     throw error(errc::unsupported,
                 where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert",
                 s.name, "", 0);
+  auto const end_transaction = [&] { roll_back(boot_clock::now() + reply_timeout); };
   for (;;) {
     try {
       return wait_once(s, parameters, deadline, reply_timeout);
     } catch (error const& e) {
-      roll_back();
+      end_transaction();
       if (e.reason() != errc::row_locked) {
         if (e.reason() != errc::in_doubt) throw;
         // Without a COMMIT nothing was done, and a lock that was granted ends with the session.
@@ -343,7 +357,7 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
       }
       if (stop.stop_requested() || boot_clock::now() >= deadline) throw;
     } catch (...) {
-      roll_back();
+      end_transaction();
       throw;
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 // A session of the library's own on a MySQL or MariaDB server.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -10,20 +11,21 @@
 #include "backend/mysql/native.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/parameters.hpp"
+#include "backend/mysql/reply_deadlines.hpp"
 
 namespace rowlock::backend::mysql {
 
 class session final : public connection {
  public:
   /// Takes over a connection and sets it up in one round trip, or two on some servers. `socket`: its own, if
-  /// known. `where` is for messages.
-  session(native_connection, std::optional<own_socket> socket, std::string where, boot_time_point deadline);
+  /// known, or null. `where` is for messages.
+  session(native_connection, std::shared_ptr<own_socket> socket, std::string where, boot_time_point deadline);
   ~session() override;
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
-  /// Waits for a reply as many seconds as the connection was opened with, also beyond `deadline`: the
-  /// connector can't be told anything else, nor be interrupted.
+  /// If the socket is not known, waits for a reply as many seconds as the connection was opened with, also
+  /// beyond `deadline`: the connector can't be told anything else.
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
 
@@ -57,24 +59,27 @@ class session final : public connection {
   void set_up(boot_time_point deadline);
   void read_facts(std::vector<row> const& variables, std::vector<row> const& database);
   void begin(std::string const& what, boot_time_point deadline);
+  /// While it lives, the connection ends at the deadline.
+  std::optional<reply_deadlines::scope> until(boot_time_point deadline);
   prepared& prepare(statement const&);
   void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   result run_text(std::string const& sql);
   std::vector<std::vector<row>> run_all(std::string const& sql);
-  void roll_back() noexcept;
+  void roll_back(boot_time_point deadline) noexcept;
   [[noreturn]] void refuse(sql::SQLException const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
   result wait_once(statement const&, std::span<value const> parameters, boot_time_point deadline,
                    std::chrono::nanoseconds reply_timeout);
 
   native_connection native_;
-  std::optional<own_socket> socket_;
+  std::shared_ptr<own_socket> socket_;
   std::unordered_map<std::string, prepared> prepared_;
   std::string where_;
   std::string identity_;
   pid_t process_;
   boot_time_point last_used_{};
+  boot_time_point deadline_ = boot_time_point::max();  ///< of what was begun last
   bool mariadb_ = false;
   bool read_only_ = false;
   bool galera_ = false;

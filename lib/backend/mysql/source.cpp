@@ -45,7 +45,7 @@ class function_source final : public source {
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
-    return std::make_unique<session>(open(), std::nullopt, describe(), deadline);
+    return std::make_unique<session>(open(), nullptr, describe(), deadline);
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
   std::string describe() const override { return "mysql, connections opened by the program"; }

@@ -13,8 +13,9 @@ namespace rowlock::mysql {
 
 /// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
 ///
-/// The driver counts the time that it waits for a reply in whole seconds, from when a session is made: a call
-/// on a server that has gone silent ends by its deadline and those seconds (reply_timeout, three at least).
+/// The driver counts time in whole seconds: connecting to a server that has gone silent takes as many (three
+/// at least). So do calls on connections that the program opens, and on those whose socket could not be told
+/// from another's that was opened at the same moment; on all others a call ends by its deadline.
 class source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or

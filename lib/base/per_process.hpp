@@ -4,7 +4,7 @@
 
 #include "base/fork_epoch.hpp"
 
-namespace rowlock::process {
+namespace rowlock::base {
 
 /// The one T of this process; a forked child gets a new one, for the parent's may be locked by a thread that
 /// the child does not have. The old one is never destroyed: somebody may still look at it.
@@ -25,4 +25,4 @@ T& per_process() {
   return seen->object;
 }
 
-}  // namespace rowlock::process
+}  // namespace rowlock::base
