@@ -265,9 +265,10 @@ std::optional<strategies::superseded> acquirer::ripe_observation() const {
 
 // @return false if the caller has to hear of it at once
 bool acquirer::survives(error const& e) {
-  // A read-only server at first is a wrong address; later it is a switch-over that may yet end.
-  bool const ride =
-      e.retryable() || (e.reason() == errc::read_only && attempts_ > 1 && !patience_.one_attempt);
+  // A read-only server at first is a wrong address; later it is a switch-over that may yet end, as may a full
+  // disk.
+  bool const may_end = e.reason() == errc::read_only || e.reason() == errc::storage_full;
+  bool const ride = e.retryable() || (may_end && attempts_ > 1 && !patience_.one_attempt);
   last_error_ = e;
   if (e.reason() != errc::row_locked)
     engine_.tell.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});

@@ -25,8 +25,10 @@ strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts
 
 }  // namespace
 
-keeper::keeper(database& d, watchdog& w, events const& e, std::chrono::milliseconds reply_timeout)
+keeper::keeper(database& d, connection_pool& pool, watchdog& w, events const& e,
+               std::chrono::milliseconds reply_timeout)
     : database_(d),
+      pool_(pool),
       watchdog_(w),
       events_(e),
       reply_timeout_(reply_timeout),
@@ -67,6 +69,7 @@ void keeper::run(std::stop_token stop) {
     } catch (...) {
       failed("something that is no std::exception was thrown");
     }
+    borrowed_.reset();
     if (stop.stop_requested() && nothing_left()) return;
     waiter_.wait_until(next);
   }
@@ -114,11 +117,17 @@ void keeper::reschedule(batch const& holds, boot_time_point from,
 }
 
 backend::connection& keeper::connection(boot_time_point deadline) {
-  if (!connection_ || !connection_->alive()) {
-    connection_.reset();
+  if (connection_ && connection_->alive()) return *connection_;
+  connection_.reset();
+  try {
     connection_ = database_.open(deadline);
+    return *connection_;
+  } catch (error const& e) {
+    if (e.reason() != errc::too_many_connections) throw;
   }
-  return *connection_;
+  // Others have taken the rest of the server's: what this manager has already must do.
+  if (!borrowed_) borrowed_.emplace(pool_.borrow(deadline));
+  return **borrowed_;
 }
 
 keeper::batch keeper::renew(batch const& holds) {

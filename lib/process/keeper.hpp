@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -27,7 +28,8 @@ struct late_release {
 /// One thread, started when first needed. Thread-safe.
 class keeper {
  public:
-  keeper(database&, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
+  /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
+  keeper(database&, connection_pool& pool, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
   ~keeper() { stop(boot_clock::now()); }
 
   void keep(std::shared_ptr<hold> const&);
@@ -63,6 +65,7 @@ class keeper {
   void failed(std::string_view what) noexcept;
 
   database& database_;
+  connection_pool& pool_;
   watchdog& watchdog_;
   events const& events_;
   std::chrono::milliseconds const reply_timeout_;
@@ -78,6 +81,7 @@ class keeper {
   boot_time_point stop_by_ = boot_time_point::max();
 
   std::unique_ptr<backend::connection> connection_;  ///< the thread's own
+  std::optional<connection_pool::loan> borrowed_;    ///< instead of it, for one round of work
   bool stopping_ = false;
   std::jthread thread_;
 };

@@ -1,0 +1,69 @@
+#pragma once
+// The wire between a program and a server, to be cut in several ways.
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/event.hpp"
+
+namespace rowlock::test {
+
+/// Passes on what comes in at 127.0.0.1:port() to a server of this machine, in a thread of its own. The cuts
+/// return when they are done.
+class relay {
+ public:
+  explicit relay(int server_port);
+  ~relay();
+  relay(relay const&) = delete;
+  relay& operator=(relay const&) = delete;
+
+  int port() const noexcept { return port_; }
+  /// As a host that has stopped, or a firewall that forgot the connection: nothing passes, and nobody is
+  /// told; new connections are made, and hear nothing.
+  void silence() { become(mode::silent); }
+  /// As a server that has ended: connections are reset, new ones are refused.
+  void refuse() { become(mode::refusing); }
+  /// As a firewall that was restarted: connections are reset, new ones work.
+  void reset() {
+    refuse();
+    mend();
+  }
+  /// Everything works again; what was said in silence arrives now.
+  void mend() { become(mode::passing); }
+
+  /// The address with this port: a mysql:// URL, or libpq's conninfo.
+  std::string through(std::string const& address) const;
+
+ private:
+  enum class mode { passing, silent, refusing, ended };
+
+  void become(mode);
+  void run();
+  void apply(mode);
+  void listen();
+  void connect_next();
+  /// @return false at its end, or that of the other
+  static bool pass_on(int from, int to);
+  void end(int fd);
+  void end_all();
+
+  int server_port_;
+  int port_ = 0;
+  int listener_ = -1;
+  std::map<int, int> other_end_;
+  base::event asked_;
+  std::mutex mutex_;
+  std::condition_variable applied_;
+  mode wanted_ = mode::passing;
+  mode present_ = mode::passing;
+  std::jthread thread_;
+};
+
+/// The port in such an address.
+int port_of(std::string const& address);
+
+}  // namespace rowlock::test

@@ -1,0 +1,234 @@
+// Servers that are stopped, killed, restarted, read-only, full. One of the test's own each time.
+#include <fmt/format.h>
+
+#include <functional>
+#include <future>
+#include <regex>
+#include <rowlock/rowlock.hpp>
+#include <thread>
+
+#include "process/taker.hpp"
+#include "support/database_server.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// A server with the tables in it, and an account with no more rights than programs have.
+struct away_fixture {
+  explicit away_fixture(server_kind k, database_server::options o = {}) : kind(k), server(k, o) {
+    migrator(source_from_url(server.address())).up();
+    auto const session = as_admin();
+    session->script(postgresql()
+                        ? "CREATE ROLE app LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO app"
+                        : "CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT SELECT, INSERT, UPDATE, "
+                          "DELETE ON rowlock.* TO app@'%'",
+                    soon());
+  }
+  bool postgresql() const { return kind == server_kind::postgresql; }
+  static boot_time_point soon() { return boot_clock::now() + 20s; }
+  std::unique_ptr<backend::connection> as_admin() const {
+    return source_from_url(server.address()).implementation()->connect(soon());
+  }
+  std::string as_app() const {
+    return postgresql() ? server.address() + " user=app"
+                        : std::regex_replace(server.address(), std::regex("//[^@]*@"), "//app:secret@");
+  }
+  /// As after a switch-over, for everybody and at once.
+  void set_read_only(bool on) const {
+    auto const session = as_admin();
+    auto const value = on ? "on" : "off";
+    if (!postgresql()) return session->script(fmt::format("SET GLOBAL read_only = {}", value), soon());
+    session->script("SET default_transaction_read_only = off", soon());
+    session->script(fmt::format("ALTER SYSTEM SET default_transaction_read_only = {}", value), soon());
+    session->script("SELECT pg_reload_conf()", soon());
+  }
+
+  server_kind kind;
+  database_server server;
+};
+
+/// Some hold a lock each, as many others wait for those.
+struct crowd {
+  crowd(std::string const& url, int size, std::chrono::milliseconds ttl) {
+    for (int i = 0; i < size; ++i) {
+      auto const name = "crowd/" + std::to_string(i);
+      holders.push_back(std::make_unique<taker>(url, "", name, ttl));
+      waiters.push_back(std::make_unique<taker>(url, "", name, ttl));
+    }
+    for (auto& h : holders) REQUIRE(h->take(60s));
+    for (auto& w : waiters) w->write_line("take 600000");
+  }
+  /// Everybody goes on: no holder lost its lock, each gives back, and then its waiter gets it.
+  void check() {
+    for (auto& h : holders) CHECK(h->ask("look") == "valid 1 held");
+    for (auto& h : holders) CHECK(h->ask("release").starts_with("released"));
+    for (auto& w : waiters) CHECK(w->next_line(120s).value_or("nothing").starts_with("taken"));
+  }
+  std::vector<std::unique_ptr<taker>> holders;
+  std::vector<std::unique_ptr<taker>> waiters;
+};
+
+/// 5 unless ROWLOCK_TEST_CROWD says otherwise.
+int crowd_size() {
+  char const* set = std::getenv("ROWLOCK_TEST_CROWD");
+  return set == nullptr ? 5 : std::stoi(set);
+}
+
+std::optional<errc> refused(std::function<void()> const& call) {
+  try {
+    call();
+    return std::nullopt;
+  } catch (error const& e) {
+    return e.reason();
+  }
+}
+
+template <server_kind Kind>
+struct on_server {
+  static constexpr server_kind kind = Kind;
+};
+using on_postgresql = on_server<server_kind::postgresql>;
+using on_mariadb = on_server<server_kind::mariadb>;
+using on_mysql = on_server<server_kind::mysql>;
+
+}  // namespace
+
+TYPE_TO_STRING_AS("postgresql", on_postgresql);
+TYPE_TO_STRING_AS("mariadb", on_mariadb);
+TYPE_TO_STRING_AS("mysql", on_mysql);
+
+#define SERVER_CASE(text) TEST_CASE_TEMPLATE("server " text, Server, on_postgresql, on_mariadb, on_mysql)
+
+SERVER_CASE("stopped for 5 s within a ttl of 30 s: no lease is lost and waiters go on") {
+  away_fixture f(Server::kind, {.max_connections = 50 + 4 * crowd_size()});
+  crowd all(f.as_app(), crowd_size(), 30s);
+  f.server.pause();
+  std::this_thread::sleep_for(5s);  // what is to be lived through
+  f.server.resume();
+  all.check();
+}
+
+SERVER_CASE("killed and restarted within the ttl: no lease is lost and waiters go on") {
+  away_fixture f(Server::kind, {.durable = true, .max_connections = 50 + 4 * crowd_size()});
+  crowd all(f.as_app(), crowd_size(), 60s);
+  f.server.kill();
+  f.server.restart();
+  all.check();
+}
+
+SERVER_CASE("away for longer than the ttl: loss is reported before trust ends") {
+  away_fixture f(Server::kind);
+  taker holder(f.as_app(), "", "x", 3s);
+  REQUIRE(holder.take(0ms));
+  SUBCASE("stopped") { f.server.pause(); }
+  SUBCASE("killed") { f.server.kill(); }
+  auto const said = holder.next_line().value_or("nothing");
+  CAPTURE(said);
+  REQUIRE(said.starts_with("lost database unreachable "));
+  CHECK(std::stol(said.substr(std::string("lost database unreachable ").size())) > 0);
+}
+
+SERVER_CASE("read-only after a switch-over: told as that, and ridden out by those who wait and hold") {
+  away_fixture f(Server::kind);
+  taker holder(f.as_app(), "", "held", 60s);
+  REQUIRE(holder.take(0ms));
+  auto const seen = std::make_shared<seam>();
+  lock_manager m(observed_by(source_from_url(f.as_app()), seen));
+  auto short_lease = m.make_mutex("short", {.ttl = 2s}).acquire();
+  auto waiting =
+      std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(120s)); });
+  REQUIRE(eventually([&] { return seen->executed("lock_read") > 0; }));
+  f.set_read_only(true);
+  CHECK(
+      eventually([&] { return refused([&] { (void)m.make_mutex("x").try_acquire(); }) == errc::read_only; }));
+  CHECK(eventually([&] { return short_lease->loss() == loss_reason::database_unreachable; }));
+  CHECK(holder.ask("look") == "valid 1 held");
+  CHECK(holder.ask("release") == "released in doubt");
+  f.set_read_only(false);
+  CHECK(waiting.get());  // the keeper gave it back
+  CHECK(m.make_mutex("x").try_acquire_for(60s));
+}
+
+SERVER_CASE("out of connections: told as that within the deadline, and ridden out by those who wait") {
+  away_fixture f(Server::kind, {.max_connections = 15});
+  lock_manager m(f.as_app());
+  auto held = m.make_mutex("held", {.ttl = 3s}).acquire();
+  REQUIRE(held);
+  std::vector<std::unique_ptr<backend::connection>> hogs;
+  auto const hog = [&] {
+    auto const source = source_from_url(f.as_app());
+    return refused([&] {
+      for (;;) hogs.push_back(source.implementation()->connect(f.soon()));
+    });
+  };
+  CHECK(hog() == errc::too_many_connections);
+  lock_manager late(f.as_app());
+  CHECK(refused([&] { (void)late.make_mutex("x").try_acquire_for(200ms); }) == errc::too_many_connections);
+  auto waiting =
+      std::async(std::launch::async, [&] { return bool(late.make_mutex("held").try_acquire_for(120s)); });
+  // Who has a connection goes on: the lease is renewed past its ttl.
+  auto const later = boot_clock::now() + 5s;
+  CHECK(eventually([&] { return *held->trusted_until() > later; }));
+  hogs.clear();
+  CHECK(held->release() == release_result::released);
+  CHECK(waiting.get());
+}
+
+SERVER_CASE("stopped: unlock does not block for long") {
+  away_fixture f(Server::kind);
+  manager_options o;
+  o.reply_timeout = 60s;
+  o.release_timeout = 300ms;
+  lock_manager m(f.as_app(), o);
+  auto x = m.make_mutex("x");
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  f.server.pause();
+  auto const start = std::chrono::steady_clock::now();
+  CHECK(lock->release() == release_result::in_doubt);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
+  f.server.resume();
+  lock_manager n(f.as_app());
+  CHECK(n.make_mutex("x").try_acquire_for(60s));
+}
+
+SERVER_CASE("restarted: sessions that died while they were idle cost neither an attempt nor a release") {
+  away_fixture f(Server::kind, {.durable = true});
+  manager_options o;
+  o.connections = 4;
+  o.release_timeout = 20s;
+  auto const s = std::make_shared<seam>();
+  lock_manager m(observed_by(source_from_url(f.as_app()), s), o);
+  std::atomic<int> inside{0};
+  s->before = [&](std::string const& statement) {  // all four are in use at once
+    if (statement != "lock_take") return;
+    ++inside;
+    REQUIRE(eventually([&] { return inside >= 4; }));
+  };
+  int rounds = 0;
+  auto const open_all = [&] {
+    inside = 0;
+    ++rounds;  // other names each time: a crash may forget that they were given back
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] { CHECK(m.make_mutex(fmt::format("{}/{}", rounds, i)).try_acquire()); });
+  };
+  auto const restart = [&] {
+    open_all();
+    REQUIRE(s->connections >= 4);
+    f.server.kill();
+    f.server.restart();
+  };
+  auto x = m.make_mutex("x");
+  restart();
+  std::optional<acquisition> lock;
+  CHECK_NOTHROW(lock.emplace(x.try_acquire()));
+  REQUIRE(lock);
+  REQUIRE(*lock);
+  restart();
+  CHECK_NOTHROW((void)m.list());
+  restart();
+  CHECK((*lock)->release() == release_result::released);
+}

@@ -1,0 +1,208 @@
+// A wire that is cut between programs and a server: it swallows everything (half-open), or there is nothing
+// at its end. Each case is a role, on every server and in every strategy. Bounds are generous; what was
+// measured is in the notes.
+#include <fmt/format.h>
+
+#include <future>
+#include <thread>
+
+#include "contract/fixture.hpp"
+#include "outages/relay.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+constexpr auto reply_timeout = 500ms;
+constexpr auto release_timeout = 300ms;
+/// What a busy machine may add to any bound.
+constexpr auto slack = 20s;
+
+template <class Pair>
+struct scene : Pair {
+  relay wire{port_of(this->url())};
+
+  /// A manager at this end of the wire.
+  lock_manager manager() const {
+    auto o = this->options;
+    o.reply_timeout = reply_timeout;
+    o.release_timeout = release_timeout;
+    return lock_manager(observed_by(source_from_url(wire.through(this->url())), this->seam), o);
+  }
+};
+
+enum class cut { silence, refusal };
+
+void make(relay& wire, cut how) { how == cut::silence ? wire.silence() : wire.refuse(); }
+
+/// The time since it was made, for a note: "silence: a try was blocked for 512 ms".
+class stopwatch {
+ public:
+  std::chrono::milliseconds passed() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - start_);
+  }
+  void note(cut how, char const* what) const {
+    MESSAGE(fmt::format("{}: {} {} ms", how == cut::silence ? "silence" : "refusal", what, passed().count()));
+  }
+
+ private:
+  clock_type::time_point start_ = clock_type::now();
+};
+
+/// Runs `call`, which must fail as calls do when the database is away. @return how long it took
+template <class Call>
+void check_fails(cut how, char const* what, std::chrono::milliseconds bound, Call const& call) {
+  CAPTURE(what);
+  stopwatch const watch;
+  try {
+    call();
+    FAIL_CHECK("it succeeded");
+  } catch (error const& e) {
+    CAPTURE(e.what());
+    CHECK((e.reason() == errc::unreachable || e.reason() == errc::in_doubt));
+  }
+  CHECK(watch.passed() < bound + slack);
+  watch.note(how, what);
+}
+
+}  // namespace
+
+#define WIRE_CASE(text)                                                                                \
+  TEST_CASE_TEMPLATE(text, pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql,                \
+                     insert_on_postgresql, insert_on_mariadb, insert_on_mysql, row_lock_on_postgresql, \
+                     row_lock_on_mariadb, row_lock_on_mysql)
+
+#define EACH_CUT(how)                        \
+  cut how{};                                 \
+  SUBCASE("silence") { how = cut::silence; } \
+  SUBCASE("refusal") { how = cut::refusal; }
+
+WIRE_CASE("wire cut: calls with a deadline end by it and the reply timeout, and work again afterwards") {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto x = m.make_mutex("x");
+  { auto const sessions_are_open = x.acquire(); }
+  (void)m.list();
+  make(s.wire, how);
+  check_fails(how, "try_acquire on an open session", reply_timeout, [&] { (void)x.try_acquire(); });
+  check_fails(how, "try_acquire on a new one", reply_timeout, [&] { (void)x.try_acquire(); });
+  check_fails(how, "try_acquire_for 200 ms", 200ms + reply_timeout, [&] { (void)x.try_acquire_for(200ms); });
+  check_fails(how, "list", reply_timeout, [&] { (void)m.list(); });
+  check_fails(how, "the first call of a manager", reply_timeout,
+              [&] { (void)s.manager().make_mutex("x").try_acquire_for(200ms); });
+  s.wire.mend();
+  CHECK(x.try_acquire_for(60s));
+  CHECK_NOTHROW((void)m.list());
+}
+
+WIRE_CASE("wire cut: who waits without a deadline rides it out, or is cancelled") {
+  EACH_CUT(how);
+  scene<pair> s;
+  stranger other(s);
+  REQUIRE(other.take("x"));
+  REQUIRE(other.take("y"));
+  auto m = s.manager();
+  auto const wait = [&](char const* name, std::stop_token stop) {
+    return std::async(std::launch::async, [&m, name, stop] {
+      auto lock = m.make_mutex(name).acquire(stop);
+      return lock ? acquire_status::acquired : lock.status();
+    });
+  };
+  std::stop_source stop;
+  auto patient = wait("x", {});
+  auto cancelled = wait("y", stop.get_token());
+  auto const* attempt = pair::how == strategy::row_lock ? "lock_take" : "lock_read";
+  REQUIRE(eventually([&] { return s.seam->executed(attempt) >= 2; }));
+  make(s.wire, how);
+  std::this_thread::sleep_for(1s);  // what is to be lived through
+  stopwatch const watch;
+  stop.request_stop();
+  CHECK(cancelled.get() == acquire_status::cancelled);
+  CHECK(watch.passed() < 2s + reply_timeout + slack);
+  watch.note(how, "a cancelled acquire ended after");
+  REQUIRE(other.release("x"));
+  s.wire.mend();
+  stopwatch const mended;
+  CHECK(patient.get() == acquire_status::acquired);
+  mended.note(how, "mended, the patient one had it after");
+}
+
+WIRE_CASE("wire cut: unlock blocks no longer than its bound, and the lock comes back") {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto x = m.make_mutex("x");
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  make(s.wire, how);
+  stopwatch const watch;
+  auto const came = lock->release();
+  watch.note(how, "release was blocked for");
+  CHECK(watch.passed() < release_timeout + slack);
+  CHECK(came != release_result::released);
+  s.wire.mend();
+  stopwatch const mended;
+  CHECK(lock_manager(s.source, s.options).make_mutex("x").try_acquire_for(60s));
+  mended.note(how, "mended, another had it after");
+}
+
+TEST_CASE_TEMPLATE("wire cut: a holder keeps a lease that outlives it", pair, lease_on_postgresql,
+                   lease_on_mariadb, lease_on_mysql, insert_on_postgresql, insert_on_mariadb,
+                   insert_on_mysql) {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto x = m.make_mutex("x", {.ttl = 60s});
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  make(s.wire, how);
+  std::this_thread::sleep_for(1s);  // what is to be lived through
+  CHECK(lock->valid());
+  CHECK_FALSE(stranger(s).take("x"));
+  s.wire.mend();
+  CHECK(lock->valid());
+  CHECK(lock->extend(60s));
+  CHECK(lock->release() == release_result::released);
+}
+
+TEST_CASE_TEMPLATE("wire cut: a holder hears that a short lease is lost before trust ends", pair,
+                   lease_on_postgresql, lease_on_mariadb, lease_on_mysql, insert_on_postgresql,
+                   insert_on_mariadb, insert_on_mysql) {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto x = m.make_mutex("x", {.ttl = 3s});
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  std::atomic<boot_time_point> told{boot_time_point::max()};
+  std::stop_callback const hear(lock->loss_token(), [&] { told = boot_clock::now(); });
+  make(s.wire, how);
+  stopwatch const watch;
+  REQUIRE(eventually([&] { return told.load() != boot_time_point::max(); }));
+  watch.note(how, "the holder heard of it after");
+  CHECK(told.load() <= *lock->trusted_until());
+  CHECK(lock->loss() == loss_reason::database_unreachable);
+  s.wire.mend();
+  CHECK(lock_manager(s.source, s.options).make_mutex("x").try_acquire_for(60s));
+}
+
+TEST_CASE_TEMPLATE("wire cut: a holder of a row lock hears of it at the next ping", pair,
+                   row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto x = m.make_mutex("x", {.ttl = 1500ms});
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  make(s.wire, how);
+  stopwatch const watch;
+  CHECK(eventually([&] { return lock->loss() == loss_reason::session_ended; }));
+  watch.note(how, "the holder heard of it after");
+  CHECK_FALSE(lock->valid());
+  s.wire.mend();
+  CHECK(m.make_mutex("x").try_acquire_for(60s));
+}
