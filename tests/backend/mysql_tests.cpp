@@ -44,11 +44,13 @@ std::unique_ptr<backend::connection> connect_to(std::string const& url, int ms =
   return mysql::source(url).implementation()->connect(in(ms));
 }
 
-// Until the session is doing, or waiting for, something.
+// Until the session executes something, or waits within it; to prepare it is not enough.
 void wait_until_busy(backend::connection& watch, std::int64_t id) {
   auto const until = in(10'000);
-  while (as_text(ask(watch, fmt::format("SELECT command FROM information_schema.processlist WHERE id = {}",
-                                        id))) == "Sleep")
+  while (
+      as_int(ask(watch, fmt::format("SELECT count(*) FROM information_schema.processlist WHERE id = {} AND "
+                                    "command IN ('Execute', 'Query')",
+                                    id))) == 0)
     REQUIRE(boot_clock::now() < until);
 }
 

@@ -12,12 +12,14 @@ fail() { echo "tests/servers/${0##*/}: $*" >&2; exit 1; }
 # Runs a command as the server's user.
 as_server() { "${as_server[@]}" "$@"; }
 
-# One letter as in /proc/PID/stat, or "gone", also for a zombie that nobody has collected.
+# One letter as in /proc/PID/stat, or "gone", also for a zombie that nobody has collected; but while one of its threads
+# is still ending, its connections may be open yet.
 state_of() {
-  local line=
+  local line= threads
   { read -r line <"/proc/$1/stat"; } 2>/dev/null || { echo gone; return; }
   line=${line##*) }
-  if [ "${line:0:1}" = Z ]; then echo gone; else echo "${line:0:1}"; fi
+  threads=(/proc/"$1"/task/*)
+  if [ "${line:0:1}" = Z ] && [ ${#threads[@]} -le 1 ]; then echo gone; else echo "${line:0:1}"; fi
 }
 
 # process_in FILE ARGUMENT: the pid on the first line of FILE, if that process lives and has exactly this argument, else
