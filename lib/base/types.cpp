@@ -51,7 +51,7 @@ char const* to_string(loss_reason r) noexcept {
     case loss_reason::database_unreachable:
       return "database unreachable";
     case loss_reason::session_ended:
-      return "session_ended";
+      return "session ended";
     case loss_reason::forked:
       return "forked";
   }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <fstream>
 #include <rowlock/mysql.hpp>
@@ -244,6 +245,29 @@ TEST_CASE_TEMPLATE(
   other->script("DO sleep(0.2)", in(400));
   for (int const ms : {30'000, 20'000, 10'000}) other->script("DO sleep(0.3)", in(ms));
   CHECK(other->alive());
+}
+
+TEST_CASE_TEMPLATE("connector: each of several that were made at the same moment knows its own socket", On,
+                   ROWLOCK_MYSQLS) {
+  mysql::source const source(mysql_server_url(On::kind));
+  std::vector<std::unique_ptr<backend::connection>> all(8);
+  {
+    std::barrier together(static_cast<std::ptrdiff_t>(all.size()));
+    std::vector<std::jthread> threads;
+    for (auto& one : all)
+      threads.emplace_back([&] {
+        together.arrive_and_wait();
+        one = source.implementation()->connect(in(60'000));
+      });
+  }
+  auto const watch = connect_to(mysql_server_url(On::kind));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    watch->script(fmt::format("KILL {}", own_id(*all[i])), in(5000));
+    auto const until = in(900);  // after a second without use it would ask
+    while (all[i]->alive() && boot_clock::now() < until) continue;
+    CHECK_FALSE(all[i]->alive());
+    for (auto j = i + 1; j < all.size(); ++j) CHECK(all[j]->alive());
+  }
 }
 
 TEST_CASE_TEMPLATE(

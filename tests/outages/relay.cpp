@@ -137,6 +137,7 @@ bool relay::pass_on(int from, int to) {
     if (n < 0) return false;
     sent += n;
   }
+  if (got > 0) ++passed_;
   return got > 0;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The wire between a program and a server, to be cut in several ways.
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -35,6 +36,9 @@ class relay {
   /// Everything works again; what was said in silence arrives now.
   void mend() { become(mode::passing); }
 
+  /// How often something was passed on so far: whoever tries again and again makes it grow.
+  long passed() const noexcept { return passed_; }
+
   /// The address with this port: a mysql:// URL, or libpq's conninfo.
   std::string through(std::string const& address) const;
 
@@ -47,7 +51,7 @@ class relay {
   void listen();
   void connect_next();
   /// @return false at its end, or that of the other
-  static bool pass_on(int from, int to);
+  bool pass_on(int from, int to);
   void end(int fd);
   void end_all();
 
@@ -60,6 +64,7 @@ class relay {
   std::condition_variable applied_;
   mode wanted_ = mode::passing;
   mode present_ = mode::passing;
+  std::atomic<long> passed_{0};
   std::jthread thread_;
 };
 

@@ -3,11 +3,17 @@
 // measured is in the notes.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <fstream>
 #include <future>
+#include <sstream>
 #include <thread>
 
+#include "cli/program.hpp"
 #include "contract/fixture.hpp"
 #include "outages/relay.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -68,7 +74,29 @@ void check_fails(cut how, char const* what, std::chrono::milliseconds bound, Cal
   watch.note(how, what);
 }
 
+/// Whether a session waits for a row of this database, or schema.
+bool waits_in_server(fixture& f) {
+  // InnoDB renews what innodb_trx shows only after nobody has looked at it for 0.1 s.
+  std::this_thread::sleep_for(150ms);
+  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const text =
+      dialect_of(f) == dialect::mysql
+          ? std::string(
+                "SELECT count(*) FROM information_schema.innodb_trx AS t JOIN information_schema.processlist "
+                "AS "
+                "p ON p.id = t.trx_mysql_thread_id WHERE p.db = database() AND t.trx_state = 'LOCK WAIT'")
+          : fmt::format(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
+                f.options.schema);
+  auto const found = session->execute({"waits", text}, {}, boot_clock::now() + 10s);
+  return backend::as_int(found.rows.at(0).at(0)) > 0;
+}
+
 }  // namespace
+
+TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
+TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
+TYPE_TO_STRING_AS("mysql", mysql_fixture);
 
 #define WIRE_CASE(text)                                                                                \
   TEST_CASE_TEMPLATE(text, pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql,                \
@@ -205,4 +233,57 @@ TEST_CASE_TEMPLATE("wire cut: a holder of a row lock hears of it at the next pin
   CHECK_FALSE(lock->valid());
   s.wire.mend();
   CHECK(m.make_mutex("x").try_acquire_for(60s));
+}
+
+WIRE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in time") {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto const run = [&](words options, words const& command) {
+    words all{rowlock_program, "run", "--strategy", to_string(pair::how)};
+    if (!s.options.schema.empty()) all.insert(all.begin() + 1, {"--schema", s.options.schema});
+    all.insert(all.end(), options.begin(), options.end());
+    all.push_back("--");
+    all.insert(all.end(), command.begin(), command.end());
+    return std::make_unique<program>(all, environment{{"ROWLOCK_DB", s.wire.through(s.url())}});
+  };
+  scratch_folder const folder;
+  auto const done = folder.file("done");
+  auto const brief = run({"--ttl", "3s", "brief"}, {"sh", "-c", "echo ready; sleep 100"});
+  auto const lasting = run({"--ttl", "90s", "lasting"},
+                           {"sh", "-c", "echo ready; while [ ! -e " + done + " ]; do sleep 0.1; done"});
+  REQUIRE(brief->prints("ready"));
+  REQUIRE(lasting->prints("ready"));
+  auto const before = s.wire.passed();
+  auto const waiting = run({"lasting"}, {"echo", "done"});
+  REQUIRE(eventually(
+      [&] { return pair::how == strategy::row_lock ? waits_in_server(s) : s.wire.passed() > before + 80; }));
+  make(s.wire, how);
+  stopwatch const watch;
+  auto const late = run({"--wait", "1s", "late"}, {"true"});
+  CHECK(late->wait() == 69);
+  watch.note(how, "run --wait 1s said so after");
+  CHECK(late->err().find("127.0.0.1") != std::string::npos);
+  CHECK(brief->wait() == 76);
+  watch.note(how, "run --ttl 3s ended its command after");
+  s.wire.mend();
+  std::ofstream(done).close();
+  // A row lock is gone with its connection, which the holder hears at the end at the latest.
+  bool const lost = pair::how == strategy::row_lock && how == cut::refusal;
+  CHECK(lasting->wait() == (lost ? 76 : 0));
+  CHECK(waiting->wait() == 0);
+  CHECK(waiting->out() == "done\n");
+}
+
+// What dropped.cpp prints; it needs a network namespace, which others than root may have in a user namespace.
+TEST_CASE_TEMPLATE("wire cut: packets are dropped without a word", Server, postgresql_fixture,
+                   mariadb_fixture, mysql_fixture) {
+  std::vector<std::string> command{"/usr/bin/env", "unshare", "--net"};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-current-user", "--keep-caps"});
+  command.insert(command.end(), {ROWLOCK_DROPPED, Server::backend});
+  child_process program(command);
+  CHECK(program.finish() == 0);
+  CAPTURE(program.output());
+  CHECK(program.output().find("BAD") == std::string::npos);
+  std::istringstream lines(program.output());
+  for (std::string line; std::getline(lines, line);) MESSAGE(line);
 }

@@ -76,8 +76,10 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
   } catch (sql::SQLException const& e) {
     throw connect_error(e, where);
   }
-  auto const socket = search.find(place == nullptr ? 0 : place->port, s.socket);
-  auto made = std::make_unique<session>(std::move(native), socket, where, deadline);
+  auto const sockets = search.find(place == nullptr ? 0 : place->port, s.socket);
+  auto made = std::make_unique<session>(std::move(native), sockets.size() == 1 ? sockets[0] : nullptr, where,
+                                        deadline);
+  if (sockets.size() > 1) made->look_for_socket(sockets, deadline);
   // Asked for encryption that the server does not have, the connector goes on without.
   if (s.encryption != tls::off && made->cipher(deadline).empty())
     throw error(errc::access_denied,

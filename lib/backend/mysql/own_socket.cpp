@@ -20,6 +20,13 @@
 namespace rowlock::backend::mysql {
 namespace {
 
+union address {
+  sockaddr any;
+  sockaddr_in four;
+  sockaddr_in6 six;
+  sockaddr_un local;
+};
+
 struct close_folder {
   void operator()(DIR* d) const noexcept { ::closedir(d); }
 };
@@ -85,12 +92,7 @@ void own_socket::close_copies() noexcept {
 }
 
 bool own_socket::leads_to(int port, std::string const& path) const {
-  union {
-    sockaddr any;
-    sockaddr_in four;
-    sockaddr_in6 six;
-    sockaddr_un local;
-  } peer{};
+  address peer{};
   socklen_t size = sizeof peer;
   if (::getpeername(copy_, &peer.any, &size) != 0) return false;
   switch (peer.any.sa_family) {
@@ -105,19 +107,25 @@ bool own_socket::leads_to(int port, std::string const& path) const {
   }
 }
 
+int own_socket::local_port() const noexcept {
+  address here{};
+  socklen_t size = sizeof here;
+  if (::getsockname(copy_, &here.any, &size) != 0) return 0;
+  if (here.any.sa_family == AF_INET) return ntohs(here.four.sin_port);
+  return here.any.sa_family == AF_INET6 ? ntohs(here.six.sin6_port) : 0;
+}
+
 socket_search::socket_search() : before_(open_sockets()) {}
 
-std::shared_ptr<own_socket> socket_search::find(int port, std::string const& path) const {
-  std::shared_ptr<own_socket> found;
-  int candidates = 0;
+std::vector<std::shared_ptr<own_socket>> socket_search::find(int port, std::string const& path) const {
+  std::vector<std::shared_ptr<own_socket>> found;
   for (auto const& [fd, inode] : open_sockets()) {
     if (std::find(before_.begin(), before_.end(), std::pair(fd, inode)) != before_.end()) continue;
     auto one = own_socket::find(fd, inode);
     if (!one || !one->leads_to(port, path)) continue;
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
-    if (++candidates == 1) found = std::move(one);
+    found.push_back(std::move(one));
   }
-  if (candidates != 1) return nullptr;
   return found;
 }
 

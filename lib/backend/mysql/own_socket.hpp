@@ -28,6 +28,8 @@ class own_socket {
   void close_copies() noexcept;
   /// Whether it is connected to that TCP port, or Unix socket if `path` is not empty.
   bool leads_to(int port, std::string const& path) const;
+  /// This end's TCP port; 0 if it has none.
+  int local_port() const noexcept;
 
  private:
   own_socket(int copy, int original, ino_t inode) noexcept
@@ -43,11 +45,10 @@ class socket_search {
  public:
   socket_search();
 
-  /// The new socket that leads there; nothing if
-  /// there is not exactly one (other threads may be connecting to the same server). Whichever it is, none of
-  /// them is inherited by programs that are started from now on: the connector leaves them open for those,
+  /// The new sockets that lead there: more than one if other threads are connecting to the same server. None
+  /// of them is inherited by programs that are started from now on: the connector leaves them open for those,
   /// and the server would not see the end of this process as long as one of them runs.
-  std::shared_ptr<own_socket> find(int port, std::string const& path) const;
+  std::vector<std::shared_ptr<own_socket>> find(int port, std::string const& path) const;
 
  private:
   std::vector<std::pair<int, ino_t>> before_;

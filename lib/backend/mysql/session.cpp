@@ -290,6 +290,17 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   last_used_ = boot_clock::now();
 }
 
+void session::look_for_socket(std::vector<std::shared_ptr<own_socket>> const& candidates,
+                              boot_time_point deadline) {
+  auto const found = execute(
+      {"session_client", "SELECT host FROM information_schema.processlist WHERE id = connection_id()"}, {},
+      deadline);
+  if (found.rows.empty() || is_null(found.rows[0].at(0))) return;
+  auto const client = as_text(found.rows[0].at(0));  // "192.0.2.1:50123"
+  for (auto const& one : candidates)
+    if (client.ends_with(fmt::format(":{}", one->local_port()))) socket_ = one;
+}
+
 std::string session::cipher(boot_time_point deadline) {
   auto const found = execute({"session_cipher", "SHOW SESSION STATUS LIKE 'Ssl_cipher'"}, {}, deadline);
   return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backend/backend.hpp"
 #include "backend/mysql/errors.hpp"
@@ -43,6 +44,8 @@ class session final : public connection {
 
   /// False on a server that is set to take none.
   bool takes_writes() const noexcept { return !read_only_; }
+  /// Finds its socket among these, by what the server knows of it; through a relay it knows nothing.
+  void look_for_socket(std::vector<std::shared_ptr<own_socket>> const& candidates, boot_time_point deadline);
   /// Cipher of the connection; empty if it is not encrypted.
   std::string cipher(boot_time_point deadline);
 

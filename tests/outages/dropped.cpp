@@ -1,0 +1,126 @@
+// In a network namespace of its own, with a server in it, whose only interface goes down under established
+// connections: no packet arrives any more, none is acknowledged, and nobody is told. A program, because a
+// namespace is a process's:
+//   unshare --net rowlock_dropped postgresql|mariadb|mysql
+// Prints a line for each role, and how long it was blocked; exit status 0 if all was as it should be.
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <future>
+#include <iostream>
+#include <rowlock/rowlock.hpp>
+#include <system_error>
+#include <thread>
+
+#include "support/database_server.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+void set_loopback(bool up) {
+  int const any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  bool done = ::ioctl(any, SIOCGIFFLAGS, &request) == 0;
+  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+  done = done && ::ioctl(any, SIOCSIFFLAGS, &request) == 0;
+  ::close(any);
+  if (!done) throw std::system_error(errno, std::generic_category(), "the interface of this namespace");
+}
+
+bool all_good = true;
+
+/// A line for a person, and the verdict.
+void report(char const* role, clock_type::time_point since, std::string const& came, bool good) {
+  auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - since).count();
+  good = good && ms < 30'000;
+  std::cout << (good ? "good " : "BAD ") << role << ": " << came << ", " << ms << " ms" << std::endl;
+  all_good = all_good && good;
+}
+
+template <class Call>
+void report_failure(char const* role, Call const& call) {
+  auto const start = clock_type::now();
+  try {
+    call();
+    report(role, start, "succeeded", false);
+  } catch (error const& e) {
+    bool const expected = e.reason() == errc::unreachable || e.reason() == errc::in_doubt;
+    report(role, start, e.code().message(), expected);
+  }
+}
+
+void play(server_kind kind) {
+  set_loopback(true);
+  database_server server(kind);
+  migrator(source_from_url(server.address())).up();
+  manager_options o;
+  o.reply_timeout = 1s;
+  o.release_timeout = 500ms;
+  lock_manager m(server.address(), o);
+  lock_manager others(server.address(), o);
+  auto held = m.make_mutex("held", {.ttl = 60s}).acquire();
+  auto given_back = m.make_mutex("given back", {.ttl = 60s}).acquire();
+  auto brief = m.make_mutex("brief", {.ttl = 3s}).acquire();
+  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 3s}).acquire();
+  (void)others.list();
+
+  set_loopback(false);
+  report_failure("try_acquire", [&] { (void)others.make_mutex("x").try_acquire(); });
+  report_failure("try_acquire_for 200 ms", [&] { (void)others.make_mutex("x").try_acquire_for(200ms); });
+  report_failure("list", [&] { (void)others.list(); });
+  auto start = clock_type::now();
+  auto const came = given_back->release();
+  report("release", start, to_string(came), came == release_result::in_doubt);
+  std::stop_source stop;
+  auto waiter = std::async(std::launch::async,
+                           [&] { return others.make_mutex("y").acquire(stop.get_token()).status(); });
+  std::this_thread::sleep_for(500ms);
+  start = clock_type::now();
+  stop.request_stop();
+  auto const status = waiter.get();
+  report("cancelled acquire", start, to_string(status), status == acquire_status::cancelled);
+  auto const told = [&](char const* role, held_lock const& lock, loss_reason why) {
+    auto const since = clock_type::now();
+    while (!lock.loss() && clock_type::now() - since < 30s) std::this_thread::sleep_for(5ms);
+    report(role, since, lock.loss() ? to_string(*lock.loss()) : "not told", lock.loss() == why);
+  };
+  told("holder of a lease of 3 s", *brief, loss_reason::database_unreachable);
+  told("holder of a row lock", *row, loss_reason::session_ended);
+
+  set_loopback(true);
+  report("holder of a lease of 60 s", clock_type::now(), held->valid() ? "held" : "lost", held->valid());
+  start = clock_type::now();
+  for (auto const* name : {"x", "given back", "brief", "row"}) {
+    auto const lock =
+        others.make_mutex(name, {.how = name == std::string("row") ? strategy::row_lock : strategy::lease})
+            .try_acquire_for(30s);
+    report(name, start, lock ? "taken, mended" : "not taken", bool(lock));
+  }
+  report("giving back, mended", clock_type::now(), "", held->release() == release_result::released);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::string const kind = argc == 2 ? argv[1] : "";
+  if (kind != "postgresql" && kind != "mariadb" && kind != "mysql") {
+    std::cerr << "usage: unshare --net rowlock_dropped postgresql|mariadb|mysql\n";
+    return 64;
+  }
+  play(kind == "postgresql" ? server_kind::postgresql
+       : kind == "mariadb"  ? server_kind::mariadb
+                            : server_kind::mysql);
+  return all_good ? 0 : 1;
+} catch (std::exception const& e) {
+  std::cerr << e.what() << '\n';
+  return 1;
+}
