@@ -21,7 +21,7 @@ struct engine {
         taking(db.statements()),
         row_locks(db.statements()),
         watch(tell),
-        keep(db, pool, watch, tell, options.reply_timeout),
+        keep(db, pool, watch, tell, options),
         sessions(db, watch, tell, options.reply_timeout) {}
 
   /// Where a session for this strategy comes from.

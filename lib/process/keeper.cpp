@@ -25,13 +25,13 @@ strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts
 
 }  // namespace
 
-keeper::keeper(database& d, connection_pool& pool, watchdog& w, events const& e,
-               std::chrono::milliseconds reply_timeout)
+keeper::keeper(database& d, connection_pool& pool, watchdog& w, events const& e, manager_options const& o)
     : database_(d),
       pool_(pool),
       watchdog_(w),
       events_(e),
-      reply_timeout_(reply_timeout),
+      reply_timeout_(o.reply_timeout),
+      release_timeout_(std::min(o.reply_timeout, std::max<std::chrono::milliseconds>(o.release_timeout, 1s))),
       rows_(d.statements()),
       taking_(d.statements()) {}
 
@@ -87,7 +87,7 @@ boot_time_point keeper::work() {
     reschedule(holds, start, interval);
     reschedule(soon, boot_clock::now(), retry_interval);
   }
-  give_back_due(boot_clock::now() + reply_timeout_);
+  give_back_due(boot_clock::now() + release_timeout_);
   return next_work();
 }
 

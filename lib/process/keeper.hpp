@@ -29,7 +29,7 @@ struct late_release {
 class keeper {
  public:
   /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
-  keeper(database&, connection_pool& pool, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
+  keeper(database&, connection_pool& pool, watchdog&, events const&, manager_options const&);
   ~keeper() { stop(boot_clock::now()); }
 
   void keep(std::shared_ptr<hold> const&);
@@ -69,6 +69,8 @@ class keeper {
   watchdog& watchdog_;
   events const& events_;
   std::chrono::milliseconds const reply_timeout_;
+  /// For what is given back late: destructors wait for a call that is under way.
+  std::chrono::milliseconds const release_timeout_;
   strategies::lock_rows rows_;
   strategies::row_strategies taking_;
 

@@ -159,19 +159,39 @@ WIRE_CASE("wire cut: who waits without a deadline rides it out, or is cancelled"
   mended.note(how, "mended, the patient one had it after");
 }
 
-WIRE_CASE("wire cut: unlock blocks no longer than its bound, and the lock comes back") {
+WIRE_CASE("wire cut: unlock and destructors block no longer than their bound, and the lock comes back") {
   EACH_CUT(how);
   scene<pair> s;
-  auto m = s.manager();
-  auto x = m.make_mutex("x");
-  auto lock = x.acquire();
+  auto o = s.options;
+  o.release_timeout = release_timeout;
+  o.reply_timeout = 60s;  // not what bounds it
+  auto m = std::make_unique<lock_manager>(source_from_url(s.wire.through(s.url())), o);
+  auto lock = m->make_mutex("x").acquire();
+  auto kept = m->make_mutex("kept").acquire();
   REQUIRE(lock);
+  REQUIRE(kept);
   make(s.wire, how);
   stopwatch const watch;
   auto const came = lock->release();
   watch.note(how, "release was blocked for");
   CHECK(watch.passed() < release_timeout + slack);
   CHECK(came != release_result::released);
+  stopwatch const second;
+  m.reset();
+  second.note(how, "the manager's destructor was blocked for");
+  CHECK(second.passed() < release_timeout + slack);
+  s.wire.mend();
+  CHECK(kept->loss().has_value() == (pair::how == strategy::row_lock));
+}
+
+WIRE_CASE("wire cut: what could not be given back comes back when it is mended") {
+  EACH_CUT(how);
+  scene<pair> s;
+  auto m = s.manager();
+  auto lock = m.make_mutex("x", {.ttl = 600s}).acquire();
+  REQUIRE(lock);
+  make(s.wire, how);
+  CHECK(lock->release() != release_result::released);
   s.wire.mend();
   stopwatch const mended;
   CHECK(lock_manager(s.source, s.options).make_mutex("x").try_acquire_for(60s));
