@@ -20,12 +20,15 @@ void roll_back(backend::connection& c) noexcept {
 
 void in_transaction(backend::connection& c, backend::statement_book const& book, boot_time_point deadline,
                     std::function<bool()> const& body) {
+  bool begun = false;
   bool good = false;
   try {
     c.script(book.at("transaction_begin").sql, deadline);
+    begun = true;
     good = body();
   } catch (error const& e) {
-    roll_back(c);
+    // SQLite, whose file somebody else writes to just now, has begun none, and ROLLBACK would be refused.
+    if (begun || e.reason() != errc::row_locked) roll_back(c);
     if (e.reason() != errc::in_doubt) throw;
     throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
   } catch (...) {

@@ -3,17 +3,13 @@
 // measured is in the notes.
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <fstream>
 #include <future>
-#include <sstream>
 #include <thread>
 
 #include "cli/program.hpp"
 #include "contract/fixture.hpp"
 #include "outages/relay.hpp"
-#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -93,10 +89,6 @@ bool waits_in_server(fixture& f) {
 }
 
 }  // namespace
-
-TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
-TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
-TYPE_TO_STRING_AS("mysql", mysql_fixture);
 
 #define WIRE_CASE(text)                                                                                \
   TEST_CASE_TEMPLATE(text, pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql,                \
@@ -292,18 +284,4 @@ WIRE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in t
   CHECK(lasting->wait() == (lost ? 76 : 0));
   CHECK(waiting->wait() == 0);
   CHECK(waiting->out() == "done\n");
-}
-
-// What dropped.cpp prints; it needs a network namespace, which others than root may have in a user namespace.
-TEST_CASE_TEMPLATE("wire cut: packets are dropped without a word", Server, postgresql_fixture,
-                   mariadb_fixture, mysql_fixture) {
-  std::vector<std::string> command{"/usr/bin/env", "unshare", "--net"};
-  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-current-user", "--keep-caps"});
-  command.insert(command.end(), {ROWLOCK_DROPPED, Server::backend});
-  child_process program(command);
-  CHECK(program.finish() == 0);
-  CAPTURE(program.output());
-  CHECK(program.output().find("BAD") == std::string::npos);
-  std::istringstream lines(program.output());
-  for (std::string line; std::getline(lines, line);) MESSAGE(line);
 }

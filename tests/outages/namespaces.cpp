@@ -1,0 +1,41 @@
+// What needs a namespace of its own: dropped packets (dropped.cpp) and full disks (full.cpp). Root may have
+// one, others in a user namespace.
+#include <unistd.h>
+
+#include <sstream>
+
+#include "contract/fixture.hpp"
+#include "support/child_process.hpp"
+
+using namespace rowlock::test;
+
+TYPE_TO_STRING_AS("sqlite", sqlite_fixture);
+TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
+TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
+TYPE_TO_STRING_AS("mysql", mysql_fixture);
+
+namespace {
+
+void check_program(char const* space, char const* program, char const* backend) {
+  std::vector<std::string> command{"/usr/bin/env", "unshare", space};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-current-user", "--keep-caps"});
+  command.insert(command.end(), {program, backend});
+  child_process child(command);
+  CHECK(child.finish() == 0);
+  CAPTURE(child.output());
+  CHECK(child.output().find("BAD") == std::string::npos);
+  std::istringstream lines(child.output());
+  for (std::string line; std::getline(lines, line);) MESSAGE(line);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("packets are dropped without a word: calls end in time, and go on afterwards", Server,
+                   postgresql_fixture, mariadb_fixture, mysql_fixture) {
+  check_program("--net", ROWLOCK_DROPPED, Server::backend);
+}
+
+TEST_CASE_TEMPLATE("a full disk: new names are refused, leases stay, and all goes on once there is room",
+                   Database, sqlite_fixture, postgresql_fixture, mariadb_fixture, mysql_fixture) {
+  check_program("--mount", ROWLOCK_FULL, Database::backend);
+}
