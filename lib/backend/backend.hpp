@@ -108,6 +108,10 @@ class statement_book {
 /// up then); errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a
 /// deadlock or serialization failure; errc::read_only, schema_missing (undefined table or column),
 /// storage_full, access_denied (missing grant), failed. After unreachable and in_doubt, usable() is false.
+/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
+/// stopped, would keep them for ever. [D4]
+inline constexpr std::chrono::seconds longest_silence{30};
+
 class connection {
  public:
   virtual ~connection() = default;
@@ -126,7 +130,8 @@ class connection {
   /// lives. errc::row_locked when the wait was over without them. After anything that is thrown the
   /// transaction is gone, and with it a lock that was granted at the last moment; if that can't be had
   /// otherwise, the session is closed. Nothing is ever in doubt: a session whose reply is lost has no lock
-  /// (errc::unreachable).
+  /// (errc::unreachable). While the transaction is open the server ends the session if it hears nothing for
+  /// longest_silence.
   virtual result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                               std::chrono::nanoseconds reply_timeout, std::stop_token stop);
 

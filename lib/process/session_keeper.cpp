@@ -10,7 +10,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::chrono::nanoseconds interval(hold const& h) { return std::chrono::nanoseconds(h.facts().ttl) / 3; }
+// The server ends sessions that are silent for longer.
+std::chrono::nanoseconds interval(hold const& h) {
+  return std::min<std::chrono::nanoseconds>(h.facts().ttl, backend::longest_silence) / 3;
+}
 
 }  // namespace
 

@@ -92,3 +92,25 @@ CONTRACT_CASE("processes that each add to a number in a file lose nothing") {
   std::ifstream(file) >> number;
   CHECK(number == processes * times);
 }
+
+TEST_CASE_TEMPLATE(
+    "D4: a row lock whose holder is stopped for longer than half a minute is free, and its holder is told",
+    pair, row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
+  pair f;
+  lock_manager m(f.source, f.options);
+  // One that goes on is not taken for silent, however long its ttl.
+  auto const lasting = m.make_mutex("lasting", {.ttl = 24h}).acquire();
+  REQUIRE(lasting);
+  child_process stopped({ROWLOCK_LOCK_TAKER, f.url(), f.options.schema, "x", "600000", "row_lock"});
+  stopped.write_line("take 0");
+  REQUIRE(stopped.next_line().value_or("").starts_with("taken"));
+  CHECK_FALSE(m.make_mutex("x").try_acquire());
+  stopped.signal(SIGSTOP);
+  CHECK(m.make_mutex("x").try_acquire_for(120s));
+  stopped.signal(SIGCONT);
+  stopped.write_line("release");
+  auto said = stopped.next_line().value_or("");
+  if (said.starts_with("lost")) said = stopped.next_line().value_or("");  // by a ping that came first
+  CHECK(said == "released already lost");
+  CHECK(lasting->valid());
+}

@@ -1,5 +1,6 @@
 // A program that takes a lock when it is told to: rowlock_lock_taker [--own-pid-namespace] URL SCHEMA NAME
-// TTL_MS Commands on standard input, a line each, answered by a line each: see the functions below. Without
+// TTL_MS [STRATEGY]
+// Commands on standard input, a line each, answered by a line each: see the functions below. Without
 // being asked it prints "lost REASON MILLISECONDS", the time being what is left of trust.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,10 +39,10 @@ void enter_own_pid_namespace() {
 
 class taker {
  public:
-  taker(std::string url, std::string schema, std::string name, std::chrono::milliseconds ttl)
+  taker(std::string url, std::string schema, std::string name, std::chrono::milliseconds ttl, strategy how)
       : url_(std::move(url)),
         manager_(url_, options(schema)),
-        mutex_(manager_.make_mutex(std::move(name), {.ttl = ttl})) {
+        mutex_(manager_.make_mutex(std::move(name), {.how = how, .ttl = ttl})) {
     options_ = options(schema);
   }
 
@@ -51,8 +52,9 @@ class taker {
     if (!got) return to_string(got.status());
     lock_.emplace(*std::move(got));
     on_loss_.emplace(lock_->loss_token(), [this] {
+      auto const now = boot_clock::now();
       auto const left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(*lock_->trusted_until() - boot_clock::now());
+          std::chrono::duration_cast<std::chrono::milliseconds>(lock_->trusted_until().value_or(now) - now);
       say(fmt::format("lost {} {}", to_string(*lock_->loss()), left.count()));
     });
     auto const& o = lock_->owner();
@@ -186,8 +188,11 @@ int main(int argc, char** argv) try {
     enter_own_pid_namespace();
     ++next;
   }
-  if (argc - next != 4) return 64;
-  taker t(argv[next], argv[next + 1], argv[next + 2], std::chrono::milliseconds(std::stol(argv[next + 3])));
+  if (argc - next != 4 && argc - next != 5) return 64;
+  auto const asked = argc - next == 5 ? strategy_from_string(argv[next + 4]) : strategy::lease;
+  if (!asked) return 64;
+  taker t(argv[next], argv[next + 1], argv[next + 2], std::chrono::milliseconds(std::stol(argv[next + 3])),
+          *asked);
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string verb;

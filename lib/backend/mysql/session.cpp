@@ -283,7 +283,10 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    run_all(std::string(sql));
+    // What wait_for_row began ends with this; idle, the session may be silent again.
+    bool const ends_wait = may_not_be_silent_ && sql == "ROLLBACK";
+    run_all(ends_wait ? "ROLLBACK;SET SESSION wait_timeout = DEFAULT" : std::string(sql));
+    if (ends_wait) may_not_be_silent_ = false;
   } catch (sql::SQLException const& e) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
   }
@@ -309,8 +312,7 @@ std::string session::cipher(boot_time_point deadline) {
 void session::roll_back(boot_time_point deadline) noexcept {
   if (!usable()) return;
   try {
-    auto const limit = until(deadline);
-    run_all("ROLLBACK");
+    script("ROLLBACK", deadline);
   } catch (...) {
     close();  // the server rolls back when the connection ends
   }
@@ -327,8 +329,9 @@ result session::wait_once(statement const& s, std::span<value const> parameters,
                     : fmt::format("SET SESSION max_execution_time = {}", ms);
   };
   auto const reply_by = boot_clock::now() + 2s + reply_timeout;
-  script(brief ? limit(std::max<std::int64_t>(left.count(), 1)) + ";START TRANSACTION" : "START TRANSACTION",
-         reply_by);
+  may_not_be_silent_ = true;
+  auto const begin = fmt::format("SET SESSION wait_timeout = {};START TRANSACTION", longest_silence.count());
+  script(brief ? limit(std::max<std::int64_t>(left.count(), 1)) + ';' + begin : begin, reply_by);
   std::optional<error> refused;
   result got;
   try {

@@ -19,7 +19,8 @@ constexpr int oldest_server = 12'00'00;
 // One SELECT, so that it is one round trip. A take must survive a crash of the server, so commits are flushed
 // (but a synchronous standby's remote_apply, which is more, stays). lock_timeout: a row that a transaction
 // has locked is busy. No other timeout may end a statement or an idle session of ours, whatever the role's
-// defaults are.
+// defaults are. Keepalives: the server's own default finds a client whose host is gone after two hours, and
+// until then it keeps what the session has locked; the client side has the same in connect.cpp.
 std::string set_up_text(int server_version, bool check_client) {
   std::string text =
       "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text,"
@@ -30,6 +31,10 @@ std::string set_up_text(int server_version, bool check_client) {
       " set_config('lock_timeout', '1s', false),"
       " set_config('statement_timeout', '0', false),"
       " set_config('idle_in_transaction_session_timeout', '0', false),"
+      " set_config('tcp_keepalives_idle', '5', false),"
+      " set_config('tcp_keepalives_interval', '2', false),"
+      " set_config('tcp_keepalives_count', '3', false),"
+      " set_config('tcp_user_timeout', '10s', false),"
       " set_config('standard_conforming_strings', 'on', false),"
       " set_config('client_encoding', 'UTF8', false)";
   if (server_version >= 14'00'00) text += ", set_config('idle_session_timeout', '0', false)";
@@ -226,12 +231,15 @@ result session::wait_once(prepared const& ready, std::string const& what, std::s
   text_parameters const texts(parameters, what);
   auto* c = channel_.native();
   auto const limit = lock_timeout(deadline);
-  char const* const limits[] = {limit.c_str()};
+  auto const silence = std::to_string(std::chrono::milliseconds(longest_silence).count());
+  char const* const limits[] = {limit.c_str(), silence.c_str()};
   bool const sent = PQenterPipelineMode(c) == 1 &&
                     PQsendQueryParams(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, nullptr, nullptr, nullptr,
                                       nullptr, 0) == 1 &&
-                    PQsendQueryParams(c, "SELECT set_config('lock_timeout', $1, true)", 1, nullptr, limits,
-                                      nullptr, nullptr, 0) == 1 &&
+                    PQsendQueryParams(c,
+                                      "SELECT set_config('lock_timeout', $1, true),"
+                                      " set_config('idle_in_transaction_session_timeout', $2, true)",
+                                      2, nullptr, limits, nullptr, nullptr, 0) == 1 &&
                     PQsendQueryPrepared(c, ready.server_name.c_str(), texts.count(), texts.data(), nullptr,
                                         nullptr, 0) == 1 &&
                     PQpipelineSync(c) == 1;

@@ -28,7 +28,7 @@ the lock lost, when the ttl is nearly over.
 
 With --strategy row_lock the lock is an open transaction of a database session: the next in line has it at once when this
 one ends or dies, but the database can end a session at any moment, and then gives the lock away before the command can
-be ended: rowlock notices by its next look at the session, each third of the ttl, and ends the command then (76). Where
+be ended: rowlock notices by its next look at the session, within ten seconds, and ends the command then (76). Where
 that matters, stay with lease.
 
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
