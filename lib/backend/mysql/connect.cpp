@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "backend/mysql/connector.hpp"
+
 namespace rowlock::backend::mysql {
 namespace {
 
@@ -74,11 +76,11 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
   try {
     native = open(options);
   } catch (sql::SQLException const& e) {
-    throw connect_error(e, where);
+    throw connect_error(as_refusal(e), where);
   }
   auto const sockets = search.find(place == nullptr ? 0 : place->port, s.socket);
-  auto made = std::make_unique<session>(std::move(native), sockets.size() == 1 ? sockets[0] : nullptr, where,
-                                        deadline);
+  auto made = std::make_unique<session>(channel_over(std::move(native)),
+                                        sockets.size() == 1 ? sockets[0] : nullptr, where, deadline);
   if (sockets.size() > 1) made->look_for_socket(sockets, deadline);
   // Asked for encryption that the server does not have, the connector goes on without.
   if (s.encryption != tls::off && made->cipher(deadline).empty())

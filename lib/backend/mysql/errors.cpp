@@ -110,12 +110,12 @@ std::string_view connect_way_out(errc code) {
   }
 }
 
-error described(sql::SQLException const& e, errc code, std::string_view hint, std::string const& statement,
+error described(refusal const& e, errc code, std::string_view hint, std::string const& statement,
                 std::string const& where) {
-  int const native = e.getErrorCode();
+  int const native = e.native();
   auto const number = native == 0 ? std::string() : fmt::format(", error {}", native);
-  // A misuse of the connector has no state of its own.
-  auto const state = native == 0 ? std::string() : e.getSQLState();
+  // A misuse of the driver has no state of its own.
+  auto const state = native == 0 ? std::string() : e.sqlstate();
   return error(code,
                fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ", e.what(),
                            number, state.empty() ? "" : fmt::format(" (SQLSTATE {})", state), hint),
@@ -151,17 +151,16 @@ errc classify(int native, std::string_view message, stake at_stake) noexcept {
   return found == errc::conflict && native != 1317 ? found : errc::in_doubt;
 }
 
-error statement_error(sql::SQLException const& e, stake at_stake, std::string const& statement,
+error statement_error(refusal const& e, stake at_stake, std::string const& statement,
                       std::string const& where, bool late) {
-  auto const code = classify(e.getErrorCode(), e.what(), at_stake);
-  return described(e, code, late ? "; no reply came in time" : way_out(code, e.getErrorCode()), statement,
-                   where);
+  auto const code = classify(e.native(), e.what(), at_stake);
+  return described(e, code, late ? "; no reply came in time" : way_out(code, e.native()), statement, where);
 }
 
-error connect_error(sql::SQLException const& e, std::string const& where) {
-  auto code = classify(e.getErrorCode(), e.what(), stake::nothing);
+error connect_error(refusal const& e, std::string const& where) {
+  auto code = classify(e.native(), e.what(), stake::nothing);
   // Starting up, shutting down, blocked for too many errors, ...: another time it may be different.
-  if (code == errc::failed && e.getErrorCode() != 0) code = errc::unreachable;
+  if (code == errc::failed && e.native() != 0) code = errc::unreachable;
   return described(e, code, connect_way_out(code), "", where);
 }
 

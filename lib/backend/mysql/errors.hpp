@@ -1,11 +1,11 @@
 #pragma once
 // From MySQL's numbers to rowlock::error.
 
-#include <cppconn/exception.h>
-
 #include <rowlock/error.hpp>
 #include <string>
 #include <string_view>
+
+#include "backend/mysql/channel.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -16,7 +16,7 @@ enum class stake {
   commit,     ///< COMMIT: besides, what is not known to mean "rolled back" leaves it unknown
 };
 
-/// `native`: the server's or the client library's number, 0 for a misuse of the connector.
+/// `native`: the server's or the client library's number, 0 for a misuse of the driver.
 errc classify(int native, std::string_view message, stake) noexcept;
 
 /// True if the session is over, whatever the statement's own outcome was.
@@ -29,10 +29,10 @@ bool is_unpreparable(int native) noexcept;
 
 /// A refused statement; `where` says which database. `late`: no reply had come at its deadline, and that
 /// ended the session.
-error statement_error(sql::SQLException const&, stake, std::string const& statement, std::string const& where,
+error statement_error(refusal const&, stake, std::string const& statement, std::string const& where,
                       bool late = false);
 
 /// A connection that could not be made.
-error connect_error(sql::SQLException const&, std::string const& where);
+error connect_error(refusal const&, std::string const& where);
 
 }  // namespace rowlock::backend::mysql

@@ -75,6 +75,13 @@ std::shared_ptr<own_socket> own_socket::find(int fd, ino_t inode) {
   return found;
 }
 
+std::shared_ptr<own_socket> own_socket::of(int fd) {
+  auto const inode = inode_of_socket(fd);
+  if (!inode) return nullptr;
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return find(fd, *inode);
+}
+
 own_socket::~own_socket() {
   if (copy_ >= 0) ::close(copy_);
 }

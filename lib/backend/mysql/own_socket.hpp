@@ -1,5 +1,5 @@
 #pragma once
-// The socket that a connection of the connector's has, which it tells nobody.
+// The socket that a connection has; Connector/C++ tells it nobody.
 
 #include <sys/types.h>
 
@@ -10,12 +10,15 @@
 
 namespace rowlock::backend::mysql {
 
-/// The connection's end of its socket, by a second descriptor for it: the connector closes its own when it
+/// The connection's end of its socket, by a second descriptor for it: the driver closes its own when it
 /// likes, and then that number may be anybody's.
 class own_socket {
  public:
   /// Nothing if the descriptor is not (or no longer) that socket.
   static std::shared_ptr<own_socket> find(int fd, ino_t inode);
+  /// Of a descriptor that is certain to be the connection's now. It is not inherited by programs that are
+  /// started from now on, see socket_search.
+  static std::shared_ptr<own_socket> of(int fd);
   own_socket(own_socket const&) = delete;
   own_socket& operator=(own_socket const&) = delete;
   ~own_socket();

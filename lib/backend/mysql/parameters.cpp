@@ -1,6 +1,9 @@
 #include "backend/mysql/parameters.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <rowlock/error.hpp>
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -50,6 +53,16 @@ marked_text mark_parameters(std::string_view sql) {
     }
   }
   return out;
+}
+
+void check_parameters(marked_text const& text, std::span<value const> values, std::string const& name) {
+  if (values.size() < text.highest)
+    throw error(errc::failed,
+                fmt::format("{}: {} parameters instead of {}", name, values.size(), text.highest), name, "",
+                0);
+  for (auto const& v : values)
+    if (auto const* t = std::get_if<std::string>(&v); t != nullptr && t->find('\0') != std::string::npos)
+      throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", name), name, "", 0);
 }
 
 }  // namespace rowlock::backend::mysql

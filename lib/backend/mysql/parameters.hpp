@@ -2,9 +2,12 @@
 // From $1, $2, ... in the .sql files to the question marks that the server understands.
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "backend/backend.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -16,5 +19,9 @@ struct marked_text {
 
 /// What stands in quotes, backticks or comments is left alone.
 marked_text mark_parameters(std::string_view sql);
+
+/// @throws error if there are too few values, or one that a server can't be trusted with. `name` is the
+/// statement's
+void check_parameters(marked_text const&, std::span<value const>, std::string const& name);
 
 }  // namespace rowlock::backend::mysql

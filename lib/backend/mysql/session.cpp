@@ -1,13 +1,11 @@
 #include "backend/mysql/session.hpp"
 
-#include <cppconn/metadata.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 
-#include "backend/mysql/values.hpp"
 #include "base/per_process.hpp"
 
 namespace rowlock::backend::mysql {
@@ -15,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One text, so that it is one round trip. READ COMMITTED: the connector itself has just set REPEATABLE READ.
+// One text, so that it is one round trip. READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
 // A row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement
 // or a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
 // transaction behind our back (completion_type), whatever others' defaults are. "/*M!" is read by MariaDB
@@ -36,18 +34,6 @@ constexpr std::string_view set_up_text =
 
 constexpr std::size_t most_rows_kept = 1000;
 
-constexpr std::string_view end_mark = "rowlock: end of script";
-
-std::string with_end_mark(std::string_view sql) {
-  auto const end = sql.find_last_not_of(" \t\r\n");
-  bool const ended = end != sql.npos && sql[end] == ';';
-  return fmt::format("{}\n{}SELECT '{}'", sql, ended ? "" : ";", end_mark);
-}
-
-bool is_end_mark(std::vector<row> const& rows) {
-  return rows.size() == 1 && rows[0].size() == 1 && rows[0][0] == value(std::string(end_mark));
-}
-
 bool says_commit(std::string_view sql) {
   std::string word(sql.substr(0, std::min(sql.find_first_of("; \n"), sql.size())));
   std::transform(word.begin(), word.end(), word.begin(),
@@ -57,7 +43,7 @@ bool says_commit(std::string_view sql) {
 
 }  // namespace
 
-session::session(native_connection c, std::shared_ptr<own_socket> socket, std::string where,
+session::session(std::unique_ptr<channel> c, std::shared_ptr<own_socket> socket, std::string where,
                  boot_time_point deadline)
     : native_(std::move(c)), socket_(std::move(socket)), where_(std::move(where)), process_(::getpid()) {
   set_up(deadline);
@@ -67,7 +53,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// The connector would tell the server that the statements and the session are over, which the parent goes on
+// The driver would tell the server that the statements and the session are over, which the parent goes on
 // using.
 void session::abandon() noexcept {
   for (auto& [name, one] : prepared_) (void)one.native.release();
@@ -82,7 +68,7 @@ void session::close() noexcept {
     return abandon();
   }
   try {
-    (void)driver();
+    native_->enter_thread();
     prepared_.clear();
     native_.reset();
   } catch (...) {
@@ -97,8 +83,8 @@ void session::give_up(std::string const& what, std::string const& why) {
   throw error(errc::unreachable, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
 }
 
-void session::refuse(sql::SQLException const& e, stake at_stake, std::string const& what) {
-  bool const over = ends_session(e.getErrorCode());
+void session::refuse(refusal const& e, stake at_stake, std::string const& what) {
+  bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over && boot_clock::now() >= deadline_);
   if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable) close();
   throw problem;
@@ -109,19 +95,18 @@ void session::set_up(boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    mariadb_ = native_->getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") !=
-               std::string::npos;
-    auto const results = run_all(std::string(set_up_text));
+    mariadb_ = native_->is_mariadb();
+    auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() != 2) give_up(what, "the server's replies can't be told apart");
     read_facts(results[0], results[1]);
     // A statement of one server's own. Reads on Galera see what was committed before on any node.
-    if (!mariadb_) run_all("SET SESSION max_execution_time = 0");
-    if (galera_) run_all("SET SESSION wsrep_sync_wait = 1");
-  } catch (sql::SQLException const& e) {
-    if (e.getErrorCode() == 1064)  // ER_PARSE_ERROR
+    if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
+    if (galera_) native_->run_all("SET SESSION wsrep_sync_wait = 1");
+  } catch (refusal const& e) {
+    if (e.native() == 1064)  // ER_PARSE_ERROR
       throw error(errc::invalid_argument,
-                  where_ + ": the connection must be opened with CLIENT_MULTI_STATEMENTS", what,
-                  e.getSQLState(), e.getErrorCode());
+                  where_ + ": the connection must be opened with CLIENT_MULTI_STATEMENTS", what, e.sqlstate(),
+                  e.native());
     refuse(e, stake::nothing, what);
   }
   last_used_ = boot_clock::now();
@@ -147,7 +132,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   // A session that ended while it was idle (a restarted server) is no doubt about a statement.
   if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
-  (void)driver();  // this thread may be a new one to it
+  native_->enter_thread();  // this thread may be a new one to it
 }
 
 std::optional<reply_deadlines::scope> session::until(boot_time_point deadline) {
@@ -162,12 +147,12 @@ bool session::alive() {
   if (socket_) return !socket_->hung_up();
   if (boot_clock::now() - last_used_ < 1s) return true;
   try {
-    (void)driver();
-    if (native_->isValid()) {
+    native_->enter_thread();
+    if (native_->ping()) {
       last_used_ = boot_clock::now();
       return true;
     }
-  } catch (sql::SQLException const&) {
+  } catch (refusal const&) {
     // As good as no answer.
   }
   close();
@@ -180,9 +165,9 @@ session::prepared& session::prepare(statement const& s) {
   known = {};
   auto text = mark_parameters(s.sql);
   try {
-    known.native.reset(native_->prepareStatement(text.sql));
-  } catch (sql::SQLException const& e) {
-    if (!is_unpreparable(e.getErrorCode()) || text.highest > 0) {
+    known.native = native_->prepare(text.sql);
+  } catch (refusal const& e) {
+    if (!is_unpreparable(e.native()) || text.highest > 0) {
       prepared_.erase(s.name);
       refuse(e, stake::nothing, s.name);
     }
@@ -194,9 +179,10 @@ session::prepared& session::prepare(statement const& s) {
 }
 
 void session::bind_to(prepared& ready, statement const& s, std::span<value const> parameters) {
+  check_parameters(ready.text, parameters, s.name);
   try {
-    bind(*ready.native, ready.text, parameters, s.name);
-  } catch (sql::SQLException const& e) {
+    ready.native->bind(ready.text.order, parameters);
+  } catch (refusal const& e) {
     refuse(e, stake::nothing, s.name);
   }
 }
@@ -206,21 +192,11 @@ result session::run(statement const& s, std::span<value const> parameters, boot_
   if (ready.native) bind_to(ready, s, parameters);
   if (boot_clock::now() >= deadline) give_up(s.name, "no time was left to send it");
   try {
-    if (ready.as_text) return run_text(s.sql);
-    result out;
-    // How many rows were met is told by this call alone, and what they are by that one.
-    if (ready.native->getMetaData()->getColumnCount() == 0) {
-      out.affected = ready.native->executeUpdate();
-    } else {
-      native_rows const rows(ready.native->executeQuery());
-      out.rows = decode(*rows);
-    }
-    // Otherwise the connector keeps its copies, which for ten thousand locks are megabytes, until the next
-    // time.
-    ready.native->clearParameters();
+    if (ready.as_text) return native_->run(s.sql);
+    auto out = ready.native->run();
     if (out.rows.size() > most_rows_kept) prepared_.erase(s.name);
     return out;
-  } catch (sql::SQLException const& e) {
+  } catch (refusal const& e) {
     refuse(e, stake::statement, s.name);
   } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
     close();
@@ -245,39 +221,6 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   return done(run(s, parameters, deadline));
 }
 
-result session::run_text(std::string const& sql) {
-  native_statement const text(native_->createStatement());
-  result out;
-  if (text->execute(sql)) {
-    native_rows const rows(text->getResultSet());
-    out.rows = decode(*rows);
-  } else {
-    out.affected = static_cast<std::int64_t>(text->getUpdateCount());
-  }
-  return out;
-}
-
-// Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
-// The connector does not tell "no more replies" from "the reply of a statement without rows", so that several
-// statements end with one of ours.
-std::vector<std::vector<row>> session::run_all(std::string const& sql) {
-  native_statement const text(native_->createStatement());
-  std::vector<std::vector<row>> results;
-  bool const several = sql.find(';') != sql.npos;
-  for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
-       has_rows = text->getMoreResults()) {
-    if (has_rows) {
-      native_rows const rows(text->getResultSet());
-      results.push_back(decode(*rows));
-      if (several && is_end_mark(results.back())) {
-        results.pop_back();
-        return results;
-      }
-    }
-    if (!several) return results;
-  }
-}
-
 void session::script(std::string_view sql, boot_time_point deadline) {
   static std::string const what = "script";
   begin(what, deadline);
@@ -285,9 +228,9 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   try {
     // What wait_for_row began ends with this; idle, the session may be silent again.
     bool const ends_wait = may_not_be_silent_ && sql == "ROLLBACK";
-    run_all(ends_wait ? "ROLLBACK;SET SESSION wait_timeout = DEFAULT" : std::string(sql));
+    native_->run_all(ends_wait ? "ROLLBACK;SET SESSION wait_timeout = DEFAULT" : std::string(sql));
     if (ends_wait) may_not_be_silent_ = false;
-  } catch (sql::SQLException const& e) {
+  } catch (refusal const& e) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
   }
   last_used_ = boot_clock::now();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/mysql/channel.hpp"
 #include "backend/mysql/errors.hpp"
-#include "backend/mysql/native.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/parameters.hpp"
 #include "backend/mysql/reply_deadlines.hpp"
@@ -20,13 +20,14 @@ class session final : public connection {
  public:
   /// Takes over a connection and sets it up in one round trip, or two on some servers. `socket`: its own, if
   /// known, or null. `where` is for messages.
-  session(native_connection, std::shared_ptr<own_socket> socket, std::string where, boot_time_point deadline);
+  session(std::unique_ptr<channel>, std::shared_ptr<own_socket> socket, std::string where,
+          boot_time_point deadline);
   ~session() override;
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
   /// If the socket is not known, waits for a reply as many seconds as the connection was opened with, also
-  /// beyond `deadline`: the connector can't be told anything else.
+  /// beyond `deadline`: the driver can't be told anything else.
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
 
@@ -54,7 +55,7 @@ class session final : public connection {
     std::string sql;
     marked_text text;
     bool as_text = false;  ///< of a kind that can't be prepared
-    native_prepared native;
+    std::unique_ptr<prepared_statement> native;
   };
 
   bool forked() const noexcept;
@@ -67,15 +68,13 @@ class session final : public connection {
   prepared& prepare(statement const&);
   void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
-  result run_text(std::string const& sql);
-  std::vector<std::vector<row>> run_all(std::string const& sql);
   void roll_back(boot_time_point deadline) noexcept;
-  [[noreturn]] void refuse(sql::SQLException const&, stake, std::string const& what);
+  [[noreturn]] void refuse(refusal const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
   result wait_once(statement const&, std::span<value const> parameters, boot_time_point deadline,
                    std::chrono::nanoseconds reply_timeout);
 
-  native_connection native_;
+  std::unique_ptr<channel> native_;
   std::shared_ptr<own_socket> socket_;
   std::unordered_map<std::string, prepared> prepared_;
   std::string where_;

@@ -3,24 +3,12 @@
 #include <rowlock/error.hpp>
 #include <rowlock/mysql.hpp>
 
-#include "backend/embedded.hpp"
 #include "backend/mysql/connect.hpp"
+#include "backend/mysql/connector.hpp"
+#include "backend/mysql/dialect.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
-
-dialect const& mysql_dialect() {
-  static dialect const d{.name = "mysql",
-                         .statements = embedded_mysql_statements(),
-                         .migrations = embedded_mysql_migrations(),
-                         .has_schemas = true,
-                         .longest_identifier = 64,
-                         .quote = '`',
-                         .returning = false,
-                         .transactional_ddl = false,
-                         .abandon_migration = "ROLLBACK;UNLOCK TABLES"};
-  return d;
-}
 
 class url_source final : public source {
  public:
@@ -45,7 +33,7 @@ class function_source final : public source {
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
-    return std::make_unique<session>(open(), nullptr, describe(), deadline);
+    return std::make_unique<session>(channel_over(open()), nullptr, describe(), deadline);
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
   std::string describe() const override { return "mysql, connections opened by the program"; }
@@ -56,7 +44,7 @@ class function_source final : public source {
     try {
       if (native_connection c{open_()}) return c;
     } catch (::sql::SQLException const& e) {
-      throw connect_error(e, describe());
+      throw connect_error(as_refusal(e), describe());
     } catch (std::exception const& e) {
       throw error(errc::unreachable,
                   fmt::format("the function that opens MySQL connections threw: {}", e.what()));

@@ -2,10 +2,6 @@
 
 #include <cppconn/datatype.h>
 #include <cppconn/resultset_metadata.h>
-#include <fmt/format.h>
-
-#include <rowlock/error.hpp>
-
 namespace rowlock::backend::mysql {
 namespace {
 
@@ -31,17 +27,9 @@ value field(sql::ResultSet const& rows, unsigned column, bool integer) {
 
 }  // namespace
 
-void bind(sql::PreparedStatement& native, marked_text const& text, std::span<value const> values,
-          std::string const& name) {
-  if (values.size() < text.highest)
-    throw error(errc::failed,
-                fmt::format("{}: {} parameters instead of {}", name, values.size(), text.highest), name, "",
-                0);
-  for (auto const& v : values)
-    if (auto const* t = std::get_if<std::string>(&v); t != nullptr && t->find('\0') != std::string::npos)
-      throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", name), name, "", 0);
+void bind(sql::PreparedStatement& native, std::span<std::size_t const> order, std::span<value const> values) {
   unsigned mark = 0;
-  for (auto const which : text.order) {
+  for (auto const which : order) {
     ++mark;
     auto const& v = values[which];
     if (auto const* number = std::get_if<std::int64_t>(&v))

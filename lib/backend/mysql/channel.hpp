@@ -1,0 +1,55 @@
+#pragma once
+// What a session wants of a driver: MySQL Connector/C++ (connector.hpp), or the C client library below SOCI's
+// sessions.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::backend::mysql {
+
+/// What the server, or the client library, did not do.
+class refusal : public std::runtime_error {
+ public:
+  refusal(int number, std::string state, std::string const& message)
+      : std::runtime_error(message), native_(number), sqlstate_(std::move(state)) {}
+  int native() const noexcept { return native_; }  ///< 0 for a misuse of the driver
+  std::string const& sqlstate() const noexcept { return sqlstate_; }
+
+ private:
+  int native_;
+  std::string sqlstate_;
+};
+
+/// A statement that the server knows; destroyed before its channel.
+class prepared_statement {
+ public:
+  virtual ~prepared_statement() = default;
+  /// `order`: which value each ? stands for. The values must live until run() has returned, which forgets
+  /// them. @throws refusal
+  virtual void bind(std::span<std::size_t const> order, std::span<value const>) = 0;
+  virtual result run() = 0;  ///< @throws refusal
+};
+
+/// A connection. All replies are read to their ends, unless something is thrown.
+class channel {
+ public:
+  /// Ends the connection.
+  virtual ~channel() = default;
+  /// To be called by every thread before it uses a channel.
+  virtual void enter_thread() = 0;
+  virtual bool is_mariadb() = 0;                                                    ///< @throws refusal
+  virtual bool ping() = 0;                                                          ///< @throws refusal
+  virtual std::unique_ptr<prepared_statement> prepare(std::string const& sql) = 0;  ///< @throws refusal
+  /// One statement that can't be prepared. @throws refusal
+  virtual result run(std::string const& sql) = 0;
+  /// One statement or several. @return the rows of those that have some @throws refusal of any of them
+  virtual std::vector<std::vector<row>> run_all(std::string const& sql) = 0;
+};
+
+}  // namespace rowlock::backend::mysql

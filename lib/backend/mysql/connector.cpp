@@ -1,0 +1,130 @@
+#include "backend/mysql/connector.hpp"
+
+#include <cppconn/metadata.h>
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "backend/mysql/values.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+constexpr std::string_view end_mark = "rowlock: end of script";
+
+std::string with_end_mark(std::string_view sql) {
+  auto const end = sql.find_last_not_of(" \t\r\n");
+  bool const ended = end != sql.npos && sql[end] == ';';
+  return fmt::format("{}\n{}SELECT '{}'", sql, ended ? "" : ";", end_mark);
+}
+
+bool is_end_mark(std::vector<row> const& rows) {
+  return rows.size() == 1 && rows[0].size() == 1 && rows[0][0] == value(std::string(end_mark));
+}
+
+template <class F>
+auto translated(F const& call) {
+  try {
+    return call();
+  } catch (sql::SQLException const& e) {
+    throw as_refusal(e);
+  }
+}
+
+class connector_statement final : public prepared_statement {
+ public:
+  explicit connector_statement(native_prepared n) : native_(std::move(n)) {}
+
+  void bind(std::span<std::size_t const> order, std::span<value const> values) override {
+    translated([&] { mysql::bind(*native_, order, values); });
+  }
+  result run() override {
+    return translated([&] {
+      result out;
+      // How many rows were met is told by this call alone, and what they are by that one.
+      if (native_->getMetaData()->getColumnCount() == 0) {
+        out.affected = native_->executeUpdate();
+      } else {
+        native_rows const rows(native_->executeQuery());
+        out.rows = decode(*rows);
+      }
+      // Otherwise the connector keeps its copies, which for ten thousand locks are megabytes, until the next
+      // time.
+      native_->clearParameters();
+      return out;
+    });
+  }
+
+ private:
+  native_prepared native_;
+};
+
+class connector_channel final : public channel {
+ public:
+  explicit connector_channel(native_connection n) : native_(std::move(n)) {}
+
+  void enter_thread() override { (void)driver(); }
+  bool is_mariadb() override {
+    return translated([&] {
+      return native_->getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") !=
+             std::string::npos;
+    });
+  }
+  bool ping() override {
+    return translated([&] { return native_->isValid(); });
+  }
+  std::unique_ptr<prepared_statement> prepare(std::string const& sql) override {
+    return translated([&] {
+      return std::make_unique<connector_statement>(native_prepared(native_->prepareStatement(sql)));
+    });
+  }
+  result run(std::string const& sql) override {
+    return translated([&] {
+      native_statement const text(native_->createStatement());
+      result out;
+      if (text->execute(sql)) {
+        native_rows const rows(text->getResultSet());
+        out.rows = decode(*rows);
+      } else {
+        out.affected = static_cast<std::int64_t>(text->getUpdateCount());
+      }
+      return out;
+    });
+  }
+  // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
+  // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
+  // several statements end with one of ours.
+  std::vector<std::vector<row>> run_all(std::string const& sql) override {
+    return translated([&] {
+      native_statement const text(native_->createStatement());
+      std::vector<std::vector<row>> results;
+      bool const several = sql.find(';') != sql.npos;
+      for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
+           has_rows = text->getMoreResults()) {
+        if (has_rows) {
+          native_rows const rows(text->getResultSet());
+          results.push_back(decode(*rows));
+          if (several && is_end_mark(results.back())) {
+            results.pop_back();
+            return results;
+          }
+        }
+        if (!several) return results;
+      }
+    });
+  }
+
+ private:
+  native_connection native_;
+};
+
+}  // namespace
+
+refusal as_refusal(sql::SQLException const& e) { return {e.getErrorCode(), e.getSQLState(), e.what()}; }
+
+std::unique_ptr<channel> channel_over(native_connection n) {
+  return std::make_unique<connector_channel>(std::move(n));
+}
+
+}  // namespace rowlock::backend::mysql

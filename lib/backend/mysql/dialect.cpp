@@ -1,0 +1,20 @@
+#include "backend/mysql/dialect.hpp"
+
+#include "backend/embedded.hpp"
+
+namespace rowlock::backend::mysql {
+
+dialect const& mysql_dialect() {
+  static dialect const d{.name = "mysql",
+                         .statements = embedded_mysql_statements(),
+                         .migrations = embedded_mysql_migrations(),
+                         .has_schemas = true,
+                         .longest_identifier = 64,
+                         .quote = '`',
+                         .returning = false,
+                         .transactional_ddl = false,
+                         .abandon_migration = "ROLLBACK;UNLOCK TABLES"};
+  return d;
+}
+
+}  // namespace rowlock::backend::mysql
