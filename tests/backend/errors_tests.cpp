@@ -103,8 +103,8 @@ TEST_CASE_TEMPLATE("errors: a deadline before that ends the wait", On, ROWLOCK_B
   auto const e = scene.take(300);
   auto const took = boot_clock::now() - start;
   // SQLite's wait is our own; what a server is doing with the statement can't be known.
-  CHECK(e.reason() == (On::kind == kind::sqlite ? errc::row_locked : errc::in_doubt));
-  CHECK(scene.waiter->usable() == (On::kind == kind::sqlite));
+  CHECK(e.reason() == (is_sqlite(On::kind) ? errc::row_locked : errc::in_doubt));
+  CHECK(scene.waiter->usable() == (is_sqlite(On::kind)));
   CHECK(took > 200ms);
   CHECK(took < 10s);
 }
@@ -139,7 +139,7 @@ TEST_CASE_TEMPLATE("identity: one for all sessions of a database, another for an
   auto const one = make_empty_database(On::kind);
   CHECK(one->connect()->server_identity() == one->connect()->server_identity());
   CHECK(!one->connect()->server_identity().empty());
-  if (On::kind == kind::sqlite || is_mysql(On::kind))
+  if (is_sqlite(On::kind) || is_mysql(On::kind))
     CHECK(make_empty_database(On::kind)->connect()->server_identity() != one->connect()->server_identity());
 }
 

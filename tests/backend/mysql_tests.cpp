@@ -149,13 +149,14 @@ TEST_CASE("mysql errors: what the numbers mean") {
 }
 
 TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and the login's settings say", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   auto const variable = [&](std::string const& name) {
     return as_text(c->execute({name, "SHOW VARIABLES LIKE '" + name + "'"}, {}, in(5000)).rows.at(0).at(1));
   };
-  CHECK(variable(On::kind == kind::mysql ? "transaction_isolation" : "tx_isolation") == "READ-COMMITTED");
+  CHECK(variable(plain(On::kind) == kind::mysql ? "transaction_isolation" : "tx_isolation") ==
+        "READ-COMMITTED");
   CHECK(variable("autocommit") == "ON");
   CHECK(variable("innodb_lock_wait_timeout") == "1");
   CHECK(variable("lock_wait_timeout") == "1");
@@ -166,7 +167,7 @@ TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and 
 }
 
 TEST_CASE_TEMPLATE("connector: integers of every width, and the types that statements return", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   c->script("CREATE TABLE w (a TINYINT, b SMALLINT, c MEDIUMINT, d INT, e BIGINT, f BOOLEAN, g VARBINARY(9))",
@@ -197,7 +198,7 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
 }
 
 TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on",
-                   On, ROWLOCK_MYSQLS) {
+                   On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   c->script("CREATE TABLE s (a INT PRIMARY KEY); INSERT INTO s VALUES (1);\nSELECT * FROM s;\n", in(5000));
@@ -214,7 +215,7 @@ TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statement
 }
 
 TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leaves it in doubt", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -272,7 +273,7 @@ TEST_CASE_TEMPLATE("connector: each of several that were made at the same moment
 
 TEST_CASE_TEMPLATE(
     "connector: a session that was killed while it was idle is unreachable, and nothing was sent", On,
-    ROWLOCK_MYSQLS) {
+    ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -286,7 +287,7 @@ TEST_CASE_TEMPLATE(
 }
 
 // The connector's commit() says nothing of it.
-TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const url = mysql_server_url(On::kind);
   auto const name = as_text(ask(*db->connect(), "SELECT database()"));
@@ -303,7 +304,7 @@ TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt",
 
 TEST_CASE_TEMPLATE(
     "connector: a statement that an administrator cancels is a conflict, and the session goes on", On,
-    ROWLOCK_MYSQLS) {
+    ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -321,7 +322,7 @@ TEST_CASE_TEMPLATE(
   CHECK(as_int(ask(*c, db->tables().render("SELECT token_floor FROM rowlock_meta"))) == 0);
 }
 
-TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   std::unique_ptr<backend::connection> const two[] = {db->connect(), db->connect()};
   two[0]->script("CREATE TABLE d (a INT PRIMARY KEY); INSERT INTO d VALUES (0), (1)", in(5000));
@@ -348,7 +349,7 @@ TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQLS) {
   CHECK(deadlocks == 1);
 }
 
-TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   c->script("START TRANSACTION READ ONLY", in(5000));
@@ -389,7 +390,7 @@ TEST_CASE_TEMPLATE("connector: a missing database is schema_missing, nobody ther
 }
 
 TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid and never cut", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const insert = [&](std::string const& name) {
@@ -406,7 +407,7 @@ TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid a
 }
 
 TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and one name may have two texts",
-                   On, ROWLOCK_MYSQLS) {
+                   On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const read = db->book().at("lock_list");
@@ -418,7 +419,7 @@ TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and o
         value(std::int64_t{2}));
 }
 
-TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   std::string json = "[";
@@ -457,7 +458,7 @@ TEST_CASE_TEMPLATE("connector: connections that a function opened", On, ROWLOCK_
   CHECK_THROWS_AS(mysql::source(std::function<::sql::Connection*()>()), error);
 }
 
-TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto c = db->connect();
   auto const book = db->book();
@@ -474,7 +475,7 @@ TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone"
 }
 
 // The connector leaves it open for them: the server would not see the end of this process while they run.
-TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection", On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);
   auto const open = [] {
     std::vector<int> out;
@@ -488,7 +489,8 @@ TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection",
   auto const before = open();
   auto const c = db->connect();
   auto const d = db->connect();
-  CHECK(open() == before);
+  auto const after = open();  // in a pool fewer than before
+  CHECK(std::includes(before.begin(), before.end(), after.begin(), after.end()));
 }
 
 TEST_CASE_TEMPLATE("connector: the next host is tried if one does not answer, or says nothing", On,
@@ -555,7 +557,7 @@ TEST_CASE_TEMPLATE("connector: encryption is had, or the connection is refused",
 }
 
 TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the transaction open", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const holder = db->connect();
   auto const waiter = db->connect();
@@ -606,7 +608,7 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
 }
 
 TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no transaction", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const d = db->connect();
@@ -618,7 +620,7 @@ TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no tran
 
 // T8: on a table of three rows a scan would cost less.
 TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and waits for none", On,
-                   ROWLOCK_MYSQLS) {
+                   ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();

@@ -69,7 +69,7 @@ TEST_CASE_TEMPLATE("the same statement takes the same number of parameters in al
     INFO(std::string(s.name));
     // What the reaper deletes was chosen by the statement before.
     if (without_returning(s.name) || (is_mysql(On::kind) && s.name.starts_with("reap_"))) continue;
-    CHECK(parameter_count(s.text, On::kind == kind::sqlite ? '?' : '$') ==
+    CHECK(parameter_count(s.text, is_sqlite(On::kind) ? '?' : '$') ==
           parameter_count(other.at(s.name).sql, '$'));
   }
 }
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("the same statement takes the same number of parameters in al
 TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BACKENDS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
-  char const mark = On::kind == kind::sqlite ? '?' : '$';
+  char const mark = is_sqlite(On::kind) ? '?' : '$';
   for (auto const& s : db->source().sql().statements) {
     INFO(std::string(s.name));
     auto const& ready = book.at(s.name);
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
       c->execute(ready, nulls, in(5000));
     } catch (error const& e) {
       // Understood by the database, and refused for the value.
-      bool const constraint = On::kind == kind::sqlite
+      bool const constraint = is_sqlite(On::kind)
                                   ? (e.native_code() & 0xff) == 19 || (e.native_code() & 0xff) == 20
                                   : e.sqlstate().substr(0, 2) == "23";
       CHECK_MESSAGE(constraint, std::string(e.what()));

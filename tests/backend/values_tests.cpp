@@ -16,7 +16,7 @@ using backend::value;
 
 char const* echo_sql(kind k) {
   if (is_mysql(k)) return "SELECT $1, $2, $3";
-  return k == kind::sqlite ? "SELECT ?1, ?2, ?3" : "SELECT $1::bigint, $2::text, $3::text";
+  return is_sqlite(k) ? "SELECT ?1, ?2, ?3" : "SELECT $1::bigint, $2::text, $3::text";
 }
 
 }  // namespace

@@ -20,6 +20,11 @@
 #include "strategy/row_lock.hpp"
 #include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
+#ifdef ROWLOCK_SOCI_PAIRS
+#include <rowlock/soci.hpp>
+
+#include "support/soci_pool.hpp"
+#endif
 
 namespace rowlock::test {
 
@@ -74,9 +79,13 @@ struct seam {
 /// The source with the seam in between.
 connection_source observed_by(connection_source, std::shared_ptr<seam>);
 
+/// Which of its forms a case's own SQL needs.
+enum class dialect { sqlite, postgresql, mysql };
+
 /// One migrated database.
 class fixture {
  public:
+  static constexpr int row_locks = 50;  ///< so many at a time must be possible
   explicit fixture(connection_source, manager_options);
   virtual ~fixture() = default;
 
@@ -101,6 +110,7 @@ class fixture {
 class sqlite_fixture : public fixture {
  public:
   static constexpr char const* backend = "sqlite";
+  static constexpr auto engine = dialect::sqlite;
   sqlite_fixture() : sqlite_fixture(std::make_unique<scratch_folder>()) {}
   std::string url() const override { return "sqlite:" + folder_->file("locks.db"); }
 
@@ -112,6 +122,7 @@ class sqlite_fixture : public fixture {
 class postgresql_fixture : public fixture {
  public:
   static constexpr char const* backend = "postgresql";
+  static constexpr auto engine = dialect::postgresql;
   postgresql_fixture();
   std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
@@ -120,6 +131,7 @@ class postgresql_fixture : public fixture {
 /// A database of its own on a server of MySQL or MariaDB.
 class mysql_like_fixture : public fixture {
  public:
+  static constexpr auto engine = dialect::mysql;
   std::string url() const override { return url_; }
   ~mysql_like_fixture() override;
 
@@ -145,8 +157,41 @@ class mysql_fixture : public mysql_like_fixture {
   mysql_fixture() : mysql_like_fixture(mysql_url()) {}
 };
 
-/// Which of its forms a case's own SQL needs.
-enum class dialect { sqlite, postgresql, mysql };
+#ifdef ROWLOCK_SOCI_PAIRS
+/// The same database, by way of a pool of SOCI's sessions: three of them would do for most cases, those with
+/// row locks hold many.
+template <class Database, int Sessions>
+class over_soci : public Database {
+ public:
+  static constexpr int row_locks = Sessions - 5;
+  over_soci() : pool_(make_soci_pool(this->url(), Sessions)), native_(this->source) {
+    this->source = soci::source(*pool_);
+  }
+  /// Once all sessions have come back: a manager that its own loss callback destroys ends in the background.
+  ~over_soci() override {
+    this->source = native_;
+    CHECK(has_all_sessions(*pool_, Sessions));
+  }
+
+ private:
+  std::shared_ptr<::soci::connection_pool> pool_;
+  connection_source native_;
+};
+
+template <int Sessions = 10>
+struct soci_sqlite_fixture : over_soci<sqlite_fixture, Sessions> {
+  static constexpr char const* backend = "soci-sqlite";
+};
+template <int Sessions = 10>
+struct soci_postgresql_fixture : over_soci<postgresql_fixture, Sessions> {
+  static constexpr char const* backend = "soci-postgresql";
+};
+template <int Sessions = 10>
+struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
+  static constexpr char const* backend = "soci-mariadb";
+};
+#endif
+
 dialect dialect_of(fixture const&);
 
 /// Begins a transaction that may write.
@@ -221,6 +266,16 @@ using insert_on_sqlite = on<sqlite_fixture, strategy::unique_insert>;
 using insert_on_postgresql = on<postgresql_fixture, strategy::unique_insert>;
 using insert_on_mariadb = on<mariadb_fixture, strategy::unique_insert>;
 using insert_on_mysql = on<mysql_fixture, strategy::unique_insert>;
+#ifdef ROWLOCK_SOCI_PAIRS
+using lease_on_soci_sqlite = on<soci_sqlite_fixture<>, strategy::lease>;
+using lease_on_soci_postgresql = on<soci_postgresql_fixture<>, strategy::lease>;
+using lease_on_soci_mariadb = on<soci_mariadb_fixture<>, strategy::lease>;
+using row_lock_on_soci_postgresql = on<soci_postgresql_fixture<30>, strategy::row_lock>;
+using row_lock_on_soci_mariadb = on<soci_mariadb_fixture<30>, strategy::row_lock>;
+using insert_on_soci_sqlite = on<soci_sqlite_fixture<>, strategy::unique_insert>;
+using insert_on_soci_postgresql = on<soci_postgresql_fixture<>, strategy::unique_insert>;
+using insert_on_soci_mariadb = on<soci_mariadb_fixture<>, strategy::unique_insert>;
+#endif
 
 }  // namespace rowlock::test
 
@@ -236,14 +291,38 @@ TYPE_TO_STRING_AS("row_lock on postgresql", rowlock::test::row_lock_on_postgresq
 TYPE_TO_STRING_AS("row_lock on mariadb", rowlock::test::row_lock_on_mariadb);
 TYPE_TO_STRING_AS("row_lock on mysql", rowlock::test::row_lock_on_mysql);
 
+#ifdef ROWLOCK_SOCI_PAIRS
+TYPE_TO_STRING_AS("lease on soci-sqlite", rowlock::test::lease_on_soci_sqlite);
+TYPE_TO_STRING_AS("lease on soci-postgresql", rowlock::test::lease_on_soci_postgresql);
+TYPE_TO_STRING_AS("lease on soci-mariadb", rowlock::test::lease_on_soci_mariadb);
+TYPE_TO_STRING_AS("unique_insert on soci-sqlite", rowlock::test::insert_on_soci_sqlite);
+TYPE_TO_STRING_AS("unique_insert on soci-postgresql", rowlock::test::insert_on_soci_postgresql);
+TYPE_TO_STRING_AS("unique_insert on soci-mariadb", rowlock::test::insert_on_soci_mariadb);
+TYPE_TO_STRING_AS("row_lock on soci-postgresql", rowlock::test::row_lock_on_soci_postgresql);
+TYPE_TO_STRING_AS("row_lock on soci-mariadb", rowlock::test::row_lock_on_soci_mariadb);
+#define ROWLOCK_SOCI_LEASES                                                       \
+  , rowlock::test::lease_on_soci_sqlite, rowlock::test::lease_on_soci_postgresql, \
+      rowlock::test::lease_on_soci_mariadb
+#define ROWLOCK_SOCI_INSERTS                                                        \
+  , rowlock::test::insert_on_soci_sqlite, rowlock::test::insert_on_soci_postgresql, \
+      rowlock::test::insert_on_soci_mariadb
+#define ROWLOCK_SOCI_ROW_LOCKS \
+  , rowlock::test::row_lock_on_soci_postgresql, rowlock::test::row_lock_on_soci_mariadb
+#else
+#define ROWLOCK_SOCI_LEASES
+#define ROWLOCK_SOCI_INSERTS
+#define ROWLOCK_SOCI_ROW_LOCKS
+#endif
+
 #define ROWLOCK_LEASES                                                                                 \
   rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, rowlock::test::lease_on_mariadb, \
-      rowlock::test::lease_on_mysql
+      rowlock::test::lease_on_mysql ROWLOCK_SOCI_LEASES
 #define ROWLOCK_INSERTS                                                                                   \
   rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql, rowlock::test::insert_on_mariadb, \
-      rowlock::test::insert_on_mysql
-#define ROWLOCK_ROW_LOCKS \
-  rowlock::test::row_lock_on_postgresql, rowlock::test::row_lock_on_mariadb, rowlock::test::row_lock_on_mysql
+      rowlock::test::insert_on_mysql ROWLOCK_SOCI_INSERTS
+#define ROWLOCK_ROW_LOCKS                                                    \
+  rowlock::test::row_lock_on_postgresql, rowlock::test::row_lock_on_mariadb, \
+      rowlock::test::row_lock_on_mysql ROWLOCK_SOCI_ROW_LOCKS
 
 #define LEASE_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_LEASES)
 #define INSERT_CASE(text) TEST_CASE_TEMPLATE(text, pair, ROWLOCK_INSERTS)

@@ -13,7 +13,7 @@ namespace {
 /// of the server's.
 template <class Pair>
 void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
-  if (std::string(Pair::backend) == "postgresql") {
+  if (Pair::engine == dialect::postgresql) {
     for (auto const& l : m.list())
       if (l.name == name && l.held)
         f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
@@ -35,7 +35,7 @@ void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
 
 /// Only PostgreSQL tells everybody who it is.
 template <class Pair>
-constexpr bool tells_holder = std::string_view(Pair::backend) == "postgresql";
+constexpr bool tells_holder = Pair::engine == dialect::postgresql;
 
 template <class Call>
 errc refused(Call const& call) {

@@ -165,7 +165,7 @@ INSERT_CASE(
   pair f;
   auto const m = f.manager();
   take_once(*m);
-  std::atomic<bool> done{std::string(pair::backend) == "sqlite"};  // one writer: nothing comes in between
+  std::atomic<bool> done{pair::engine == dialect::sqlite};  // one writer: nothing comes in between
   f.seam->before = [&](std::string const& s) {
     if (s != "token_draw" || done.exchange(true)) return;
     f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
@@ -173,5 +173,5 @@ INSERT_CASE(
   };
   auto const token = take_once(*m);
   CHECK(done);
-  CHECK((std::string(pair::backend) == "sqlite" || token == 5000000000000001));
+  CHECK((pair::engine == dialect::sqlite || token == 5000000000000001));
 }

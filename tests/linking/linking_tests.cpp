@@ -27,3 +27,17 @@ TEST_CASE("a program with the back end for MySQL and MariaDB has no other's driv
   CHECK(program.output().find("libpq") == std::string::npos);
   CHECK(program.output().find("libsqlite3") == std::string::npos);
 }
+
+#ifdef ROWLOCK_ONLY_SOCI
+TEST_CASE(
+    "a program with SOCI's pool has no Connector/C++, and no back end of SOCI's but its own: lease on "
+    "soci-sqlite") {
+  scratch_folder folder;
+  child_process program({ROWLOCK_ONLY_SOCI, folder.file("locks.db")});
+  CHECK(program.finish() == 0);
+  CHECK(program.output().find("libsoci_sqlite3") != std::string::npos);
+  CHECK(program.output().find("libmysqlcppconn") == std::string::npos);
+  CHECK(program.output().find("libsoci_postgresql") == std::string::npos);
+  CHECK(program.output().find("libsoci_mysql") == std::string::npos);
+}
+#endif

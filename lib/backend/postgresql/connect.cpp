@@ -105,7 +105,8 @@ struct host_list {
   }
 };
 
-native_connection start(std::string const& conninfo, host_list const* only, std::string const& where) {
+native_connection start(std::string const& conninfo, host_list const* only, std::string const& where,
+                        manner how) {
   std::vector<char const*> keywords;
   std::vector<char const*> values;
   auto const add = [&](char const* keyword, char const* text) {
@@ -113,9 +114,11 @@ native_connection start(std::string const& conninfo, host_list const* only, std:
     values.push_back(text);
   };
   // What comes later wins: the user's words over our defaults.
-  for (auto const& [keyword, text] : our_defaults) add(keyword, text);
+  bool const ours = how == manner::ours;
+  if (ours)
+    for (auto const& [keyword, text] : our_defaults) add(keyword, text);
   add("dbname", conninfo.c_str());
-  add("client_encoding", "UTF8");
+  if (ours) add("client_encoding", "UTF8");
   if (only != nullptr) {
     add("host", only->host.c_str());
     add("hostaddr", only->hostaddr.c_str());
@@ -125,7 +128,7 @@ native_connection start(std::string const& conninfo, host_list const* only, std:
   native_connection c(PQconnectStartParams(keywords.data(), values.data(), 1));
   if (!c) throw error(errc::unreachable, fmt::format("{}: out of memory", where));
   PQsetErrorVerbosity(c.get(), PQERRORS_VERBOSE);
-  PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
+  if (ours) PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
   return c;
 }
 
@@ -163,7 +166,7 @@ void refuse_unusable(settings const& given, std::string const& conninfo, std::st
   for (auto i = hosts.size(); i > 1; --i) many += fmt::format(",{}", nowhere);
   if (!hosts.hostaddr.empty()) hosts.hostaddr = many;
   hosts.host = many;
-  auto const c = start(conninfo, &hosts, where);
+  auto const c = start(conninfo, &hosts, where, manner::ours);
   std::string_view const message = PQerrorMessage(c.get());
   if (PQstatus(c.get()) == CONNECTION_BAD && message.find(nowhere) == message.npos)
     throw error(errc::invalid_argument, fmt::format("{}: {}", where, one_line(message)));
@@ -182,17 +185,31 @@ std::string describe_conninfo(std::string const& conninfo) {
   return out;
 }
 
-native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline) {
-  auto c = start(conninfo, nullptr, where);
+native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
+                          manner how) {
+  auto c = start(conninfo, nullptr, where, how);
   host_list hosts(settings(options(PQconninfo(c.get())).get()));
   for (;;) {
-    if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) return c;
+    if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) break;
     // libpq itself moves on to the next host only after an error, and to be silent is none.
-    if (hosts.size() == 1 || boot_clock::now() >= deadline) break;
+    if (hosts.size() == 1 || boot_clock::now() >= deadline)
+      throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
     hosts.drop_first();
-    c = start(conninfo, &hosts, where);
+    c = start(conninfo, &hosts, where, how);
   }
-  throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
+  if (how == manner::as_given) PQsetErrorVerbosity(c.get(), PQERRORS_DEFAULT);
+  return c;
+}
+
+bool run(PGconn* c, char const* sql, boot_time_point deadline) {
+  if (PQsendQuery(c, sql) != 1) return false;
+  for (bool good = false;;) {
+    while (PQisBusy(c) != 0)
+      if (!wait_for(PQsocket(c), POLLIN, deadline) || PQconsumeInput(c) == 0) return false;
+    native_result const r(PQgetResult(c));
+    if (!r) return good;
+    good = PQresultStatus(r.get()) == PGRES_COMMAND_OK;
+  }
 }
 
 }  // namespace rowlock::backend::postgresql

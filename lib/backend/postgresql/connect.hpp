@@ -12,9 +12,19 @@ namespace rowlock::backend::postgresql {
 /// @throws error(errc::invalid_argument) if libpq can't read it
 std::string describe_conninfo(std::string const& conninfo);
 
+enum class manner {
+  ours,  ///< for rowlock's sessions: with its defaults where the connection string is silent, and in UTF-8
+  as_given,  ///< as PQconnectdb does it
+};
+
 /// Connects. Waits until `deadline`, or as long as the connection string's connect_timeout says if that is
 /// shorter. Host names are looked up by the system's resolver, which has time limits of its own.
 /// @throws error
-native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline);
+native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
+                          manner how = manner::ours);
+
+/// Runs one statement that returns no rows, on a connection that is no session's.
+/// @return whether it was done, in time
+bool run(PGconn*, char const* sql, boot_time_point deadline);
 
 }  // namespace rowlock::backend::postgresql

@@ -1,0 +1,56 @@
+#pragma once
+// The sessions that a source has taken from the program's connection pool.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <rowlock/types.hpp>
+#include <vector>
+
+#include "backend/soci/seat.hpp"
+
+namespace soci {
+class connection_pool;
+}
+
+namespace rowlock::backend::soci {
+
+/// A session that is no longer used is not given back at once: it would have to be connected anew before, for
+/// which nobody has the time whose deadline may be over. It is the next one to be used; what is left is given
+/// back at the end, when all connections are closed. Thread-safe. In a forked child it does nothing: the
+/// pool's mutex may be locked for ever.
+class borrowed {
+ public:
+  explicit borrowed(::soci::connection_pool& p);
+  ~borrowed();
+  borrowed(borrowed const&) = delete;
+  borrowed& operator=(borrowed const&) = delete;
+
+  struct taken {
+    std::size_t position = 0;     ///< in the pool
+    std::unique_ptr<seat> place;  ///< null: nothing was done to the session yet
+  };
+  /// @throws error(errc::too_many_connections) if none was free until the deadline
+  taken take(boot_time_point deadline);
+  ::soci::session& session_of(taken const&);
+  /// It is not used any more; a connection in its place is closed.
+  void put_by(taken) noexcept;
+  std::size_t pool_size() const noexcept { return size_; }
+  bool forked() const noexcept;
+
+ private:
+  bool take_idle(taken&);
+  bool lease(std::size_t& position, std::chrono::nanoseconds patience);
+  [[noreturn]] void refuse();
+  void give_back(std::size_t position) noexcept;
+
+  ::soci::connection_pool& pool_;
+  std::size_t const size_;
+  unsigned const epoch_;
+  std::mutex mutex_;
+  std::vector<taken> idle_;
+  std::size_t taken_ = 0;  ///< with those in idle_
+};
+
+}  // namespace rowlock::backend::soci

@@ -1,0 +1,134 @@
+// For pvio's time limits; it wants mysql.h before.
+#include <mysql.h>
+// clang-format off
+#include <ma_pvio.h>
+// clang-format on
+#include <fmt/format.h>
+#include <soci/mysql/soci-mysql.h>
+#include <soci/session.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <rowlock/error.hpp>
+
+#include "backend/mysql/dialect.hpp"
+#include "backend/mysql/errors.hpp"
+#include "backend/mysql/own_socket.hpp"
+#include "backend/mysql/session.hpp"
+#include "backend/soci/libmariadb.hpp"
+#include "backend/soci/seat.hpp"
+
+namespace rowlock::backend::soci {
+namespace {
+
+struct limits {
+  unsigned connect;
+  unsigned read;
+  unsigned write;
+};
+
+limits limits_of(MYSQL const& c) {
+  return {c.options.connect_timeout, c.options.read_timeout, c.options.write_timeout};
+}
+
+void set_limits(MYSQL& c, limits const& l) {
+  c.options.connect_timeout = l.connect;
+  c.options.read_timeout = l.read;
+  c.options.write_timeout = l.write;
+  if (c.net.pvio == nullptr) return;
+  // 0 for none, in both.
+  auto const set = c.net.pvio->methods->set_timeout;
+  set(c.net.pvio, PVIO_READ_TIMEOUT, static_cast<int>(l.read));
+  set(c.net.pvio, PVIO_WRITE_TIMEOUT, static_cast<int>(l.write));
+}
+
+/// Ends what is there and connects with the same parameters. The library counts the time in whole seconds,
+/// for each of its steps. @throws mysql::refusal
+void connect_anew(MYSQL& c, unsigned long flags, boot_time_point deadline) {
+  auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();
+  auto const seconds = static_cast<unsigned>(std::clamp<std::int64_t>(left, 1, 86'400));
+  auto const given = limits_of(c);
+  hang_up(c);
+  set_limits(c, {seconds, seconds, seconds});
+  c.client_flag = flags;
+  // Otherwise it refuses: what was begun would be lost, and is to be.
+  c.server_status &= ~static_cast<unsigned>(SERVER_STATUS_IN_TRANS);
+  c.options.reconnect = 1;
+  bool const failed = ::mariadb_reconnect(&c) != 0;
+  // Never again behind our back: the session's settings would be lost.
+  c.options.reconnect = 0;
+  set_limits(c, given);
+  if (failed) throw refusal_of(c);
+}
+
+std::string text(char const* t) { return t == nullptr ? "" : t; }
+
+class mysql_seat final : public seat, public source {
+ public:
+  explicit mysql_seat(MYSQL& c)
+      : native_(c),
+        flags_(c.client_flag & ~static_cast<unsigned long>(CLIENT_REMEMBER_OPTIONS)),
+        reconnects_(c.options.reconnect),
+        character_set_(c.charset->csname),
+        collation_(c.charset->name),
+        description_(c.unix_socket == nullptr ? fmt::format("mysql host={} port={} db={} user={}",
+                                                            text(c.host), c.port, text(c.db), text(c.user))
+                                              : fmt::format("mysql unix_socket={} db={} user={}",
+                                                            c.unix_socket, text(c.db), text(c.user))) {}
+
+  source& native() noexcept override { return *this; }
+  void vacate() noexcept override { hang_up(native_); }
+
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    try {
+      connect_anew(native_, flags_ | CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS, deadline);
+    } catch (mysql::refusal const& e) {
+      throw mysql::connect_error(e, description_);
+    }
+    auto channel = channel_over(native_);
+    auto const socket = mysql::own_socket::of(::mysql_get_socket(&native_));
+    return std::make_unique<mysql::session>(std::move(channel), socket, description_, deadline);
+  }
+  dialect const& sql() const noexcept override { return mysql::mysql_dialect(); }
+  std::string describe() const override { return description_; }
+
+  void restore(boot_time_point deadline) noexcept override {
+    try {
+      connect_anew(native_, flags_, deadline);
+      restore_names();
+    } catch (std::exception const&) {
+      hang_up(native_);  // the program hears of it when it uses the session
+    }
+    native_.options.reconnect = reconnects_;
+  }
+
+ private:
+  // The library has taken our session's, and the server's default collation for it.
+  void restore_names() {
+    auto const names = fmt::format("SET NAMES {} COLLATE {}", character_set_, collation_);
+    if (::mysql_set_character_set(&native_, character_set_.c_str()) != 0 ||
+        ::mysql_real_query(&native_, names.data(), names.size()) != 0)
+      throw refusal_of(native_);
+  }
+
+  MYSQL& native_;
+  unsigned long flags_;
+  my_bool reconnects_;
+  std::string character_set_;
+  std::string collation_;
+  std::string description_;
+};
+
+}  // namespace
+
+std::unique_ptr<seat> make_mysql_seat(::soci::session& s) {
+  // Not dynamic_cast: the type's information is not exported.
+  auto* const native = static_cast<::soci::mysql_session_backend&>(*s.get_backend()).conn_;
+  if (native == nullptr || native->host_info == nullptr)
+    throw error(errc::invalid_argument,
+                "a session of the soci::connection_pool was never connected: reconnect() it");
+  return std::make_unique<mysql_seat>(*native);
+}
+
+}  // namespace rowlock::backend::soci

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <rowlock/connection_source.hpp>
+
+namespace soci {
+class connection_pool;  // SOCI's own, so that its headers need not be included
+}
+
+namespace rowlock::soci {
+
+/// Connections in the place of sessions of a SOCI connection pool, which is on SOCI's back end postgresql,
+/// mysql (a server of MySQL or MariaDB) or sqlite3; see lib/doc/soci.md.
+///
+/// Of the pool's sessions a lock_manager takes one when it first needs a connection, and so on: as many as
+/// manager_options::connections for taking and giving back and one for renewals, and with row_lock up to
+/// manager_options::row_lock_connections more. It keeps them, so the pool must have more than these. The
+/// last copy of the source gives them back, which is mostly in the lock_manager's destructor; waiting two
+/// seconds for the server at most. A pool that has none left is errc::too_many_connections, at the call's
+/// deadline.
+///
+/// A session that is taken has its connection ended, and rowlock opens one of its own with the same
+/// parameters; SOCI can't be told to stop waiting for a reply, and what was set on the session does not
+/// count. Before it goes back it is connected anew, as ::soci::session::reconnect() does: with nothing of
+/// rowlock's settings, and nothing of what the program had set or prepared on it. If the server can't be
+/// reached then, it goes back without a connection: its use throws a soci_error until reconnect() was called.
+/// With sqlite3 the session's own connection stays as it is, and rowlock's is opened beside it.
+///
+/// Thread safety: all members, also while other threads use the pool. After fork() the child must not use the
+/// pool, as SOCI has it; the child's copies of the source leave it alone.
+class source : public connection_source {
+ public:
+  /// `pool`: all its sessions have been opened, with parameters for one database. It must live longer than
+  /// the last copy of the source, and that is also in lock_managers and whatever they made: mutexes, held
+  /// locks. Takes a session and gives it back at once, to see what it leads to.
+  /// @throws error(errc::invalid_argument) if that session was not opened, or not with the pool's other
+  /// parameters; errc::unsupported for other back ends of SOCI's; errc::too_many_connections if none was free
+  /// for five seconds
+  explicit source(::soci::connection_pool& pool);
+};
+
+}  // namespace rowlock::soci
