@@ -3,15 +3,12 @@
 #include <doctest/doctest.h>
 #include <soci/soci.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/migrator.hpp>
 #include <rowlock/soci.hpp>
-#include <set>
 #include <thread>
 
 #include "backend/child.hpp"
@@ -172,7 +169,7 @@ TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with
     auto const start = boot_clock::now();
     auto const e = thrown_by([&] { m->connect(); });
     CHECK(boot_clock::now() - start < 2s);
-    CHECK(boot_clock::now() - start >= 250ms);
+    CHECK(boot_clock::now() - start >= 140ms);  // half of the time was waited
     CHECK(e.reason() == errc::too_many_connections);
     CHECK(contains(what_of(e), "soci::connection_pool"));
     CHECK(contains(what_of(e), "of its 2, rowlock has 0 and the program 2"));
@@ -181,26 +178,33 @@ TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with
   CHECK(m->make_mutex("x").try_acquire());  // and goes on once there is one
 }
 
-TEST_CASE_TEMPLATE("soci: a pool too small for renewals costs the lock in time, and says why", On,
-                   ROWLOCK_SOCIS) {
+TEST_CASE_TEMPLATE("soci: a pool with one session is enough for a lock and its renewals", On, ROWLOCK_SOCIS) {
   scene s(On::kind, 1);
-  s.options.reply_timeout = 200ms;
-  std::mutex mutex;
-  std::set<std::string> said;
-  s.options.on_event = [&](event const& e) {
-    std::lock_guard const guard(mutex);
-    if (e.kind == event_kind::error) said.emplace(e.message);
-  };
+  s.options.reply_timeout = 300ms;
   auto const m = s.manager();
-  auto const start = boot_clock::now();
   auto held = m->make_mutex("x", {.ttl = 1s}).try_acquire();
   REQUIRE(held);
-  CHECK(eventually([&] { return held->loss().has_value(); }));
-  CHECK(boot_clock::now() - start < 4s);
-  std::lock_guard const guard(mutex);
-  CHECK(std::any_of(said.begin(), said.end(), [](auto const& text) {
-    return contains(text, "of its 1, rowlock has 1 and the program 0");
-  }));
+  std::this_thread::sleep_for(3s);  // three terms
+  CHECK(held->valid());
+  CHECK(held->release() == release_result::released);
+}
+
+TEST_CASE_TEMPLATE("soci: more row locks than the pool has sessions are refused in time, with the numbers",
+                   On, ::rowlock::test::on_soci_postgresql, ROWLOCK_SOCI_MYSQLS) {
+  scene s(On::kind, 2);
+  s.options.reply_timeout = 300ms;
+  s.options.how = strategy::row_lock;
+  auto const m = s.manager();
+  auto const a = m->make_mutex("a").try_acquire();
+  auto const b = m->make_mutex("b").try_acquire();
+  REQUIRE(a);
+  REQUIRE(b);
+  auto const start = boot_clock::now();
+  auto const e = thrown_by([&] { (void)m->make_mutex("c").try_acquire(); });
+  CHECK(boot_clock::now() - start < 3s);
+  CHECK(e.reason() == errc::too_many_connections);
+  CHECK(contains(what_of(e), "of its 2, rowlock has 2 and the program 0"));
+  CHECK(contains(what_of(e), "row_lock_connections"));
 }
 
 TEST_CASE_TEMPLATE("soci: what became of our connection is nothing to the pool's session", On,
@@ -302,6 +306,8 @@ TEST_CASE_TEMPLATE("soci: a forked child leaves the pool alone, and makes one of
     c.reset();
     m.reset();
     auto const pool = make_soci_pool(s.db->url(), 3);
+    if (is_sqlite(On::kind))  // which keeps locks per process
+      return wrong + (thrown_by([&] { soci::source const own(*pool); }).reason() == errc::forked ? 0 : 4);
     lock_manager own(soci::source(*pool), s.options);
     wrong += own.make_mutex("x").try_acquire() ? 4 : 0;
     wrong += own.make_mutex("y").try_acquire() ? 0 : 8;

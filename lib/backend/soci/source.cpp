@@ -92,9 +92,10 @@ class pool_source final : public source {
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     if (sessions_->forked())
       throw error(errc::forked, description_ + ": the pool was made before the process was forked");
-    place p(sessions_, deadline);
-    if (boot_clock::now() >= deadline)
-      throw error(errc::unreachable, description_ + ": no time was left to connect");
+    auto const now = boot_clock::now();
+    if (now >= deadline) throw error(errc::unreachable, description_ + ": no time was left to connect");
+    // The rest is for connecting, or for whoever can do without: the keeper borrows one of the manager's.
+    place p(sessions_, now + (deadline - now) / 2);
     if (p.fresh()) sit_down(p);
     auto made = p.native().connect(deadline);
     return std::make_unique<placed_connection>(std::move(p), std::move(made));

@@ -11,12 +11,12 @@ namespace rowlock::soci {
 /// Connections in the place of sessions of a SOCI connection pool, which is on SOCI's back end postgresql,
 /// mysql (a server of MySQL or MariaDB) or sqlite3; see lib/doc/soci.md.
 ///
-/// Of the pool's sessions a lock_manager takes one when it first needs a connection, and so on: as many as
-/// manager_options::connections for taking and giving back and one for renewals, and with row_lock up to
-/// manager_options::row_lock_connections more. It keeps them, so the pool must have more than these. The
-/// last copy of the source gives them back, which is mostly in the lock_manager's destructor; waiting two
-/// seconds for the server at most. A pool that has none left is errc::too_many_connections, at the call's
-/// deadline.
+/// A lock_manager takes sessions of the pool when it first needs them: as many as
+/// manager_options::connections (2 unless set) for taking and giving back and one for renewals, and with
+/// row_lock up to manager_options::row_lock_connections (10) more. It keeps them: a pool that has no more
+/// than these leaves none to the program. The last copy of the source gives them back, which is mostly in the
+/// lock_manager's destructor, and waits for the server two seconds at most. If none becomes free in half of a
+/// call's time, that is errc::too_many_connections, with the numbers.
 ///
 /// A session that is taken has its connection ended, and rowlock opens one of its own with the same
 /// parameters; SOCI can't be told to stop waiting for a reply, and what was set on the session does not
@@ -25,8 +25,12 @@ namespace rowlock::soci {
 /// reached then, it goes back without a connection: its use throws a soci_error until reconnect() was called.
 /// With sqlite3 the session's own connection stays as it is, and rowlock's is opened beside it.
 ///
+/// Calls end by their deadlines; only connecting to a server of MySQL or MariaDB that says nothing lasts
+/// whole seconds, one at least.
+///
 /// Thread safety: all members, also while other threads use the pool. After fork() the child must not use the
-/// pool, as SOCI has it; the child's copies of the source leave it alone.
+/// pool, as SOCI has it; the child's copies of the source leave it alone. It may make a pool of its own, but
+/// on sqlite3 not if a lock_manager of the parent's had sessions then: errc::forked.
 class source : public connection_source {
  public:
   /// `pool`: all its sessions have been opened, with parameters for one database. It must live longer than
