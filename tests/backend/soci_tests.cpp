@@ -1,6 +1,7 @@
 // What is SOCI's own: the pool, its sessions before and after us, and the server's faults on the way.
 
 #include <doctest/doctest.h>
+#include <soci/mysql/soci-mysql.h>
 #include <soci/soci.h>
 
 #include <atomic>
@@ -134,6 +135,43 @@ TEST_CASE_TEMPLATE("soci: sessions come back as they were, with none of our sett
     CHECK(one(session) == 1);
     tx.rollback();
   }
+}
+
+TEST_CASE_TEMPLATE("soci: what SOCI's own options say holds before and after, and not for us", On,
+                   ROWLOCK_SOCI_MYSQLS) {
+  auto const db = make_database(plain(On::kind));
+  ::soci::connection_pool pool(1);
+  pool.at(0).open(::soci::mysql,
+                  soci_connect_string(db->url()) + " charset=latin1 read_timeout=20 reconnect=1");
+  auto const before = settings(pool.at(0));
+  CHECK(before.at("character_set_client") == "latin1");
+  std::string const name = "j\xc3\xb6 \xf0\x9f\x98\x80";
+  {
+    lock_manager m(soci::source(pool), options_for(*db));
+    auto const held = m.make_mutex(name).try_acquire();
+    REQUIRE(held);
+    CHECK(db->connect()->execute(db->book().at("lock_read"), with(name), in(5000)).rows.size() == 1);
+  }
+  lease const l(pool);
+  for (auto const& [variable, value] : settings(*l)) {
+    CAPTURE(variable);
+    CHECK(before.at(variable) == value);
+  }
+  // Longer than the two seconds in which the session was connected: its own limits hold.
+  int interrupted = 1;
+  *l << "SELECT sleep(3)", ::soci::into(interrupted);
+  CHECK(interrupted == 0);
+  // As reconnect=1 promises.
+  std::string id;
+  *l << "SELECT connection_id()", ::soci::into(id);
+  db->connect()->script("KILL " + id, in(5000));
+  CHECK(eventually([&] {
+    try {
+      return one(*l) == 1;
+    } catch (::soci::soci_error const&) {
+      return false;
+    }
+  }));
 }
 
 TEST_CASE_TEMPLATE("soci: the connections that a pool leads to are no more than its sessions", On,
