@@ -7,8 +7,8 @@ set(ROWLOCK_PKG_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 define_property(GLOBAL PROPERTY ROWLOCK_COMPONENTS BRIEF_DOCS "The libraries that are installed")
 define_property(GLOBAL PROPERTY ROWLOCK_COMPONENT_PACKAGES BRIEF_DOCS "CMake code: the packages that each needs")
 
-# The .pc file of one library. Against a static library one always links what it needs itself; against a shared one only
-# with pkg-config --static, when everything is.
+# The .pc file of one library. With a static library one links what it needs, with or without pkg-config --static; with a
+# shared one nothing but our own: no header of ours includes a driver's.
 function(rowlock_pkg_config name output)
   cmake_parse_arguments(arg "" "" "REQUIRES;PKG_CONFIG;LIBS" ${ARGN})
   list(TRANSFORM arg_REQUIRES REPLACE "^rowlock::rowlock$" "rowlock")
@@ -24,12 +24,7 @@ function(rowlock_pkg_config name output)
   else()
     set(about "Distributed locks from SQL databases: the back end for ${name}")
   endif()
-  set(private_requires "")
-  set(private_libs "")
-  if(BUILD_SHARED_LIBS)
-    list(JOIN arg_PKG_CONFIG ", " private_requires)
-    list(JOIN arg_LIBS " " private_libs)
-  else()
+  if(NOT BUILD_SHARED_LIBS)
     list(APPEND arg_REQUIRES ${arg_PKG_CONFIG})
     list(JOIN arg_LIBS " " more)
     string(APPEND libs " ${more}")
@@ -47,10 +42,8 @@ Name: @output@
 Description: @about@
 Version: @PROJECT_VERSION@
 Requires: @requires@
-Requires.private: @private_requires@
 Cflags: -I${includedir}
 Libs: @libs@
-Libs.private: @private_libs@
 ]=])
   install(FILES ${file} DESTINATION ${ROWLOCK_PKG_CONFIG_DIR} COMPONENT dev)
 endfunction()

@@ -40,17 +40,28 @@ std::string done(std::string const& command) {
   return o.output;
 }
 
-/// A build put into a folder of a case's own.
+/// Something installed into a folder of a case's own.
 class installation {
  public:
-  explicit installation(std::string const& build) {
-    done(fmt::format("'{}' --install '{}' --prefix '{}'", ROWLOCK_CMAKE, build, prefix()));
+  enum class from { build, packages };
+
+  /// A build, by cmake --install; or all its Debian packages, made and then unpacked.
+  explicit installation(std::string const& build, from way = from::build) {
+    if (way == from::build) {
+      done(fmt::format("'{}' --install '{}' --prefix '{}'", ROWLOCK_CMAKE, build, prefix()));
+    } else {
+      done(
+          fmt::format("cd '{0}' && '{1}' -B '{0}/debs' --config '{2}/CPackConfig.cmake' && "
+                      "for deb in debs/*.deb; do dpkg-deb -x $deb root || exit; done",
+                      folder_.path().string(), ROWLOCK_CPACK, build));
+      prefix_ = file("root/usr");
+    }
     for (auto const& entry : fs::recursive_directory_iterator(prefix()))
       if (entry.path().filename() == "rowlock.pc") library_ = entry.path().parent_path().parent_path();
     REQUIRE_FALSE(library_.empty());
   }
 
-  std::string prefix() const { return folder_.file("prefix"); }
+  std::string prefix() const { return prefix_; }
   std::string file(std::string const& name) const { return folder_.file(name); }
   std::string library() const { return library_.string(); }
   std::string with_libraries() const { return "LD_LIBRARY_PATH='" + library() + "' "; }
@@ -82,12 +93,19 @@ class installation {
     return file("consumer");
   }
 
+  std::string ask(std::string const& pkg_config_options) const {
+    auto text = done(fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' '{}' {}", library(), ROWLOCK_PKG_CONFIG,
+                                 pkg_config_options));
+    return text.substr(0, text.find_last_not_of(" \n") + 1);
+  }
+
   static std::string source_for(std::string const& component) {
     return sources + "/tests/linking/only_" + component + ".cpp";
   }
 
  private:
   scratch_folder folder_;
+  std::string prefix_ = folder_.file("prefix");
   fs::path library_;
 };
 
@@ -165,19 +183,20 @@ TEST_CASE(
   CHECK(shell("'" + there.compile("sqlite", "--static") + "' '" + there.file("locks.db") + "'").status == 0);
 }
 
-TEST_CASE("installed, shared <sqlite>: pkg-config names our libraries alone, and the driver with --static") {
+TEST_CASE("installed, shared <sqlite>: pkg-config names our libraries alone") {
   installation const there(ROWLOCK_SHARED_BUILD);
   check_only_sqlite(there, there.compile("sqlite", ""));
-  auto const ask = "PKG_CONFIG_PATH='" + there.library() + "/pkgconfig' '" ROWLOCK_PKG_CONFIG "' ";
-  auto const libs = done(ask + "--libs rowlock-sqlite");
-  CHECK(libs.find("-lrowlock-sqlite") != libs.npos);
-  CHECK(libs.find("-lsqlite3") == libs.npos);
-  CHECK(done(ask + "--static --libs rowlock-sqlite").find("-lsqlite3") != libs.npos);
-  CHECK(done(ask + "--modversion rowlock") == ROWLOCK_VERSION "\n");
-  auto const all = done(ask + "--static --libs rowlock");
-  for (auto const* one :
-       {"-lrowlock ", "-lrowlock-core", "-lrowlock-mysql", "-lmysqlcppconn", "-lpq", "-lfmt"})
-    CHECK_MESSAGE(all.find(one) != all.npos, one);
+  CHECK(there.ask("--libs-only-l rowlock-sqlite") == "-lrowlock-sqlite -lrowlock-core");
+  CHECK(there.ask("--modversion rowlock") == ROWLOCK_VERSION);
+}
+
+TEST_CASE("installed, static: pkg-config has every back end and its driver") {
+  installation const there(ROWLOCK_STATIC_BUILD);
+  auto const libs = there.ask("--libs-only-l rowlock") + " ";
+  for (std::string const one :
+       {"-lrowlock ", "-lrowlock-core ", "-lrowlock-sqlite ", "-lrowlock-postgresql ", "-lrowlock-mysql ",
+        "-lsqlite3 ", "-lpq ", "-lmysqlcppconn ", "-luriparser ", "-lfmt "})
+    CHECK_MESSAGE(libs.find(one) != libs.npos, one << " in " << libs);
 }
 
 TEST_CASE(
@@ -242,6 +261,62 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
     }
   }
   CHECK(versioned > 60);
+}
+
+/// The program, its manual, completions, units and SQL are where Debian looks for them.
+void check_places(installation const& there) {
+  auto const share = there.prefix() + "/share";
+  CHECK(shell(there.with_libraries() + "'" + there.prefix() + "/bin/rowlock' version").has(ROWLOCK_VERSION));
+  CHECK(shell("MANPAGER=cat man -M '" + share + "/man' rowlock-run")
+            .has("rowlock run [OPTIONS] NAME -- COMMAND"));
+  for (std::string const file :
+       {"/bash-completion/completions/rowlock", "/doc/rowlock/copyright", "/doc/rowlock/changelog.gz",
+        "/doc/rowlock/changelog.Debian.gz", "/doc/librowlock0/copyright", "/doc/librowlock-dev/copyright",
+        "/doc/rowlock/examples/rowlock-reap.cron", "/../lib/systemd/system/rowlock-reap.timer",
+        "/../lib/systemd/system/rowlock-reap.service"})
+    CHECK_MESSAGE(fs::exists(share + file), file);
+  // Installed, not enabled: that is for who has written the service's file with the database's URL.
+  CHECK(shell("find '" + there.prefix() + "/..' -type l | grep -c rowlock-reap").output == "0\n");
+  for (std::string const folder : {"migrations", "schema"})
+    CHECK(shell("diff -r '" + sources + "/" + folder + "' '" + share + "/rowlock/" + folder + "'")
+              .output.empty());
+}
+
+/// A program is built with librowlock-dev alone, and runs.
+void check_development(installation const& there) {
+  check_only_sqlite(there, there.build("sqlite", without_others));
+  check_only_sqlite(there, there.compile("sqlite", ""));
+}
+
+/// They go together in one version only, and the libraries need the drivers.
+void check_dependencies(installation const& there) {
+  auto const field = [&](std::string const& package, std::string const& name) {
+    return done(fmt::format("dpkg-deb -f '{}/'{}_*.deb {}", there.file("debs"), package, name));
+  };
+  std::string const same = "librowlock0 (= " ROWLOCK_VERSION "-1)";
+  CHECK(field("rowlock", "Depends").starts_with(same));
+  CHECK(field("librowlock-dev", "Depends") == same + "\n");
+  auto const drivers = field("librowlock0", "Depends");
+  for (std::string const one :
+       {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7v5 (>=", "liburiparser1 (>="})
+    CHECK_MESSAGE(drivers.find(one) != drivers.npos, one << " in " << drivers);
+  CHECK(field("rowlock", "Depends").find("libpq5") == std::string::npos);
+  CHECK(field("rowlock", "Version") == ROWLOCK_VERSION "-1\n");
+  // Programs that are packaged with the libraries depend on them, and the loader hears of them.
+  auto const shlibs =
+      done(fmt::format("dpkg-deb -I '{}/'librowlock0_*.deb shlibs triggers", there.file("debs")));
+  CHECK(shlibs.find("librowlock-sqlite 0 librowlock0 (>= ") != shlibs.npos);
+  CHECK(shlibs.find("activate-noawait ldconfig") != shlibs.npos);
+}
+
+// In one case, because making them takes the most of it.
+TEST_CASE(
+    "Debian packages <sqlite>: unpacked, the program and its manual are there, and another is built with "
+    "them") {
+  installation const there(ROWLOCK_SHARED_BUILD, installation::from::packages);
+  check_dependencies(there);
+  check_places(there);
+  check_development(there);
 }
 
 }  // namespace
