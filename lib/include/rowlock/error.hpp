@@ -58,5 +58,8 @@ class ROWLOCK_EXPORT error : public std::system_error {
 
 }  // namespace rowlock::inline v0
 
+// Doxygen 1.9.4 loses its way here.
+/// @cond
 template <>
 struct std::is_error_code_enum<rowlock::errc> : std::true_type {};
+/// @endcond

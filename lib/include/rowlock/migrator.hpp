@@ -23,6 +23,7 @@ struct migrator_options {
   std::function<void(std::string_view)> progress{};
 };
 
+/// One version of the tables.
 struct migration_status {
   int version = 0;
   std::string name;

@@ -30,6 +30,7 @@ enum class reap_end {
 };
 ROWLOCK_EXPORT char const* to_string(reap_end) noexcept;
 
+/// What a run came to.
 struct reap_result {
   reap_end end = reap_end::finished;
   bool dry_run = false;
