@@ -165,6 +165,19 @@ TEST_CASE("installed, shared <postgresql>: find_package() needs nothing of libpq
   CHECK(o.has("libpq"));
 }
 
+TEST_CASE(
+    "installed <sqlite>: the README's example is built with component rowlock, and opens databases by URL") {
+  for (std::string const build : {ROWLOCK_STATIC_BUILD, ROWLOCK_SHARED_BUILD}) {
+    installation const there(build);
+    auto const configured = there.configure("rowlock", ROWLOCK_README_SOURCE);
+    REQUIRE_MESSAGE(configured.status == 0, configured.output);
+    done(fmt::format("'{}' --build '{}'", ROWLOCK_CMAKE, there.file("build")));
+    auto const url = "'sqlite:" + there.file("locks.db") + "'";
+    done(there.with_libraries() + "'" + there.prefix() + "/bin/rowlock' --db " + url + " migrate up");
+    CHECK(shell(there.with_libraries() + there.file("build/consumer") + " " + url).has("mine, token drawn"));
+  }
+}
+
 TEST_CASE("installed: a component that is not there is named, with those that are") {
   installation const there(ROWLOCK_STATIC_BUILD);
   auto const o = there.configure("oracle", there.source_for("sqlite"));
