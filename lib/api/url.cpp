@@ -35,9 +35,9 @@ connection_source postgresql_source([[maybe_unused]] std::string conninfo) {
 #endif
 }
 
-connection_source mysql_source([[maybe_unused]] std::string url) {
+connection_source mysql_source([[maybe_unused]] std::string const& url) {
 #ifdef ROWLOCK_HAS_MYSQL
-  return mysql::source(std::move(url));
+  return mysql::source(url);
 #else
   not_built("mysql");
 #endif

@@ -93,3 +93,27 @@ TEST_CASE("completion: values of options: files, strategies, beginnings of URLs;
   CHECK(offered({"--table-prefix", "run", "li"}) == words{"list"});  // a value is no command
   CHECK(contains(offered({"run", "nightly", "--", "tru"}), "true"));
 }
+
+TEST_CASE("completion: fish offers the same, with what each is for, and a command's own behind --") {
+  auto const folder = std::filesystem::path(rowlock_program).parent_path().string();
+  auto const fish = [&](std::string const& line) {
+    auto const o = run(
+        {"fish", "--no-config", "-c",
+         fmt::format("set -gx PATH '{}' $PATH; source '{}/tools/completion/rowlock.fish'; complete -C '{}'",
+                     folder, ROWLOCK_SOURCE_DIR, line)});
+    CHECK(o.err.empty());
+    return "\n" + o.out;
+  };
+  for (auto const& command : all_commands()) {
+    std::string const line = fmt::format("rowlock {} ", fmt::join(command, " "));
+    for (auto const& [heading, begin] : {std::pair{"Subcommands", ""}, std::pair{"Options", "--"}}) {
+      auto const offers = fish(line + begin);
+      for (auto const& one : listed(help_of(command), heading))
+        CHECK_MESSAGE(offers.find("\n" + one) != offers.npos, line << one);
+    }
+  }
+  auto const re = fish("rowlock re");
+  CHECK(re.find("\nrelease\tTakes a lock away") != re.npos);
+  CHECK(re.find("run") == re.npos);
+  CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
+}

@@ -283,8 +283,9 @@ void check_places(installation const& there) {
   CHECK(shell("MANPAGER=cat man -M '" + share + "/man' rowlock-run")
             .has("rowlock run [OPTIONS] NAME -- COMMAND"));
   for (std::string const file :
-       {"/bash-completion/completions/rowlock", "/doc/rowlock/copyright", "/doc/rowlock/changelog.gz",
-        "/doc/rowlock/changelog.Debian.gz", "/doc/librowlock0/copyright", "/doc/librowlock-dev/copyright",
+       {"/bash-completion/completions/rowlock", "/fish/vendor_completions.d/rowlock.fish",
+        "/doc/rowlock/copyright", "/doc/rowlock/changelog.gz", "/doc/rowlock/changelog.Debian.gz",
+        "/doc/librowlock0/copyright", "/doc/librowlock-dev/copyright",
         "/doc/rowlock/examples/rowlock-reap.cron", "/../lib/systemd/system/rowlock-reap.timer",
         "/../lib/systemd/system/rowlock-reap.service"})
     CHECK_MESSAGE(fs::exists(share + file), file);
