@@ -101,6 +101,10 @@ class statement_book {
   std::unordered_map<std::string, statement> by_name_;
 };
 
+/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
+/// stopped, would keep them for ever. [D4]
+inline constexpr std::chrono::seconds longest_silence{30};
+
 /// One session of the database's. Used by one thread at a time; movable between threads. In a forked child it
 /// refuses everything, and its destructor leaves alone what is the parent's.
 ///
@@ -109,10 +113,6 @@ class statement_book {
 /// up then); errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a
 /// deadlock or serialization failure; errc::read_only, schema_missing (undefined table or column),
 /// storage_full, access_denied (missing grant), failed. After unreachable and in_doubt, usable() is false.
-/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
-/// stopped, would keep them for ever. [D4]
-inline constexpr std::chrono::seconds longest_silence{30};
-
 class ROWLOCK_EXPORT connection {
  public:
   virtual ~connection() = default;
