@@ -7,7 +7,7 @@
 
 #include "reap/sweep.hpp"
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -111,4 +111,4 @@ std::optional<last_reap> reaper::last() {
   return strategies::reaping(database.statements(), options_.idle).last(*session, deadline);
 }
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

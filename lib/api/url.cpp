@@ -12,7 +12,7 @@
 #include <rowlock/mysql.hpp>
 #endif
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 namespace {
 
 [[noreturn, maybe_unused]] void not_built(std::string_view backend) {
@@ -35,9 +35,9 @@ connection_source postgresql_source([[maybe_unused]] std::string conninfo) {
 #endif
 }
 
-connection_source mysql_source([[maybe_unused]] std::string url) {
+connection_source mysql_source([[maybe_unused]] std::string const& url) {
 #ifdef ROWLOCK_HAS_MYSQL
-  return mysql::source(std::move(url));
+  return mysql::source(url);
 #else
   not_built("mysql");
 #endif
@@ -63,4 +63,4 @@ connection_source source_from_url(std::string_view url) {
 lock_manager::lock_manager(std::string_view url, manager_options options)
     : lock_manager(source_from_url(url), std::move(options)) {}
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

@@ -2,6 +2,7 @@
 // The lowest layer that the rest of the library knows: run a named statement on some database.
 // Nothing above it includes a driver's header.
 
+#include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 #include <chrono>
@@ -22,8 +23,8 @@ using value = std::variant<std::nullptr_t, std::int64_t, std::string>;
 using row = std::vector<value>;
 
 inline bool is_null(value const& v) { return v.index() == 0; }
-std::int64_t as_int(value const& v);         ///< throws error(errc::failed) unless it is an integer
-std::string const& as_text(value const& v);  ///< throws error(errc::failed) unless it is text
+ROWLOCK_EXPORT std::int64_t as_int(value const& v);  ///< throws error(errc::failed) unless it is an integer
+ROWLOCK_EXPORT std::string const& as_text(value const& v);  ///< throws error(errc::failed) unless it is text
 
 struct result {
   std::vector<row> rows;      ///< of a SELECT or RETURNING
@@ -100,6 +101,10 @@ class statement_book {
   std::unordered_map<std::string, statement> by_name_;
 };
 
+/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
+/// stopped, would keep them for ever. [D4]
+inline constexpr std::chrono::seconds longest_silence{30};
+
 /// One session of the database's. Used by one thread at a time; movable between threads. In a forked child it
 /// refuses everything, and its destructor leaves alone what is the parent's.
 ///
@@ -108,11 +113,7 @@ class statement_book {
 /// up then); errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a
 /// deadlock or serialization failure; errc::read_only, schema_missing (undefined table or column),
 /// storage_full, access_denied (missing grant), failed. After unreachable and in_doubt, usable() is false.
-/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
-/// stopped, would keep them for ever. [D4]
-inline constexpr std::chrono::seconds longest_silence{30};
-
-class connection {
+class ROWLOCK_EXPORT connection {
  public:
   virtual ~connection() = default;
 
@@ -150,7 +151,7 @@ class connection {
 };
 
 /// Opens connections; thread-safe.
-class source {
+class ROWLOCK_EXPORT source {
  public:
   virtual ~source() = default;
 

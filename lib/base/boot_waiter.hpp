@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 #include "base/event.hpp"
@@ -11,7 +12,7 @@ namespace rowlock::base {
 /// the time that a lease has lost.
 ///
 /// One thread waits; any thread may wake it, also beforehand.
-class boot_waiter {
+class ROWLOCK_EXPORT boot_waiter {
  public:
   boot_waiter();
   ~boot_waiter();

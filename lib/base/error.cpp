@@ -1,6 +1,6 @@
 #include <rowlock/error.hpp>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 namespace {
 
 class category final : public std::error_category {
@@ -98,4 +98,4 @@ bool error::retryable() const noexcept {
   }
 }
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <rowlock/export.hpp>
+
 namespace rowlock::base {
 
 /// An eventfd(2): something to poll(2) for that any thread may set.
-class event {
+class ROWLOCK_EXPORT event {
  public:
   event();
   ~event();

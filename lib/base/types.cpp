@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 boot_time_point boot_clock::now() noexcept {
   timespec now{};
@@ -78,4 +78,4 @@ std::optional<strategy> strategy_from_string(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

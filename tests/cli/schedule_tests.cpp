@@ -188,7 +188,7 @@ SERVER_CASE(
   auto const variable = part(unit, "\n#   ROWLOCK_DB=" + url + "\n#   ([A-Z_]+)=\\.\\.\\.\n");
   CHECK(unit.find("\nEnvironmentFile=/etc/rowlock/reap.env\n") != std::string::npos);
   words command{"env", "-i", "ROWLOCK_DB=" + p.reaper_url(), variable + "=secret"};
-  std::istringstream rest(there.folder() + "/" + part(unit, "\nExecStart=/usr/local/bin/(rowlock [^\n]*)\n"));
+  std::istringstream rest(there.folder() + "/" + part(unit, "\nExecStart=(rowlock [^\n]*)\n"));
   for (std::string word; rest >> word;) command.push_back(word);
   check_reaped(p, run(command));
 }

@@ -68,13 +68,15 @@ errc take_until_refused(lock_manager& m, std::chrono::steady_clock::time_point& 
   throw std::runtime_error("the disk does not get full");
 }
 
-void play(std::string const& url, small_disk const& disk) {
+void play(std::string const& url, bool has_row_locks, small_disk const& disk) {
   migrator(source_from_url(url)).up();
   manager_options o;
   o.reply_timeout = 2s;
   lock_manager m(url, o);
   lock_manager others(url, o);
   auto held = m.make_mutex("held", {.ttl = 600s}).acquire();
+  std::optional<acquisition> row;
+  if (has_row_locks) row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 600s}).acquire();
   disk.fill();
 
   std::chrono::steady_clock::time_point since;
@@ -85,6 +87,10 @@ void play(std::string const& url, small_disk const& disk) {
                      std::chrono::duration_cast<std::chrono::milliseconds>(blocked).count()),
          (why == errc::storage_full || why == errc::in_doubt || why == errc::unreachable) && blocked < 30s);
   report("who holds a lease", held->valid() ? "holds it" : "lost it", held->valid());
+  if (row) {
+    auto const came = (*row)->release();
+    report("who gives back a row lock", to_string(came), came == release_result::released);
+  }
   auto patient = std::async(std::launch::async, [&] {
     for (auto const end = std::chrono::steady_clock::now() + 60s; std::chrono::steady_clock::now() < end;) {
       try {
@@ -122,11 +128,11 @@ int main(int argc, char** argv) try {
     database_server const server(kind == "postgresql" ? server_kind::postgresql
                                  : kind == "mariadb"  ? server_kind::mariadb
                                                       : server_kind::mysql);
-    play(server.address(), disk);
+    play(server.address(), true, disk);
   } else {
     small_disk const disk(4);
     scratch_folder const folder;
-    play("sqlite:" + folder.file("locks.db"), disk);
+    play("sqlite:" + folder.file("locks.db"), false, disk);
   }
   return all_good ? 0 : 1;
 } catch (std::exception const& e) {

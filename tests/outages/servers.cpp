@@ -137,6 +137,7 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   auto const seen = std::make_shared<seam>();
   lock_manager m(observed_by(source_from_url(f.as_app()), seen));
   auto short_lease = m.make_mutex("short", {.ttl = 2s}).acquire();
+  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 1s}).acquire();
   auto waiting =
       std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(120s)); });
   REQUIRE(eventually([&] { return seen->executed("lock_take") > 3; }));
@@ -146,6 +147,7 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   CHECK(eventually([&] { return short_lease->loss() == loss_reason::database_unreachable; }));
   CHECK(holder.ask("look") == "valid 1 held");
   CHECK(holder.ask("release") == "released in doubt");
+  CHECK(row->release() == release_result::released);
   f.set_read_only(false);
   CHECK(waiting.get());  // the keeper gave it back
   CHECK(m.make_mutex("x").try_acquire_for(60s));
@@ -155,6 +157,7 @@ SERVER_CASE("out of connections: told as that within the deadline, and ridden ou
   away_fixture f(Server::kind, {.max_connections = 15});
   lock_manager m(f.as_app());
   auto held = m.make_mutex("held", {.ttl = 3s}).acquire();
+  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 1s}).acquire();
   REQUIRE(held);
   std::vector<std::unique_ptr<backend::connection>> hogs;
   auto const hog = [&] {
@@ -171,6 +174,7 @@ SERVER_CASE("out of connections: told as that within the deadline, and ridden ou
   // Who has a connection goes on: the lease is renewed past its ttl.
   auto const later = boot_clock::now() + 5s;
   CHECK(eventually([&] { return *held->trusted_until() > later; }));
+  CHECK(row->release() == release_result::released);
   hogs.clear();
   CHECK(held->release() == release_result::released);
   CHECK(waiting.get());

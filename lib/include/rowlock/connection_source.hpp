@@ -2,11 +2,11 @@
 
 #include <memory>
 
-namespace rowlock {
-
-namespace backend {
+namespace rowlock::backend {
 class source;
-}
+}  // namespace rowlock::backend
+
+namespace rowlock::inline v0 {
 
 /// Where a lock_manager gets its connections from. Made by one of the back ends' headers
 /// (rowlock::sqlite::source, rowlock::postgresql::source); copies share it.
@@ -20,4 +20,4 @@ class connection_source {
   std::shared_ptr<backend::source> impl_;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

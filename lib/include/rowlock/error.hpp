@@ -1,10 +1,12 @@
 #pragma once
 
+#include <rowlock/export.hpp>
+
 #include <string>
 #include <string_view>
 #include <system_error>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// What went wrong. "Held by somebody else" is not among them: that is a result (acquire_status).
 enum class errc {
@@ -29,11 +31,11 @@ enum class errc {
   failed,  ///< the database refused a statement for another reason; see what(), sqlstate(), native_code()
 };
 
-std::error_category const& error_category() noexcept;
-std::error_code make_error_code(errc) noexcept;
+ROWLOCK_EXPORT std::error_category const& error_category() noexcept;
+ROWLOCK_EXPORT std::error_code make_error_code(errc) noexcept;
 
 /// The one root of what rowlock throws.
-class error : public std::system_error {
+class ROWLOCK_EXPORT error : public std::system_error {
  public:
   error(errc code, std::string const& message);
   /// `statement`: the statement's name in lib/sql; `sqlstate`: five characters or empty; `native_code`: the
@@ -54,7 +56,10 @@ class error : public std::system_error {
   int native_code_ = 0;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0
 
+// Doxygen 1.9.4 loses its way here.
+/// @cond
 template <>
 struct std::is_error_code_enum<rowlock::errc> : std::true_type {};
+/// @endcond

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 #include <chrono>
@@ -8,18 +9,18 @@
 #include <stop_token>
 #include <string>
 
-namespace rowlock {
-
-namespace process {
+namespace rowlock::process {
 class hold;
 class manager;
-}  // namespace process
+}  // namespace rowlock::process
+
+namespace rowlock::inline v0 {
 
 /// A lock that was taken. Move-only; gives the lock back when it is destroyed, from any thread.
 ///
 /// Thread safety: distinct handles are independent; one handle's const members may be called from several
 /// threads. May outlive its lock_manager: the lock has been given back by then.
-class held_lock {
+class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
   held_lock& operator=(held_lock&&) noexcept;
@@ -92,4 +93,4 @@ class acquisition {
   std::optional<holder_info> holder_;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/options.hpp>
 
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// A row of rowlock_locks, for people.
 struct lock_info {
@@ -32,7 +33,7 @@ enum class revoke_mode {
 ///
 /// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its
 /// destructor does nothing; the child makes a manager of its own.
-class lock_manager {
+class ROWLOCK_EXPORT lock_manager {
  public:
   /// Every back end that was built, by URL: "sqlite:PATH", "postgresql://...", "postgres://..." or a libpq
   /// keyword string. Defined in target rowlock::rowlock, header <rowlock/rowlock.hpp>. Does not connect yet.
@@ -63,4 +64,4 @@ class lock_manager {
   std::shared_ptr<process::manager> manager_;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

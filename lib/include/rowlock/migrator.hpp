@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 
 #include <chrono>
 #include <functional>
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// Each member has an initializer, so that {.schema = "x"} warns of nothing.
 struct migrator_options {
@@ -22,6 +23,7 @@ struct migrator_options {
   std::function<void(std::string_view)> progress{};
 };
 
+/// One version of the tables.
 struct migration_status {
   int version = 0;
   std::string name;
@@ -44,7 +46,7 @@ struct migration_status {
 /// errc::schema_new if they are too new for this program, errc::in_doubt if the connection broke and the
 /// outcome could not be found out; and what the back ends throw. Not thread-safe itself: one migrator per
 /// thread.
-class migrator {
+class ROWLOCK_EXPORT migrator {
  public:
   /// @throws error(errc::invalid_argument) if prefix or schema is no plain identifier
   explicit migrator(connection_source, migrator_options = {});
@@ -88,4 +90,4 @@ class migrator {
   migrator_options options_;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
 #include <rowlock/options.hpp>
 
@@ -8,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 class lock_manager;
 
@@ -19,7 +20,7 @@ class lock_manager;
 /// database unreachable, a lost reply) are ridden out until the deadline, then thrown; without a deadline for
 /// ever. A try_ member without a duration makes one attempt. "Held by somebody else" is a return value.
 /// Thread safety: all members may be called from several threads at once.
-class basic_mutex {
+class ROWLOCK_EXPORT basic_mutex {
  public:
   basic_mutex(basic_mutex const&) = delete;
   basic_mutex& operator=(basic_mutex const&) = delete;
@@ -96,4 +97,4 @@ class recursive_mutex : public basic_mutex {
   using basic_mutex::basic_mutex;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

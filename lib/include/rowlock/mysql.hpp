@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 
 #include <functional>
 #include <string>
@@ -9,14 +10,14 @@ namespace sql {
 class Connection;  // MySQL Connector/C++'s own, so that its headers need not be included
 }
 
-namespace rowlock::mysql {
+namespace rowlock::mysql::inline v0 {
 
 /// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
 ///
 /// The driver counts time in whole seconds: connecting to a server that has gone silent takes as many (three
 /// at least). So do calls on connections that the program opens, and on those whose socket could not be told
 /// from another's that was opened at the same moment; on all others a call ends by its deadline.
-class source : public connection_source {
+class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
   /// `mariadb://` for the same. Of several hosts the first that answers and takes writes is used. Options:
@@ -39,4 +40,4 @@ class source : public connection_source {
   explicit source(std::function<sql::Connection*()> open);
 };
 
-}  // namespace rowlock::mysql
+}  // namespace rowlock::mysql::inline v0

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 #include <chrono>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// How long to wait between two attempts to take a lock that somebody else holds: exponential back-off with
 /// jitter, or a policy of the caller's own. A wait never goes on past the moment at which the holder's term
@@ -50,7 +51,7 @@ struct mutex_options {
 };
 
 enum class event_kind { taken, waited, renewed, lost, released, error };
-char const* to_string(event_kind) noexcept;
+ROWLOCK_EXPORT char const* to_string(event_kind) noexcept;
 
 /// One thing that happened to a lock; views are valid during the call only.
 struct event {
@@ -86,4 +87,4 @@ struct manager_options {
   std::function<void(event const&)> on_event{};
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

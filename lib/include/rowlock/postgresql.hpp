@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 
 #include <functional>
 #include <string>
@@ -8,10 +9,10 @@
 typedef struct pg_conn PGconn;  // NOLINT(modernize-use-using): libpq's own declaration, so that <libpq-fe.h>
                                 // need not be included
 
-namespace rowlock::postgresql {
+namespace rowlock::postgresql::inline v0 {
 
 /// Connections to a PostgreSQL server, version 13 or later.
-class source : public connection_source {
+class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `conninfo`: a URL (postgresql://...) or libpq keyword string, passed to libpq as it is; environment
   /// variables (PGHOST, ...), password file and service file work as libpq documents.
@@ -22,4 +23,4 @@ class source : public connection_source {
   explicit source(std::function<PGconn*()> open);
 };
 
-}  // namespace rowlock::postgresql
+}  // namespace rowlock::postgresql::inline v0

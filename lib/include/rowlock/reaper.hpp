@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 #include <chrono>
@@ -10,7 +11,7 @@
 #include <stop_token>
 #include <string>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// Rows of each kind.
 struct reap_counts {
@@ -27,8 +28,9 @@ enum class reap_end {
   lost,      ///< its own lease was lost (an operator took it away, or an outage), after the batch at hand
   busy,      ///< another run was under way; nothing was done
 };
-char const* to_string(reap_end) noexcept;
+ROWLOCK_EXPORT char const* to_string(reap_end) noexcept;
 
+/// What a run came to.
 struct reap_result {
   reap_end end = reap_end::finished;
   bool dry_run = false;
@@ -45,7 +47,7 @@ struct reap_result {
 };
 
 /// As a JSON object, its durations in milliseconds: what rowlock_reaper keeps of a run.
-std::string to_json(reap_result const&);
+ROWLOCK_EXPORT std::string to_json(reap_result const&);
 
 /// What rowlock_reaper says of the last run.
 struct last_reap {
@@ -82,7 +84,7 @@ struct reaper_options {
 /// May run anywhere, at any time, beside any number of others: one run at a time, by a lease on the name
 /// "rowlock.reaper", is only for economy. Memory does not grow with the number of rows. Not thread-safe
 /// itself.
-class reaper {
+class ROWLOCK_EXPORT reaper {
  public:
   /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
   explicit reaper(connection_source, reaper_options = {});
@@ -100,4 +102,4 @@ class reaper {
   reaper_options options_;
 };
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0

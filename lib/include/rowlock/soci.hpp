@@ -1,12 +1,13 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 
 namespace soci {
 class connection_pool;  // SOCI's own, so that its headers need not be included
 }
 
-namespace rowlock::soci {
+namespace rowlock::soci::inline v0 {
 
 /// Connections in the place of sessions of a SOCI connection pool, which is on SOCI's back end postgresql,
 /// mysql (a server of MySQL or MariaDB) or sqlite3; see lib/doc/soci.md.
@@ -31,7 +32,7 @@ namespace rowlock::soci {
 /// Thread safety: all members, also while other threads use the pool. After fork() the child must not use the
 /// pool, as SOCI has it; the child's copies of the source leave it alone. It may make a pool of its own, but
 /// on sqlite3 not if a lock_manager of the parent's had sessions then: errc::forked.
-class source : public connection_source {
+class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `pool`: all its sessions have been opened, with parameters for one database. It must live longer than
   /// the last copy of the source, and that is also in lock_managers and whatever they made: mutexes, held
@@ -42,4 +43,4 @@ class source : public connection_source {
   explicit source(::soci::connection_pool& pool);
 };
 
-}  // namespace rowlock::soci
+}  // namespace rowlock::soci::inline v0

@@ -1,16 +1,17 @@
 #pragma once
 
 #include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
 
 #include <functional>
 #include <string>
 
 struct sqlite3;  // <sqlite3.h>'s own declaration, so that it need not be included here
 
-namespace rowlock::sqlite {
+namespace rowlock::sqlite::inline v0 {
 
 /// Connections to an SQLite database file.
-class source : public connection_source {
+class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `path`: a file that exists already (`rowlock migrate up` makes one); anything but ":memory:" or "".
   explicit source(std::string path);
@@ -20,4 +21,4 @@ class source : public connection_source {
   explicit source(std::function<sqlite3*()> open);
 };
 
-}  // namespace rowlock::sqlite
+}  // namespace rowlock::sqlite::inline v0

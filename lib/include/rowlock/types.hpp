@@ -1,5 +1,7 @@
 #pragma once
 
+#include <rowlock/export.hpp>
+
 #include <chrono>
 #include <compare>
 #include <cstdint>
@@ -7,14 +9,14 @@
 #include <string>
 #include <string_view>
 
-namespace rowlock {
+namespace rowlock::inline v0 {
 
 /// The clock that leases are reckoned by: CLOCK_BOOTTIME.
 ///
 /// It never jumps, and unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine
 /// sleeps, so that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes
 /// up.
-struct boot_clock {
+struct ROWLOCK_EXPORT boot_clock {
   using rep = std::int64_t;
   using period = std::nano;
   using duration = std::chrono::nanoseconds;
@@ -109,13 +111,13 @@ enum class release_result {
   in_doubt,     ///< the database did not answer; the keeper tries again, and the term ends by its own expiry
 };
 
-char const* to_string(strategy) noexcept;
-char const* to_string(takeover) noexcept;
-char const* to_string(acquire_status) noexcept;
-char const* to_string(loss_reason) noexcept;
-char const* to_string(release_result) noexcept;
+ROWLOCK_EXPORT char const* to_string(strategy) noexcept;
+ROWLOCK_EXPORT char const* to_string(takeover) noexcept;
+ROWLOCK_EXPORT char const* to_string(acquire_status) noexcept;
+ROWLOCK_EXPORT char const* to_string(loss_reason) noexcept;
+ROWLOCK_EXPORT char const* to_string(release_result) noexcept;
 
 /// Inverse of to_string(strategy); empty if there is no such strategy.
-std::optional<strategy> strategy_from_string(std::string_view) noexcept;
+ROWLOCK_EXPORT std::optional<strategy> strategy_from_string(std::string_view) noexcept;
 
-}  // namespace rowlock
+}  // namespace rowlock::inline v0
