@@ -1,5 +1,6 @@
 // Many migrators at once, and what they do to others.
 
+#include <algorithm>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -85,9 +86,12 @@ TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, ROWLOC
   for (int looks = 0; looks < 20'000 && (looks < 300 || said.size() < 4); ++looks) {
     try {
       auto const lines = m.validate();
-      // Where DDL commits, one may look in the middle of a migration, and is told so.
-      if (db.is_mysql() && !lines.empty() && lines.front().find("is under way") != std::string::npos)
-        continue;
+      // Where DDL commits, one may look in the middle of a migration, and is told so: of tables that belong
+      // to two versions, or of a version that is there and not yet, or no longer, recorded.
+      auto const in_the_middle = [](std::string const& line) {
+        return line.find("is under way") != line.npos || line.find("recorded") != line.npos;
+      };
+      if (db.is_mysql() && std::ranges::any_of(lines, in_the_middle)) continue;
       said.insert(lines.empty() ? "nothing" : lines.front());
       CHECK(lines.size() <= 1);
     } catch (error const& e) {

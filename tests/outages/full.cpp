@@ -1,11 +1,12 @@
 // A database on a file system of its own that is full, in a mount namespace, because a mount is a process's:
-//   unshare --mount rowlock_full sqlite|postgresql|mariadb|mysql
+//   unshare --mount --propagation unchanged rowlock_full sqlite|postgresql|mariadb|mysql
 // Prints a line for each role; exit status 0 if all was as it should be.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -34,12 +35,16 @@ class small_disk {
  public:
   explicit small_disk(int megabytes) {
     auto const size = fmt::format("size={}m,mode=1777", megabytes);
-    // Nobody else sees it.
-    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount("small", path().c_str(), "tmpfs", 0, size.c_str()) != 0)
+    // Nobody else sees it. (EINVAL: "/" is a chroot's, and nothing that could be said of it.)
+    if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL)
+      throw std::system_error(errno, std::generic_category(), "mount");
+    if (::mount("small", path().c_str(), "tmpfs", 0, size.c_str()) != 0)
       throw std::system_error(errno, std::generic_category(), "mount");
     ::setenv("TMPDIR", path().c_str(), 1);  // nothing better is looked for
   }
+  ~small_disk() { ::umount2(path().c_str(), MNT_DETACH); }
+  small_disk(small_disk const&) = delete;
+  small_disk& operator=(small_disk const&) = delete;
   void fill() const {
     int const fd = ::open(file().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     std::string block(1 << 20, 'x');
@@ -120,7 +125,8 @@ int main(int argc, char** argv) try {
   std::string const kind = argc == 2 ? argv[1] : "";
   bool const is_server = kind == "postgresql" || kind == "mariadb" || kind == "mysql";
   if (kind != "sqlite" && !is_server) {
-    std::cerr << "usage: unshare --mount rowlock_full sqlite|postgresql|mariadb|mysql\n";
+    std::cerr
+        << "usage: unshare --mount --propagation unchanged rowlock_full sqlite|postgresql|mariadb|mysql\n";
     return 64;
   }
   if (is_server) {

@@ -16,8 +16,9 @@ TYPE_TO_STRING_AS("mysql", mysql_fixture);
 
 namespace {
 
-void check_program(char const* space, char const* program, char const* backend) {
-  std::vector<std::string> command{"/usr/bin/env", "unshare", space};
+void check_program(std::vector<std::string> const& space, char const* program, char const* backend) {
+  std::vector<std::string> command{"/usr/bin/env", "unshare"};
+  command.insert(command.end(), space.begin(), space.end());
   if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-current-user", "--keep-caps"});
   command.insert(command.end(), {program, backend});
   child_process child(command);
@@ -32,10 +33,10 @@ void check_program(char const* space, char const* program, char const* backend) 
 
 TEST_CASE_TEMPLATE("packets are dropped without a word: calls end in time, and go on afterwards", Server,
                    postgresql_fixture, mariadb_fixture, mysql_fixture) {
-  check_program("--net", ROWLOCK_DROPPED, Server::backend);
+  check_program({"--net"}, ROWLOCK_DROPPED, Server::backend);
 }
 
 TEST_CASE_TEMPLATE("a full disk: new names are refused, leases stay, and all goes on once there is room",
                    Database, sqlite_fixture, postgresql_fixture, mariadb_fixture, mysql_fixture) {
-  check_program("--mount", ROWLOCK_FULL, Database::backend);
+  check_program({"--mount", "--propagation", "unchanged"}, ROWLOCK_FULL, Database::backend);
 }
