@@ -224,6 +224,10 @@ using insert_on_mysql = on<mysql_fixture, strategy::unique_insert>;
 
 }  // namespace rowlock::test
 
+TYPE_TO_STRING_AS("sqlite", rowlock::test::sqlite_fixture);
+TYPE_TO_STRING_AS("postgresql", rowlock::test::postgresql_fixture);
+TYPE_TO_STRING_AS("mariadb", rowlock::test::mariadb_fixture);
+TYPE_TO_STRING_AS("mysql", rowlock::test::mysql_fixture);
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
 TYPE_TO_STRING_AS("lease on mariadb", rowlock::test::lease_on_mariadb);

@@ -8,11 +8,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-TYPE_TO_STRING_AS("sqlite", sqlite_fixture);
-TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
-TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
-TYPE_TO_STRING_AS("mysql", mysql_fixture);
-
 namespace {
 
 struct cell {
