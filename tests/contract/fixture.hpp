@@ -279,6 +279,10 @@ using insert_on_soci_mariadb = on<soci_mariadb_fixture<>, strategy::unique_inser
 
 }  // namespace rowlock::test
 
+TYPE_TO_STRING_AS("sqlite", rowlock::test::sqlite_fixture);
+TYPE_TO_STRING_AS("postgresql", rowlock::test::postgresql_fixture);
+TYPE_TO_STRING_AS("mariadb", rowlock::test::mariadb_fixture);
+TYPE_TO_STRING_AS("mysql", rowlock::test::mysql_fixture);
 TYPE_TO_STRING_AS("lease on sqlite", rowlock::test::lease_on_sqlite);
 TYPE_TO_STRING_AS("lease on postgresql", rowlock::test::lease_on_postgresql);
 TYPE_TO_STRING_AS("lease on mariadb", rowlock::test::lease_on_mariadb);
@@ -292,6 +296,9 @@ TYPE_TO_STRING_AS("row_lock on mariadb", rowlock::test::row_lock_on_mariadb);
 TYPE_TO_STRING_AS("row_lock on mysql", rowlock::test::row_lock_on_mysql);
 
 #ifdef ROWLOCK_SOCI_PAIRS
+TYPE_TO_STRING_AS("soci-sqlite", rowlock::test::soci_sqlite_fixture<>);
+TYPE_TO_STRING_AS("soci-postgresql", rowlock::test::soci_postgresql_fixture<>);
+TYPE_TO_STRING_AS("soci-mariadb", rowlock::test::soci_mariadb_fixture<>);
 TYPE_TO_STRING_AS("lease on soci-sqlite", rowlock::test::lease_on_soci_sqlite);
 TYPE_TO_STRING_AS("lease on soci-postgresql", rowlock::test::lease_on_soci_postgresql);
 TYPE_TO_STRING_AS("lease on soci-mariadb", rowlock::test::lease_on_soci_mariadb);
@@ -300,6 +307,9 @@ TYPE_TO_STRING_AS("unique_insert on soci-postgresql", rowlock::test::insert_on_s
 TYPE_TO_STRING_AS("unique_insert on soci-mariadb", rowlock::test::insert_on_soci_mariadb);
 TYPE_TO_STRING_AS("row_lock on soci-postgresql", rowlock::test::row_lock_on_soci_postgresql);
 TYPE_TO_STRING_AS("row_lock on soci-mariadb", rowlock::test::row_lock_on_soci_mariadb);
+#define ROWLOCK_SOCI_DATABASES                                                      \
+  , rowlock::test::soci_sqlite_fixture<>, rowlock::test::soci_postgresql_fixture<>, \
+      rowlock::test::soci_mariadb_fixture<>
 #define ROWLOCK_SOCI_LEASES                                                       \
   , rowlock::test::lease_on_soci_sqlite, rowlock::test::lease_on_soci_postgresql, \
       rowlock::test::lease_on_soci_mariadb
@@ -309,6 +319,7 @@ TYPE_TO_STRING_AS("row_lock on soci-mariadb", rowlock::test::row_lock_on_soci_ma
 #define ROWLOCK_SOCI_ROW_LOCKS \
   , rowlock::test::row_lock_on_soci_postgresql, rowlock::test::row_lock_on_soci_mariadb
 #else
+#define ROWLOCK_SOCI_DATABASES
 #define ROWLOCK_SOCI_LEASES
 #define ROWLOCK_SOCI_INSERTS
 #define ROWLOCK_SOCI_ROW_LOCKS

@@ -8,19 +8,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-TYPE_TO_STRING_AS("sqlite", sqlite_fixture);
-TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
-TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
-TYPE_TO_STRING_AS("mysql", mysql_fixture);
-#ifdef ROWLOCK_SOCI_PAIRS
-TYPE_TO_STRING_AS("soci-sqlite", soci_sqlite_fixture<>);
-TYPE_TO_STRING_AS("soci-postgresql", soci_postgresql_fixture<>);
-TYPE_TO_STRING_AS("soci-mariadb", soci_mariadb_fixture<>);
-#define ROWLOCK_SOCI_DATABASES , soci_sqlite_fixture<>, soci_postgresql_fixture<>, soci_mariadb_fixture<>
-#else
-#define ROWLOCK_SOCI_DATABASES
-#endif
-
 namespace {
 
 struct cell {

@@ -9,11 +9,6 @@
 
 using namespace rowlock::test;
 
-TYPE_TO_STRING_AS("sqlite", sqlite_fixture);
-TYPE_TO_STRING_AS("postgresql", postgresql_fixture);
-TYPE_TO_STRING_AS("mariadb", mariadb_fixture);
-TYPE_TO_STRING_AS("mysql", mysql_fixture);
-
 namespace {
 
 void check_program(std::vector<std::string> const& space, char const* program, char const* backend) {

@@ -3,6 +3,7 @@
 // measured is in the notes.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -38,6 +39,8 @@ struct scene : Pair {
 
 enum class cut { silence, refusal };
 
+char const* name_of(cut how) { return how == cut::silence ? "silence" : "refusal"; }
+
 void make(relay& wire, cut how) { how == cut::silence ? wire.silence() : wire.refuse(); }
 
 /// The time since it was made, for a note: "silence: a try was blocked for 512 ms".
@@ -47,7 +50,7 @@ class stopwatch {
     return std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - start_);
   }
   void note(cut how, char const* what) const {
-    MESSAGE(fmt::format("{}: {} {} ms", how == cut::silence ? "silence" : "refusal", what, passed().count()));
+    MESSAGE(fmt::format("{}: {} {} ms", name_of(how), what, passed().count()));
   }
 
  private:
@@ -257,7 +260,9 @@ WIRE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in t
   };
   scratch_folder const folder;
   auto const done = folder.file("done");
-  auto const brief = run({"--ttl", "3s", "brief"}, {"sh", "-c", "echo ready; sleep 100"});
+  auto const tick = folder.file("tick");
+  auto const brief = run({"--ttl", "3s", "brief"},
+                         {"sh", "-c", "echo ready; while :; do touch " + tick + "; sleep 0.05; done"});
   auto const lasting = run({"--ttl", "90s", "lasting"},
                            {"sh", "-c", "echo ready; while [ ! -e " + done + " ]; do sleep 0.1; done"});
   REQUIRE(brief->prints("ready"));
@@ -267,13 +272,20 @@ WIRE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in t
   REQUIRE(eventually(
       [&] { return pair::how == strategy::row_lock ? waits_in_server(s) : s.wire.passed() > before + 80; }));
   make(s.wire, how);
+  auto const cut_at = std::filesystem::file_time_type::clock::now();
   stopwatch const watch;
   auto const late = run({"--wait", "1s", "late"}, {"true"});
-  CHECK(late->wait() == 69);
-  watch.note(how, "run --wait 1s said so after");
-  CHECK(late->err().find("127.0.0.1") != std::string::npos);
   CHECK(brief->wait() == 76);
-  watch.note(how, "run --ttl 3s ended its command after");
+  watch.note(how, "run --ttl 3s itself ended after");
+  auto const worked_for =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::filesystem::last_write_time(tick) - cut_at);
+  MESSAGE(
+      fmt::format("{}: the command of run --ttl 3s worked on for {} ms", name_of(how), worked_for.count()));
+  // Before the lease ends; a row lock promises the next ping only.
+  CHECK(worked_for < 6s);
+  CHECK(late->wait() == 69);
+  watch.note(how, "run --wait 1s had said so after");
+  CHECK(late->err().find("127.0.0.1") != std::string::npos);
   s.wire.mend();
   std::ofstream(done).close();
   // A row lock is gone with its connection, which the holder hears at the end at the latest.

@@ -17,6 +17,10 @@
 using namespace rowlock;
 using namespace std::chrono_literals;
 
+// ThreadSanitizer would end a forked child that starts a thread, as a session on MySQL does.
+extern "C" char const* __tsan_default_options();
+extern "C" char const* __tsan_default_options() { return "die_after_fork=0"; }
+
 namespace {
 
 std::mutex output;
