@@ -61,7 +61,7 @@ std::vector<row> decode(MYSQL_RES* r) {
   return out;
 }
 
-refusal refusal_of(MYSQL_STMT* s) {
+refusal refusal_of_statement(MYSQL_STMT* s) {
   auto const number = static_cast<int>(::mysql_stmt_errno(s));
   return {number, ::mysql_stmt_sqlstate(s), ::mysql_stmt_error(s)};
 }
@@ -84,11 +84,12 @@ struct column {
 class libmariadb_statement final : public mysql::prepared_statement {
  public:
   libmariadb_statement(MYSQL& c, std::string const& sql) : native_(::mysql_stmt_init(&c)) {
-    if (!native_) throw soci::refusal_of(c);
+    if (!native_) throw refusal_of(c);
     my_bool const yes = 1;
     // So that it is known, once all rows have come, how much room each column needs.
     ::mysql_stmt_attr_set(native_.get(), STMT_ATTR_UPDATE_MAX_LENGTH, &yes);
-    if (::mysql_stmt_prepare(native_.get(), sql.c_str(), sql.size()) != 0) throw refusal_of(native_.get());
+    if (::mysql_stmt_prepare(native_.get(), sql.c_str(), sql.size()) != 0)
+      throw refusal_of_statement(native_.get());
   }
 
   void bind(std::span<std::size_t const> order, std::span<value const> values) override {
@@ -110,18 +111,19 @@ class libmariadb_statement final : public mysql::prepared_statement {
       }
       // NOLINTEND(cppcoreguidelines-pro-type-const-cast)
     }
-    if (::mysql_stmt_bind_param(native_.get(), parameters_.data()) != 0) throw refusal_of(native_.get());
+    if (::mysql_stmt_bind_param(native_.get(), parameters_.data()) != 0)
+      throw refusal_of_statement(native_.get());
   }
 
   result run() override {
     auto* const s = native_.get();
-    if (::mysql_stmt_execute(s) != 0) throw refusal_of(s);
+    if (::mysql_stmt_execute(s) != 0) throw refusal_of_statement(s);
     result out;
     if (::mysql_stmt_field_count(s) == 0) {
       out.affected = static_cast<std::int64_t>(::mysql_stmt_affected_rows(s));
       return out;
     }
-    if (::mysql_stmt_store_result(s) != 0) throw refusal_of(s);
+    if (::mysql_stmt_store_result(s) != 0) throw refusal_of_statement(s);
     out.rows = fetch();
     ::mysql_stmt_free_result(s);
     return out;
@@ -131,7 +133,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
   std::vector<row> fetch() {
     auto* const s = native_.get();
     native_result const about(::mysql_stmt_result_metadata(s));
-    if (!about) throw refusal_of(s);
+    if (!about) throw refusal_of_statement(s);
     auto const count = ::mysql_num_fields(about.get());
     MYSQL_FIELD const* const fields = ::mysql_fetch_fields(about.get());
     std::vector<column> columns(count);
@@ -146,12 +148,12 @@ class libmariadb_statement final : public mysql::prepared_statement {
       places[i].length = &c.size;
       places[i].is_null = &c.null;
     }
-    if (::mysql_stmt_bind_result(s, places.data()) != 0) throw refusal_of(s);
+    if (::mysql_stmt_bind_result(s, places.data()) != 0) throw refusal_of_statement(s);
     std::vector<row> out;
     for (;;) {
       int const got = ::mysql_stmt_fetch(s);
       if (got == MYSQL_NO_DATA) return out;
-      if (got != 0) throw refusal_of(s);
+      if (got != 0) throw refusal_of_statement(s);
       auto& one = out.emplace_back();
       one.reserve(count);
       for (auto const& c : columns) one.push_back(c.get());
@@ -197,15 +199,14 @@ class libmariadb_channel final : public mysql::channel {
 
  private:
   void send(std::string const& sql) {
-    if (::mysql_real_query(&native_, sql.data(), sql.size()) != 0) throw soci::refusal_of(native_);
+    if (::mysql_real_query(&native_, sql.data(), sql.size()) != 0) throw refusal_of(native_);
   }
   /// Null if the statement has no rows.
   native_result take() {
     native_result r(::mysql_store_result(&native_));
-    if (!r && ::mysql_errno(&native_) != 0) throw soci::refusal_of(native_);
+    if (!r && ::mysql_errno(&native_) != 0) throw refusal_of(native_);
     return r;
   }
-  static refusal refusal_of(MYSQL& c) { return soci::refusal_of(c); }
 
   MYSQL& native_;
 };
