@@ -267,8 +267,9 @@ std::optional<strategies::superseded> acquirer::ripe_observation() const {
 bool acquirer::survives(error const& e) {
   // A read-only server at first is a wrong address; later it is a switch-over that may yet end, as may a full
   // disk.
-  bool const may_end = e.reason() == errc::read_only || e.reason() == errc::storage_full;
-  bool const ride = e.retryable() || (may_end && attempts_ > 1 && !patience_.one_attempt);
+  bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
+  bool const may_end = refuses_writes && (engine_.has_granted || attempts_ > 1);
+  bool const ride = e.retryable() || (may_end && !patience_.one_attempt);
   last_error_ = e;
   if (e.reason() != errc::row_locked)
     engine_.tell.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});
@@ -325,6 +326,7 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
   auto const waited = steady_clock::now() - called_at_;
   auto h = hold::make(std::move(*granted_), std::move(turn));
   auto const& f = h->facts();
+  engine_.has_granted = true;
   try {
     engine_.watch.watch(h);
     if (session_)

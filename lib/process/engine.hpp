@@ -1,6 +1,8 @@
 #pragma once
 // The parts that a lock_manager is made of, in the order in which they depend on each other.
 
+#include <atomic>
+
 #include "process/database.hpp"
 #include "process/events.hpp"
 #include "process/keeper.hpp"
@@ -39,6 +41,9 @@ struct engine {
   watchdog watch;
   keeper keep;
   session_keeper sessions;
+  /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full
+  /// disk).
+  std::atomic<bool> has_granted = false;
 };
 
 }  // namespace rowlock::process
