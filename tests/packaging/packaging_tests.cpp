@@ -83,13 +83,14 @@ class installation {
     return file("build/consumer");
   }
   /// The same with pkg-config and one call of the compiler.
-  std::string compile(std::string const& component, std::string const& options) const {
+  std::string compile(std::string const& component, std::string const& options,
+                      std::string const& also = {}) const {
     done(
         fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' && export PKG_CONFIG_PATH && "
                     "flags=$('{}' --cflags --libs {} rowlock-{}) && "
-                    "{} '{}' -std=c++20 -o '{}' '{}' $flags",
+                    "{} '{}' -std=c++20 -o '{}' '{}' {} $flags",
                     library(), ROWLOCK_PKG_CONFIG, options, component, ROWLOCK_CXX_LAUNCHER, ROWLOCK_CXX,
-                    file("consumer"), source_for(component)));
+                    file("consumer"), source_for(component), also));
     return file("consumer");
   }
 
@@ -157,6 +158,31 @@ TEST_CASE("installed, static <mysql>: find_package() finds Connector/C++ by the 
   CHECK_FALSE(o.has("libpq"));
 }
 
+// The program has SOCI's own libraries from where it has them today.
+TEST_CASE(
+    "installed, static <soci>: find_package() and pkg-config have all that it takes but SOCI's back end") {
+  installation const there(ROWLOCK_STATIC_BUILD);
+  auto const run = [&](std::string const& program) {
+    return shell("'" + program + "' '" + there.file("locks.db") + "'");
+  };
+  auto const o = run(there.build("soci", "-D also=soci_sqlite3"));
+  CHECK_MESSAGE(o.status == 0, o.output);
+  CHECK(o.has("libsoci_core"));
+  CHECK_FALSE(o.has("libmysqlcppconn"));
+  CHECK(run(there.compile("soci", "", "-lsoci_sqlite3")).status == 0);
+}
+
+TEST_CASE("installed, shared <soci>: find_package() and pkg-config name our libraries alone") {
+  installation const there(ROWLOCK_SHARED_BUILD);
+  auto const run = [&](std::string const& program) {
+    return shell(there.with_libraries() + "'" + program + "' '" + there.file("locks.db") + "'");
+  };
+  auto const o = run(there.build("soci", without_others + " '-D also=soci_sqlite3;soci_core'"));
+  CHECK_MESSAGE(o.status == 0, o.output);
+  CHECK(o.has("librowlock-soci"));
+  CHECK(run(there.compile("soci", "", "-lsoci_sqlite3 -lsoci_core")).status == 0);
+}
+
 TEST_CASE("installed, shared <postgresql>: find_package() needs nothing of libpq's") {
   installation const there(ROWLOCK_SHARED_BUILD);
   auto const o =
@@ -185,7 +211,7 @@ TEST_CASE("installed: a component that is not there is named, with those that ar
   auto const text = std::regex_replace(o.output, std::regex("\\s+"), " ");
   CHECK_MESSAGE(
       text.find("this rowlock has no component 'oracle': it was built with core, sqlite, postgresql, mysql, "
-                "rowlock") != text.npos,
+                "soci, rowlock") != text.npos,
       o.output);
 }
 
@@ -206,9 +232,9 @@ TEST_CASE("installed, shared <sqlite>: pkg-config names our libraries alone") {
 TEST_CASE("installed, static: pkg-config has every back end and its driver") {
   installation const there(ROWLOCK_STATIC_BUILD);
   auto const libs = there.ask("--libs-only-l rowlock") + " ";
-  for (std::string const one :
-       {"-lrowlock ", "-lrowlock-core ", "-lrowlock-sqlite ", "-lrowlock-postgresql ", "-lrowlock-mysql ",
-        "-lsqlite3 ", "-lpq ", "-lmysqlcppconn ", "-luriparser ", "-lfmt "})
+  for (std::string const one : {"-lrowlock ", "-lrowlock-core ", "-lrowlock-sqlite ", "-lrowlock-postgresql ",
+                                "-lrowlock-mysql ", "-lrowlock-soci ", "-lsoci_core ", "-lsqlite3 ", "-lpq ",
+                                "-lmysqlcppconn ", "-luriparser ", "-lfmt "})
     CHECK_MESSAGE(libs.find(one) != libs.npos, one << " in " << libs);
 }
 
@@ -219,7 +245,7 @@ TEST_CASE(
   done(fmt::format(
       "'{}' -S '{}/tests/packaging/subdirectory' -B '{}' -G Ninja -D CMAKE_CXX_COMPILER='{}' "
       "-D CMAKE_CXX_COMPILER_LAUNCHER='{}' -D rowlock_source='{}' -D source='{}' -D ROWLOCK_POSTGRESQL=OFF "
-      "-D ROWLOCK_MYSQL=OFF -D CMAKE_UNITY_BUILD=ON",
+      "-D ROWLOCK_MYSQL=OFF -D ROWLOCK_SOCI=OFF -D CMAKE_UNITY_BUILD=ON",
       ROWLOCK_CMAKE, sources, build, ROWLOCK_CXX, ROWLOCK_CXX_LAUNCHER, sources,
       installation::source_for("sqlite")));
   done(fmt::format("'{}' --build '{}'", ROWLOCK_CMAKE, build));
@@ -263,7 +289,7 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
                                         "rowlock::base::fork_epoch"};
   int versioned = 0;
   for (std::string const name :
-       {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock"}) {
+       {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock-soci", "rowlock"}) {
     for (auto const& shown : shown_by(there.library() + "/lib" + name + ".so")) {
       bool const is_public =
           shown.find("rowlock::v0::") != shown.npos || shown.find("::v0::source") != shown.npos;
@@ -311,8 +337,8 @@ void check_dependencies(installation const& there) {
   CHECK(field("rowlock", "Depends").starts_with(same));
   CHECK(field("librowlock-dev", "Depends") == same + "\n");
   auto const drivers = field("librowlock0", "Depends");
-  for (std::string const one :
-       {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7v5 (>=", "liburiparser1 (>="})
+  for (std::string const one : {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7v5 (>=",
+                                "liburiparser1 (>=", "libsoci-core4.0 (>="})
     CHECK_MESSAGE(drivers.find(one) != drivers.npos, one << " in " << drivers);
   CHECK(field("rowlock", "Depends").find("libpq5") == std::string::npos);
   CHECK(field("rowlock", "Version") == ROWLOCK_VERSION "-1\n");
