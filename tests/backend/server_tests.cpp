@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <csignal>
 #include <rowlock/postgresql.hpp>
 #include <thread>
 
@@ -70,6 +71,23 @@ TEST_CASE("postgresql server killed: what was idle is unreachable, what was runn
   killer.join();  // until then the idle session may still live
   CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
   CHECK(s.connect_error(2000).reason() == errc::unreachable);
+}
+
+// It says so by a warning, before it hangs up.
+TEST_CASE(
+    "postgresql server ends all its sessions at once: what was idle is unreachable, and nothing was sent") {
+  scene s;
+  SUBCASE("immediate shutdown") { s.server.stop(); }
+  SUBCASE("one of its processes crashed") {
+    auto const other = s.connect(5000);
+    auto const pid =
+        as_int(other->execute({"pid", "SELECT pg_backend_pid()"}, {}, in(5000)).rows.at(0).at(0));
+    REQUIRE(::kill(static_cast<pid_t>(pid), SIGKILL) == 0);
+    auto const until = in(10'000);
+    while (s.c->alive()) REQUIRE(boot_clock::now() < until);
+  }
+  CHECK_FALSE(s.c->alive());
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
 }
 
 TEST_CASE("postgresql server restarted: another identity, the same rows") {

@@ -63,22 +63,28 @@ bool channel::forked() const noexcept { return process_ != ::getpid(); }
 void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);
   auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-  // An idle session is told in this way that the server ends it.
-  if (severity == "FATAL" || severity == "PANIC") me.ended_ = true;
+  auto const state = field(notice, PG_DIAG_SQLSTATE);
+  // An idle session is told in this way that the server ends it; at an immediate shutdown, and when another
+  // process of the server's crashed (57P02), that is a warning.
+  if (severity == "FATAL" || severity == "PANIC" || state == "57P02") me.ended_ = true;
   // Somebody cancelled the wait for a synchronous standby: the commit is acknowledged and yet may be lost
   // with this server. The state alone is that of any warning, also of a trigger's.
   auto const function = field(notice, PG_DIAG_SOURCE_FUNCTION);
-  if (field(notice, PG_DIAG_SQLSTATE) == "01000" && (function.empty() || function == "SyncRepWaitForLSN"))
+  if (state == "01000" && (function.empty() || function == "SyncRepWaitForLSN"))
     me.only_local_ = true;
 }
 
 bool channel::alive() {
   if (!open() || ended_ || PQstatus(native()) != CONNECTION_OK) return false;
-  pollfd one{PQsocket(native()), POLLIN, 0};
-  if (::poll(&one, 1, 0) <= 0) return true;
-  bool const readable = PQconsumeInput(native()) == 1;
-  PQisBusy(native());  // hands what has arrived to on_notice
-  return readable && !ended_ && PQstatus(native()) == CONNECTION_OK;
+  // What the server said before it hung up is read first, and only then the end.
+  for (int reads = 0; reads < 100; ++reads) {
+    pollfd one{PQsocket(native()), POLLIN, 0};
+    if (::poll(&one, 1, 0) <= 0) return true;
+    bool const readable = PQconsumeInput(native()) == 1;
+    PQisBusy(native());  // hands what has arrived to on_notice
+    if (!readable || ended_ || PQstatus(native()) != CONNECTION_OK) return false;
+  }
+  return true;
 }
 
 void channel::take_results(reply& r) {
