@@ -60,7 +60,20 @@ connection_source source_from_url(std::string_view url) {
       "keyword string such as 'host=db dbname=app'");
 }
 
+namespace {
+
+// A database in memory is this manager's alone, so nobody else could have migrated it.
+connection_source ready_source(std::string_view url, manager_options const& options) {
+  auto source = source_from_url(url);
+  if (url == "sqlite::memory:")
+    migrator(source, {.table_prefix = options.table_prefix, .schema = options.schema}).up();
+  return source;
+}
+
+}  // namespace
+
+// Braces: from left to right, so that the options are moved last.
 lock_manager::lock_manager(std::string_view url, manager_options options)
-    : lock_manager(source_from_url(url), std::move(options)) {}
+    : lock_manager{ready_source(url, options), std::move(options)} {}
 
 }  // namespace rowlock::inline v0

@@ -93,6 +93,7 @@ TEST_CASE("64: every mistake on the command line, with the option's name and wha
            {{"migrate", "up", "--to", "x"}, "--to"},
            {{"list", "--db", "mysterious"}, "sqlite:PATH"},
            {{"list", "--table-prefix", "a b"}, "a b"},
+           {{"list", "--db", "sqlite::memory:"}, "sqlite:PATH"},
            {{"list", "--db", "sqlite:x", "--schema", "s"}, "schema"}}) {
     std::string const said = m.said;
     CAPTURE(said);

@@ -153,6 +153,10 @@ database choose_database(std::string url, std::string password_file, std::string
   } else {
     db.url = std::string(sqlite_scheme) + standard_file().string();
   }
+  if (db.url == "sqlite::memory:")
+    throw failure(exit_usage,
+                  "sqlite::memory: is for tests within one program: it would be gone with this command. Name "
+                  "a file: sqlite:PATH");
   db.url = with_password_file(std::move(db.url), password_file);
   db.password_file = std::move(password_file);
   return db;

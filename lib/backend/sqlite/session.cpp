@@ -38,13 +38,13 @@ row current_row(sqlite3_stmt* s) {
 
 }  // namespace
 
-session::session(database db, std::string path, file_identity file, boot_time_point deadline)
+session::session(database db, std::string path, std::optional<file_identity> file, boot_time_point deadline)
     : database_(std::move(db)),
       path_(std::move(path)),
       where_("sqlite:" + path_),
       file_(file),
       process_(::getpid()),
-      identity_(to_string(file)) {
+      identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
   set_up(deadline);
   remember(database_.get());
@@ -53,6 +53,8 @@ session::session(database db, std::string path, file_identity file, boot_time_po
 session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
+
+bool session::moved() const { return file_ && identify(path_) != file_; }
 
 void session::set_up(boot_time_point deadline) {
   static std::string const what = "session set-up";
@@ -111,8 +113,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
-  if (identify(path_) != file_)
-    give_up(errc::unreachable, what, "the file was removed or replaced while it was open");
+  if (moved()) give_up(errc::unreachable, what, "the file was removed or replaced while it was open");
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
   limit_wait(deadline);
   if (durable_) return;
@@ -123,7 +124,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
 }
 
 void session::end(std::string const& what) {
-  if (identify(path_) != file_) give_up(errc::in_doubt, what, "the file was removed or replaced meanwhile");
+  if (moved()) give_up(errc::in_doubt, what, "the file was removed or replaced meanwhile");
 }
 
 sqlite3_stmt* session::prepare(statement const& s) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -14,8 +15,9 @@ namespace rowlock::backend::sqlite {
 
 class session final : public connection {
  public:
-  /// Takes over an open database whose file is at `path`, and was `file` when it was opened.
-  session(database, std::string path, file_identity file, boot_time_point deadline);
+  /// Takes over an open database whose file is at `path`, and was `file` when it was opened; or one in memory
+  /// of that name, without a file.
+  session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline);
   ~session() override;
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
@@ -26,6 +28,7 @@ class session final : public connection {
 
  private:
   bool forked() const noexcept;
+  bool moved() const;
   struct prepared {
     std::string sql;
     prepared_statement native;
@@ -44,7 +47,7 @@ class session final : public connection {
   database database_;
   std::string path_;
   std::string where_;
-  file_identity file_;
+  std::optional<file_identity> file_;
   pid_t process_;
   bool durable_ = false;
   std::string identity_;

@@ -5,6 +5,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/embedded.hpp"
+#include "backend/sqlite/memory.hpp"
 #include "backend/sqlite/open.hpp"
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/session.hpp"
@@ -39,6 +40,23 @@ class file_source final : public source {
  private:
   std::string path_;
 };
+
+class memory_source final : public source {
+ public:
+  std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    return database_.connect(deadline);
+  }
+  dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  std::string describe() const override { return "sqlite::memory:"; }
+
+ private:
+  memory_database database_;
+};
+
+std::shared_ptr<source> source_at(std::string const& path) {
+  if (path == ":memory:") return std::make_shared<memory_source>();
+  return std::make_shared<file_source>(path);
+}
 
 class function_source final : public source {
  public:
@@ -83,7 +101,7 @@ class function_source final : public source {
 namespace rowlock::sqlite {
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the header promises to take it over
-source::source(std::string path) : connection_source(std::make_shared<backend::sqlite::file_source>(path)) {}
+source::source(std::string path) : connection_source(backend::sqlite::source_at(path)) {}
 
 source::source(std::function<sqlite3*()> open)
     : connection_source(std::make_shared<backend::sqlite::function_source>(std::move(open))) {}

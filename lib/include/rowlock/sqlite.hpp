@@ -13,7 +13,10 @@ namespace rowlock::sqlite::inline v0 {
 /// Connections to an SQLite database file.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
-  /// `path`: a file that exists already (`rowlock migrate up` makes one); anything but ":memory:" or "".
+  /// `path`: a file that exists already (`rowlock migrate up` makes one). Or ":memory:", for tests of your
+  /// own code: an empty database (`migrator(source).up()`) that all connections of this source and of its
+  /// copies share, that no other process can see, and that goes away with them; in a forked child it is
+  /// refused (errc::forked).
   explicit source(std::string path);
 
   /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing

@@ -1,0 +1,46 @@
+#include "backend/sqlite/memory.hpp"
+
+#include <unistd.h>
+
+#include <rowlock/error.hpp>
+
+#include "backend/sqlite/process.hpp"
+#include "backend/sqlite/session.hpp"
+#include "base/random_id.hpp"
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<connection> open(std::string const& name, boot_time_point deadline) {
+  close_inherited();
+  inside const whole;
+  sqlite3* native = nullptr;
+  // Not mode=memory&cache=shared, whose connections are told SQLITE_LOCKED at once, where those to a file
+  // wait. SQLite shares what begins with a slash between the connections of the process.
+  int const code = sqlite3_open_v2(
+      ("file:/" + name + "?vfs=memdb").c_str(), &native,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  database owned(native);
+  if (code != SQLITE_OK)
+    throw error(errc::unreachable, std::string("SQLite makes no database in memory: ") + sqlite3_errstr(code),
+                "", "", code);
+  return std::make_unique<session>(std::move(owned), ":memory:" + name, std::nullopt, deadline);
+}
+
+}  // namespace
+
+memory_database::memory_database()
+    : name_("rowlock-" + base::random_id()),
+      anchor_(open(name_, boot_clock::now() + 5s)),
+      process_(::getpid()) {}
+
+std::unique_ptr<connection> memory_database::connect(boot_time_point deadline) const {
+  if (process_ != ::getpid())
+    throw error(errc::forked,
+                "sqlite::memory: belongs to the process that made it: a forked child has a copy");
+  return open(name_, deadline);
+}
+
+}  // namespace rowlock::backend::sqlite

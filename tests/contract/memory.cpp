@@ -1,0 +1,81 @@
+// sqlite::memory:, for tests of programs that use rowlock. The whole suite was run on it once: it differs
+// from a file in that readers wait for a transaction that has written, as they do without a WAL.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+std::optional<errc> refused(connection_source const& source) {
+  try {
+    (void)lock_manager(source).make_mutex("x").try_acquire();
+    return std::nullopt;
+  } catch (error const& e) {
+    return e.reason();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sqlite::memory: is one migrated database, shared by the manager's connections") {
+  manager_options o;
+  o.connections = 4;
+  o.table_prefix = "app_";
+  lock_manager m("sqlite::memory:", o);
+  strategy how{};
+  SUBCASE("lease") { how = strategy::lease; }
+  SUBCASE("unique_insert") { how = strategy::unique_insert; }
+  int plain = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] {
+        auto counter = m.make_mutex("counter", {.how = how, .ttl = 60s});
+        for (int n = 0; n < 25; ++n) {
+          auto const lock = counter.acquire();
+          plain = plain + 1;
+        }
+      });
+  }
+  CHECK(plain == 100);
+  auto const renewed = m.make_mutex("renewed", {.how = how, .ttl = 200ms}).acquire();
+  auto const trust = *renewed->trusted_until();
+  CHECK(eventually([&] { return *renewed->trusted_until() > trust; }));  // on the keeper's own connection
+}
+
+TEST_CASE("sqlite::memory: managers of one source exclude each other; other sources are others") {
+  auto const source = source_from_url("sqlite::memory:");
+  CHECK(refused(source) == errc::schema_missing);
+  migrator(source).up();
+  lock_manager one(source);
+  lock_manager other(source);
+  auto const lock = one.make_mutex("x").acquire();
+  CHECK_FALSE(
+      std::async(std::launch::async, [&] { return bool(other.make_mutex("x").try_acquire()); }).get());
+  CHECK(other.list().size() == 1);
+  CHECK(refused(source_from_url("sqlite::memory:")) == errc::schema_missing);
+}
+
+TEST_CASE("sqlite::memory: a forked child is refused: it has a copy, which would exclude nobody") {
+  lock_manager m("sqlite::memory:");
+  auto const source = source_from_url("sqlite::memory:");
+  migrator(source).up();
+  pid_t const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    bool const good = refused(source) == errc::forked;
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
