@@ -139,7 +139,8 @@ CLI::Option* add_duration(CLI::App& app, std::string const& names,
 void say(std::string_view message) {
   std::string line(message.substr(0, message.find_last_not_of(" \n") + 1));
   std::replace(line.begin(), line.end(), '\n', ' ');  // libpq's messages have several lines
-  fmt::print(stderr, "rowlock: {}\n", printable(line));
+  // Not fmt::print(), which throws if nobody can be told.
+  std::fputs(fmt::format("rowlock: {}\n", printable(line)).c_str(), stderr);
 }
 
 end_of_program reported(invocation const& call, std::function<end_of_program()> const& what) try {
