@@ -152,7 +152,7 @@ Examples:
   rowlock list
   rowlock list 'nightly-*' --json
   rowlock list --reaper
-  rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom    for node_exporter's textfile collector)");
+  rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom)");
   list_command->callback(
       [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
 }

@@ -48,8 +48,8 @@ From cron, once a day, silent unless something is wrong (put the password into ~
 What stays although its time is over by the clock: locks with takeover "observed", of which no clock can say that they
 are over (rowlock release --force ends one), and names whose token is more than a day ahead of the database's clock.
 
-With --metrics node_exporter's textfile collector can have what it did (rowlock_reap_success, ..._last_success_timestamp_seconds):
-the file is written beside its place and moved there, so that nobody sees half of it.
+With --metrics the file says what this run did, also if it failed, for node_exporter's textfile collector. It is made in the
+same folder and then put in its place, so that nobody sees half of it; when a run succeeded last stays in it.
 
 Examples:
   rowlock reap --dry-run                  what would go, changing nothing
@@ -58,7 +58,8 @@ Examples:
   rowlock reap --quiet --metrics /var/lib/prometheus/node-exporter/rowlock_reap.prom
 
 Exit status: 0 done; 75 another run was under way until --timeout; 76 its own lease was lost and it stopped early; 64, 69,
-70, 77, 78 as for all commands; 78 also if only the file of --metrics could not be written; 128+N ended by signal N after the batch at hand.)";
+70, 77, 78 as for all commands; 78 also if nothing failed but writing the metrics; 128+N ended by signal N after the batch
+at hand.)";
 
 /// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
 std::string in_words(reap_counts const& n) {
@@ -200,7 +201,7 @@ void add_reap(CLI::App& app, invocation& call) {
   command
       ->add_option(
           "--metrics", options->metrics,
-          "File for what it did, for Prometheus; written anew, whatever became of the run; -: stdout")
+          "File for what it did, for Prometheus; written whatever became of it. -: stdout")
       ->type_name("PATH")
       ->excludes("--dry-run");
   command->footer(reap_footer);
