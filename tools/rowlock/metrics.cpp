@@ -90,7 +90,7 @@ void add_last_reap(prometheus_text& out, std::optional<last_reap> const& last) {
   out.sample(last ? seconds(last->finished_at) : 0.0);
   if (!last) return;
   gauge(out, of + "_duration_seconds", "How long that run took.");
-  out.sample(seconds(last->finished_at) - seconds(last->started_at));
+  out.sample(std::chrono::duration<double>(last->finished_at - last->started_at).count());
   auto const report = json::parse(last->report, nullptr, false);
   if (!report.is_object()) return;
   gauge(out, of + "_success", "Whether it went through everything, and was not stopped.");
