@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -168,6 +169,8 @@ std::string metrics_of(reap_run const& run, std::optional<double> last_success) 
 }
 
 std::optional<double> last_success_in(std::string const& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return std::nullopt;  // reading a pipe would wait
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(std::string(last_success_name) + ' ')) continue;
@@ -189,8 +192,9 @@ void replace_file(std::string const& path, std::string const& text) {
     return failure(exit_setup, fmt::format("cannot write the metrics to {}: {}", path, why));
   };
   // What is renamed to /dev/null would be a file there for everybody.
-  struct ::stat there {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+  std::error_code unknown;
+  if (auto const there = std::filesystem::status(path, unknown);
+      std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
     throw cannot("it is there and no plain file. Name a file; - is stdout.");
   temporary_file fresh(path);
   if (!fresh.write(text) || !fresh.move_to(path))
