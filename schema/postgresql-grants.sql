@@ -13,6 +13,8 @@ GRANT SELECT ON rowlock_meta TO rowlock_locking;
 -- DELETE: unique_insert gives back by it.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
+-- For `list --reaper` and `list --metrics` alone.
+GRANT SELECT ON rowlock_reaper TO rowlock_locking;
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper", and FOR UPDATE wants UPDATE.

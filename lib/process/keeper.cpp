@@ -223,10 +223,14 @@ void keeper::give_back_due(boot_time_point deadline) {
   for (auto it = work.begin(); it != work.end(); ++it) {
     if (boot_clock::now() >= it->until) continue;
     try {
+      auto const start = boot_clock::now();
       auto& session = connection(deadline);
       bool const was_there = taking_.give_back(session, it->how, it->which, it->at_least, deadline);
       if (was_there)
-        events_.tell({.kind = event_kind::released, .name = it->which.name, .term = it->which.term.value});
+        events_.tell({.kind = event_kind::released,
+                      .name = it->which.name,
+                      .term = it->which.term.value,
+                      .duration = boot_clock::now() - start});
     } catch (error const& e) {
       failed(e.what());
       again.push_back(std::move(*it));

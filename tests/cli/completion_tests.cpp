@@ -85,6 +85,8 @@ TEST_CASE("completion: values of options: files, strategies, beginnings of URLs;
   for (auto const& strategy : offered({"run", "--strategy", ""}))
     CHECK(help_of({"run"}).find(strategy) != std::string::npos);
   CHECK(offered({"--password-file", "pa"}, here) == words{"password"});
+  CHECK(offered({"reap", "--metrics", "pa"}, here) == words{"password"});
+  CHECK(offered({"list", "--metrics", "pa"}, here).empty());  // a flag
   CHECK(offered({"--db", "po"}) == words{"postgresql://"});
   CHECK(offered({"--db", "sqlite", ":"}, here).size() == 2);
   CHECK(offered({"--db", "sqlite", ":", "lo"}, here) == words{"locks.db"});
@@ -116,4 +118,6 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
   CHECK(re.find("\nrelease\tTakes a lock away") != re.npos);
   CHECK(re.find("run") == re.npos);
   CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
+  CHECK(fish("rowlock reap --metrics /etc/passw").starts_with("\n/etc/passwd"));
+  CHECK(fish("rowlock list --metrics /etc/passw") == "\n");
 }

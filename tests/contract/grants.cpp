@@ -42,7 +42,7 @@ constexpr std::array roles{"rowlock_locking", "rowlock_reaping"};
 class postgresql_logins : public postgresql_fixture {
  public:
   static constexpr char const* file = "postgresql-grants.sql";
-  static constexpr int rights = 19;
+  static constexpr int rights = 20;
   postgresql_logins() {
     for (auto const* role : roles)
       sql("CREATE ROLE " + name_of(role) + " LOGIN; GRANT USAGE ON SCHEMA " + options.schema + " TO " +
@@ -61,7 +61,7 @@ template <class Database>
 class mysql_like_logins : public Database {
  public:
   static constexpr char const* file = "mysql-grants.sql";
-  static constexpr int rights = 18;
+  static constexpr int rights = 19;
   mysql_like_logins() {
     for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
   }
@@ -94,6 +94,12 @@ class granted : public Logins {
   void forget_all() { this->sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens"); }
 };
 
+reaper_options where(manager_options const& tables) {
+  reaper_options o;
+  o.schema = tables.schema;
+  return o;
+}
+
 /// All that the role is for. @throws error if a right is missing
 void lock(connection_source const& as_locker, manager_options o) {
   for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
@@ -112,6 +118,7 @@ void lock(connection_source const& as_locker, manager_options o) {
     auto again = m.make_mutex(name, {.ttl = 30s, .at_least = 100ms}).try_acquire_for(10s);
     if (again->release() != release_result::released) throw error(errc::lock_lost, "release, at least");
   }
+  (void)reaper(as_locker, where(o)).last();
 }
 
 /// What lock() leaves, and more: some of each kind is idle for two days, and reaped.
@@ -125,9 +132,7 @@ void reap(fixture& f, connection_source const& as_reaper) {
       "DELETE FROM rowlock_locks WHERE name IN ('rowlock.reaper', 'idle'); INSERT INTO rowlock_locks (name, "
       "strategy, token, expires_at) VALUES ('idle', 'lease', 1, {0})",
       idle, insert_new, if_new));
-  reaper_options o;
-  o.schema = f.options.schema;
-  reaper r(as_reaper, o);
+  reaper r(as_reaper, where(f.options));
   auto const done = r.run();
   if (done.deleted.lease == 0 || done.deleted.tokens == 0) throw error(errc::failed, "nothing was deleted");
   if (!r.last()) throw error(errc::failed, "nothing was written down");
@@ -192,10 +197,8 @@ GRANTS_CASE("grants: a role that locks can't reap, migrate or lower the floor, o
       }
     }
   }
-  reaper_options o;
-  o.schema = f.options.schema;
   try {
-    (void)reaper(f.as("rowlock_locking"), o).run();
+    (void)reaper(f.as("rowlock_locking"), where(f.options)).run();
     FAIL("it reaps");
   } catch (error const& e) {
     CHECK(e.reason() == errc::access_denied);

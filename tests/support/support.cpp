@@ -52,4 +52,10 @@ std::string unique_identifier() {
   return fmt::format("t{:08x}{:04x}", random(), random() & 0xffff);
 }
 
+double metric_in(std::string const& text, std::string const& series) {
+  auto const at = ("\n" + text).find("\n" + series + " ");
+  if (at == text.npos) throw std::runtime_error("no " + series + " in:\n" + text);
+  return std::stod(text.substr(at + series.size() + 1));
+}
+
 }  // namespace rowlock::test

@@ -32,4 +32,8 @@ std::string with_database(std::string url, std::string const& database);
 /// A fresh plain identifier, so that tests can share a server: "t" + 12 hexadecimal digits.
 std::string unique_identifier();
 
+/// The value of a series, named as it is written ("x_total{a=\"b\"}"), in Prometheus' text format; throws if
+/// it is not there.
+double metric_in(std::string const& text, std::string const& series);
+
 }  // namespace rowlock::test

@@ -32,4 +32,5 @@ end
 complete -c rowlock -n 'not __rowlock_in_command' -f -a '(__rowlock_next Subcommands)'
 complete -c rowlock -n 'not __rowlock_in_command; and string match -q -- "-*" (commandline -ct)' -f -a '(__rowlock_next Options)'
 complete -c rowlock -l password-file -r -F
+complete -c rowlock -n 'contains reap (__rowlock_commands)' -l metrics -r -F
 complete -c rowlock -n '__rowlock_in_command' -x -a '(__fish_complete_subcommand --fcs-skip=(contains -i -- -- (commandline -opc)))'

@@ -139,7 +139,20 @@ CLI::Option* add_duration(CLI::App& app, std::string const& names,
 void say(std::string_view message) {
   std::string line(message.substr(0, message.find_last_not_of(" \n") + 1));
   std::replace(line.begin(), line.end(), '\n', ' ');  // libpq's messages have several lines
-  fmt::print(stderr, "rowlock: {}\n", printable(line));
+  // Not fmt::print(), which throws if nobody can be told.
+  std::fputs(fmt::format("rowlock: {}\n", printable(line)).c_str(), stderr);
+}
+
+end_of_program reported(invocation const& call, std::function<end_of_program()> const& what) try {
+  return what();
+} catch (failure const& e) {
+  say(e.what());
+  return {e.status(), {}};
+} catch (error const& e) {
+  return report_error(e, call);
+} catch (std::exception const& e) {
+  say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));
+  return {exit_bug, {}};
 }
 
 end_of_program run_program(int argc, char** argv) {
@@ -155,27 +168,21 @@ end_of_program run_program(int argc, char** argv) {
   add_reap(app, call);
   add_migrate(app, call);
   add_version(app, call);
-  try {
-    app.parse(split(argc, argv, call));
+  return reported(call, [&]() -> end_of_program {
+    try {
+      app.parse(split(argc, argv, call));
+    } catch (CLI::Success const& help) {
+      app.exit(help);
+      return {exit_ok, {}};
+    } catch (CLI::ParseError const& e) {
+      bool const no_command =
+          app.get_subcommands().empty() && dynamic_cast<CLI::RequiredError const*>(&e) != nullptr;
+      return usage_error(app, no_command ? wrong_command(app) : e.what());
+    }
     if (call.has_command && !app.got_subcommand("run"))
       return usage_error(app, "only `rowlock run` takes a command after --");
     return call.chosen();
-  } catch (CLI::Success const& help) {
-    app.exit(help);
-    return {exit_ok, {}};
-  } catch (CLI::ParseError const& e) {
-    bool const no_command =
-        app.get_subcommands().empty() && dynamic_cast<CLI::RequiredError const*>(&e) != nullptr;
-    return usage_error(app, no_command ? wrong_command(app) : e.what());
-  } catch (failure const& e) {
-    say(e.what());
-    return {e.status(), {}};
-  } catch (error const& e) {
-    return report_error(e, call);
-  } catch (std::exception const& e) {
-    say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));
-    return {exit_bug, {}};
-  }
+  });
 }
 
 }  // namespace rowlock::tool

@@ -47,6 +47,9 @@ CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std
 /// A line of `rowlock: ...` on stderr, control characters made harmless.
 void say(std::string_view message);
 
+/// Does it; an exception becomes a message on stderr, and the status that it stands for.
+end_of_program reported(invocation const&, std::function<end_of_program()> const& what);
+
 /// Runs the program. @return how it is to end
 end_of_program run_program(int argc, char** argv);
 

@@ -4,6 +4,7 @@
 #include <rowlock/error.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/lock_manager.hpp>
+#include <rowlock/metrics.hpp>
 #include <rowlock/migrator.hpp>
 #include <rowlock/reaper.hpp>
 

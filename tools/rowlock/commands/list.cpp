@@ -8,7 +8,9 @@
 
 #include "cli.hpp"
 #include "duration.hpp"
+#include "exit_status.hpp"
 #include "holder.hpp"
+#include "metrics.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -18,6 +20,7 @@ struct list_options {
   std::string glob;
   bool all = false;
   bool reaper = false;
+  bool metrics = false;
 };
 
 std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
@@ -99,8 +102,16 @@ end_of_program list_reaper(invocation& call) {
   return {};
 }
 
+end_of_program list_metrics(invocation& call, list_options const& options) {
+  if (call.json) throw failure(exit_usage, "--metrics has a format of its own: leave out --json");
+  auto const locks = read_locks(call, options);
+  print_whole(metrics_of(locks, options.all, read_last_reap(call)));
+  return {};
+}
+
 end_of_program list(invocation& call, list_options const& options) {
   if (options.reaper) return list_reaper(call);
+  if (options.metrics) return list_metrics(call, options);
   auto const locks = read_locks(call, options);
   if (call.json) {
     auto out = nlohmann::ordered_json::array();
@@ -128,6 +139,11 @@ void add_list(CLI::App& app, invocation& call) {
   list_command->add_flag("--reaper", options->reaper, "Instead: what `rowlock reap` did last, and when")
       ->excludes("--all")
       ->excludes("GLOB");
+  list_command
+      ->add_flag("--metrics", options->metrics,
+                 "Instead: how many there are, and what the reaper did last, for Prometheus")
+      ->excludes("--reaper")
+      ->excludes("GLOB");
   list_command->footer(R"(
 STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), or idle.
 EXPIRES-IN is the longest that the lock can stay taken if its holder renews it no more.
@@ -135,7 +151,8 @@ EXPIRES-IN is the longest that the lock can stay taken if its holder renews it n
 Examples:
   rowlock list
   rowlock list 'nightly-*' --json
-  rowlock list --reaper)");
+  rowlock list --reaper
+  rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom)");
   list_command->callback(
       [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
 }

@@ -12,6 +12,7 @@
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "holder.hpp"
+#include "metrics.hpp"
 #include "process/interrupt_watch.hpp"
 #include "process/signals.hpp"
 #include "text.hpp"
@@ -27,6 +28,10 @@ struct reap_options {
   std::optional<std::chrono::milliseconds> idle;
   std::optional<std::chrono::milliseconds> timeout;
   int batch = reaper_options{}.batch;
+  std::string metrics;  ///< a file, or "-"
+
+  /// Whether what was done is printed for people.
+  bool silent() const { return quiet || metrics == "-"; }
 };
 
 constexpr char const* reap_footer = R"(
@@ -43,13 +48,18 @@ From cron, once a day, silent unless something is wrong (put the password into ~
 What stays although its time is over by the clock: locks with takeover "observed", of which no clock can say that they
 are over (rowlock release --force ends one), and names whose token is more than a day ahead of the database's clock.
 
+With --metrics the file says what this run did, also if it failed, for node_exporter's textfile collector. It is made in the
+same folder and then put in its place, so that nobody sees half of it; when a run succeeded last stays in it.
+
 Examples:
   rowlock reap --dry-run                  what would go, changing nothing
   rowlock reap --idle 7d                  keep names for a week after their last use
   rowlock list --reaper                   what it did last, and when
+  rowlock reap --quiet --metrics /var/lib/prometheus/node-exporter/rowlock_reap.prom
 
 Exit status: 0 done; 75 another run was under way until --timeout; 76 its own lease was lost and it stopped early; 64, 69,
-70, 77, 78 as for all commands; 128+N ended by signal N after the batch at hand.)";
+70, 77, 78 as for all commands; 78 also if nothing failed but writing the metrics; 128+N ended by signal N after the batch
+at hand.)";
 
 /// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
 std::string in_words(reap_counts const& n) {
@@ -120,17 +130,20 @@ reaper_options options_for(database const& db, reap_options const& options) {
   return o;
 }
 
-end_of_program reap(invocation& call, reap_options const& options) {
+/// `done`: what was done, up to the moment at which it failed if it does.
+end_of_program reap(invocation& call, reap_options const& options, reap_result& done) {
   auto const& db = call.use_database();
   auto o = options_for(db, options);
-  auto line = std::make_unique<progress_line>(!options.quiet);
-  o.progress = [&](reap_result const& so_far) { line->draw(so_far); };
+  auto line = std::make_unique<progress_line>(!options.silent());
+  o.progress = [&](reap_result const& so_far) {
+    done = so_far;
+    line->draw(so_far);
+  };
   signal_setup const signals;
   std::signal(SIGPIPE, SIG_IGN);
   auto const signal_fd = signals.open();
   std::stop_source stop;
   std::atomic<int> interrupted = 0;
-  reap_result done;
   {
     interrupt_watch const watch(signal_fd.get(), [&](int signal) {
       interrupted = signal;
@@ -142,13 +155,33 @@ end_of_program reap(invocation& call, reap_options const& options) {
   if (done.end == reap_end::busy) return busy(done, options);
   if (call.json)
     fmt::print("{}\n", nlohmann::ordered_json::parse(to_json(done)).dump(2));
-  else if (!options.quiet)
+  else if (!options.silent())
     fmt::print("{}.{}\n", summary(done), done.end == reap_end::finished ? "" : " Ended early.");
   if (interrupted != 0) return {128 + interrupted, interrupted};
   if (done.end != reap_end::lost) return {};
   say("the lease that keeps runs apart was lost, so this one stopped early: what is left goes with the next "
       "run");
   return {exit_lost, {}};
+}
+
+end_of_program reap_with_metrics(invocation& call, reap_options const& options) {
+  if (options.metrics == "-" && call.json)
+    throw failure(exit_usage,
+                  "--metrics - and --json would both print to stdout: leave one out, or name a file");
+  auto const start = std::chrono::steady_clock::now();
+  reap_result done;
+  auto end = reported(call, [&] { return reap(call, options, done); });
+  auto const written = reported(call, [&] {
+    reap_run const run{done, end.status, std::chrono::system_clock::now(),
+                       std::chrono::steady_clock::now() - start};
+    if (options.metrics == "-")
+      print_whole(metrics_of(run, {}));
+    else
+      replace_file(options.metrics, metrics_of(run, last_success_in(options.metrics)));
+    return end_of_program{};
+  });
+  if (end.status == exit_ok) end.status = written.status;
+  return end;
 }
 
 }  // namespace
@@ -165,8 +198,19 @@ void add_reap(CLI::App& app, invocation& call) {
   add_duration(*command, "--timeout", options->timeout,
                "How long to wait for another run to end; default: 10s");
   command->add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
+  command
+      ->add_option(
+          "--metrics", options->metrics,
+          "File for what it did, for Prometheus; written whatever became of it. -: stdout")
+      ->type_name("PATH")
+      ->excludes("--dry-run");
   command->footer(reap_footer);
-  command->callback([&call, options] { call.chosen = [&call, options] { return reap(call, *options); }; });
+  command->callback([&call, options] {
+    call.chosen = [&call, options] {
+      reap_result done;
+      return options->metrics.empty() ? reap(call, *options, done) : reap_with_metrics(call, *options);
+    };
+  });
 }
 
 }  // namespace rowlock::tool

@@ -1,0 +1,39 @@
+#pragma once
+// For Prometheus: what the tables say, and what a run of the reaper did.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/lock_manager.hpp>
+#include <rowlock/reaper.hpp>
+#include <string>
+#include <vector>
+
+namespace rowlock::tool {
+
+/// What `rowlock list --metrics` prints. `idle_too`: they are among `locks`.
+std::string metrics_of(std::vector<lock_info> const& locks, bool idle_too,
+                       std::optional<last_reap> const& reaped);
+
+/// A run of `rowlock reap`, as the host on which it ran sees it.
+struct reap_run {
+  reap_result done;  ///< up to the moment at which it failed
+  int exit_status = 0;
+  std::chrono::system_clock::time_point ended_at;
+  std::chrono::duration<double> duration{0};
+};
+
+/// What `rowlock reap --metrics` writes. `last_success`: of earlier runs, in seconds since the epoch.
+std::string metrics_of(reap_run const&, std::optional<double> last_success);
+
+/// When a run succeeded last, as a file that replace_file() wrote has it; nothing if it has not.
+std::optional<double> last_success_in(std::string const& path);
+
+/// Prints it. @throws failure(exit_setup) if stdout did not take all of it: who redirects it to a file must
+/// know
+void print_whole(std::string const& text);
+
+/// Puts a file with that text in the place of `path`, at once: who reads it sees the former or the new one.
+/// @throws failure(exit_setup)
+void replace_file(std::string const& path, std::string const& text);
+
+}  // namespace rowlock::tool
