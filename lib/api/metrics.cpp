@@ -13,51 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 using base::prometheus_text;
 
-// Nothing else is read because of what one of these says, so that no order is needed.
-class counter {
- public:
-  void add(std::uint64_t n = 1) noexcept { n_.fetch_add(n, std::memory_order_relaxed); }
-  std::uint64_t get() const noexcept { return n_.load(std::memory_order_relaxed); }
-
- private:
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-  std::atomic<std::uint64_t> n_{0};
-};
-
 // From a round trip on the same machine to a wait for a long job.
 constexpr std::array<std::chrono::milliseconds, 17> bounds{
     1ms, 2ms, 5ms, 10ms, 20ms, 50ms, 100ms, 200ms, 500ms, 1s, 2s, 5s, 10s, 30s, 1min, 5min, 30min};
-
-class durations {
- public:
-  void add(std::chrono::nanoseconds d) noexcept {
-    d = std::max(d, 0ns);
-    sum_ns_.add(static_cast<std::uint64_t>(d.count()));
-    auto const bucket = std::lower_bound(bounds.begin(), bounds.end(), d) - bounds.begin();
-    buckets_[static_cast<std::size_t>(bucket)].add();
-  }
-
-  /// `total` counts them; `histogram` has how long they took, of the same moment.
-  void print(prometheus_text& out, char const* total, char const* total_help, char const* histogram,
-             char const* histogram_help) const {
-    std::array<std::uint64_t, bounds.size() + 1> up_to;  // NOLINT(*-member-init): filled just below
-    std::uint64_t count = 0;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) up_to[i] = count += buckets_[i].get();
-    out.metric(total, "counter", total_help);
-    out.sample(count);
-    out.metric(histogram, "histogram", histogram_help);
-    for (std::size_t i = 0; i < bounds.size(); ++i)
-      out.sample_of("_bucket", {{"le", fmt::format("{}", std::chrono::duration<double>(bounds[i]).count())}},
-                    up_to[i]);
-    out.sample_of("_bucket", {{"le", "+Inf"}}, count);
-    out.sample_of("_sum", {}, static_cast<double>(sum_ns_.get()) / 1e9);
-    out.sample_of("_count", {}, count);
-  }
-
- private:
-  counter sum_ns_;
-  std::array<counter, bounds.size() + 1> buckets_;  // the last has what is longer than all bounds
-};
 
 constexpr std::array reasons{
     loss_reason::expired,      loss_reason::taken_over,           loss_reason::revoked,
@@ -67,6 +25,49 @@ constexpr std::array reasons{
 }  // namespace
 
 class metrics::counts {
+  // Nothing else is read because of what one of these says, so that no order is needed.
+  class counter {
+   public:
+    void add(std::uint64_t n = 1) noexcept { n_.fetch_add(n, std::memory_order_relaxed); }
+    std::uint64_t get() const noexcept { return n_.load(std::memory_order_relaxed); }
+
+   private:
+    static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+    std::atomic<std::uint64_t> n_{0};
+  };
+
+  class durations {
+   public:
+    void add(std::chrono::nanoseconds d) noexcept {
+      d = std::max(d, 0ns);
+      sum_ns_.add(static_cast<std::uint64_t>(d.count()));
+      auto const bucket = std::lower_bound(bounds.begin(), bounds.end(), d) - bounds.begin();
+      buckets_[static_cast<std::size_t>(bucket)].add();
+    }
+
+    /// `total` counts them; `histogram` has how long they took, of the same moment.
+    void print(prometheus_text& out, char const* total, char const* total_help, char const* histogram,
+               char const* histogram_help) const {
+      std::array<std::uint64_t, bounds.size() + 1> up_to;  // NOLINT(*-member-init): filled just below
+      std::uint64_t count = 0;
+      for (std::size_t i = 0; i < buckets_.size(); ++i) up_to[i] = count += buckets_[i].get();
+      out.metric(total, "counter", total_help);
+      out.sample(count);
+      out.metric(histogram, "histogram", histogram_help);
+      for (std::size_t i = 0; i < bounds.size(); ++i)
+        out.sample_of("_bucket",
+                      {{"le", fmt::format("{}", std::chrono::duration<double>(bounds[i]).count())}},
+                      up_to[i]);
+      out.sample_of("_bucket", {{"le", "+Inf"}}, count);
+      out.sample_of("_sum", {}, static_cast<double>(sum_ns_.get()) / 1e9);
+      out.sample_of("_count", {}, count);
+    }
+
+   private:
+    counter sum_ns_;
+    std::array<counter, bounds.size() + 1> buckets_;  // the last has what is longer than all bounds
+  };
+
  public:
   void add(event const& e) noexcept {
     switch (e.kind) {

@@ -2,16 +2,21 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <rowlock/error.hpp>
 
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/session.hpp"
-#include "base/random_id.hpp"
 
 namespace rowlock::backend::sqlite {
 namespace {
 
 using namespace std::chrono_literals;
+
+std::string fresh_name() {
+  static std::atomic<unsigned> made = 0;
+  return "rowlock-" + std::to_string(++made);
+}
 
 std::unique_ptr<connection> open(std::string const& name, boot_time_point deadline) {
   close_inherited();
@@ -32,9 +37,7 @@ std::unique_ptr<connection> open(std::string const& name, boot_time_point deadli
 }  // namespace
 
 memory_database::memory_database()
-    : name_("rowlock-" + base::random_id()),
-      anchor_(open(name_, boot_clock::now() + 5s)),
-      process_(::getpid()) {}
+    : name_(fresh_name()), anchor_(open(name_, boot_clock::now() + 5s)), process_(::getpid()) {}
 
 std::unique_ptr<connection> memory_database::connect(boot_time_point deadline) const {
   if (process_ != ::getpid())
