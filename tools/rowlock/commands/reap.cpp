@@ -199,9 +199,8 @@ void add_reap(CLI::App& app, invocation& call) {
                "How long to wait for another run to end; default: 10s");
   command->add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   command
-      ->add_option(
-          "--metrics", options->metrics,
-          "File for what it did, for Prometheus; written whatever became of it. -: stdout")
+      ->add_option("--metrics", options->metrics,
+                   "File for what it did, for Prometheus; written whatever became of it. -: stdout")
       ->type_name("PATH")
       ->excludes("--dry-run");
   command->footer(reap_footer);
