@@ -154,6 +154,7 @@ end_of_program run_program(int argc, char** argv) {
   add_release(app, call);
   add_reap(app, call);
   add_migrate(app, call);
+  add_doctor(app, call);
   add_version(app, call);
   try {
     app.parse(split(argc, argv, call));
