@@ -237,7 +237,8 @@ std::optional<opinion> index(examination& x) {
   std::string plan;
   try {
     // What was found by a whole unique key is said to be "const", or to have been read from a "const table".
-    for (auto const& cell : x.ask("doctor_explain").rows.at(0))
+    auto const found = x.ask("doctor_explain");
+    for (auto const& cell : found.rows.at(0))
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;
   } catch (error const& e) {
     if (e.native_code() != 1176) throw;  // there is no such key

@@ -171,8 +171,7 @@ session::prepared& session::prepare(statement const& s) {
   if (known.sql == s.sql && (known.native || known.as_text)) return known;
   known = {};
   auto text = mark_parameters(s.sql);
-  // What it returns is not known before it has run, which a prepared statement of Connector/C++'s does not
-  // survive.
+  // MySQL prepares it as a statement without columns, and Connector/C++ then reads none.
   known.as_text = s.sql.starts_with("EXPLAIN");
   try {
     if (!known.as_text) known.native = native_->prepare(text.sql);
