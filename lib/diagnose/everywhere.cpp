@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/text.hpp"
 #include "diagnose/checks.hpp"
 
 namespace rowlock::diagnose {
@@ -44,7 +43,7 @@ std::optional<opinion> schema(examination& x) {
                                     : fmt::format("version {}, which serves this program made for {}",
                                                   version, process::needed_schema_version)};
   } catch (error const& e) {
-    auto const why = base::plain_message(e);
+    auto const why = x.words(e);
     if (e.reason() == errc::schema_missing) return opinion{verdict::error, why, "rowlock migrate up"};
     if (e.reason() == errc::schema_old) return opinion{verdict::error, why, "rowlock migrate up"};
     if (e.reason() == errc::schema_new) return opinion{verdict::error, why, "Install a newer rowlock."};
@@ -65,7 +64,7 @@ std::optional<opinion> grants(examination& x) {
       if (e.reason() != errc::access_denied) throw;
       missing += fmt::format("{}{} on {}{}", missing.empty() ? "" : ", ", one.verb, x.options().table_prefix,
                              one.table);
-      said = base::plain_message(e);
+      said = x.words(e);
     }
   if (missing.empty()) return opinion{verdict::ok, "this role may do all that locking takes"};
   return opinion{verdict::error, fmt::format("this role lacks {} ({})", missing, said),
@@ -83,9 +82,9 @@ std::optional<opinion> clock(examination& x) {
   auto const after = now();
   auto const ahead = there - (before + (after - before) / 2);
   auto const unsure = (after - before) / 2;
-  auto const why = fmt::format("the database's clock is {} {} of this machine's, to within {}",
+  auto const why = fmt::format("the database's clock is {} {} this machine's, to within {}",
                                seconds(microseconds(std::abs(ahead.count()))),
-                               ahead < 0us ? "behind" : "ahead", seconds(unsure));
+                               ahead < 0us ? "behind" : "ahead of", seconds(unsure));
   if (microseconds(std::abs(ahead.count())) - unsure <= same_clock) return opinion{verdict::ok, why};
   return opinion{
       verdict::warning,
@@ -132,8 +131,7 @@ std::optional<opinion> refused_writes(examination& x) {
     x.ask("doctor_may_update_locks");
   } catch (error const& e) {
     if (e.reason() == errc::read_only)
-      return opinion{verdict::error, base::plain_message(e),
-                     "Connect to one that takes writes: the primary."};
+      return opinion{verdict::error, x.words(e), "Connect to one that takes writes: the primary."};
     if (e.reason() != errc::access_denied && e.reason() != errc::schema_missing) throw;
   }
   return std::nullopt;

@@ -45,21 +45,6 @@ char const* connection_remedy(errc reason) {
   }
 }
 
-/// A check that could not be made.
-opinion undecided(error const& e) {
-  auto const why = base::plain_message(e);
-  switch (e.reason()) {
-    case errc::access_denied:
-      return {verdict::unknown, "needs a privilege that this role lacks: " + why, ""};
-    case errc::schema_missing:
-      return {verdict::unknown, "needs rowlock's tables: " + why, ""};
-    case errc::row_locked:
-      return {verdict::unknown, "somebody else has it locked just now: " + why, "Look again later."};
-    default:
-      return {verdict::unknown, why, ""};
-  }
-}
-
 }  // namespace
 
 settings::settings(backend::result const& r) {
@@ -91,6 +76,14 @@ std::int64_t settings::number(std::string const& name) const {
 
 examination::examination(std::shared_ptr<backend::source> source, doctor_options const& options)
     : source_(std::move(source)), options_(options), database_(source_, tables(options)) {}
+
+std::string examination::words(error const& e) const {
+  auto text = base::plain_message(e);
+  auto const where = source_->describe();
+  if (!text.starts_with(where)) return text;
+  text.erase(0, where.size());
+  return text.substr(std::min(text.find_first_not_of(": "), text.size()));
+}
 
 backend::connection& examination::session() {
   // One that could not be had again is not asked for by every check that is left: each would wait.
@@ -158,6 +151,20 @@ std::vector<examination::named_check> examination::checks() const {
           {"file_system", sqlite::file_system}};
 }
 
+opinion examination::undecided(error const& e) const {
+  auto const why = words(e);
+  switch (e.reason()) {
+    case errc::access_denied:
+      return {verdict::unknown, "needs a privilege that this role lacks: " + why, ""};
+    case errc::schema_missing:
+      return {verdict::unknown, "needs rowlock's tables: " + why, ""};
+    case errc::row_locked:
+      return {verdict::unknown, "somebody else has it locked just now: " + why, "Look again later."};
+    default:
+      return {verdict::unknown, why, ""};
+  }
+}
+
 std::optional<opinion> examination::look(named_check const& one) {
   try {
     return one.look(*this);
@@ -174,7 +181,7 @@ std::vector<finding> examination::run() {
   } catch (error const& e) {
     return {{"connection", verdict::error, base::plain_message(e), connection_remedy(e.reason())}};
   }
-  std::vector<finding> all{{"connection", verdict::ok, describe(), ""}};
+  std::vector<finding> all{{"connection", verdict::ok, source_->describe(), ""}};
   for (auto const& one : checks())
     if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
   session_.reset();

@@ -67,7 +67,8 @@ class examination {
 
   doctor_options const& options() const noexcept { return options_; }
   backend::statement_book const& statements() const noexcept { return database_.statements(); }
-  std::string describe() const { return source_->describe(); }
+  /// What an error says, without which database it was: that stands in the first finding.
+  std::string words(error const&) const;
   boot_time_point deadline() const { return boot_clock::now() + options_.reply_timeout; }
 
  private:
@@ -78,6 +79,8 @@ class examination {
   };
   std::vector<named_check> checks() const;
   std::optional<opinion> look(named_check const&);
+  /// Of a check that could not be made.
+  opinion undecided(error const&) const;
 
   std::shared_ptr<backend::source> source_;
   doctor_options const& options_;

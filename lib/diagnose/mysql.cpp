@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <rowlock/error.hpp>
 
-#include "base/text.hpp"
 #include "diagnose/checks.hpp"
 
 namespace rowlock::diagnose::mysql {
@@ -242,7 +241,7 @@ std::optional<opinion> index(examination& x) {
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;
   } catch (error const& e) {
     if (e.native_code() != 1176) throw;  // there is no such key
-    plan = base::plain_message(e);
+    plan = x.words(e);
   }
   if (plan.find("const") == plan.npos)
     return opinion{verdict::error,

@@ -37,9 +37,10 @@ WHERE t.table_schema = coalesce(nullif($1, ''), database()) AND t.table_name = $
 -- name: doctor_prefer_index
 SELECT NULL
 
--- No lock has an empty name. While the server plans, it reads what is found by a whole unique key, and says so.
+-- How row_wait finds its row, by its name alone: the key must be the name and nothing else. No lock has an empty name.
+-- While the server plans, it reads what is found by a whole unique key, and says so.
 -- name: doctor_explain
-EXPLAIN SELECT expires_at FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = '' AND strategy = 'row_lock' FOR UPDATE
+EXPLAIN SELECT expires_at FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = '' FOR UPDATE
 
 -- name: doctor_clock
 SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))
