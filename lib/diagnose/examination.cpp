@@ -159,7 +159,7 @@ opinion examination::undecided(error const& e) const {
     case errc::schema_missing:
       return {verdict::unknown, "needs rowlock's tables: " + why, ""};
     case errc::row_locked:
-      return {verdict::unknown, "somebody else has it locked just now: " + why, "Look again later."};
+      return {verdict::unknown, "was kept waiting: " + why, "Look again later."};
     default:
       return {verdict::unknown, why, ""};
   }

@@ -235,7 +235,7 @@ std::optional<opinion> index(examination& x) {
       fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", locks);
   std::string plan;
   try {
-    // What was found by a whole unique key is said to be "const", or to have been read from a "const table".
+    // What was found by a whole unique key is said to have been read from a "const table".
     auto const found = x.ask("doctor_explain");
     for (auto const& cell : found.rows.at(0))
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;
@@ -243,7 +243,7 @@ std::optional<opinion> index(examination& x) {
     if (e.native_code() != 1176) throw;  // there is no such key
     plan = x.words(e);
   }
-  if (plan.find("const") == plan.npos)
+  if (plan.find("const table") == plan.npos)
     return opinion{verdict::error,
                    fmt::format("a lock's row is not found by a primary key on the name alone: {}", plan),
                    remedy};

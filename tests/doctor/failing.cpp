@@ -40,11 +40,11 @@ TEST_CASE_TEMPLATE(
   o.schema = f.options.schema;
   auto const well = examined(f.source, o);
   f.seam->before = [](std::string const& name) {
-    if (name == "doctor_explain") throw error(errc::in_doubt, "the reply was lost");
+    if (name == "doctor_explain") throw error(errc::unreachable, "the session was lost");
     if (name == "meta_read") throw error(errc::failed, "something else");
   };
   auto const all = examined(observed_by(f.source, f.seam), o);
-  expect(all, "index", verdict::unknown, "the reply was lost");
+  expect(all, "index", verdict::unknown, "the session was lost");
   expect(all, "schema", verdict::unknown, "something else");
   REQUIRE(all.size() == well.size());
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -63,7 +63,7 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
   auto const all = examined(f.source);
-  expect(all, "writable", verdict::unknown, "somebody else has it locked", "Look again later");
+  expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
   expect(all, "schema", verdict::ok, "version 3");
 }
 

@@ -1,7 +1,10 @@
 // MySQL and MariaDB as they should not be, one thing after the other on one server.
 #include <fmt/format.h>
 
+#include <regex>
+
 #include "doctor/scene.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -80,7 +83,7 @@ MYSQL_CASE("isolation and timeouts: defaults that rowlock replaces, and those th
   server_scene const s(Server::kind, {.durable = true});
   auto const limit = is_mysql(s) ? "max_execution_time" : "max_statement_time";
   s.sql(fmt::format(
-      "SET GLOBAL transaction_isolation = 'SERIALIZABLE'; SET GLOBAL autocommit = 0; SET GLOBAL {} = 1",
+      "SET GLOBAL TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET GLOBAL autocommit = 0; SET GLOBAL {} = 1",
       limit));
   auto all = s.examine();
   expect(all, "isolation", verdict::ok, "by default here: SERIALIZABLE, autocommit = OFF");
@@ -114,12 +117,23 @@ MYSQL_CASE("index: engine, primary key, type of the names") {
   expect(s.examine(), "index", verdict::error, "rowlock_locks is stored by MyISAM", "ENGINE = InnoDB");
 }
 
-TEST_CASE("Galera: a node of the cluster, and one that has lost it <mariadb>") {
+TEST_CASE("Galera: a node of a cluster, and one that has lost the rest of it <mariadb>") {
   server_scene const s(server_kind::mariadb, {.durable = true, .galera = true});
   expect(s.examine(), "galera", verdict::ok, "a cluster of 1: lease and unique_insert work");
-  // It leaves its cluster for one that is not there.
-  s.sql("SET GLOBAL wsrep_cluster_address = 'gcomm://127.0.0.1:1?gmcast.listen_addr=tcp://127.0.0.1:0'");
+  // A second member, without data, and not for long.
+  s.sql("SET GLOBAL wsrep_provider_options = 'evs.suspect_timeout=PT1S'");
+  auto const options = s.value("SELECT @@wsrep_provider_options");
+  std::smatch listens;
+  REQUIRE(std::regex_search(options, listens, std::regex("gmcast.listen_addr = tcp://([0-9.:]+)")));
+  {
+    child_process const arbitrator({"/usr/bin/env", "garbd", "--address", "gcomm://" + listens.str(1),
+                                    "--group", "my_wsrep_cluster", "--options",
+                                    "gmcast.listen_addr=tcp://127.0.0.1:0"});
+    CHECK(eventually(
+        [&] { return found(s.examine(), "galera").why.find("a cluster of 2") != std::string::npos; }));
+  }
+  CHECK(eventually([&] { return found(s.examine(), "galera").result == verdict::error; }));
   auto const all = s.examine();
-  REQUIRE(all.size() > 1);
-  expect(all, "galera", verdict::error, "wsrep_cluster_status", "primary component");
+  expect(all, "galera", verdict::error, "wsrep_cluster_status = non-Primary", "primary component");
+  expect(all, "writable", verdict::unknown, "WSREP has not yet prepared node");
 }

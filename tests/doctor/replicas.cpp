@@ -26,7 +26,7 @@ TEST_CASE(
     expect(there, "grants", verdict::unknown, "needs a server that takes writes");
     expect(there, "schema", verdict::ok, "version 3");
 
-    s.set_for_all("synchronous_standby_names", "'*'");
+    s.set_for_all("synchronous_standby_names", "*");
     CHECK(eventually([&] {
       return s.value("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1";
     }));
@@ -35,7 +35,7 @@ TEST_CASE(
            "commits wait for a standby (1 synchronous of 1)");
     s.sql("SET synchronous_commit = local; GRANT pg_monitor TO app");
     expect(s.examine(), "replicas", verdict::ok, "1 synchronous of 1");
-    s.set_for_all("synchronous_standby_names", "'somebody'");
+    s.set_for_all("synchronous_standby_names", "somebody");
     CHECK(eventually([&] {
       return s.value("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'") == "1";
     }));

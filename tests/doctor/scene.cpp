@@ -117,15 +117,11 @@ std::string server_scene::value(std::string const& text) const {
   return number != nullptr ? std::to_string(*number) : backend::as_text(v);
 }
 
-void server_scene::set_for_all(std::string const& name, std::string const& value_of) const {
-  sql(fmt::format("ALTER SYSTEM SET {} = {}", name, value_of));
+void server_scene::set_for_all(std::string const& name, std::string const& wanted) const {
+  sql(fmt::format("ALTER SYSTEM SET {} = '{}'", name, wanted));
   sql("SELECT pg_reload_conf()");
-  CHECK(eventually([&] {
-    return value(
-               fmt::format("SELECT count(*) FROM pg_file_settings WHERE name = '{}' AND setting = trim('{}', "
-                           "'''') AND applied",
-                           name, value_of)) != "0";
-  }));
+  auto const now = fmt::format("SELECT reset_val FROM pg_settings WHERE name = '{}'", name);
+  CHECK(eventually([&] { return value(now) == wanted; }));
 }
 
 }  // namespace rowlock::test
