@@ -27,14 +27,21 @@ says what to do.
 
 Changes nothing, locks nothing, leaves nothing behind: run it whenever you like, also where locks are held.
 
-  connection   can it be connected to                 schema      are the tables there, and right for this program
-  grants       may this role do all that locking takes     writable    does the server take writes
-  isolation    do sessions run as rowlock sets them up     timeouts    does the server end sessions too early
-  durability   is what was granted there after a crash     replicas    is it there after a failover
-  galera       is the node part of the cluster             pooler      does each session have a server's to itself
-  clock        are this machine's and the database's right     keepalive   is a dead connection noticed
-  tls          is the connection encrypted                 index       are names found by a unique index, byte for byte
-  file_system  is the SQLite file on one whose locks can be relied on
+  connection   can it be connected to
+  schema       are the tables there, with a version that this program can use
+  grants       may this role do all that locking takes
+  writable     does the server, or the file, take writes
+  isolation    do sessions run as rowlock sets them up
+  timeouts     does the server end sessions or statements too early for the ttl
+  durability   is what was granted still there after a crash
+  replicas     is it still there after a failover
+  galera       is the node part of the cluster (MariaDB, MySQL)
+  pooler       does each session have one of the server's to itself (PostgreSQL)
+  clock        how far apart are this machine's clock and the database's
+  keepalive    is a dead connection noticed within the ttl
+  tls          is the connection encrypted, where it leaves this machine
+  index        are names found by a unique index, and compared byte for byte
+  file_system  can locks of files be relied on there (SQLite)
 
 Examples:
   rowlock doctor                          before the first lock, and when something is strange
