@@ -43,6 +43,8 @@ TEST_CASE_TEMPLATE(
     held.push_back(m.make_mutex(to_string(how), {.how = how, .ttl = 60s, .renew = true}).acquire());
     REQUIRE(held.back());
   }
+  // A server that knows how small the table is would read the whole of it.
+  if (s.kind == server_kind::postgresql) s.sql("ANALYZE rowlock_locks");
   auto const before = writes(s);
   expect_healthy(s.examine(), checks_of(s.kind));
   CHECK(writes(s) == before);

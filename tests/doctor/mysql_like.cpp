@@ -126,8 +126,9 @@ TEST_CASE("Galera: a node of a cluster, and one that has lost the rest of it <ma
   std::smatch listens;
   REQUIRE(std::regex_search(options, listens, std::regex("gmcast.listen_addr = tcp://([0-9.:]+)")));
   {
-    child_process const arbitrator({"/usr/bin/env", "garbd", "--address", "gcomm://" + listens.str(1),
-                                    "--group", "my_wsrep_cluster", "--options",
+    scratch_folder const there;  // it leaves a file where it runs
+    child_process const arbitrator({"/usr/bin/env", "--chdir", there.path().string(), "garbd", "--address",
+                                    "gcomm://" + listens.str(1), "--group", "my_wsrep_cluster", "--options",
                                     "gmcast.listen_addr=tcp://127.0.0.1:0"});
     CHECK(eventually(
         [&] { return found(s.examine(), "galera").why.find("a cluster of 2") != std::string::npos; }));

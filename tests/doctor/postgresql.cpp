@@ -89,7 +89,9 @@ TEST_CASE(
   expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
   s.sql("CREATE UNIQUE INDEX upper_half ON rowlock_locks (name) WHERE name > 'm'");
   expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
-  s.sql("DROP INDEX plain; DROP INDEX upper_half; CREATE UNIQUE INDEX other ON rowlock_locks (name COLLATE \"und-x-icu\")");
+  s.sql(
+      "DROP INDEX plain; DROP INDEX upper_half; CREATE UNIQUE INDEX other ON rowlock_locks (name COLLATE "
+      "\"und-x-icu\")");
   expect(s.examine(), "index", verdict::error, "looked for in the whole table", "rowlock migrate validate");
   s.sql("DROP INDEX other; ALTER TABLE rowlock_locks ADD PRIMARY KEY (name)");
   expect(s.examine(), "index", verdict::ok, "unique index");

@@ -23,6 +23,7 @@ Examples:
   rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
   rowlock list                                       who holds what
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
+  rowlock doctor                                     will locks work on that database?
   rowlock reap                                       once a day: delete what nobody needs any more
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
