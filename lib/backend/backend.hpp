@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -105,6 +106,18 @@ class statement_book {
 /// stopped, would keep them for ever. [D4]
 inline constexpr std::chrono::seconds longest_silence{30};
 
+/// What only a driver knows of its session, for lib/doctor. What is empty is not known, or there is no such
+/// thing.
+struct session_facts {
+  /// The server's process, by the word of whoever answered the login: a pooler's, if there is one between.
+  std::optional<std::int64_t> server_process;
+  std::optional<std::string> encryption;  ///< protocol at this end of the wire; "": none
+  std::optional<bool> leaves_machine;     ///< the wire is neither a Unix socket nor loopback
+  /// How long a dead wire goes unnoticed while nothing is said; 0: for ever.
+  std::optional<std::chrono::seconds> keepalive;
+  std::optional<std::uint64_t> file_system;  ///< of the database's file: statfs(2), f_type
+};
+
 /// One session of the database's. Used by one thread at a time; movable between threads. In a forked child it
 /// refuses everything, and its destructor leaves alone what is the parent's.
 ///
@@ -145,6 +158,9 @@ class ROWLOCK_EXPORT connection {
   /// Identity of the server or file that this session talks to, distinct for a copy of the database: see
   /// design note lib/doc/identity.md. Read once when the connection is made.
   virtual std::string const& server_identity() const noexcept = 0;
+
+  /// Asks nobody. Of a session that is usable().
+  virtual session_facts facts() const { return {}; }
 
   /// Ends the session: usable() is false from then on.
   virtual void close() noexcept = 0;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <rowlock/error.hpp>
 
 namespace rowlock::base {
 namespace {
@@ -33,6 +32,13 @@ void require_name(std::string_view name) {
   if (name.empty())
     throw error(errc::invalid_argument, "the lock's name is empty; it takes 1 to 255 bytes of UTF-8");
   require_text("the lock's name", name, longest_name);
+}
+
+std::string plain_message(error const& e) {
+  std::string text = e.what();
+  auto const tail = ": " + e.code().message();
+  if (text.size() > tail.size() && text.ends_with(tail)) text.resize(text.size() - tail.size());
+  return text;
 }
 
 }  // namespace rowlock::base

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <rowlock/error.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ void require_text(std::string_view what, std::string_view text, std::size_t long
 
 /// The same for a lock's name, which must not be empty either.
 void require_name(std::string_view name);
+
+/// what() without the text of its errc at the end, which repeats it in general words.
+std::string plain_message(error const&);
 
 }  // namespace rowlock::base

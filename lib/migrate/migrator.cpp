@@ -2,6 +2,7 @@
 
 #include <rowlock/migrator.hpp>
 
+#include "base/text.hpp"
 #include "migrate/steps.hpp"
 
 namespace rowlock {
@@ -19,7 +20,7 @@ int checked(int version, int latest) {
 // The back ends' own hint, after the SQLSTATE, is for those who use the tables and not for those who make
 // them.
 error with_hint(error const& e, std::string_view hint) {
-  auto text = migrate::plain_message(e);
+  auto text = base::plain_message(e);
   auto const state = fmt::format("(SQLSTATE {})", e.sqlstate());
   if (auto const at = text.find(state); at != text.npos) text.resize(at + state.size());
   return error(e.reason(), fmt::format("{}; {}", text, hint), e.statement(), e.sqlstate(), e.native_code());

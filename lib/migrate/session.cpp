@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace rowlock::migrate {
 namespace {
 
@@ -25,13 +27,6 @@ std::chrono::milliseconds back_off(int attempt) {
 }
 
 }  // namespace
-
-std::string plain_message(error const& e) {
-  std::string text = e.what();
-  auto const tail = ": " + e.code().message();
-  if (text.size() > tail.size() && text.ends_with(tail)) text.resize(text.size() - tail.size());
-  return text;
-}
 
 session::session(backend::source& source, migrator_options const& options, bool make)
     : source_(source),
@@ -144,13 +139,13 @@ bool session::worth_another_try(error const& e, mode m) const {
 }
 
 void session::wait_before_try(int attempt, error const& e) {
-  if (!std::exchange(waiting_told_, true)) tell("waiting: " + plain_message(e));
+  if (!std::exchange(waiting_told_, true)) tell("waiting: " + base::plain_message(e));
   std::this_thread::sleep_for(
       std::min<std::chrono::nanoseconds>(back_off(attempt), std::max(0ns, deadline_ - boot_clock::now())));
 }
 
 void session::give_up(error const& e, progress at) {
-  auto message = fmt::format("gave up after {} ms: {}", options_.timeout.count(), plain_message(e));
+  auto message = fmt::format("gave up after {} ms: {}", options_.timeout.count(), base::plain_message(e));
   if (e.reason() == errc::row_locked) message += in_the_way();
   if (e.reason() == errc::in_doubt && at == progress::commit)
     message += "; whether the last step was applied could not be found out: run `rowlock migrate status`";

@@ -72,7 +72,4 @@ class session {
   std::unique_ptr<backend::connection> connection_;
 };
 
-/// what() without the repeated text of its errc.
-std::string plain_message(error const&);
-
 }  // namespace rowlock::migrate

@@ -24,7 +24,7 @@ std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
   return connection;
 }
 
-void database::check_schema(backend::connection& c, boot_time_point deadline) {
+int database::check_schema(backend::connection& c, boot_time_point deadline) {
   backend::result found;
   try {
     found = c.execute(book_.at("meta_read"), {}, deadline);
@@ -61,6 +61,7 @@ void database::check_schema(backend::connection& c, boot_time_point deadline) {
                             "what is held here means nothing to it",
                             describe()));
   }
+  return static_cast<int>(version);
 }
 
 std::string database::identity() const {

@@ -26,6 +26,9 @@ class database {
   /// if other tables than at first are found (another database answers)
   std::unique_ptr<backend::connection> open(boot_time_point deadline);
 
+  /// What open() does with a session that it has opened. @return the version that the tables have
+  int check_schema(backend::connection&, boot_time_point deadline);
+
   /// Tells these tables on this server from every other; known after the first open().
   std::string identity() const;
 
@@ -34,8 +37,6 @@ class database {
   backend::dialect const& sql() const noexcept { return source_->sql(); }
 
  private:
-  void check_schema(backend::connection&, boot_time_point deadline);
-
   std::shared_ptr<backend::source> source_;
   backend::statement_book book_;
   std::string const table_;  ///< two schemas of one server may hold copies of one rowlock_meta

@@ -88,6 +88,7 @@ class observed_connection final : public backend::connection {
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
+  backend::session_facts facts() const override { return inner_->facts(); }
   void close() noexcept override { inner_->close(); }
 
  private:

@@ -118,6 +118,14 @@ make_folder() {
   fi
 }
 
+# A certificate and its key in the folder, for the name localhost; signed by nobody but itself.
+make_certificate() {
+  as_server openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+    -keyout "$dir/server.key" -out "$dir/server.crt" >"$dir/openssl.log" 2>&1 ||
+    { cat "$dir/openssl.log" >&2; fail "openssl made no certificate"; }
+  as_server chmod 600 "$dir/server.key"
+}
+
 # Sets clock=(...), what a server whose clock is moved must have in its environment: a command's beginning, or nothing.
 moved_clock() {
   local library
@@ -170,13 +178,18 @@ run_verb() {
   shift
   as_server=()
   [ "$(id -u)" != 0 ] || as_server=(setpriv --reuid="$user" --regid="$user" --clear-groups env HOME="$dir")
-  durable=no max_connections= port= faketime=
+  durable=no max_connections= port= faketime= settings=()
   while [ $# -gt 0 ]; do
     case $verb:$1 in
       start:--durable) durable=yes ;;
       start:--max-connections) max_connections=${2:?--max-connections needs a number} && shift ;;
       start:--port) port=${2:?--port needs a number} && shift ;;
+      start:--set) settings+=("${2:?--set needs NAME=VALUE}") && shift ;;
       start:--faketime) faketime=$(realpath -m -- "${2:?--faketime needs a file}") && shift ;;
+      start:--standby-of)
+        [ -n "${standby_of+set}" ] || { usage >&2; exit 64; }
+        standby_of=$(realpath -m -- "${2:?--standby-of needs a folder}") && shift
+        ;;
       start:--*)
         [[ " ${own_options:-} " = *" $1 "* ]] || { usage >&2; exit 64; }
         declare -g "${1#--}=yes"

@@ -28,6 +28,9 @@ innodb_flush_method = nosync"
   fi
 }
 
+# wanted_settings: what the caller wants besides, to stand last.
+wanted_settings() { [ ${#settings[@]} = 0 ] || printf '%s\n' "${settings[@]}"; }
+
 # as_server_write FILE: from stdin, readable by the server's user alone.
 as_server_write() { as_server sh -c 'umask 077; cat >"$1"' sh "$1"; }
 

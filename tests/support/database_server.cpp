@@ -38,6 +38,10 @@ database_server::database_server(server_kind kind, options wanted) : kind_(kind)
   auto arguments = fmt::format("--max-connections {}", wanted.max_connections);
   if (wanted.durable) arguments += " --durable";
   if (wanted.galera) arguments += " --galera";
+  if (wanted.tls) arguments += " --tls";
+  for (auto const& line : wanted.settings) arguments += " --set " + quoted(line);
+  if (wanted.standby_of != nullptr)
+    arguments += " --standby-of " + quoted(wanted.standby_of->folder_.path().string());
   if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
   run("start", arguments);
   address_ = run(kind == server_kind::postgresql ? "conninfo" : "url");

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace rowlock::test {
 
@@ -17,8 +18,11 @@ class database_server {
   struct options {
     bool durable = false;  ///< flush as in production: for tests of what survives
     int max_connections = 100;
-    bool movable_clock = false;  ///< set_clock() works (libfaketime)
-    bool galera = false;         ///< MariaDB only: a cluster of one node
+    bool movable_clock = false;                   ///< set_clock() works (libfaketime)
+    bool galera = false;                          ///< MariaDB only: a cluster of one node
+    bool tls = false;                             ///< with a certificate of its own; MySQL has one anyway
+    std::vector<std::string> settings{};          ///< lines of its option file: "fsync = on"
+    database_server const* standby_of = nullptr;  ///< PostgreSQL only: a copy that follows it
   };
 
   explicit database_server(server_kind kind) : database_server(kind, options{}) {}

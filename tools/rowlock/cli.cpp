@@ -23,6 +23,7 @@ Examples:
   rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
   rowlock list                                       who holds what
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
+  rowlock doctor                                     will locks work on that database?
   rowlock reap                                       once a day: delete what nobody needs any more
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
@@ -167,6 +168,7 @@ end_of_program run_program(int argc, char** argv) {
   add_release(app, call);
   add_reap(app, call);
   add_migrate(app, call);
+  add_doctor(app, call);
   add_version(app, call);
   return reported(call, [&]() -> end_of_program {
     try {

@@ -37,6 +37,7 @@ void add_run(CLI::App&, invocation&);
 void add_list(CLI::App&, invocation&);
 void add_release(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
+void add_doctor(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);
 void add_version(CLI::App&, invocation&);
 

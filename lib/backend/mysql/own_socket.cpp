@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+
+#include "backend/wire.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -113,6 +116,18 @@ bool own_socket::leads_to(int port, std::string const& path) const {
       return false;
   }
 }
+
+void own_socket::keep_alive() const noexcept {
+  auto const set = [this](int level, int name, int value) {
+    ::setsockopt(copy_, level, name, &value, sizeof value);  // a Unix socket knows none of them
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+void own_socket::describe(session_facts& to) const noexcept { read_wire(copy_, to); }
 
 int own_socket::local_port() const noexcept {
   address here{};

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.hpp"
+
 namespace rowlock::backend::mysql {
 
 /// The connection's end of its socket, by a second descriptor for it: the driver closes its own when it
@@ -31,6 +33,10 @@ class own_socket {
   void close_copies() noexcept;
   /// Whether it is connected to that TCP port, or Unix socket if `path` is not empty.
   bool leads_to(int port, std::string const& path) const;
+  /// A wire that is cut while nothing is said is noticed after 11 s, as on PostgreSQL: the system's own
+  /// keepalives need two hours, longer than most firewalls remember a silent connection.
+  void keep_alive() const noexcept;
+  void describe(session_facts& to) const noexcept;
   /// This end's TCP port; 0 if it has none.
   int local_port() const noexcept;
 

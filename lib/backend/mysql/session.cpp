@@ -46,6 +46,7 @@ bool says_commit(std::string_view sql) {
 session::session(std::unique_ptr<channel> c, std::shared_ptr<own_socket> socket, std::string where,
                  boot_time_point deadline)
     : native_(std::move(c)), socket_(std::move(socket)), where_(std::move(where)), process_(::getpid()) {
+  if (socket_) socket_->keep_alive();
   set_up(deadline);
 }
 
@@ -76,6 +77,12 @@ void session::close() noexcept {
     abandon();  // better a descriptor too many than the end of the program
   }
   socket_.reset();
+}
+
+session_facts session::facts() const {
+  session_facts out;
+  if (socket_) socket_->describe(out);
+  return out;
 }
 
 void session::give_up(std::string const& what, std::string const& why) {
@@ -164,8 +171,10 @@ session::prepared& session::prepare(statement const& s) {
   if (known.sql == s.sql && (known.native || known.as_text)) return known;
   known = {};
   auto text = mark_parameters(s.sql);
+  // MySQL prepares it as a statement without columns, and Connector/C++ then reads none.
+  known.as_text = s.sql.starts_with("EXPLAIN");
   try {
-    known.native = native_->prepare(text.sql);
+    if (!known.as_text) known.native = native_->prepare(text.sql);
   } catch (refusal const& e) {
     if (!is_unpreparable(e.native()) || text.highest > 0) {
       prepared_.erase(s.name);
@@ -245,6 +254,7 @@ void session::look_for_socket(std::vector<std::shared_ptr<own_socket>> const& ca
   auto const client = as_text(found.rows[0].at(0));  // "192.0.2.1:50123"
   for (auto const& one : candidates)
     if (client.ends_with(fmt::format(":{}", one->local_port()))) socket_ = one;
+  if (socket_) socket_->keep_alive();
 }
 
 std::string session::cipher(boot_time_point deadline) {

@@ -41,6 +41,7 @@ class session final : public connection {
   /// of its end.
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
+  session_facts facts() const override;
   void close() noexcept override;
 
   /// False on a server that is set to take none.

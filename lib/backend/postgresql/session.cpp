@@ -10,6 +10,7 @@
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/values.hpp"
+#include "backend/wire.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -98,6 +99,16 @@ void session::set_up(boot_time_point deadline) {
 
 bool session::usable() const noexcept {
   return channel_.open() && PQstatus(channel_.native()) == CONNECTION_OK;
+}
+
+session_facts session::facts() const {
+  session_facts out;
+  auto* const c = channel_.native();
+  out.server_process = PQbackendPID(c);
+  char const* const protocol = PQsslInUse(c) != 0 ? PQsslAttribute(c, "protocol") : "";
+  out.encryption = protocol == nullptr ? "TLS" : protocol;
+  read_wire(PQsocket(c), out);
+  return out;
 }
 
 void session::give_up(stake at_stake, std::string const& what, std::string const& why) {

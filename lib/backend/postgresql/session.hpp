@@ -24,6 +24,7 @@ class session final : public connection {
   bool usable() const noexcept override;
   bool alive() override { return !channel_.forked() && channel_.alive(); }
   std::string const& server_identity() const noexcept override { return identity_; }
+  session_facts facts() const override;
   void close() noexcept override { channel_.close(); }
 
  private:

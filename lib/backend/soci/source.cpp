@@ -68,6 +68,7 @@ class placed_connection final : public connection {
   bool usable() const noexcept override { return inner_->usable(); }
   bool alive() override { return inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
+  session_facts facts() const override { return inner_->facts(); }
   void close() noexcept override {
     inner_->close();
     place_.leave();  // somebody else may use it from now on

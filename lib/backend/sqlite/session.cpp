@@ -1,6 +1,7 @@
 #include "backend/sqlite/session.hpp"
 
 #include <fmt/format.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,6 +86,13 @@ void session::close() noexcept {
   forget(database_.get());
   prepared_.clear();
   database_.reset();
+}
+
+session_facts session::facts() const {
+  session_facts out;
+  struct statfs found {};
+  if (::statfs(path_.c_str(), &found) == 0) out.file_system = static_cast<std::uint32_t>(found.f_type);
+  return out;
 }
 
 void session::give_up(errc code, std::string const& what, std::string const& why) {

@@ -24,6 +24,7 @@ class session final : public connection {
   void script(std::string_view sql, boot_time_point deadline) override;
   bool usable() const noexcept override { return database_ != nullptr; }
   std::string const& server_identity() const noexcept override { return identity_; }
+  session_facts facts() const override;
   void close() noexcept override;
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 // Everything that was built, with the constructor from a URL. Target rowlock::rowlock.
 
+#include <rowlock/doctor.hpp>
 #include <rowlock/error.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/lock_manager.hpp>

@@ -1,0 +1,147 @@
+// What is looked at in the same way on every database.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "diagnose/checks.hpp"
+
+namespace rowlock::diagnose {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct right {
+  char const* statement;
+  char const* verb;
+  char const* table;
+};
+
+constexpr std::array<right, 8> rights{{{"doctor_may_select_meta", "SELECT", "meta"},
+                                       {"doctor_may_select_locks", "SELECT", "locks"},
+                                       {"doctor_may_insert_locks", "INSERT", "locks"},
+                                       {"doctor_may_update_locks", "UPDATE", "locks"},
+                                       {"doctor_may_delete_locks", "DELETE", "locks"},
+                                       {"doctor_may_select_tokens", "SELECT", "tokens"},
+                                       {"doctor_may_insert_tokens", "INSERT", "tokens"},
+                                       {"doctor_may_update_tokens", "UPDATE", "tokens"}}};
+
+/// The greatest difference of clocks that nobody need know of.
+constexpr std::chrono::microseconds same_clock = 1s;
+
+std::string seconds(std::chrono::microseconds t) {
+  return fmt::format("{:.3f} s", static_cast<double>(t.count()) / 1e6);
+}
+
+}  // namespace
+
+std::optional<opinion> schema(examination& x) {
+  try {
+    auto const version = x.check_schema();
+    return opinion{verdict::ok, version == process::needed_schema_version
+                                    ? fmt::format("version {}, as this program was made for", version)
+                                    : fmt::format("version {}, which serves this program made for {}",
+                                                  version, process::needed_schema_version)};
+  } catch (error const& e) {
+    auto const why = x.words(e);
+    if (e.reason() == errc::schema_missing) return opinion{verdict::error, why, "rowlock migrate up"};
+    if (e.reason() == errc::schema_old) return opinion{verdict::error, why, "rowlock migrate up"};
+    if (e.reason() == errc::schema_new) return opinion{verdict::error, why, "Install a newer rowlock."};
+    throw;
+  }
+}
+
+std::optional<opinion> grants(examination& x) {
+  std::string missing;
+  std::string said;
+  for (auto const& one : rights) try {
+      x.ask(one.statement);
+    } catch (error const& e) {
+      if (e.reason() == errc::read_only)
+        return opinion{verdict::unknown,
+                       "needs a server that takes writes: what it would refuse this role "
+                       "otherwise, it does not say"};
+      if (e.reason() != errc::access_denied) throw;
+      missing += fmt::format("{}{} on {}{}", missing.empty() ? "" : ", ", one.verb, x.options().table_prefix,
+                             one.table);
+      said = x.words(e);
+    }
+  if (missing.empty()) return opinion{verdict::ok, "this role may do all that locking takes"};
+  return opinion{verdict::error, fmt::format("this role lacks {} ({})", missing, said),
+                 "Grant it what schema/*-grants.sql has for rowlock_locking."};
+}
+
+std::optional<opinion> clock(examination& x) {
+  using std::chrono::microseconds;
+  auto const now = [] {
+    return std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  };
+  x.ask("doctor_clock");  // so that the second time is one round trip, and no more
+  auto const before = now();
+  auto const there = microseconds(backend::as_int(x.ask("doctor_clock").rows.at(0).at(0)));
+  auto const after = now();
+  auto const ahead = there - (before + (after - before) / 2);
+  auto const unsure = (after - before) / 2;
+  auto const why = fmt::format("the database's clock is {} {} this machine's, to within {}",
+                               seconds(microseconds(std::abs(ahead.count()))),
+                               ahead < 0us ? "behind" : "ahead of", seconds(unsure));
+  if (microseconds(std::abs(ahead.count())) - unsure <= same_clock) return opinion{verdict::ok, why};
+  return opinion{
+      verdict::warning,
+      why +
+          "; leases do not mind the difference, but they do mind that clock being set right in one "
+          "step, and jobs that start by the clock start at different times",
+      "Keep both by NTP. Times in `rowlock list` and in the tables are the database's."};
+}
+
+std::optional<opinion> keepalive(examination& x) {
+  auto const after = x.session().facts().keepalive;
+  if (!after) return std::nullopt;
+  auto const remedy =
+      "Leave out keepalives, keepalives_idle, keepalives_interval and keepalives_count from the "
+      "connection string: rowlock's own are 11 s.";
+  if (*after == 0s)
+    return opinion{verdict::warning,
+                   "keepalives are off: a connection that died while nothing was said is noticed by the next "
+                   "call, which waits for its reply_timeout in vain",
+                   remedy};
+  if (*after > x.options().ttl)
+    return opinion{
+        verdict::warning,
+        fmt::format("a connection that died while nothing was said is noticed after {} s, later than "
+                    "the ttl: the next call may wait for its reply_timeout in vain",
+                    after->count()),
+        remedy};
+  return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
+}
+
+opinion tls(backend::session_facts const& facts, std::string const& protocol, std::string const& remedy) {
+  if (!protocol.empty()) return {verdict::ok, fmt::format("encrypted, {}", protocol)};
+  if (!facts.leaves_machine)
+    return {verdict::unknown, "not encrypted; whether it leaves this machine is not known", remedy};
+  if (!*facts.leaves_machine)
+    return {verdict::ok, "not encrypted, and need not be: the connection does not leave this machine"};
+  return {verdict::warning,
+          "not encrypted: whoever is on the way can read names and notes, and take part in the conversation",
+          remedy};
+}
+
+std::optional<opinion> refused_writes(examination& x) {
+  try {
+    x.ask("doctor_may_update_locks");
+  } catch (error const& e) {
+    if (e.reason() == errc::read_only)
+      return opinion{verdict::error, x.words(e), "Connect to one that takes writes: the primary."};
+    if (e.reason() != errc::access_denied && e.reason() != errc::schema_missing) throw;
+  }
+  return std::nullopt;
+}
+
+std::string list_on(settings const& s, std::initializer_list<char const*> names) {
+  std::string out;
+  for (auto const* name : names)
+    if (s.on(name)) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", name, s[name]);
+  return out;
+}
+
+}  // namespace rowlock::diagnose

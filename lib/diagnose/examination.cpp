@@ -1,0 +1,191 @@
+#include "diagnose/examination.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.hpp"
+#include "diagnose/checks.hpp"
+
+namespace rowlock::diagnose {
+namespace {
+
+manager_options tables(doctor_options const& o) {
+  manager_options m;
+  m.table_prefix = o.table_prefix;
+  m.schema = o.schema;
+  return m;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+std::string text_of(backend::value const& v) {
+  if (backend::is_null(v)) return {};
+  if (auto const* number = std::get_if<std::int64_t>(&v)) return std::to_string(*number);
+  return backend::as_text(v);
+}
+
+char const* connection_remedy(errc reason) {
+  switch (reason) {
+    case errc::unreachable:
+    case errc::in_doubt:
+      return "Is the server running, the address right, and no firewall between?";
+    case errc::access_denied:
+      return "Give it a user who may log in, and that user's password.";
+    case errc::too_many_connections:
+      return "Raise the server's max_connections, or the role's limit, or let others use fewer.";
+    case errc::schema_missing:
+      return "Create the database, then: rowlock migrate up";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+settings::settings(backend::result const& r) {
+  for (auto const& row : r.rows) values_[lower(text_of(row.at(0)))] = text_of(row.at(1));
+}
+
+std::string const& settings::operator[](std::string const& name) const {
+  static std::string const none;
+  auto const found = values_.find(name);
+  return found == values_.end() ? none : found->second;
+}
+
+std::string const& settings::any(std::initializer_list<char const*> names) const {
+  auto const found = std::find_if(names.begin(), names.end(), [this](char const* n) { return has(n); });
+  return (*this)[found == names.end() ? "" : *found];
+}
+
+bool settings::on(std::string const& name) const {
+  auto const value = lower((*this)[name]);
+  return !value.empty() && value != "off" && value != "0" && value != "no" && value != "false";
+}
+
+std::int64_t settings::number(std::string const& name) const {
+  auto const& text = (*this)[name];
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+examination::examination(std::shared_ptr<backend::source> source, doctor_options const& options)
+    : source_(std::move(source)), options_(options), database_(source_, tables(options)) {}
+
+std::string examination::words(error const& e) const {
+  auto text = base::plain_message(e);
+  auto const where = source_->describe();
+  if (!text.starts_with(where)) return text;
+  text.erase(0, where.size());
+  return text.substr(std::min(text.find_first_not_of(": "), text.size()));
+}
+
+backend::connection& examination::session() {
+  // One that could not be had again is not asked for by every check that is left: each would wait.
+  if (lost_) throw *lost_;
+  if (session_ && session_->usable()) return *session_;
+  session_.reset();
+  try {
+    session_ = source_->connect(deadline());
+  } catch (error const& e) {
+    lost_ = e;
+    throw;
+  }
+  return *session_;
+}
+
+backend::result examination::ask(backend::connection& c, std::string_view statement,
+                                 std::vector<backend::value> const& parameters) {
+  return c.execute(statements().at(statement), parameters, deadline());
+}
+
+settings const& examination::known(std::string const& statement) {
+  auto const found = known_.find(statement);
+  if (found != known_.end()) return found->second;
+  return known_[statement] = settings(ask(statement));
+}
+
+std::optional<backend::row> examination::table(std::string const& what) {
+  auto const r = ask("doctor_tables", {options_.schema, options_.table_prefix + what});
+  if (r.rows.empty()) return std::nullopt;
+  return r.rows[0];
+}
+
+std::vector<examination::named_check> examination::checks() const {
+  auto const kind = source_->sql().name;
+  if (kind == "postgresql")
+    return {{"schema", schema},
+            {"grants", grants},
+            {"writable", postgresql::writable},
+            {"isolation", postgresql::isolation},
+            {"timeouts", postgresql::timeouts},
+            {"durability", postgresql::durability},
+            {"replicas", postgresql::replicas},
+            {"pooler", postgresql::pooler},
+            {"clock", clock},
+            {"keepalive", keepalive},
+            {"tls", postgresql::tls},
+            {"index", postgresql::index}};
+  if (kind == "mysql")
+    return {{"schema", schema},
+            {"grants", grants},
+            {"writable", mysql::writable},
+            {"isolation", mysql::isolation},
+            {"timeouts", mysql::timeouts},
+            {"durability", mysql::durability},
+            {"replicas", mysql::replicas},
+            {"galera", mysql::galera},
+            {"clock", clock},
+            {"keepalive", keepalive},
+            {"tls", mysql::tls},
+            {"index", mysql::index}};
+  return {{"schema", schema},
+          {"writable", sqlite::writable},
+          {"durability", sqlite::durability},
+          {"index", sqlite::index},
+          {"file_system", sqlite::file_system}};
+}
+
+opinion examination::undecided(error const& e) const {
+  auto const why = words(e);
+  switch (e.reason()) {
+    case errc::access_denied:
+      return {verdict::unknown, "needs a privilege that this role lacks: " + why, ""};
+    case errc::schema_missing:
+      return {verdict::unknown, "needs rowlock's tables: " + why, ""};
+    case errc::row_locked:
+      return {verdict::unknown, "was kept waiting: " + why, "Look again later."};
+    default:
+      return {verdict::unknown, why, ""};
+  }
+}
+
+std::optional<opinion> examination::look(named_check const& one) {
+  try {
+    return one.look(*this);
+  } catch (error const& e) {
+    return undecided(e);
+  } catch (std::exception const& e) {
+    return opinion{verdict::unknown, e.what(), ""};
+  }
+}
+
+std::vector<finding> examination::run() {
+  try {
+    session();
+  } catch (error const& e) {
+    return {{"connection", verdict::error, base::plain_message(e), connection_remedy(e.reason())}};
+  }
+  std::vector<finding> all{{"connection", verdict::ok, source_->describe(), ""}};
+  for (auto const& one : checks())
+    if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
+  session_.reset();
+  return all;
+}
+
+}  // namespace rowlock::diagnose

@@ -1,0 +1,206 @@
+// What is particular to PostgreSQL.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "diagnose/checks.hpp"
+
+namespace rowlock::diagnose::postgresql {
+namespace {
+
+constexpr auto timeout_names = {"statement_timeout", "idle_in_transaction_session_timeout",
+                                "idle_session_timeout", "transaction_timeout"};
+
+std::string backend_pid(backend::result const& status) { return settings(status)["backend_pid"]; }
+
+}  // namespace
+
+std::optional<opinion> writable(examination& x) {
+  constexpr auto primary = "Connect to the primary: name all hosts, with target_session_attrs=read-write.";
+  if (x.known("doctor_status").on("in_recovery"))
+    return opinion{verdict::error, "this server is a standby, which takes no writes", primary};
+  if (x.known("doctor_session").on("transaction_read_only"))
+    return opinion{
+        verdict::error, "transactions of this role are read-only here (default_transaction_read_only = on)",
+        fmt::format("Connect to the primary; or: ALTER ROLE {} SET default_transaction_read_only = off",
+                    x.known("doctor_status")["user"])};
+  if (auto refused = refused_writes(x)) return refused;
+  return opinion{verdict::ok, "this server takes writes"};
+}
+
+std::optional<opinion> isolation(examination& x) {
+  auto const& here = x.known("doctor_session")["transaction_isolation"];
+  auto const& usual = x.known("doctor_settings")["default_transaction_isolation"];
+  if (here != "read committed")
+    return opinion{verdict::error,
+                   fmt::format("transactions run at {}, although rowlock has set read committed: a session's "
+                               "settings get lost",
+                               here),
+                   "Is there a pooler between? See there."};
+  return opinion{verdict::ok,
+                 usual == here
+                     ? "read committed"
+                     : fmt::format("read committed, as rowlock sets it ({} by default here)", usual)};
+}
+
+std::optional<opinion> timeouts(examination& x) {
+  auto const too_soon = list_on(x.known("doctor_session"), timeout_names);
+  if (!too_soon.empty())
+    return opinion{
+        verdict::error,
+        fmt::format("the server ends what takes longer, although rowlock has switched that off: {} (in "
+                    "milliseconds): a session's settings get lost",
+                    too_soon),
+        "Is there a pooler between? See there."};
+  auto const usual = list_on(x.known("doctor_settings"), timeout_names);
+  return opinion{verdict::ok, usual.empty()
+                                  ? "the server ends no session and no statement by itself"
+                                  : fmt::format("rowlock switches off what would end its sessions and "
+                                                "statements by default here: {}",
+                                                usual)};
+}
+
+std::optional<opinion> durability(examination& x) {
+  auto const& all = x.known("doctor_settings");
+  if (!all.on("fsync"))
+    return opinion{
+        verdict::error,
+        "fsync = off: after a power cut locks and fencing tokens that were granted may be gone, or the "
+        "whole database",
+        "fsync = on in postgresql.conf"};
+  if (auto const& commit = x.known("doctor_session")["synchronous_commit"];
+      commit != "on" && commit != "remote_apply")
+    return opinion{
+        verdict::error,
+        fmt::format("synchronous_commit = {}, although rowlock has set on: a session's settings get lost",
+                    commit),
+        "Is there a pooler between? See there."};
+  for (auto const* what : {"locks", "tokens"})
+    if (auto const found = x.table(what); found && backend::as_text(found->at(0)) != "p")
+      return opinion{verdict::error,
+                     fmt::format("{0}{1} is an unlogged table: a crash of the server empties it",
+                                 x.options().table_prefix, what),
+                     fmt::format("ALTER TABLE {}{} SET LOGGED", x.options().table_prefix, what)};
+  if (!all.on("full_page_writes"))
+    return opinion{
+        verdict::warning,
+        "full_page_writes = off: a power cut may leave half a page, unless the file system never does",
+        "full_page_writes = on in postgresql.conf"};
+  if (auto const& usual = all["synchronous_commit"]; usual != "on" && usual != "remote_apply")
+    return opinion{verdict::ok,
+                   fmt::format("each commit is flushed, as rowlock sets it (synchronous_commit = {} by "
+                               "default here)",
+                               usual)};
+  return opinion{verdict::ok, "each commit is flushed"};
+}
+
+std::optional<opinion> replicas(examination& x) {
+  auto const row = x.ask("doctor_replicas").rows.at(0);
+  auto const all = backend::as_int(row.at(0));
+  auto const seen = backend::as_int(row.at(1));
+  auto const synchronous = backend::as_int(row.at(2));
+  auto const& names = x.known("doctor_settings")["synchronous_standby_names"];
+  if (names.empty()) {
+    if (all == 0) return opinion{verdict::ok, "no standby is connected"};
+    return opinion{
+        verdict::warning,
+        fmt::format("{} asynchronous: a failover may forget locks that were granted last, and grant them "
+                    "again",
+                    all == 1 ? "the standby is" : fmt::format("all {} standbys are", all)),
+        "Name standbys in synchronous_standby_names, or have fencing tokens compared."};
+  }
+  if (all > 0 && seen < all && synchronous == 0)
+    return opinion{verdict::unknown,
+                   fmt::format("needs pg_monitor, to see whether one of {} standbys is synchronous "
+                               "(synchronous_standby_names = {})",
+                               all, names),
+                   fmt::format("GRANT pg_monitor TO {}", x.known("doctor_status")["user"])};
+  if (synchronous == 0)
+    return opinion{
+        verdict::error,
+        fmt::format("no commit comes to its end: synchronous_standby_names = {}, and no such standby is "
+                    "connected",
+                    names),
+        "Start the standby, or take it out of synchronous_standby_names."};
+  return opinion{verdict::ok,
+                 fmt::format("commits wait for a standby ({} synchronous of {})", synchronous, all)};
+}
+
+// A pooler answers the login itself and makes up a pid, or tells that of some session of the server's. With
+// one, two of our sessions tell how it deals them out: both are idle, so in transaction mode one of the
+// server's will do for both.
+std::optional<opinion> pooler(examination& x) {
+  auto const told = x.session().facts().server_process;
+  auto const first = backend_pid(x.ask("doctor_status"));
+  if (!told) return std::nullopt;
+  if (std::to_string(*told) == first) return opinion{verdict::ok, "connected to the server itself"};
+  auto const second = x.another();
+  bool shared = false;
+  std::set<std::string> seen{first};
+  for (int i = 0; i < 3; ++i) {
+    auto const other = backend_pid(x.ask(*second, "doctor_status"));
+    auto const here = backend_pid(x.ask("doctor_status"));
+    seen.insert(here);
+    shared = shared || other == here;
+  }
+  if (shared || seen.size() > 1)
+    return opinion{
+        verdict::error,
+        "there is a pooler between (PgBouncer or the like) that lends out the server's sessions by the "
+        "transaction: settings and prepared statements get lost, row locks and time limits with them",
+        "Connect to the server itself, or set pool_mode = session for this database or user."};
+  return opinion{verdict::ok, "there is a pooler between, in session mode as far as can be seen"};
+}
+
+std::optional<opinion> tls(examination& x) {
+  auto const facts = x.session().facts();
+  return diagnose::tls(
+      facts, facts.encryption.value_or(""),
+      "sslmode=verify-full in the connection string, with sslrootcert; and ssl = on in the server.");
+}
+
+std::optional<opinion> index(examination& x) {
+  for (auto const* what : {"locks", "tokens"}) {
+    auto const table = x.options().table_prefix + what;
+    auto const found = x.table(what);
+    if (!found) return opinion{verdict::unknown, fmt::format("needs the table {} with a column name", table)};
+    if (backend::as_int(found->at(4)) == 0)
+      return opinion{
+          verdict::error,
+          fmt::format("no valid unique index sees to it that a name is in {} once: two may have one lock",
+                      table),
+          fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", table)};
+    if (backend::is_null(found->at(1)) || backend::as_int(found->at(3)) != 0) continue;
+    auto const collation = backend::as_text(found->at(1));
+    auto const remedy = fmt::format("ALTER TABLE {} ALTER COLUMN name TYPE text COLLATE \"C\"", table);
+    if (backend::as_int(found->at(2)) == 0)
+      return opinion{
+          verdict::error,
+          fmt::format("{}.name has the collation {}: different names may be one lock", table, collation),
+          remedy};
+    return opinion{
+        verdict::warning,
+        fmt::format("{}.name has the collation {}: an update of the system's may change its order, and "
+                    "spoil the index",
+                    table, collation),
+        remedy};
+  }
+  std::string plan;
+  auto& c = x.session();
+  c.script("BEGIN", x.deadline());
+  try {
+    x.ask(c, "doctor_prefer_index");
+    for (auto const& row : x.ask(c, "doctor_explain").rows)
+      plan += (plan.empty() ? "" : "; ") + backend::as_text(row.at(0));
+  } catch (...) {
+    if (c.usable()) c.script("ROLLBACK", x.deadline());
+    throw;
+  }
+  c.script("ROLLBACK", x.deadline());
+  if (plan.find("Seq Scan") != plan.npos)
+    return opinion{verdict::error, fmt::format("a lock's row is looked for in the whole table: {}", plan),
+                   "rowlock migrate validate tells what is wrong with the tables."};
+  return opinion{verdict::ok, "a lock's row is found by a unique index, names compared byte for byte"};
+}
+
+}  // namespace rowlock::diagnose::postgresql

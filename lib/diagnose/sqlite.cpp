@@ -1,0 +1,99 @@
+// What is particular to SQLite.
+#include <fmt/format.h>
+#include <linux/magic.h>
+
+#include <algorithm>
+#include <array>
+
+#include "diagnose/checks.hpp"
+
+namespace rowlock::diagnose::sqlite {
+namespace {
+
+struct shared_kind {
+  std::uint64_t magic;
+  char const* name;
+};
+
+// Those that <linux/magic.h> does not have are in statfs(2).
+constexpr std::array<shared_kind, 13> shared_kinds{{{NFS_SUPER_MAGIC, "NFS"},
+                                                    {SMB_SUPER_MAGIC, "SMB"},
+                                                    {CIFS_SUPER_MAGIC, "CIFS"},
+                                                    {SMB2_SUPER_MAGIC, "SMB"},
+                                                    {0x65735546, "FUSE"},
+                                                    {V9FS_MAGIC, "9p"},
+                                                    {AFS_SUPER_MAGIC, "AFS"},
+                                                    {0x6B414653, "AFS"},
+                                                    {CODA_SUPER_MAGIC, "Coda"},
+                                                    {CEPH_SUPER_MAGIC, "Ceph"},
+                                                    {0x01161970, "GFS2"},
+                                                    {0x0BD00BD0, "Lustre"},
+                                                    {0x786f4256, "a folder of VirtualBox's host"}}};
+
+bool is_wal(examination& x) { return x.known("doctor_session")["journal_mode"] == "wal"; }
+
+}  // namespace
+
+opinion judge_file_system(std::uint64_t kind, bool wal) {
+  auto const* found = std::find_if(shared_kinds.begin(), shared_kinds.end(),
+                                   [&](auto const& one) { return one.magic == kind; });
+  if (found == shared_kinds.end()) return {verdict::ok, "a file system of this machine's"};
+  auto const remedy =
+      "Put the file on a disk of this machine's, or use a server: programs on several hosts need one.";
+  if (wal)
+    return {
+        verdict::error,
+        fmt::format("the file is on {}: in WAL mode, programs on different hosts would not see each other's "
+                    "locks, and spoil the file",
+                    found->name),
+        remedy};
+  return {verdict::warning,
+          fmt::format("the file is on {}, whose locks of files can't be relied on everywhere", found->name),
+          remedy};
+}
+
+std::optional<opinion> file_system(examination& x) {
+  auto const kind = x.session().facts().file_system;
+  if (!kind) return opinion{verdict::unknown, "the system does not tell"};
+  return judge_file_system(*kind, is_wal(x));
+}
+
+std::optional<opinion> writable(examination& x) {
+  auto const refused = refused_writes(x);
+  if (!refused) return opinion{verdict::ok, "the file takes writes"};
+  return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
+}
+
+std::optional<opinion> durability(examination& x) {
+  auto const& session = x.known("doctor_session");
+  auto const& mode = session["journal_mode"];
+  auto const found = fmt::format("journal_mode = {}, synchronous = {}", mode, session["synchronous"]);
+  if (session.number("synchronous") < 2)
+    return opinion{verdict::error, found + ": a power cut may undo what was acknowledged",
+                   "Leave PRAGMA synchronous alone on the connections that are handed to rowlock."};
+  if (mode == "off" || mode == "memory")
+    return opinion{verdict::error, found + ": a crash in the midst of a write spoils the file",
+                   "PRAGMA journal_mode = WAL"};
+  if (mode != "wal")
+    return opinion{verdict::warning, found + ": durable, but readers and writers keep each other waiting",
+                   "PRAGMA journal_mode = WAL"};
+  return opinion{verdict::ok, found + ": each commit is flushed"};
+}
+
+std::optional<opinion> index(examination& x) {
+  for (auto const* what : {"locks", "tokens"}) {
+    auto const found = x.table(what);
+    if (!found || backend::as_int(found->at(0)) == 0)
+      return opinion{verdict::error,
+                     fmt::format("no index sees to it that a name is in {}{} once, byte for byte",
+                                 x.options().table_prefix, what),
+                     "rowlock migrate validate tells what is wrong with the tables."};
+  }
+  auto const plan = backend::as_text(x.ask("doctor_explain").rows.at(0).at(3));
+  if (!plan.starts_with("SEARCH"))
+    return opinion{verdict::error, fmt::format("a lock's row is looked for in the whole table: {}", plan),
+                   "rowlock migrate validate tells what is wrong with the tables."};
+  return opinion{verdict::ok, "a lock's row is found by its primary key"};
+}
+
+}  // namespace rowlock::diagnose::sqlite

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <rowlock/connection_source.hpp>
+#include <rowlock/export.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace rowlock::inline v0 {
+
+/// What a look at one thing came to.
+enum class verdict {
+  ok,
+  warning,  ///< locks work; what they promise ends with a failover, or they work worse than they could
+  error,    ///< locks do not work here, or a lock may be had twice after a crash
+  unknown,  ///< it could not be found out, for lack of a privilege for instance
+};
+ROWLOCK_EXPORT char const* to_string(verdict) noexcept;
+
+/// One thing that was looked at.
+struct finding {
+  std::string check;  ///< what was looked at: a name for programs, such as "schema"
+  verdict result = verdict::ok;
+  std::string why;     ///< what was found, in a sentence
+  std::string remedy;  ///< what to do about it; empty if there is nothing to be done
+};
+
+/// Each member has an initializer, so that {.schema = "x"} warns of nothing.
+struct doctor_options {
+  std::string table_prefix = "rowlock_";
+  std::string schema{};                            ///< of rowlock's tables; empty: what the search path says
+  std::chrono::milliseconds ttl{30'000};           ///< of the locks to be taken; as for mutex_options
+  std::chrono::milliseconds reply_timeout{5'000};  ///< of the database's, for each statement
+};
+
+/// Looks at a database, with the rights of whoever logs in, for whether locks will work there and keep what
+/// is promised. Changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a
+/// statement's reply; so it may be part of a program's health check. Uses one connection, and for a moment a
+/// second one if there is a pooler between.
+///
+/// What is looked at; what does not apply to the kind of database is left out:
+/// - connection: can it be connected to
+/// - schema: are the tables there, with a version that this program can use
+/// - grants: may this role do all that locking takes
+/// - writable: does the server take writes
+/// - isolation: do sessions run as the library sets them up
+/// - timeouts: does the server end sessions or statements too early for the ttl
+/// - durability: is what was acknowledged there after a crash of the server
+/// - replicas: is it there after a failover
+/// - galera: is the node part of the cluster (MariaDB, MySQL)
+/// - pooler: is there one between, and does each session have a server's session to itself (PostgreSQL)
+/// - clock: how far this machine's clock and the database's are apart
+/// - keepalive: is a dead connection noticed within the ttl
+/// - tls: is the connection encrypted, where it leaves this machine
+/// - index: are names found by a unique index, and compared byte for byte
+/// - file_system: is it one on which locks of files can be relied on (SQLite)
+class ROWLOCK_EXPORT doctor {
+ public:
+  /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
+  explicit doctor(connection_source, doctor_options = {});
+
+  /// Never throws what a database or network does: that is a finding. If no connection can be made, there is
+  /// one finding.
+  std::vector<finding> examine();
+
+ private:
+  connection_source source_;
+  doctor_options options_;
+};
+
+}  // namespace rowlock::inline v0

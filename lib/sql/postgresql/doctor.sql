@@ -1,0 +1,77 @@
+-- What the doctor reads, on a session as any other of rowlock's; the same names and parameters as in the other dialects.
+-- Nothing here changes anything or locks a row, and no statement waits for one.
+
+-- Name and value of what this session has now.
+-- name: doctor_session
+SELECT name, setting FROM pg_settings WHERE name IN (
+  'transaction_isolation', 'transaction_read_only', 'synchronous_commit', 'statement_timeout', 'lock_timeout',
+  'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout', 'search_path')
+
+-- The same of what a session has that sets nothing: reset_val is what the server, the database and the role say.
+-- name: doctor_settings
+SELECT name, reset_val FROM pg_settings WHERE name IN (
+  'default_transaction_isolation', 'fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names',
+  'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout',
+  'transaction_timeout')
+
+-- name: doctor_status
+SELECT 'in_recovery', pg_is_in_recovery()::text
+UNION ALL SELECT 'backend_pid', pg_backend_pid()::text
+UNION ALL SELECT 'user', session_user::text
+
+-- Standbys; those whose state this role may see; those whose acknowledgement a commit waits for. A base backup that is
+-- being made is none.
+-- name: doctor_replicas
+SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))
+FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
+
+-- Of table $2 in schema $1 (empty: where the search path leads): how it is stored; how names are compared; whether one
+-- index sees to it that a name is there once, also for ON CONFLICT.
+-- name: doctor_tables
+SELECT t.relpersistence::text, c.collname::text, c.collisdeterministic,
+  c.collname IN ('C', 'POSIX', 'ucs_basic', 'pg_c_utf8'),
+  EXISTS (SELECT 1 FROM pg_index AS i
+    WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+      AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+FROM pg_class AS t
+JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
+LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
+WHERE t.oid = to_regclass(CASE WHEN $1::text = '' THEN '' ELSE quote_ident($1::text) || '.' END || quote_ident($2::text))
+
+-- In the transaction of doctor_explain: small tables are read as a whole, and rightly so, although there is an index.
+-- name: doctor_prefer_index
+SELECT set_config('enable_seqscan', 'off', true)
+
+-- How row_wait finds its row.
+-- name: doctor_explain
+EXPLAIN (COSTS OFF) SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint
+FROM rowlock_locks WHERE name = 'rowlock.doctor' AND strategy = 'row_lock' FOR UPDATE
+
+-- Microseconds since 1970.
+-- name: doctor_clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- One for each right that locking needs: what the server refuses, it refuses before it looks for rows.
+-- name: doctor_may_select_meta
+SELECT 1 FROM rowlock_meta WHERE false
+
+-- name: doctor_may_select_locks
+SELECT 1 FROM rowlock_locks WHERE false
+
+-- name: doctor_may_insert_locks
+INSERT INTO rowlock_locks (name, strategy, token, expires_at) SELECT '', '', 0, clock_timestamp() WHERE false
+
+-- name: doctor_may_update_locks
+UPDATE rowlock_locks SET term = NULL WHERE false
+
+-- name: doctor_may_delete_locks
+DELETE FROM rowlock_locks WHERE false
+
+-- name: doctor_may_select_tokens
+SELECT 1 FROM rowlock_tokens WHERE false
+
+-- name: doctor_may_insert_tokens
+INSERT INTO rowlock_tokens (name, token) SELECT '', 0 WHERE false
+
+-- name: doctor_may_update_tokens
+UPDATE rowlock_tokens SET token = 0 WHERE false

@@ -1,0 +1,57 @@
+-- What the doctor reads, for SQLite: lib/sql/postgresql/doctor.sql says what each is for. A file has no settings but those
+-- of the connection, no replicas, and its clock is this machine's. What writes waits for another program's transaction, as
+-- any write does, and writes nothing.
+
+-- name: doctor_session
+SELECT 'journal_mode', journal_mode FROM pragma_journal_mode
+UNION ALL SELECT 'synchronous', CAST(synchronous AS TEXT) FROM pragma_synchronous
+
+-- name: doctor_settings
+SELECT NULL, NULL WHERE 1 = 0
+
+-- name: doctor_status
+SELECT NULL, NULL WHERE 1 = 0
+
+-- name: doctor_replicas
+SELECT NULL WHERE 1 = 0
+
+-- Whether an index sees to it that a name is there once, byte for byte, in table ?2. (?1: there are no schemas.)
+-- name: doctor_tables
+SELECT EXISTS (SELECT 1 FROM pragma_index_list(?2) AS i
+  WHERE i."unique" = 1 AND i.partial = 0
+    AND (SELECT group_concat(x.name || ' ' || x.coll) FROM pragma_index_xinfo(i.name) AS x WHERE x."key" = 1)
+      = 'name BINARY')
+
+-- name: doctor_prefer_index
+SELECT NULL
+
+-- How any statement on one name finds its row.
+-- name: doctor_explain
+EXPLAIN QUERY PLAN UPDATE rowlock_locks SET term = NULL WHERE name = ''
+
+-- name: doctor_clock
+SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000
+
+-- name: doctor_may_select_meta
+SELECT 1 FROM rowlock_meta WHERE 1 = 0
+
+-- name: doctor_may_select_locks
+SELECT 1 FROM rowlock_locks WHERE 1 = 0
+
+-- name: doctor_may_insert_locks
+INSERT INTO rowlock_locks (name, strategy, token, expires_at) SELECT '', '', 0, 0 WHERE 1 = 0
+
+-- name: doctor_may_update_locks
+UPDATE rowlock_locks SET term = NULL WHERE 1 = 0
+
+-- name: doctor_may_delete_locks
+DELETE FROM rowlock_locks WHERE 1 = 0
+
+-- name: doctor_may_select_tokens
+SELECT 1 FROM rowlock_tokens WHERE 1 = 0
+
+-- name: doctor_may_insert_tokens
+INSERT INTO rowlock_tokens (name, token) SELECT '', 0 WHERE 1 = 0
+
+-- name: doctor_may_update_tokens
+UPDATE rowlock_tokens SET token = 0 WHERE 1 = 0

@@ -1,0 +1,136 @@
+// SQLite's files as they should not be.
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sqlite3.h>
+#include <unistd.h>
+#include <rowlock/sqlite.hpp>
+
+#include <filesystem>
+
+#include "diagnose/checks.hpp"
+#include "doctor/scene.hpp"
+#include "support/child_process.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+std::string path_of(fixture const& f) { return f.url().substr(std::string("sqlite:").size()); }
+
+sqlite3* open_file(std::string const& path, int flags, char const* sql) {
+  sqlite3* db = nullptr;
+  sqlite3_open_v2(path.c_str(), &db, flags, nullptr);
+  REQUIRE(sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+  return db;
+}
+
+/// Connections that the program opens.
+findings examined_with(std::string const& path, char const* sql, int flags = SQLITE_OPEN_READWRITE) {
+  return examined(sqlite::source([=] { return open_file(path, flags, sql); }));
+}
+
+/// Runs `statement` on the program's own handle just before the doctor's `before`.
+findings examined_while(std::string const& path, std::string const& before, char const* statement) {
+  sqlite3* handle = nullptr;
+  sqlite::source const source([&] { return handle = open_file(path, SQLITE_OPEN_READWRITE, ""); });
+  auto const between = std::make_shared<seam>();
+  between->before = [&](std::string const& name) {
+    if (name == before) sqlite3_exec(handle, statement, nullptr, nullptr, nullptr);
+  };
+  return examined(observed_by(source, between));
+}
+
+}  // namespace
+
+TEST_CASE("file: durability: journals that a crash or power cut makes unsafe, or that are slow") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  expect(examined_while(path, "doctor_session", "PRAGMA synchronous = NORMAL"), "durability", verdict::error,
+         "synchronous = 1: a power cut may undo", "PRAGMA synchronous");
+  for (auto const* mode : {"OFF", "MEMORY"})
+    expect(examined_with(path, fmt::format("PRAGMA journal_mode = {}", mode).c_str()), "durability",
+           verdict::error, "a crash in the midst of a write spoils the file", "journal_mode = WAL");
+  f.sql("PRAGMA journal_mode = DELETE");
+  expect(examined(f.source), "durability", verdict::warning, "journal_mode = delete", "journal_mode = WAL");
+}
+
+TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  expect(examined_with(path, "", SQLITE_OPEN_READONLY), "writable", verdict::error, "readonly",
+         "writable for this user");
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
+  auto const all = examined(f.source);
+  expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
+  expect(all, "schema", verdict::ok, "version 3");
+}
+
+TEST_CASE("file: index: names that are not unique, not bytes, not looked up") {
+  sqlite_fixture f;
+  auto const with_key = [&](std::string const& column, std::string const& more = "") {
+    f.sql("DROP TABLE rowlock_locks; CREATE TABLE rowlock_locks (" + column +
+          ", strategy TEXT, term TEXT, token INTEGER, expires_at INTEGER); " + more);
+    return examined(f.source);
+  };
+  auto const validate = "rowlock migrate validate";
+  expect(with_key("name TEXT"), "index", verdict::error, "no index sees to it", validate);
+  expect(with_key("name TEXT PRIMARY KEY COLLATE NOCASE"), "index", verdict::error, "no index sees to it",
+         validate);
+  expect(with_key("name TEXT", "CREATE UNIQUE INDEX u ON rowlock_locks (name, strategy)"), "index",
+         verdict::error, "no index sees to it", validate);
+  expect(with_key("name TEXT", "CREATE UNIQUE INDEX u ON rowlock_locks (name) WHERE name > 'm'"), "index",
+         verdict::error, "no index sees to it", validate);
+  expect(with_key("name TEXT COLLATE NOCASE", "CREATE UNIQUE INDEX u ON rowlock_locks (name COLLATE BINARY)"),
+         "index", verdict::error, "looked for in the whole table", validate);
+  expect(with_key("name TEXT PRIMARY KEY"), "index", verdict::ok, "primary key");
+  f.sql("DROP TABLE rowlock_tokens; CREATE TABLE rowlock_tokens (name TEXT, token INTEGER)");
+  expect(examined(f.source), "index", verdict::error, "rowlock_tokens once", validate);
+}
+
+TEST_CASE("file: schema: none, older, newer") {
+  sqlite_fixture f;
+  f.sql("UPDATE rowlock_meta SET schema_version = 1");
+  expect(examined(f.source), "schema", verdict::error, "the tables have version 1", "rowlock migrate up");
+  f.sql("UPDATE rowlock_meta SET schema_version = 9, oldest_reader = 9");
+  expect(examined(f.source), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
+  expect(examined(f.source, {.table_prefix = "nobody_"}), "schema", verdict::error, "has no rowlock tables",
+         "rowlock migrate up");
+}
+
+TEST_CASE(
+    "file: file_system: a real one on FUSE, where locks of files mean what somebody's program makes of "
+    "them") {
+  sqlite_fixture f;
+  scratch_folder const there;
+  // In a mount namespace of this program's, which ends the mount with it.
+  auto const mounted = there.path().string();
+  auto const script = fmt::format(
+      "bindfs --no-allow-other '{}' '{}' && '{}' --db 'sqlite:{}/locks.db' doctor --json; status=$?; "
+      "fusermount -u "
+      "'{}'; exit $status",
+      std::filesystem::path(path_of(f)).parent_path().string(), mounted, ROWLOCK_PROGRAM, mounted, mounted);
+  std::vector<std::string> command{"/usr/bin/env", "unshare", "--mount"};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-root-user"});
+  command.insert(command.end(), {"sh", "-c", script});
+  child_process child(command);
+  CHECK(child.finish() == 1);
+  CAPTURE(child.output());
+  CHECK(child.output().find("the file is on FUSE: in WAL mode") != std::string::npos);
+  CHECK(child.output().find("Put the file on a disk of this machine's") != std::string::npos);
+}
+
+// Of the others none can be mounted without a server; the decision is fed their numbers.
+TEST_CASE("file: file_system: what is decided for each kind") {
+  using diagnose::sqlite::judge_file_system;
+  for (std::uint64_t const shared : {std::uint64_t{NFS_SUPER_MAGIC}, std::uint64_t{CIFS_SUPER_MAGIC},
+                                     std::uint64_t{SMB2_SUPER_MAGIC}, std::uint64_t{V9FS_MAGIC}}) {
+    CHECK(judge_file_system(shared, true).result == verdict::error);
+    CHECK(judge_file_system(shared, false).result == verdict::warning);
+    CHECK_FALSE(judge_file_system(shared, false).remedy.empty());
+  }
+  for (std::uint64_t const local : {std::uint64_t{EXT4_SUPER_MAGIC}, std::uint64_t{TMPFS_MAGIC},
+                                    std::uint64_t{BTRFS_SUPER_MAGIC}, std::uint64_t{OVERLAYFS_SUPER_MAGIC}})
+    CHECK(judge_file_system(local, true).result == verdict::ok);
+}

@@ -1,0 +1,107 @@
+// PostgreSQL as it should not be, one thing after the other on one server.
+#include <fmt/format.h>
+
+#include "doctor/scene.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+TEST_CASE(
+    "postgresql: durability: settings that do not flush, unlogged tables; what rowlock sets itself is ok") {
+  server_scene const s(server_kind::postgresql);  // fast, not durable
+  expect(s.examine(), "durability", verdict::error, "fsync = off", "fsync = on");
+  s.set_for_all("fsync", "on");
+  expect(s.examine(), "durability", verdict::warning, "full_page_writes = off", "full_page_writes = on");
+  s.set_for_all("full_page_writes", "on");
+  expect(s.examine(), "durability", verdict::ok, "synchronous_commit = off by default here");
+  s.sql("ALTER TABLE rowlock_tokens SET UNLOGGED");
+  expect(s.examine(), "durability", verdict::error, "rowlock_tokens is an unlogged table",
+         "ALTER TABLE rowlock_tokens SET LOGGED");
+}
+
+TEST_CASE("postgresql: grants, schema, writable: one by one") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql("REVOKE INSERT, UPDATE ON rowlock_tokens FROM rowlock_locking");
+  expect(s.examine(), "grants", verdict::error, "lacks INSERT on rowlock_tokens, UPDATE on rowlock_tokens (",
+         "schema/*-grants.sql");
+  s.sql("REVOKE ALL ON rowlock_locks, rowlock_tokens, rowlock_meta FROM rowlock_locking");
+  auto const none = s.examine();
+  expect(none, "grants", verdict::error,
+         "lacks SELECT on rowlock_meta, SELECT on rowlock_locks, INSERT on rowlock_locks, UPDATE on "
+         "rowlock_locks, "
+         "DELETE on rowlock_locks, SELECT on rowlock_tokens, INSERT on rowlock_tokens, UPDATE on "
+         "rowlock_tokens (",
+         "schema/*-grants.sql");
+  expect(none, "schema", verdict::unknown, "needs a privilege that this role lacks");
+  expect(none, "index", verdict::unknown, "needs a privilege that this role lacks");
+  s.sql("GRANT ALL ON rowlock_locks, rowlock_tokens, rowlock_meta TO rowlock_locking");
+
+  s.sql("ALTER ROLE app SET default_transaction_read_only = on");
+  auto const reader = s.examine();
+  expect(reader, "writable", verdict::error, "default_transaction_read_only = on", "Connect to the primary");
+  expect(reader, "grants", verdict::unknown, "needs a server that takes writes");
+  s.sql("ALTER ROLE app RESET default_transaction_read_only");
+
+  s.sql("UPDATE rowlock_meta SET schema_version = 2");
+  expect(s.examine(), "schema", verdict::error, "the tables have version 2, this program needs 3",
+         "rowlock migrate up");
+  s.sql("UPDATE rowlock_meta SET schema_version = 9");
+  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 3");
+  s.sql("UPDATE rowlock_meta SET oldest_reader = 9");
+  expect(s.examine(), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
+  s.sql("DELETE FROM rowlock_meta");
+  expect(s.examine(), "schema", verdict::error, "rowlock_meta has no row", "rowlock migrate");
+  auto const nowhere = s.examine({.table_prefix = "nobody_"});
+  expect(nowhere, "schema", verdict::error, "has no rowlock tables", "rowlock migrate up");
+  expect(nowhere, "grants", verdict::unknown, "needs rowlock's tables");
+  expect(nowhere, "index", verdict::unknown, "needs the table nobody_locks");
+}
+
+TEST_CASE("postgresql: a role's isolation and time limits are switched off by rowlock, and that is said") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql(
+      "ALTER ROLE app SET default_transaction_isolation = serializable; ALTER ROLE app SET statement_timeout "
+      "= 1;"
+      "ALTER ROLE app SET idle_session_timeout = 2");
+  auto const all = s.examine();
+  expect(all, "isolation", verdict::ok, "read committed, as rowlock sets it (serializable by default here)");
+  expect(all, "timeouts", verdict::ok, "statement_timeout = 1, idle_session_timeout = 2");
+}
+
+TEST_CASE(
+    "postgresql: a session that has lost its settings: isolation, time limits and flushing are errors") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  auto const all =
+      examined(spoilt_by("SET default_transaction_isolation = 'repeatable read'; SET statement_timeout = "
+                         "'9s'; SET synchronous_commit = local",
+                         source_from_url(s.as_app())));
+  expect(all, "isolation", verdict::error, "transactions run at repeatable read", "pooler");
+  expect(all, "timeouts", verdict::error, "statement_timeout = 9000", "pooler");
+  expect(all, "durability", verdict::error, "synchronous_commit = local", "pooler");
+}
+
+TEST_CASE(
+    "postgresql: index: none, one that cannot be used, and collations under which names are not bytes") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql("ALTER TABLE rowlock_locks DROP CONSTRAINT rowlock_locks_pkey");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  s.sql("CREATE INDEX plain ON rowlock_locks (name)");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  s.sql("CREATE UNIQUE INDEX upper_half ON rowlock_locks (name) WHERE name > 'm'");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  s.sql(
+      "DROP INDEX plain; DROP INDEX upper_half; CREATE UNIQUE INDEX other ON rowlock_locks (name COLLATE "
+      "\"und-x-icu\")");
+  expect(s.examine(), "index", verdict::error, "looked for in the whole table", "rowlock migrate validate");
+  s.sql("DROP INDEX other; ALTER TABLE rowlock_locks ADD PRIMARY KEY (name)");
+  expect(s.examine(), "index", verdict::ok, "unique index");
+  s.sql("ALTER TABLE rowlock_locks ALTER COLUMN name TYPE text COLLATE \"und-x-icu\"");
+  expect(s.examine(), "index", verdict::warning, "collation und-x-icu", "COLLATE \"C\"");
+  s.sql(
+      "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+      "ALTER TABLE rowlock_locks ALTER COLUMN name TYPE text COLLATE any_case");
+  expect(s.examine(), "index", verdict::error, "different names may be one lock", "COLLATE \"C\"");
+  s.sql("ALTER TABLE rowlock_locks ALTER COLUMN name TYPE text COLLATE \"C\"");
+  s.sql("ALTER TABLE rowlock_tokens DROP CONSTRAINT rowlock_tokens_pkey");
+  expect(s.examine(), "index", verdict::error, "a name is in rowlock_tokens once", "ADD PRIMARY KEY (name)");
+}

@@ -1,0 +1,65 @@
+// Between the two ends: clocks, keepalives, encryption.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "doctor/scene.hpp"
+#include "support/child_process.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+TEST_CASE_TEMPLATE("clock: a server whose clock is ahead, or behind", Server, on_postgresql, on_mariadb,
+                   on_mysql) {
+  server_scene s(Server::kind, {.durable = true, .movable_clock = true});
+  expect(s.examine(), "clock", verdict::ok, "to within 0.");
+  s.server.set_clock(95s);
+  expect(s.examine(), "clock", verdict::warning, "the database's clock is 9", "NTP");
+  CHECK(found(s.examine(), "clock").why.find("s ahead of this machine's") != std::string::npos);
+  s.server.set_clock(-95s);
+  expect(s.examine(), "clock", verdict::warning, "s behind this machine's", "NTP");
+}
+
+TEST_CASE("keepalive: switched off, and too slow for the ttl <postgresql>") {
+  postgresql_fixture f;
+  auto const with = [&](std::string const& more, doctor_options o = {}) {
+    return examined(postgresql_conninfo() + more, std::move(o));
+  };
+  expect(with(""), "keepalive", verdict::ok, "after 11 s");
+  expect(with(" keepalives=0"), "keepalive", verdict::warning, "keepalives are off", "Leave out keepalives");
+  expect(with(" keepalives_idle=60"), "keepalive", verdict::warning, "after 66 s, later than the ttl",
+         "Leave out keepalives");
+  expect(with(" keepalives_idle=60", {.ttl = 70s}), "keepalive", verdict::ok, "after 66 s");
+  expect(with("", {.ttl = 10s}), "keepalive", verdict::warning, "after 11 s, later than the ttl",
+         "Leave out keepalives");
+}
+
+TEST_CASE("tls: encrypted <postgresql>") {
+  server_scene const s(server_kind::postgresql, {.durable = true, .tls = true});
+  expect(s.examine(), "tls", verdict::ok, "encrypted, TLSv1.");
+  expect(examined(s.as_app() + " sslmode=disable"), "tls", verdict::ok, "need not be");
+}
+
+TEST_CASE_TEMPLATE("tls: encrypted", Server, on_mariadb, on_mysql) {
+  server_scene const s(Server::kind, {.durable = true, .tls = Server::kind == server_kind::mariadb});
+  expect(examined(s.as_app() + "?ssl-mode=require"), "tls", verdict::ok, "encrypted, TLSv1.");
+  expect(s.examine(), "tls", verdict::ok, "need not be");
+}
+
+TEST_CASE_TEMPLATE("tls: not encrypted, from another address than this machine's own", Server, on_postgresql,
+                   on_mariadb, on_mysql) {
+  std::vector<std::string> command{"/usr/bin/env", "unshare", "--net"};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-current-user", "--keep-caps"});
+  auto const kind = Server::kind == server_kind::postgresql ? "postgresql"
+                    : Server::kind == server_kind::mariadb  ? "mariadb"
+                                                            : "mysql";
+  command.insert(command.end(), {ROWLOCK_ABROAD, kind});
+  child_process child(command);
+  CHECK(child.finish() == 0);
+  CAPTURE(child.output());
+  CHECK(child.output().find("warning: not encrypted") != std::string::npos);
+  CHECK(child.output().find(Server::kind == server_kind::postgresql
+                                ? "sslmode=verify-full"
+                                : "ssl-mode=verify") != std::string::npos);
+}
