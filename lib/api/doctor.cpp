@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void check(doctor_options const& o) {
+void require_sane(doctor_options const& o) {
   auto const require = [](bool good, std::string const& message) {
     if (!good) throw error(errc::invalid_argument, message);
   };
@@ -39,7 +39,7 @@ char const* to_string(verdict v) noexcept {
 
 doctor::doctor(connection_source source, doctor_options options)
     : source_(std::move(source)), options_(std::move(options)) {
-  check(options_);
+  require_sane(options_);
   backend::table_names::of(source_.implementation()->sql(), options_.schema, options_.table_prefix);
 }
 
