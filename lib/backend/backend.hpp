@@ -106,7 +106,7 @@ class statement_book {
 /// stopped, would keep them for ever. [D4]
 inline constexpr std::chrono::seconds longest_silence{30};
 
-/// What only a driver knows of its session, for lib/doctor. What is empty is not known, or there is no such
+/// What only a driver knows of its session, for lib/diagnose. What is empty is not known, or there is no such
 /// thing.
 struct session_facts {
   /// The server's process, by the word of whoever answered the login: a pooler's, if there is one between.

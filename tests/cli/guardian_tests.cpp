@@ -237,8 +237,8 @@ TEST_CASE(
     command.insert(command.end(), all.begin(), all.end());
     return run(command);
   };
-  CHECK(ignored({"env"}).out.find("0000000000000000") != std::string::npos);
-  auto const set = ignored({"env", "--ignore-signal=HUP", "--ignore-signal=CHLD"});
+  CHECK(ignored({"env", "--default-signal"}).out.find("0000000000000000") != std::string::npos);
+  auto const set = ignored({"env", "--default-signal", "--ignore-signal=HUP", "--ignore-signal=CHLD"});
   CHECK(set.status == 0);
   CHECK(set.out.find("0000000000010001") != std::string::npos);
 }
