@@ -62,7 +62,7 @@ TEST_CASE("metrics: each kind of event is counted where it belongs, and nowhere 
   }
   auto const text = m.prometheus();
   times = 0;
-  for (auto const& [e, series] : all) CHECK_MESSAGE(metric_in(text, series) == ++times, series);
+  for (auto const& one : all) CHECK_MESSAGE(metric_in(text, one.second) == ++times, one.second);
 }
 
 TEST_CASE("metrics: a duration counts in its bucket and all above; bounds belong to theirs") {
