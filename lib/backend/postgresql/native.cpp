@@ -70,8 +70,7 @@ void channel::on_notice(void* self, PGresult const* notice) {
   // Somebody cancelled the wait for a synchronous standby: the commit is acknowledged and yet may be lost
   // with this server. The state alone is that of any warning, also of a trigger's.
   auto const function = field(notice, PG_DIAG_SOURCE_FUNCTION);
-  if (state == "01000" && (function.empty() || function == "SyncRepWaitForLSN"))
-    me.only_local_ = true;
+  if (state == "01000" && (function.empty() || function == "SyncRepWaitForLSN")) me.only_local_ = true;
 }
 
 bool channel::alive() {
