@@ -21,7 +21,7 @@ namespace rowlock::soci::inline v0 {
 ///
 /// A session that is taken has its connection ended, and rowlock opens one of its own with the same
 /// parameters; SOCI can't be told to stop waiting for a reply, and what was set on the session does not
-/// count. Before it goes back it is connected anew, as ::soci::session::reconnect() does: with nothing of
+/// count. Before it goes back it is connected anew, as SOCI's own reconnecting does: with nothing of
 /// rowlock's settings, and nothing of what the program had set or prepared on it. If the server can't be
 /// reached then, it goes back without a connection: its use throws a soci_error until reconnect() was called.
 /// With sqlite3 the session's own connection stays as it is, and rowlock's is opened beside it.
