@@ -51,14 +51,6 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-pid_t guardian_of(program const& p) {
-  for (pid_t pid = p.pid() + 1; pid < p.pid() + 1000; ++pid) {
-    auto const stat = read_file(fmt::format("/proc/{}/stat", pid));
-    if (stat.find(fmt::format("(lock-guardian) S {} ", p.pid())) != stat.npos) return pid;
-  }
-  return -1;
-}
-
 }  // namespace
 
 TEST_CASE("guardian: the command's own exit status comes back") {
@@ -180,7 +172,7 @@ TEST_CASE("guardian: if the guardian is killed, rowlock ends everything itself")
   program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
   REQUIRE(p.prints("ready"));
   REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
-  auto const guardian = guardian_of(p);
+  auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   ::kill(guardian, SIGKILL);
   CHECK(p.wait() == 70);
@@ -192,7 +184,7 @@ TEST_CASE("guardian: if the guardian is stopped while rowlock can't renew, rowlo
   program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
   REQUIRE(p.prints("ready"));
   REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
-  auto const guardian = guardian_of(p);
+  auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   ::kill(guardian, SIGSTOP);
   p.signal(SIGSTOP);

@@ -118,6 +118,18 @@ bool any_process_with(std::string const& text, pid_t except) {
   return false;
 }
 
+// Not by counting on from the parent's id: ids begin again at some point.
+pid_t guardian_of(pid_t parent) {
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  while (dirent const* entry = ::readdir(proc.get())) {
+    auto const status = read_file(fmt::format("/proc/{}/status", entry->d_name));
+    if (status.starts_with("Name:\tlock-guardian\n") &&
+        status.find(fmt::format("\nPPid:\t{}\n", parent)) != std::string::npos)
+      return std::atoi(entry->d_name);
+  }
+  return -1;
+}
+
 bool all_stopped_with(std::string const& text) {
   std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
   while (dirent const* entry = ::readdir(proc.get())) {

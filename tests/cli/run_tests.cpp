@@ -156,14 +156,8 @@ CLI_CASE("run: 70 when the guardian is killed, and nothing of the command is lef
   Place const p;
   scratch_folder folder;
   holder h(p, {"n"}, fmt::format("(setsid sleep 71{} &); echo ready; sleep 100", ::getpid()));
-  pid_t guardian = h.pid() + 1;
-  // Its own, and not that of a test that runs at the same time.
-  auto const is_ours = [&] {
-    auto const status = read_file(fmt::format("/proc/{}/status", guardian));
-    return status.starts_with("Name:\tlock-guardian\n") &&
-           status.find(fmt::format("\nPPid:\t{}\n", h.pid())) != std::string::npos;
-  };
-  while (!is_ours()) REQUIRE(++guardian < h.pid() + 5000);
+  auto const guardian = guardian_of(h.pid());
+  REQUIRE(guardian > 0);
   ::kill(guardian, SIGKILL);
   CHECK(h.wait() == 70);
   CHECK(h.err().find("guardian") != std::string::npos);
