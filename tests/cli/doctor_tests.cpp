@@ -91,7 +91,8 @@ TEST_CASE("doctor: mistakes on the command line; --ttl and --timeout are heeded;
   CHECK(p.rowlock({"doctor", "--ttl", "20s"}).out.find("later than the ttl") == std::string::npos);
   auto const help = p.rowlock({"doctor", "--help"});
   CHECK(help.status == 0);
-  for (auto const& one : json::parse(p.rowlock({"doctor", "--json"}).out)["checks"])
+  auto const all = json::parse(p.rowlock({"doctor", "--json"}).out);
+  for (auto const& one : all["checks"])
     CHECK(help.out.find("  " + one["check"].get<std::string>() + " ") != std::string::npos);
 }
 

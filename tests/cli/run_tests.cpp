@@ -232,7 +232,8 @@ TEST_CASE(
     auto const watch = source_from_url(server.address()).implementation()->connect(boot_clock::now() + 10s);
     backend::statement const asked{
         "asked",
-        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%\"rowlock_locks\" WHERE name = $1%'"};
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%\"rowlock_locks\" WHERE name = $1%' "
+        "AND pid <> pg_backend_pid()"};
     REQUIRE(within(10s, [&] {
       return backend::as_int(watch->execute(asked, {}, boot_clock::now() + 10s).rows.at(0).at(0)) > 0;
     }));

@@ -61,11 +61,11 @@ TEST_CASE("postgresql: a role's isolation and time limits are switched off by ro
   server_scene const s(server_kind::postgresql, {.durable = true});
   s.sql(
       "ALTER ROLE app SET default_transaction_isolation = serializable; ALTER ROLE app SET statement_timeout "
-      "= 1;"
-      "ALTER ROLE app SET idle_session_timeout = 2");
+      "= 8000;"
+      "ALTER ROLE app SET idle_session_timeout = 9000");
   auto const all = s.examine();
   expect(all, "isolation", verdict::ok, "read committed, as rowlock sets it (serializable by default here)");
-  expect(all, "timeouts", verdict::ok, "statement_timeout = 1, idle_session_timeout = 2");
+  expect(all, "timeouts", verdict::ok, "statement_timeout = 8000, idle_session_timeout = 9000");
 }
 
 TEST_CASE(
