@@ -43,6 +43,12 @@ class category final : public std::error_category {
         return "not supported";
       case errc::invalid_argument:
         return "invalid argument";
+      case errc::not_in_transaction:
+        return "not in a transaction";
+      case errc::transaction_ended:
+        return "the transaction has ended";
+      case errc::snapshot_too_old:
+        return "the transaction's snapshot is older than the lock";
       case errc::failed:
         return "the database refused a statement";
     }
@@ -92,6 +98,7 @@ bool error::retryable() const noexcept {
     case errc::row_locked:
     case errc::conflict:
     case errc::in_doubt:
+    case errc::snapshot_too_old:
       return true;
     default:
       return false;

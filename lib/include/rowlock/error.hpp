@@ -29,6 +29,10 @@ enum class errc {
   unsupported,       ///< this back end, or this build, can't do it; the message says what can
   invalid_argument,  ///< a name, identifier, URL or option that can't be used; the message says which and why
   failed,  ///< the database refused a statement for another reason; see what(), sqlstate(), native_code()
+  not_in_transaction,  ///< the connection that was handed over is in no transaction, or in one that can't
+                       ///< write
+  transaction_ended,   ///< the caller's transaction is gone, or good for nothing: roll back, and begin again
+  snapshot_too_old,    ///< the caller's transaction sees the database as before the lock: begin it anew
 };
 
 ROWLOCK_EXPORT std::error_category const& error_category() noexcept;
@@ -47,7 +51,8 @@ class ROWLOCK_EXPORT error : public std::system_error {
   int native_code() const noexcept { return native_code_; }
   std::string const& statement() const noexcept { return statement_; }
   /// True if the same call may succeed later without anybody mending anything: unreachable,
-  /// too_many_connections, row_locked, conflict, in_doubt.
+  /// too_many_connections, row_locked, conflict, in_doubt; and if the whole transaction may:
+  /// snapshot_too_old.
   bool retryable() const noexcept;
 
  private:

@@ -13,6 +13,9 @@ namespace rowlock::process {
 class hold;
 class manager;
 }  // namespace rowlock::process
+namespace rowlock::guard {
+class guarded_transaction;
+}
 
 namespace rowlock::inline v0 {
 
@@ -61,6 +64,7 @@ class ROWLOCK_EXPORT held_lock {
 
  private:
   friend class process::manager;
+  friend class guard::guarded_transaction;
   held_lock(std::shared_ptr<process::manager>, std::shared_ptr<process::hold>) noexcept;
 
   std::shared_ptr<process::manager> manager_;

@@ -58,10 +58,16 @@ class ROWLOCK_EXPORT lock_manager {
   /// The held locks, or also idle rows, ordered by name (bytewise). @throws error
   std::vector<lock_info> list(bool idle_too = false);
 
+  /// Gives back what transaction::insert() took, once its transaction was committed; from any process. One
+  /// round trip. @return false if the term is not there any more: it has expired and somebody took the name,
+  /// or its transaction was rolled back @throws error(errc::row_locked) if a transaction has its row
+  bool release(inserted_lock const& lock);
+
   /// Takes a lock away from its holder. @return false if nobody holds it. @throws error
   bool revoke(std::string const& name, revoke_mode);
 
  private:
+  friend class basic_transaction;
   std::shared_ptr<process::manager> manager_;
 };
 

@@ -85,6 +85,13 @@ struct holder_info {
   std::string note;
 };
 
+/// What transaction::insert() has put into the program's transaction.
+struct inserted_lock {
+  std::string name;
+  term_id term;
+  fencing_token token;
+};
+
 /// What became of an attempt to take a lock.
 enum class acquire_status {
   acquired,

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <rowlock/postgresql.hpp>
+#include <rowlock/transaction.hpp>
+
+namespace rowlock::postgresql::inline v0 {
+
+/// The transaction that is open on a connection of the program's own, in blocking or non-blocking mode, but
+/// not in pipeline mode.
+class ROWLOCK_EXPORT transaction : public basic_transaction {
+ public:
+  transaction(lock_manager& manager, PGconn* connection);
+};
+
+/// Runs COMMIT and looks at what became of it. PostgreSQL answers COMMIT of a transaction that an error has
+/// aborted with success: only the command tag says ROLLBACK.
+/// @throws error(errc::transaction_ended) if it was rolled back instead; conflict if that was a serialization
+/// failure; in_doubt if no reply came, or the wait for a synchronous standby was cancelled;
+/// not_in_transaction
+ROWLOCK_EXPORT void execute_commit(PGconn* connection);
+
+}  // namespace rowlock::postgresql::inline v0

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <rowlock/soci.hpp>
+#include <rowlock/transaction.hpp>
+
+namespace soci {
+class session;  // SOCI's own, so that its headers need not be included
+}
+
+namespace rowlock::soci::inline v0 {
+
+/// The transaction that is open on a session of the program's own, on SOCI's back end postgresql, mysql or
+/// sqlite3; with or without a ::soci::transaction object. The lock_manager may reach the same database in
+/// whatever way.
+class ROWLOCK_EXPORT transaction : public basic_transaction {
+ public:
+  /// @throws error(errc::unsupported) for other back ends; invalid_argument if the session is not open
+  transaction(lock_manager& manager, ::soci::session& session);
+};
+
+/// Executes the statement COMMIT and looks at what became of it, which ::soci::transaction::commit() does not
+/// where PostgreSQL rolls back instead. Throws as the execute_commit() of the database's own header. Do not
+/// call commit() of a ::soci::transaction object afterwards, and let it be destroyed: its ROLLBACK then finds
+/// no transaction, which does no harm.
+ROWLOCK_EXPORT void execute_commit(::soci::session& session);
+
+}  // namespace rowlock::soci::inline v0
