@@ -63,9 +63,10 @@ INSERT INTO rowlock_reaper (id) VALUES (1);
 -- programs that use it. For MySQL and MariaDB; they run with the rights of whoever calls them. lib/doc/functions.md says
 -- what interleaves.
 --
--- * They work in autocommit, where each statement of a procedure is a transaction of its own, and in the caller's transaction at any
---   isolation level: what must be exact is decided by one UPDATE, which reads the row's newest version, and a plain
---   read afterwards, which sees one's own change whatever the snapshot is.
+-- * They work in autocommit, where each statement of a procedure is a transaction of its own, in the caller's transaction
+--   at any isolation level, and called by a trigger: what must be exact is decided by one UPDATE, which reads the row's
+--   newest version, and a plain read afterwards, which sees one's own change whatever the snapshot is. (MySQL and MariaDB
+--   let triggers call procedures that have no transaction control, as these.)
 -- * A row that another transaction has locked is waited for for a second at most, whatever the session's innodb_lock_wait_timeout
 --   is: that is set, and put back also after an error. (A statement that is ended by KILL QUERY just then leaves it at 1.)
 --   Where innodb_rollback_on_timeout is on, the engine has ended the transaction: 1205 is let out then. So are

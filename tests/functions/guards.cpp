@@ -197,6 +197,29 @@ FUNCTIONS_CASE("the example's table refuses what is written with a stale token")
   CHECK(p.ask("SELECT cast(balance AS decimal(10, 0)) FROM account;") == "210");
 }
 
+FUNCTIONS_CASE("a trigger may require the lock for whoever writes") {
+  Place const p;
+  auto const c = p.session();
+  CHECK(c->run("CREATE TABLE work (id int, term varchar(32));").empty());
+  CHECK(
+      c->run(
+           p.is_mysql()
+               ? "CREATE TRIGGER guard BEFORE INSERT ON work FOR EACH ROW CALL rowlock_require('n', "
+                 "NEW.term);"
+               : "CREATE FUNCTION guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+                 "rowlock_require('n', NEW.term); RETURN NEW; END $$; CREATE TRIGGER guard BEFORE INSERT ON "
+                 "work FOR EACH ROW EXECUTE FUNCTION guard();")
+          .empty());
+  auto const t = p.take(*c, "n");
+  REQUIRE(t);
+  CHECK(c->run(fmt::format("INSERT INTO work VALUES (1, '{}');", t->term)).empty());
+  p.expire("n");
+  REQUIRE(p.take(*p.session(), "n"));
+  CHECK(c->run(fmt::format("INSERT INTO work VALUES (2, '{}');", t->term)).find(p.lost()) !=
+        std::string::npos);
+  CHECK(p.ask("SELECT id FROM work;") == "1");
+}
+
 TEST_CASE("functions: a lock is not taken above READ COMMITTED, with a hint<postgresql>") {
   postgresql_place const p;
   auto const c = p.session();
