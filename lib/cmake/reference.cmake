@@ -10,7 +10,7 @@ set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
 # What needs no words, such as name(), is in it all the same.
 set(DOXYGEN_EXTRACT_ALL YES)
 set(DOXYGEN_HIDE_UNDOC_RELATIONS YES)
-set(DOXYGEN_EXCLUDE_SYMBOLS rowlock::backend rowlock::process)
+set(DOXYGEN_EXCLUDE_SYMBOLS rowlock::backend rowlock::guard rowlock::process)
 set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
 set(DOXYGEN_PREDEFINED ROWLOCK_EXPORT=)

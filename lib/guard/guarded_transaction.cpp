@@ -90,7 +90,7 @@ void guarded_transaction::require_one(held_lock const& lock) {
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
-  if (!lock.valid()) lost(lock, lock.loss().value_or(lock.hold_->why_expired()));
+  if (!lock.valid()) lost(lock, lock.hold_->held() ? lock.hold_->why_expired() : lock.loss());
   lock.hold_->mark_guarded();
   look_again again(reply_deadline());
   do {
@@ -126,11 +126,11 @@ guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts c
   }
 }
 
-void guarded_transaction::lost(held_lock const& lock, loss_reason why) {
+void guarded_transaction::lost(held_lock const& lock, std::optional<loss_reason> why) {
   auto const& name = lock.name();
-  engine().watch.report_lost(lock.hold_, why);
-  throw error(errc::lock_lost,
-              fmt::format("'{}' is held no more ({}): roll the transaction back", name, to_string(why)));
+  if (why) engine().watch.report_lost(lock.hold_, *why);
+  throw error(errc::lock_lost, fmt::format("'{}' is held no more ({}): roll the transaction back", name,
+                                           why ? to_string(*why) : "it was given back"));
 }
 
 void guarded_transaction::too_old(std::string const& name) {

@@ -42,7 +42,7 @@ class guarded_transaction {
   void expect_this_database();
   void require_one(held_lock const&);
   guarded attempt(process::grant_facts const&);
-  [[noreturn]] void lost(held_lock const&, loss_reason);
+  [[noreturn]] void lost(held_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);
   bool lock_row(std::string const& name, patience const&);

@@ -4,7 +4,7 @@
 
 #include "backend/mysql/native.hpp"
 #include "backend/postgresql/native.hpp"
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 #include "support/database_server.hpp"
 
 using namespace rowlock;

@@ -1,6 +1,6 @@
 // transaction::insert(): a lock that comes into force with the program's COMMIT.
 
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;

@@ -124,8 +124,7 @@ class sqlite3_program final : public program {
 
 }  // namespace
 
-std::unique_ptr<program> connect_by(driver d, fixture const& f) {
-  auto const url = f.url();
+std::unique_ptr<program> connect_by(driver d, std::string const& url) {
   switch (d) {
     case driver::libpq:
       return std::make_unique<libpq_program>(url);
@@ -136,14 +135,6 @@ std::unique_ptr<program> connect_by(driver d, fixture const& f) {
     default:
       return connect_by_soci(url);
   }
-}
-
-void begin(fixture const& f, program& p, std::string const& level) {
-  if (dialect_of(f) == dialect::sqlite) return p.run("BEGIN IMMEDIATE");
-  if (dialect_of(f) == dialect::postgresql)
-    return p.run(level.empty() ? "BEGIN" : "BEGIN ISOLATION LEVEL " + level);
-  if (!level.empty()) p.run("SET TRANSACTION ISOLATION LEVEL " + level);
-  p.run("START TRANSACTION");
 }
 
 }  // namespace rowlock::test

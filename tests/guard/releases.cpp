@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;

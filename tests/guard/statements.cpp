@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "backend/mysql/parameters.hpp"
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 #include "support/database_server.hpp"
 
 using namespace rowlock;

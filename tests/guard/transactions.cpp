@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "guard/program.hpp"
+#include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
