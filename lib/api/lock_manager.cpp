@@ -46,6 +46,8 @@ recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_optio
 
 std::vector<lock_info> lock_manager::list(bool idle_too) { return manager_->list(idle_too); }
 
+bool lock_manager::release(inserted_lock const& lock) { return manager_->release(lock); }
+
 bool lock_manager::revoke(std::string const& name, revoke_mode mode) { return manager_->revoke(name, mode); }
 
 }  // namespace rowlock

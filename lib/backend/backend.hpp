@@ -60,7 +60,11 @@ struct dialect {
   /// of it was run, and one that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;
   std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
-  std::string_view no_row_locks{};                  ///< why there is no row_lock strategy; empty if there is
+  /// A transaction's plain reads may be older than what its locking reads see (InnoDB above READ COMMITTED).
+  bool two_views = false;
+  /// Whoever writes has locked all tables for the rest of the transaction.
+  bool one_writer = false;
+  std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,

@@ -64,6 +64,11 @@ int database::check_schema(backend::connection& c, boot_time_point deadline) {
   return static_cast<int>(version);
 }
 
+std::string database::id() const {
+  std::lock_guard const guard(mutex_);
+  return database_id_;
+}
+
 std::string database::identity() const {
   std::lock_guard const guard(mutex_);
   return identity_;

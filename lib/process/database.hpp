@@ -29,6 +29,9 @@ class database {
   /// What open() does with a session that it has opened. @return the version that the tables have
   int check_schema(backend::connection&, boot_time_point deadline);
 
+  /// What rowlock_meta says of these tables; known after the first open().
+  std::string id() const;
+
   /// Tells these tables on this server from every other; known after the first open().
   std::string identity() const;
 

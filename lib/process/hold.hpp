@@ -63,6 +63,10 @@ class hold {
   /// Why it is over if trust has run out.
   loss_reason why_expired() const noexcept;
 
+  /// A transaction of the program's may have its row locked from now on.
+  void mark_guarded() noexcept { guarded_.store(true); }
+  bool guarded() const noexcept { return guarded_.load(); }
+
   /// held -> lost. @return false if it was not held any more. The caller then tells the watchdog.
   bool lose(loss_reason) noexcept;
   /// As lose(taken_over), by the same owner: the turn goes to its new term. Empty if it was not held any
@@ -96,6 +100,7 @@ class hold {
   static constexpr int no_reason = -1;
   std::atomic<int> reason_{no_reason};  ///< a loss_reason; set before the state
   std::atomic<bool> renewal_failed_{false};
+  std::atomic<bool> guarded_{false};
   std::atomic<int> handles_{1};
   std::stop_source stop_;
 };

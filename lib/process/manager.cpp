@@ -140,6 +140,12 @@ release_result manager::end_session(hold& h, boot_time_point deadline) noexcept 
 release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
   auto loan = engine_->pool.borrow(deadline);
+  if (h.guarded()) {
+    if (is_locked(h, *loan, deadline)) return release_result::handed_over;
+    // Where the whole file is locked, it can only be tried.
+    if (engine_->db.sql().one_writer)
+      deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
+  }
   bool const was_there = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
     return engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline);
   });
@@ -149,6 +155,22 @@ release_result manager::tell_row(hold const& h, boot_time_point deadline, loss_r
   } catch (error const&) {  // lost it is, whatever became of the row
   }
   return release_result::already_lost;
+}
+
+// A release from inside one's own guarded transaction would wait for itself. [B26]
+bool manager::is_locked(hold const& h, backend::connection& session, boot_time_point deadline) {
+  strategies::name_and_term const which{h.facts().name, h.facts().term};
+  return engine_->rows.is_locked(session, which, deadline);
+}
+
+bool manager::release(inserted_lock const& lock) {
+  refuse_if_forked();
+  base::require_name(lock.name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  return despite_deadlocks(engine_->tell, lock.name, deadline, [&] {
+    return engine_->taking.of(strategy::unique_insert).release(*loan, {lock.name, lock.term}, deadline);
+  });
 }
 
 // A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not

@@ -27,18 +27,22 @@ class manager : public std::enable_shared_from_this<manager> {
   release_result release(std::shared_ptr<hold> const&) noexcept;
   std::vector<lock_info> list(bool idle_too);
   bool revoke(std::string const& name, revoke_mode);
+  bool release(inserted_lock const&);
+  void refuse_if_forked() const;
+  /// For what works beside the manager, on its sessions: lib/guard.
+  engine& parts() const noexcept { return *engine_; }
 
   /// Gives back what is held and ends the threads, within manager_options::release_timeout and a last
   /// reply_timeout.
   void shut_down() noexcept;
 
  private:
-  void refuse_if_forked() const;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
   release_result end_session(hold&, boot_time_point deadline) noexcept;
   /// `why` is set if the term is not in the row any more.
   release_result tell_row(hold const&, boot_time_point deadline, loss_reason& why);
+  bool is_locked(hold const&, backend::connection&, boot_time_point deadline);
   void give_back_lost(hold const&) noexcept;
 
   unsigned const epoch_ = base::fork_epoch();

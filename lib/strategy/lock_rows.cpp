@@ -108,6 +108,13 @@ std::vector<term_state> lock_rows::check(backend::connection& c, std::span<name_
   return states;
 }
 
+bool lock_rows::is_locked(backend::connection& c, name_and_term const& which,
+                          boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value};
+  if (!c.execute(book_.at("lock_idle"), parameters, deadline).rows.empty()) return false;
+  return !check(c, std::span(&which, 1), deadline).empty();
+}
+
 bool lock_rows::extend(backend::connection& c, name_and_term const& which, std::chrono::milliseconds duration,
                        boot_time_point deadline) const {
   auto const done =

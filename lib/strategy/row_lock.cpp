@@ -33,11 +33,22 @@ row_lock::locked row_lock::take(backend::connection& c, std::string const& name,
     auto const row = rows_.read(c, name, reply_by);
     if (row) require_strategy(*row, rowlock::strategy::row_lock);
     if (row && !p.wait) throw busy(name);
-    if (!row)
-      c.execute(book_.at("lock_insert_free"),
-                std::vector<value>{name, to_string(rowlock::strategy::row_lock)}, reply_by);
+    if (!row) make_anchor(c, name, reply_by);
   }
   throw busy(name);
+}
+
+void row_lock::make_ready(backend::connection& c, std::string const& name, boot_time_point deadline) const {
+  using namespace std::chrono_literals;
+  auto const row = rows_.read(c, name, deadline);
+  if (row) require_strategy(*row, rowlock::strategy::row_lock);
+  if (row && row->holder.expires_in <= -1h) touch(c, name, deadline);
+  if (!row) make_anchor(c, name, deadline);
+}
+
+void row_lock::make_anchor(backend::connection& c, std::string const& name, boot_time_point deadline) const {
+  c.execute(book_.at("lock_insert_free"), std::vector<value>{name, to_string(rowlock::strategy::row_lock)},
+            deadline);
 }
 
 void row_lock::give_back(backend::connection& c, boot_time_point deadline) const {

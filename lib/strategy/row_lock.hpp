@@ -34,6 +34,11 @@ class row_lock {
   /// @throws error if the session has ended before, and the lock with it
   void give_back(backend::connection&, boot_time_point deadline) const;
 
+  /// For who locks the row on a session that is not ours: makes an anchor if there is none, and says of an
+  /// old one that it is used, so that the reaper leaves it a day. On any session without a transaction.
+  /// @throws error(errc::strategy_mismatch)
+  void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
   /// On the session that holds the lock. @throws error if it has ended
   void ping(backend::connection&, boot_time_point deadline) const;
 
@@ -48,6 +53,7 @@ class row_lock {
   std::vector<held> holders(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
  private:
+  void make_anchor(backend::connection&, std::string const& name, boot_time_point deadline) const;
   std::vector<held> locked_anchors(backend::connection&, std::string const& name,
                                    boot_time_point deadline) const;
 

@@ -9,13 +9,9 @@ namespace rowlock::strategies {
 using namespace std::chrono_literals;
 using backend::value;
 
-namespace {
-
 bool takeable(lock_row const& row) {
   return row.term.empty() || (row.takeover == takeover::clock && row.holder.expires_in <= 0ms);
 }
-
-}  // namespace
 
 outcome unique_insert::take(backend::connection& c, take_request const& r,
                             std::optional<superseded> const& old, boot_time_point deadline,

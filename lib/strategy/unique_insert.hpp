@@ -8,6 +8,9 @@
 
 namespace rowlock::strategies {
 
+/// Whether unique_clear would delete the row, as it was read.
+bool takeable(lock_row const&);
+
 class unique_insert final : public row_strategy {
  public:
   explicit unique_insert(backend::statement_book const& book) : book_(book), rows_(book), tokens_(book) {}

@@ -52,4 +52,14 @@ class channel {
   virtual std::vector<std::vector<row>> run_all(std::string const& sql) = 0;
 };
 
+/// What a view of the program's own transaction wants of its connection, which stays the program's.
+class borrowed_channel {
+ public:
+  virtual ~borrowed_channel() = default;
+  /// Whether a statement now is part of a transaction that lasts. @throws refusal
+  virtual bool in_transaction() = 0;
+  /// One statement, as text. @throws refusal
+  virtual result run(std::string const& sql) = 0;
+};
+
 }  // namespace rowlock::backend::mysql

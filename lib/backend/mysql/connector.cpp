@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "backend/caller_connection.hpp"
 #include "backend/mysql/values.hpp"
 
 namespace rowlock::backend::mysql {
@@ -60,17 +61,32 @@ class connector_statement final : public prepared_statement {
   native_prepared native_;
 };
 
+result run_text(sql::Connection& c, std::string const& sql) {
+  return translated([&] {
+    native_statement const text(c.createStatement());
+    result out;
+    if (text->execute(sql)) {
+      native_rows const rows(text->getResultSet());
+      out.rows = decode(*rows);
+    } else {
+      out.affected = static_cast<std::int64_t>(text->getUpdateCount());
+    }
+    return out;
+  });
+}
+
+bool leads_to_mariadb(sql::Connection& c) {
+  return translated([&] {
+    return c.getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") != std::string::npos;
+  });
+}
+
 class connector_channel final : public channel {
  public:
   explicit connector_channel(native_connection n) : native_(std::move(n)) {}
 
   void enter_thread() override { (void)driver(); }
-  bool is_mariadb() override {
-    return translated([&] {
-      return native_->getMetaData()->getDatabaseProductVersion().asStdString().find("MariaDB") !=
-             std::string::npos;
-    });
-  }
+  bool is_mariadb() override { return leads_to_mariadb(*native_); }
   bool ping() override {
     return translated([&] { return native_->isValid(); });
   }
@@ -79,19 +95,7 @@ class connector_channel final : public channel {
       return std::make_unique<connector_statement>(native_prepared(native_->prepareStatement(sql)));
     });
   }
-  result run(std::string const& sql) override {
-    return translated([&] {
-      native_statement const text(native_->createStatement());
-      result out;
-      if (text->execute(sql)) {
-        native_rows const rows(text->getResultSet());
-        out.rows = decode(*rows);
-      } else {
-        out.affected = static_cast<std::int64_t>(text->getUpdateCount());
-      }
-      return out;
-    });
-  }
+  result run(std::string const& sql) override { return run_text(*native_, sql); }
   // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
   // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
   // several statements end with one of ours.
@@ -119,7 +123,35 @@ class connector_channel final : public channel {
   native_connection native_;
 };
 
+class borrowed_connection final : public borrowed_channel {
+ public:
+  explicit borrowed_connection(sql::Connection& c) : native_(c) { (void)driver(); }
+
+  // The connector does not tell. MariaDB has a variable; with MySQL a savepoint outside of a transaction is
+  // gone as soon as it was made (error 1305, SP_DOES_NOT_EXIST).
+  bool in_transaction() override {
+    if (leads_to_mariadb(native_))
+      return as_int(run("SELECT @@in_transaction OR @@autocommit = 0").rows.at(0).at(0)) != 0;
+    run(fmt::format("SAVEPOINT {}", savepoint));
+    try {
+      run(fmt::format("RELEASE SAVEPOINT {}", savepoint));
+      return true;
+    } catch (refusal const& e) {
+      if (e.native() == 1305) return false;
+      throw;
+    }
+  }
+  result run(std::string const& sql) override { return run_text(native_, sql); }
+
+ private:
+  sql::Connection& native_;
+};
+
 }  // namespace
+
+std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection& c) {
+  return std::make_unique<borrowed_connection>(c);
+}
 
 refusal as_refusal(sql::SQLException const& e) { return {e.getErrorCode(), e.getSQLState(), e.what()}; }
 

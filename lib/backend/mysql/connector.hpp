@@ -11,6 +11,8 @@ namespace rowlock::backend::mysql {
 
 std::unique_ptr<channel> channel_over(native_connection);
 
+std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection&);
+
 refusal as_refusal(sql::SQLException const&);
 
 }  // namespace rowlock::backend::mysql

@@ -13,7 +13,8 @@ dialect const& mysql_dialect() {
                          .quote = '`',
                          .returning = false,
                          .transactional_ddl = false,
-                         .abandon_migration = "ROLLBACK;UNLOCK TABLES"};
+                         .abandon_migration = "ROLLBACK;UNLOCK TABLES",
+                         .two_views = true};
   return d;
 }
 

@@ -33,25 +33,53 @@ std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
   return at;
 }
 
-}  // namespace
-
-marked_text mark_parameters(std::string_view sql) {
-  marked_text out;
+/// Hands over the text in pieces, and the numbers (from 0) of the parameters between them.
+template <class Text, class Parameter>
+void walk(std::string_view sql, Text const& text, Parameter const& parameter) {
   for (std::size_t at = 0; at < sql.size();) {
     if (auto const end = end_of_opaque(sql, at); end != at) {
-      out.sql += sql.substr(at, end - at);
+      text(sql.substr(at, end - at));
       at = end;
     } else if (sql[at] == '$' && at + 1 < sql.size() && is_digit(sql[at + 1])) {
       std::size_t number = 0;
       for (++at; at < sql.size() && is_digit(sql[at]); ++at)
         number = number * 10 + static_cast<std::size_t>(sql[at] - '0');
-      out.sql += '?';
-      out.order.push_back(number - 1);
-      out.highest = std::max(out.highest, number);
+      parameter(number - 1);
     } else {
-      out.sql += sql[at++];
+      text(sql.substr(at++, 1));
     }
   }
+}
+
+}  // namespace
+
+marked_text mark_parameters(std::string_view sql) {
+  marked_text out;
+  walk(
+      sql, [&](std::string_view piece) { out.sql += piece; },
+      [&](std::size_t which) {
+        out.sql += '?';
+        out.order.push_back(which);
+        out.highest = std::max(out.highest, which + 1);
+      });
+  return out;
+}
+
+std::string with_literals(std::string_view sql, std::span<value const> values) {
+  std::string out;
+  walk(
+      sql, [&](std::string_view piece) { out += piece; },
+      [&](std::size_t which) {
+        auto const& v = values[which];
+        if (auto const* number = std::get_if<std::int64_t>(&v))
+          out += fmt::to_string(*number);
+        else if (auto const* t = std::get_if<std::string>(&v))
+          out += fmt::format("X'{:02x}'",
+                             fmt::join(reinterpret_cast<unsigned char const*>(t->data()),
+                                       reinterpret_cast<unsigned char const*>(t->data()) + t->size(), ""));
+        else
+          out += "NULL";
+      });
   return out;
 }
 

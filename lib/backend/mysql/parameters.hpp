@@ -20,6 +20,10 @@ struct marked_text {
 /// What stands in quotes, backticks or comments is left alone.
 marked_text mark_parameters(std::string_view sql);
 
+/// The text with the values in it, for where nothing may be prepared: text as X'...', which means the same
+/// bytes whatever the session's character set and sql_mode are. To be checked before.
+std::string with_literals(std::string_view sql, std::span<value const>);
+
 /// @throws error if there are too few values, or one that a server can't be trusted with. `name` is the
 /// statement's
 void check_parameters(marked_text const&, std::span<value const>, std::string const& name);

@@ -50,6 +50,63 @@ bool wait_for(int fd, short events, boot_time_point deadline, base::stop_event c
   return wait_for_any(fds, deadline);
 }
 
+namespace {
+
+void say_lost(PGconn const* c, reply& r) {
+  r.how = reply::outcome::lost;
+  r.message = one_line(PQerrorMessage(c));
+  // What the server said as it went tells more than what libpq says of it.
+  for (auto const& one : r.results)
+    if (PQresultStatus(one.get()) == PGRES_FATAL_ERROR) {
+      r.message = one_line(PQresultErrorMessage(one.get()));
+      break;
+    }
+}
+
+void take_pipelined(PGconn* c, reply& r) {
+  bool between = false;  // a null stands after each statement's results
+  while (!PQisBusy(c)) {
+    native_result next(PQgetResult(c));
+    if (!next && std::exchange(between, true)) return;
+    if (!next) continue;
+    between = false;
+    if (PQresultStatus(next.get()) == PGRES_PIPELINE_SYNC) {
+      r.how = reply::outcome::complete;
+      return;
+    }
+    r.results.push_back(std::move(next));
+  }
+}
+
+}  // namespace
+
+reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event const* stop) {
+  auto const stopped = [stop] { return stop != nullptr && stop->triggered(); };
+  reply r;
+  r.how = reply::outcome::timed_out;  // so far
+  r.message = "no reply in time";
+  for (;;) {
+    int const unsent = PQflush(c);
+    if (unsent == 0) {
+      take_pipelined(c, r);
+      if (r.how == reply::outcome::complete) return r;
+    }
+    if (stopped()) {
+      r.how = reply::outcome::stopped;
+      return r;
+    }
+    auto const events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
+    bool const ready = stop == nullptr ? wait_for(PQsocket(c), events, deadline)
+                                       : wait_for(PQsocket(c), events, deadline, *stop);
+    if (!ready) return r;
+    if (!stopped() && (unsent < 0 || PQconsumeInput(c) == 0)) {
+      take_pipelined(c, r);
+      say_lost(c, r);
+      return r;
+    }
+  }
+}
+
 channel::channel(native_connection c) : connection_(std::move(c)), process_(::getpid()) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
   PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
@@ -125,58 +182,8 @@ reply channel::collect(boot_time_point deadline) {
     }
   }
   r.only_local = only_local_;
-  if (PQstatus(native()) != CONNECTION_OK && r.how != reply::outcome::lost) say_lost(r);
+  if (PQstatus(native()) != CONNECTION_OK && r.how != reply::outcome::lost) say_lost(native(), r);
   return r;
-}
-
-void channel::say_lost(reply& r) {
-  r.how = reply::outcome::lost;
-  r.message = error_message();
-  // What the server said as it went tells more than what libpq says of it.
-  for (auto const& one : r.results)
-    if (PQresultStatus(one.get()) == PGRES_FATAL_ERROR) {
-      r.message = one_line(PQresultErrorMessage(one.get()));
-      break;
-    }
-}
-
-void channel::take_pipelined(reply& r) {
-  bool between = false;  // a null stands after each statement's results
-  while (!PQisBusy(native())) {
-    native_result next(PQgetResult(native()));
-    if (!next && std::exchange(between, true)) return;
-    if (!next) continue;
-    between = false;
-    if (PQresultStatus(next.get()) == PGRES_PIPELINE_SYNC) {
-      r.how = reply::outcome::complete;
-      return;
-    }
-    r.results.push_back(std::move(next));
-  }
-}
-
-reply channel::collect_pipeline(boot_time_point deadline, base::stop_event const& stop) {
-  reply r;
-  r.how = reply::outcome::timed_out;  // so far
-  r.message = "no reply in time";
-  for (;;) {
-    int const unsent = PQflush(native());
-    if (unsent == 0) {
-      take_pipelined(r);
-      if (r.how == reply::outcome::complete) return r;
-    }
-    if (stop.triggered()) {
-      r.how = reply::outcome::stopped;
-      return r;
-    }
-    auto const events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
-    if (!wait_for(PQsocket(native()), events, deadline, stop)) return r;
-    if (!stop.triggered() && (unsent < 0 || PQconsumeInput(native()) == 0)) {
-      take_pipelined(r);
-      say_lost(r);
-      return r;
-    }
-  }
 }
 
 void channel::close() noexcept {

@@ -44,6 +44,10 @@ struct reply {
   std::string message;      ///< timed_out, lost: for people
 };
 
+/// After PQsend functions in pipeline mode, on any connection: everything up to the synchronization point; or
+/// until `stop`, if given, is triggered.
+reply collect_pipeline(PGconn*, boot_time_point deadline, base::stop_event const* stop = nullptr);
+
 /// A connection in non-blocking mode. Not movable: libpq keeps its address for notices.
 class channel {
  public:
@@ -64,15 +68,11 @@ class channel {
 
   /// Ends the session; in a forked child only forgets it, without a word to the server.
   void close() noexcept;
-  /// As collect(), in pipeline mode, up to the synchronization point; or until `stop` is triggered.
-  reply collect_pipeline(boot_time_point deadline, base::stop_event const& stop);
   std::string error_message() const;
 
  private:
   static void on_notice(void* self, PGresult const*);
   void take_results(reply&);
-  void take_pipelined(reply&);
-  void say_lost(reply&);
 
   native_connection connection_;
   pid_t process_;

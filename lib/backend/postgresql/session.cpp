@@ -255,7 +255,7 @@ result session::wait_once(prepared const& ready, std::string const& what, std::s
                                         nullptr, 0) == 1 &&
                     PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, what, channel_.error_message());
-  auto r = channel_.collect_pipeline(later(deadline, reply_timeout), stop);
+  auto r = collect_pipeline(c, later(deadline, reply_timeout), &stop);
   if (r.how == reply::outcome::stopped) end_wait(errc::row_locked, what, "the wait was cancelled");
   if (r.how != reply::outcome::complete) end_wait(errc::unreachable, what, r.message);
   if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, what, channel_.error_message());

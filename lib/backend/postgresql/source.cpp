@@ -4,22 +4,13 @@
 #include <rowlock/postgresql.hpp>
 
 #include "backend/backend.hpp"
-#include "backend/embedded.hpp"
 #include "backend/postgresql/connect.hpp"
+#include "backend/postgresql/dialect.hpp"
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/session.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
-
-dialect const& postgresql_dialect() {
-  static dialect const d{.name = "postgresql",
-                         .statements = embedded_postgresql_statements(),
-                         .migrations = embedded_postgresql_migrations(),
-                         .has_schemas = true,
-                         .longest_identifier = 63};
-  return d;
-}
 
 class conninfo_source final : public source {
  public:

@@ -164,6 +164,27 @@ class libmariadb_statement final : public mysql::prepared_statement {
   std::vector<MYSQL_BIND> parameters_;
 };
 
+void send(MYSQL& c, std::string const& sql) {
+  if (::mysql_real_query(&c, sql.data(), sql.size()) != 0) throw refusal_of(c);
+}
+
+/// Null if the statement has no rows.
+native_result take(MYSQL& c) {
+  native_result r(::mysql_store_result(&c));
+  if (!r && ::mysql_errno(&c) != 0) throw refusal_of(c);
+  return r;
+}
+
+result run_text(MYSQL& c, std::string const& sql) {
+  send(c, sql);
+  result out;
+  if (native_result const r = take(c))
+    out.rows = decode(r.get());
+  else
+    out.affected = static_cast<std::int64_t>(::mysql_affected_rows(&c));
+  return out;
+}
+
 class libmariadb_channel final : public mysql::channel {
  public:
   explicit libmariadb_channel(MYSQL& c) : native_(c) {}
@@ -177,20 +198,12 @@ class libmariadb_channel final : public mysql::channel {
   std::unique_ptr<mysql::prepared_statement> prepare(std::string const& sql) override {
     return std::make_unique<libmariadb_statement>(native_, sql);
   }
-  result run(std::string const& sql) override {
-    send(sql);
-    result out;
-    if (native_result const r = take())
-      out.rows = decode(r.get());
-    else
-      out.affected = static_cast<std::int64_t>(::mysql_affected_rows(&native_));
-    return out;
-  }
+  result run(std::string const& sql) override { return run_text(native_, sql); }
   std::vector<std::vector<row>> run_all(std::string const& sql) override {
-    send(sql);
+    send(native_, sql);
     std::vector<std::vector<row>> out;
     for (;;) {
-      if (native_result const r = take()) out.push_back(decode(r.get()));
+      if (native_result const r = take(native_)) out.push_back(decode(r.get()));
       int const more = ::mysql_next_result(&native_);
       if (more > 0) throw refusal_of(native_);
       if (more < 0) return out;
@@ -198,16 +211,21 @@ class libmariadb_channel final : public mysql::channel {
   }
 
  private:
-  void send(std::string const& sql) {
-    if (::mysql_real_query(&native_, sql.data(), sql.size()) != 0) throw refusal_of(native_);
-  }
-  /// Null if the statement has no rows.
-  native_result take() {
-    native_result r(::mysql_store_result(&native_));
-    if (!r && ::mysql_errno(&native_) != 0) throw refusal_of(native_);
-    return r;
-  }
+  MYSQL& native_;
+};
 
+class borrowed_connection final : public mysql::borrowed_channel {
+ public:
+  explicit borrowed_connection(MYSQL& c) : native_(c) {}
+
+  // As the server said with its last reply.
+  bool in_transaction() override {
+    return (native_.server_status & SERVER_STATUS_IN_TRANS) != 0 ||
+           (native_.server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
+  }
+  result run(std::string const& sql) override { return run_text(native_, sql); }
+
+ private:
   MYSQL& native_;
 };
 
@@ -215,6 +233,10 @@ class libmariadb_channel final : public mysql::channel {
 
 refusal refusal_of(MYSQL& c) {
   return {static_cast<int>(::mysql_errno(&c)), ::mysql_sqlstate(&c), ::mysql_error(&c)};
+}
+
+std::unique_ptr<mysql::borrowed_channel> borrowed_channel_over(MYSQL& c) {
+  return std::make_unique<borrowed_connection>(c);
 }
 
 std::unique_ptr<mysql::channel> channel_over(MYSQL& c) { return std::make_unique<libmariadb_channel>(c); }

@@ -13,6 +13,9 @@ namespace rowlock::backend::soci {
 /// CLIENT_FOUND_ROWS.
 std::unique_ptr<mysql::channel> channel_over(MYSQL&);
 
+/// Stays the program's.
+std::unique_ptr<mysql::borrowed_channel> borrowed_channel_over(MYSQL&);
+
 /// Ends a connection of which only the memory, with its parameters, remains.
 void hang_up(MYSQL&) noexcept;
 

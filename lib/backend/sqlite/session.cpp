@@ -7,37 +7,11 @@
 #include <algorithm>
 
 #include "backend/sqlite/process.hpp"
+#include "backend/sqlite/values.hpp"
 
 namespace rowlock::backend::sqlite {
-namespace {
 
 using namespace std::chrono_literals;
-
-int limited(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT32_MAX)); }
-
-value column(sqlite3_stmt* s, int index) {
-  switch (sqlite3_column_type(s, index)) {
-    case SQLITE_NULL:
-      return nullptr;
-    case SQLITE_INTEGER:
-      return std::int64_t{sqlite3_column_int64(s, index)};
-    default: {
-      auto const* text = reinterpret_cast<char const*>(sqlite3_column_text(s, index));
-      return text == nullptr ? std::string{}
-                             : std::string(text, static_cast<std::size_t>(sqlite3_column_bytes(s, index)));
-    }
-  }
-}
-
-row current_row(sqlite3_stmt* s) {
-  row out;
-  int const columns = sqlite3_column_count(s);
-  out.reserve(static_cast<std::size_t>(columns));
-  for (int i = 0; i < columns; ++i) out.push_back(column(s, i));
-  return out;
-}
-
-}  // namespace
 
 session::session(database db, std::string path, std::optional<file_identity> file, boot_time_point deadline)
     : database_(std::move(db)),
@@ -140,7 +114,7 @@ sqlite3_stmt* session::prepare(statement const& s) {
   if (known.native && known.sql == s.sql) return known.native.get();
   known = {};
   sqlite3_stmt* fresh = nullptr;
-  int const code = sqlite3_prepare_v3(database_.get(), s.sql.c_str(), limited(s.sql.size() + 1),
+  int const code = sqlite3_prepare_v3(database_.get(), s.sql.c_str(), static_cast<int>(s.sql.size() + 1),
                                       SQLITE_PREPARE_PERSISTENT, &fresh, nullptr);
   prepared_statement owned(fresh);
   if (code != SQLITE_OK) refuse(s.name);
@@ -148,26 +122,6 @@ sqlite3_stmt* session::prepare(statement const& s) {
     throw error(errc::failed, fmt::format("{}: {} holds no statement", where_, s.name), s.name, "", 0);
   known = {s.sql, std::move(owned)};
   return known.native.get();
-}
-
-void session::bind(sqlite3_stmt* native, std::span<value const> parameters, std::string const& what) {
-  int index = 0;
-  for (auto const& v : parameters) {
-    ++index;
-    int code = SQLITE_OK;
-    if (is_null(v)) {
-      code = sqlite3_bind_null(native, index);
-    } else if (auto const* number = std::get_if<std::int64_t>(&v)) {
-      code = sqlite3_bind_int64(native, index, *number);
-    } else {
-      auto const& text = std::get<std::string>(v);
-      if (text.find('\0') != std::string::npos)  // as in the other back ends, which can't store it
-        throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", what), what, "",
-                    0);
-      code = sqlite3_bind_text(native, index, text.c_str(), limited(text.size()), SQLITE_STATIC);
-    }
-    if (code != SQLITE_OK) refuse(what);
-  }
 }
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
@@ -182,7 +136,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
       sqlite3_clear_bindings(s);
     }
   } at_end{native};
-  bind(native, parameters, s.name);
+  if (!bind(native, parameters, s.name)) refuse(s.name);
   result out;
   int code = SQLITE_ROW;
   // To the end, although RETURNING gave its rows before: the commit is in the last step.

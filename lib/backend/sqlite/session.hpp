@@ -40,7 +40,6 @@ class session final : public connection {
   void begin(std::string const& what, boot_time_point deadline);
   void end(std::string const& what);
   sqlite3_stmt* prepare(statement const&);
-  void bind(sqlite3_stmt*, std::span<value const>, std::string const& what);
   [[noreturn]] void refuse(std::string const& what);
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
   void abandon() noexcept;

@@ -4,7 +4,7 @@
 #include <rowlock/sqlite.hpp>
 
 #include "backend/backend.hpp"
-#include "backend/embedded.hpp"
+#include "backend/sqlite/dialect.hpp"
 #include "backend/sqlite/memory.hpp"
 #include "backend/sqlite/open.hpp"
 #include "backend/sqlite/process.hpp"
@@ -12,16 +12,6 @@
 
 namespace rowlock::backend::sqlite {
 namespace {
-
-dialect const& sqlite_dialect() {
-  static dialect const d{.name = "sqlite",
-                         .statements = embedded_sqlite_statements(),
-                         .migrations = embedded_sqlite_migrations(),
-                         .has_schemas = false,
-                         .longest_identifier = 255,
-                         .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
-  return d;
-}
 
 class file_source final : public source {
  public:

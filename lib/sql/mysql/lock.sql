@@ -131,6 +131,10 @@ WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_un
 UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6)
 WHERE name = $1 AND term = $2
 
+-- Whether no transaction has the row of a term locked; for who must not wait.
+-- name: lock_idle
+SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 FOR UPDATE SKIP LOCKED
+
 -- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
 -- and no owner_process, or the same explicit owner would take it over.
 -- name: lock_release_at_least

@@ -95,6 +95,12 @@ UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2
 RETURNING set_config('synchronous_commit', 'off', true)
 
+-- Whether no transaction has the row of a term locked; for who must not wait. The commit that ends the lock need not be
+-- flushed.
+-- name: lock_idle
+SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks WHERE name = $1 AND term = $2
+FOR UPDATE SKIP LOCKED
+
 -- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
 -- and no owner_process, or the same explicit owner would take it over.
 -- name: lock_release_at_least

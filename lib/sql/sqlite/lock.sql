@@ -94,6 +94,10 @@ UPDATE rowlock_locks SET
 WHERE name = ?1 AND term = ?2
 RETURNING name
 
+-- Whether the term is there: no row can be locked by itself.
+-- name: lock_idle
+SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
+
 -- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows,
 -- and no owner_process, or the same explicit owner would take it over.
 -- name: lock_release_at_least

@@ -1,0 +1,38 @@
+#include <rowlock/transaction.hpp>
+#include <utility>
+
+#include "guard/guarded_transaction.hpp"
+
+namespace rowlock {
+
+basic_transaction::basic_transaction(lock_manager& m, std::unique_ptr<backend::caller_connection> c)
+    : guarded_(std::make_unique<guard::guarded_transaction>(m.manager_, std::move(c))) {}
+
+basic_transaction::basic_transaction(basic_transaction&&) noexcept = default;
+basic_transaction& basic_transaction::operator=(basic_transaction&&) noexcept = default;
+basic_transaction::~basic_transaction() = default;
+
+void basic_transaction::require(held_lock const& lock) {
+  held_lock const* const one[] = {&lock};
+  guarded_->require(one);
+}
+
+void basic_transaction::require(std::span<held_lock const* const> locks) { guarded_->require(locks); }
+
+void basic_transaction::lock(std::span<std::string_view const> names) {
+  guarded_->lock(names, {.in_server = true, .until = {}});
+}
+
+bool basic_transaction::try_lock_for(std::span<std::string_view const> names,
+                                     std::chrono::nanoseconds timeout) {
+  auto const now = boot_clock::now();
+  auto const until = timeout > boot_time_point::max() - now ? boot_time_point::max() : now + timeout;
+  return guarded_->lock(names, {.in_server = false, .until = until});
+}
+
+std::optional<inserted_lock> basic_transaction::insert(std::string name, std::chrono::milliseconds ttl,
+                                                       std::string note) {
+  return guarded_->insert(name, ttl, note);
+}
+
+}  // namespace rowlock

@@ -1,0 +1,53 @@
+#pragma once
+// A connection of the program's own, in the program's own transaction: what may be done there and nothing
+// else.
+
+#include <rowlock/export.hpp>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::backend {
+
+/// Borrowed: nothing here begins, commits (but commit()) or rolls back the transaction, or changes a setting.
+/// Waits for replies as long as the program's own statements would. Used by one thread at a time.
+///
+/// Errors: what connection throws, but a lost connection is always errc::unreachable: without a COMMIT
+/// nothing was done. errc::transaction_ended where the server has rolled back all of the transaction;
+/// errc::snapshot_too_old where SQLite says so.
+class ROWLOCK_EXPORT caller_connection {
+ public:
+  virtual ~caller_connection() = default;
+
+  virtual dialect const& sql() const noexcept = 0;
+  virtual std::string describe() const = 0;  ///< for messages
+
+  /// @throws error not_in_transaction, transaction_ended (an earlier error has aborted it), failed (replies
+  /// have not been read to their end), unreachable, unsupported (pipeline mode)
+  virtual void expect_transaction() = 0;
+  /// Where the transaction itself is the lock: @throws error not_in_transaction, too, if it may not write
+  /// yet. Elsewhere as expect_transaction().
+  virtual void expect_writer() { expect_transaction(); }
+
+  /// One statement. If it is refused, what it has done is undone, and the transaction goes on.
+  virtual result execute(statement const&, std::span<value const> parameters) = 0;
+
+  /// Begins, keeps or undoes several statements: SAVEPOINT, RELEASE, ROLLBACK TO. One level. (Row locks of
+  /// InnoDB's stay.)
+  virtual void set_savepoint() = 0;
+  virtual void release_savepoint() = 0;
+  virtual void undo_to_savepoint() = 0;
+
+  /// The statement COMMIT. @throws error in_doubt; conflict and transaction_ended if it was rolled back
+  virtual void commit() = 0;
+};
+
+/// As the names of our savepoints have it: one round a single statement, one round several.
+inline constexpr std::string_view statement_savepoint = "rowlock_statement";
+inline constexpr std::string_view savepoint = "rowlock_transaction";
+
+}  // namespace rowlock::backend

@@ -1,0 +1,103 @@
+#include "backend/mysql/caller_session.hpp"
+
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+#include <utility>
+
+#include "backend/mysql/dialect.hpp"
+#include "backend/mysql/errors.hpp"
+#include "backend/mysql/parameters.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+constexpr int deadlock = 1213;            // or a failed certification in Galera
+constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
+constexpr int out_of_sync = 2014;
+
+class caller_session final : public caller_connection {
+ public:
+  explicit caller_session(std::unique_ptr<borrowed_channel> c) : native_(std::move(c)) {}
+
+  dialect const& sql() const noexcept override { return mysql_dialect(); }
+  std::string describe() const override { return "mysql, the program's own connection"; }
+
+  void expect_transaction() override {
+    bool const open = attempt("in a transaction?", [&] { return native_->in_transaction(); });
+    if (!open)
+      throw error(errc::not_in_transaction,
+                  fmt::format("{}: it is in no transaction: START TRANSACTION before", describe()));
+  }
+
+  // InnoDB undoes what a statement that fails has done.
+  result execute(statement const& s, std::span<value const> parameters) override {
+    check_parameters(mark_parameters(s.sql), parameters, s.name);
+    auto const text = with_literals(s.sql, parameters);
+    return attempt(s.name, [&] { return native_->run(text); });
+  }
+
+  void set_savepoint() override { run(fmt::format("SAVEPOINT {}", savepoint)); }
+  void release_savepoint() override { run(fmt::format("RELEASE SAVEPOINT {}", savepoint)); }
+  void undo_to_savepoint() override {
+    run(fmt::format("ROLLBACK TO SAVEPOINT {}", savepoint));
+    release_savepoint();
+  }
+
+  void commit() override {
+    try {
+      native_->run("COMMIT");
+    } catch (refusal const& e) {
+      throw statement_error(e, stake::commit, "commit", describe());
+    }
+  }
+
+ private:
+  void run(std::string const& text) {
+    attempt(text, [&] { return native_->run(text); });
+  }
+
+  template <class Call>
+  auto attempt(std::string const& what, Call const& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (refusal const& e) {
+      refuse(e, what);
+    }
+  }
+
+  /// An error of a statement, or of the transaction?
+  [[noreturn]] void refuse(refusal const& e, std::string const& what) {
+    auto const problem = statement_error(e, stake::nothing, what, describe());
+    auto const as = [&](errc reason, std::string_view hint) {
+      return error(reason, fmt::format("{}{}", problem.what(), hint), what, e.sqlstate(), e.native());
+    };
+    if (e.native() == out_of_sync)
+      throw as(errc::failed, "; the replies of an earlier statement have not been read to their end");
+    if (problem.reason() == errc::unreachable)
+      throw as(errc::unreachable, "; the transaction is gone with it");
+    if (e.native() == deadlock || e.native() == changed_since_read || ended_by(e))
+      throw as(errc::transaction_ended, "; the server has rolled the whole transaction back: begin it again");
+    throw problem;
+  }
+
+  /// A wait that was over ends the statement, or the transaction (innodb_rollback_on_timeout): that is asked.
+  bool ended_by(refusal const& e) noexcept {
+    if (classify(e.native(), e.what(), stake::nothing) != errc::row_locked) return false;
+    try {
+      return as_int(native_->run("SELECT @@innodb_rollback_on_timeout").rows.at(0).at(0)) != 0;
+    } catch (std::exception const&) {
+      return true;  // nobody goes on with a transaction that may not be there
+    }
+  }
+
+  std::unique_ptr<borrowed_channel> native_;
+};
+
+}  // namespace
+
+std::unique_ptr<caller_connection> borrow(std::unique_ptr<borrowed_channel> c) {
+  return std::make_unique<caller_session>(std::move(c));
+}
+
+}  // namespace rowlock::backend::mysql

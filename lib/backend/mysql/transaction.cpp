@@ -1,0 +1,21 @@
+#include <rowlock/mysql_transaction.hpp>
+
+#include "backend/mysql/caller_session.hpp"
+#include "backend/mysql/connector.hpp"
+
+namespace rowlock::mysql::inline v0 {
+
+namespace {
+
+std::unique_ptr<backend::caller_connection> borrow(::sql::Connection& c) {
+  return backend::mysql::borrow(backend::mysql::borrowed_channel_over(c));
+}
+
+}  // namespace
+
+transaction::transaction(lock_manager& manager, ::sql::Connection& connection)
+    : basic_transaction(manager, borrow(connection)) {}
+
+void execute_commit(::sql::Connection& connection) { borrow(connection)->commit(); }
+
+}  // namespace rowlock::mysql::inline v0

@@ -1,0 +1,15 @@
+#pragma once
+// The program's own connection to a PostgreSQL server.
+
+#include <libpq-fe.h>
+
+#include <memory>
+
+#include "backend/caller_connection.hpp"
+
+namespace rowlock::backend::postgresql {
+
+/// For SOCI's back end, too. `c` must live longer.
+ROWLOCK_EXPORT std::unique_ptr<caller_connection> borrow(PGconn* c);
+
+}  // namespace rowlock::backend::postgresql

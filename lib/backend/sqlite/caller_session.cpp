@@ -1,0 +1,106 @@
+#include "backend/sqlite/caller_session.hpp"
+
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+#include <rowlock/sqlite_transaction.hpp>
+
+#include "backend/sqlite/dialect.hpp"
+#include "backend/sqlite/native.hpp"
+#include "backend/sqlite/process.hpp"
+#include "backend/sqlite/values.hpp"
+
+namespace rowlock::backend::sqlite {
+namespace {
+
+class caller_session final : public caller_connection {
+ public:
+  explicit caller_session(sqlite3* db) : native_(db) {
+    if (db == nullptr) throw error(errc::invalid_argument, "the sqlite3 of a transaction is null");
+  }
+
+  dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  std::string describe() const override { return "sqlite, the program's own connection"; }
+
+  void expect_transaction() override {
+    if (sqlite3_get_autocommit(native_) != 0)
+      throw error(errc::not_in_transaction,
+                  fmt::format("{}: it is in no transaction: BEGIN IMMEDIATE before", describe()));
+  }
+
+  void expect_writer() override {
+    expect_transaction();
+    if (sqlite3_txn_state(native_, nullptr) != SQLITE_TXN_WRITE)
+      throw error(errc::not_in_transaction,
+                  fmt::format("{}: on SQLite the write transaction is the lock, and this one may only read "
+                              "yet: begin it by BEGIN IMMEDIATE",
+                              describe()));
+  }
+
+  // SQLite undoes what a statement that fails has done.
+  result execute(statement const& s, std::span<value const> parameters) override {
+    inside const sqlite;
+    sqlite3_stmt* fresh = nullptr;
+    int const prepared =
+        sqlite3_prepare_v2(native_, s.sql.c_str(), static_cast<int>(s.sql.size() + 1), &fresh, nullptr);
+    prepared_statement const native(fresh);
+    if (prepared != SQLITE_OK || !bind(fresh, parameters, s.name)) refuse(s.name);
+    result out;
+    int code = SQLITE_ROW;
+    while ((code = sqlite3_step(fresh)) == SQLITE_ROW) out.rows.push_back(current_row(fresh));
+    if (code != SQLITE_DONE) refuse(s.name);
+    if (sqlite3_stmt_readonly(fresh) == 0) out.affected = sqlite3_changes64(native_);
+    return out;
+  }
+
+  void set_savepoint() override { run(fmt::format("SAVEPOINT {}", savepoint)); }
+  void release_savepoint() override { run(fmt::format("RELEASE {}", savepoint)); }
+  void undo_to_savepoint() override { run(fmt::format("ROLLBACK TO {0}; RELEASE {0}", savepoint)); }
+
+  void commit() override {
+    expect_transaction();
+    inside const sqlite;
+    if (sqlite3_exec(native_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) refuse("commit", true);
+  }
+
+ private:
+  void run(std::string const& text) {
+    inside const sqlite;
+    if (sqlite3_exec(native_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(text);
+  }
+
+  [[noreturn]] void refuse(std::string const& what, bool committing = false) {
+    int const code = sqlite3_extended_errcode(native_);
+    auto const problem = statement_error(native_, what, describe());
+    auto const as = [&](errc reason, std::string_view hint) {
+      return error(reason, fmt::format("{}{}", problem.what(), hint), what, "", code);
+    };
+    // Some failures (a full disk, an I/O error) end the whole transaction; after that of a commit's write
+    // what a recovery finds in the file is open.
+    bool const in_doubt = problem.reason() == errc::in_doubt;
+    if (committing && in_doubt) throw problem;
+    if (in_doubt || sqlite3_get_autocommit(native_) != 0)
+      throw as(errc::transaction_ended, "; roll the transaction back, if SQLite has not done it");
+    if (code == SQLITE_BUSY_SNAPSHOT)
+      throw as(errc::snapshot_too_old,
+               "; the transaction has read before somebody else wrote: begin it again, by BEGIN IMMEDIATE");
+    throw problem;
+  }
+
+  sqlite3* native_;
+};
+
+}  // namespace
+
+std::unique_ptr<caller_connection> borrow(sqlite3* db) { return std::make_unique<caller_session>(db); }
+
+}  // namespace rowlock::backend::sqlite
+
+namespace rowlock::sqlite::inline v0 {
+
+transaction::transaction(lock_manager& manager, sqlite3* connection)
+    : basic_transaction(manager, backend::sqlite::borrow(connection)) {}
+
+void execute_commit(sqlite3* connection) { backend::sqlite::borrow(connection)->commit(); }
+
+}  // namespace rowlock::sqlite::inline v0

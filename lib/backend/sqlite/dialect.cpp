@@ -1,0 +1,18 @@
+#include "backend/sqlite/dialect.hpp"
+
+#include "backend/embedded.hpp"
+
+namespace rowlock::backend::sqlite {
+
+dialect const& sqlite_dialect() {
+  static dialect const d{.name = "sqlite",
+                         .statements = embedded_sqlite_statements(),
+                         .migrations = embedded_sqlite_migrations(),
+                         .has_schemas = false,
+                         .longest_identifier = 255,
+                         .one_writer = true,
+                         .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
+  return d;
+}
+
+}  // namespace rowlock::backend::sqlite

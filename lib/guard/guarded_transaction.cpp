@@ -1,0 +1,298 @@
+#include "guard/guarded_transaction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/random_id.hpp"
+#include "base/text.hpp"
+#include "process/deadlocks.hpp"
+#include "process/loss.hpp"
+#include "strategy/tokens.hpp"
+#include "strategy/unique_insert.hpp"
+
+namespace rowlock::guard {
+
+using namespace std::chrono_literals;
+using backend::as_text;
+using backend::value;
+
+namespace {
+
+/// For a row that a transaction has locked: nothing announces its end, and waiting in the server would take
+/// as long as a setting of the program's says, or one that we would have to change.
+class look_again {
+ public:
+  explicit look_again(boot_time_point until) : until_(until) {}
+  /// @return false if there is no time left
+  bool wait() {
+    auto const now = boot_clock::now();
+    if (now >= until_) return false;
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(next_, until_ - now));
+    next_ = std::min<std::chrono::nanoseconds>(next_ * 2, 50ms);
+    return true;
+  }
+
+ private:
+  boot_time_point until_;
+  std::chrono::nanoseconds next_ = 500us;
+};
+
+}  // namespace
+
+guarded_transaction::guarded_transaction(std::shared_ptr<process::manager> m,
+                                         std::unique_ptr<backend::caller_connection> c)
+    : manager_(std::move(m)), caller_(std::move(c)) {
+  if (caller_->sql().name != engine().db.sql().name)
+    throw error(errc::invalid_argument, fmt::format("{}: the lock_manager is on another kind of database: {}",
+                                                    caller_->describe(), engine().db.describe()));
+}
+
+backend::result guarded_transaction::run(char const* statement, std::vector<value> const& parameters) {
+  return caller_->execute(engine().db.statements().at(statement), parameters);
+}
+
+// The same names may be found in another database, or by another search path.
+void guarded_transaction::expect_this_database() {
+  if (right_database_) return;
+  if (engine().db.id().empty()) (void)engine().pool.borrow(reply_deadline());
+  auto const found = run("meta_read", {});
+  if (found.rows.empty() || as_text(found.rows[0].at(0)) != engine().db.id())
+    throw error(errc::invalid_argument,
+                fmt::format("{}: it leads to other tables than the lock_manager's: {}", caller_->describe(),
+                            engine().db.describe()));
+  right_database_ = true;
+}
+
+void guarded_transaction::require(std::span<held_lock const* const> locks) {
+  manager_->refuse_if_forked();
+  std::vector<held_lock const*> ordered(locks.begin(), locks.end());
+  std::sort(ordered.begin(), ordered.end(), [](auto* a, auto* b) { return a->name() < b->name(); });
+  caller_->expect_transaction();
+  for (auto const* one : ordered) require_one(*one);
+}
+
+void guarded_transaction::require_one(held_lock const& lock) {
+  auto const& facts = lock.hold_->facts();
+  if (facts.how == strategy::row_lock)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is held with row_lock on a session of the manager's, which can end at any "
+                            "moment: use lease or unique_insert, or transaction::lock()",
+                            facts.name));
+  auto const& here = engine().db;
+  if (lock.manager_->parts().db.identity() != here.identity() && !here.identity().empty())
+    throw error(errc::invalid_argument,
+                fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
+                            here.describe()));
+  // Trust that has ended does not come back, whatever the row says.
+  if (!lock.valid()) lost(lock, lock.loss().value_or(lock.hold_->why_expired()));
+  lock.hold_->mark_guarded();
+  look_again again(reply_deadline());
+  do {
+    auto const came = attempt(facts);
+    if (came == guarded::yes) return;
+    expect_this_database();
+    auto loan = engine().pool.borrow(reply_deadline());
+    if (auto const why = process::why_lost(engine().rows, *loan, facts, reply_deadline())) lost(lock, *why);
+    if (came == guarded::old_snapshot) too_old(facts.name);
+  } while (again.wait());
+  throw error(errc::row_locked,
+              fmt::format("'{}': another transaction has its row locked, and has not ended in {} ms",
+                          facts.name, engine().options.reply_timeout.count()));
+}
+
+guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts const& f) {
+  std::vector<value> const which{f.name, f.term.value};
+  try {
+    if (engine().db.sql().two_views) {
+      auto const row = run("guard_lock", which);
+      if (row.rows.empty()) return guarded::row_is_locked_or_gone;
+      if (row.rows[0].at(0) != value(f.term.value)) return guarded::old_snapshot;
+    }
+    if (run("guard_require", which).affected > 0) return guarded::yes;
+    // Skipped because it is locked; or not to be seen.
+    auto const seen = run("guard_look", {f.name});
+    bool const mine = !seen.rows.empty() && seen.rows[0].at(0) == value(f.term.value);
+    return mine ? guarded::row_is_locked_or_gone : guarded::old_snapshot;
+  } catch (error const& e) {
+    // PostgreSQL above READ COMMITTED: the row was changed since the snapshot.
+    if (e.reason() == errc::conflict) return guarded::old_snapshot;
+    throw;
+  }
+}
+
+void guarded_transaction::lost(held_lock const& lock, loss_reason why) {
+  auto const& name = lock.name();
+  engine().watch.report_lost(lock.hold_, why);
+  throw error(errc::lock_lost,
+              fmt::format("'{}' is held no more ({}): roll the transaction back", name, to_string(why)));
+}
+
+void guarded_transaction::too_old(std::string const& name) {
+  throw error(errc::snapshot_too_old,
+              fmt::format("'{}': the transaction sees the database as it was before the lock was taken, or "
+                          "renewed: begin it again, and make this its first statement",
+                          name));
+}
+
+bool guarded_transaction::lock(std::span<std::string_view const> names, patience const& p) {
+  manager_->refuse_if_forked();
+  std::vector<std::string> ordered(names.begin(), names.end());
+  for (auto const& name : ordered) base::require_name(name);
+  std::sort(ordered.begin(), ordered.end());
+  ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
+  if (engine().db.sql().one_writer)
+    caller_->expect_writer();
+  else
+    caller_->expect_transaction();
+  expect_this_database();
+  return std::all_of(ordered.begin(), ordered.end(), [&](auto const& name) { return lock_one(name, p); });
+}
+
+bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
+  if (engine().db.sql().one_writer) {
+    run("guard_try", {name});
+    return true;
+  }
+  // Before the transaction looks for it: at InnoDB's default isolation level a row that is looked for and
+  // not found is a gap that is locked, and our own INSERT would wait for ourselves.
+  {
+    auto loan = engine().row_sessions.borrow(reply_deadline());
+    engine().row_locks.make_ready(*loan, name, reply_deadline());
+  }
+  if (!lock_row(name, p)) return false;
+  if (engine().db.sql().two_views) expect_fresh(name, draw_token(name));
+  return true;
+}
+
+bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
+  if (p.in_server) {
+    if (!run("guard_wait", {name}).rows.empty()) return true;
+    refuse_level(name);
+    throw error(
+        errc::conflict,
+        fmt::format("'{}': its row vanished while it was waited for: begin the transaction again", name));
+  }
+  look_again again(p.until);
+  do {
+    if (!run("guard_try", {name}).rows.empty()) return true;
+    refuse_level(name);
+  } while (again.wait());
+  return false;
+}
+
+void guarded_transaction::refuse_level(std::string const& name) {
+  if (engine().db.sql().two_views) return;
+  auto const level = as_text(run("guard_level", {}).rows.at(0).at(0));
+  if (level == "read committed") return;
+  throw error(errc::unsupported,
+              fmt::format("'{}': at isolation level {} PostgreSQL would show this transaction what was there "
+                          "before the lock: use READ COMMITTED, or a mutex and require()",
+                          name, level));
+}
+
+// On a session of the manager's, and committed there: a number that was told can't be rolled back.
+fencing_token guarded_transaction::draw_token(std::string const& name) {
+  auto loan = engine().pool.borrow(reply_deadline());
+  return process::despite_deadlocks(engine().tell, name, reply_deadline(), [&] {
+    return strategies::tokens(engine().db.statements()).draw(*loan, name, reply_deadline());
+  });
+}
+
+// What was drawn, and committed, after the lock was granted is seen by this transaction's plain reads, or
+// they are older than the lock. The isolation level need not be known for that, which InnoDB does not tell.
+void guarded_transaction::expect_fresh(std::string const& name, fencing_token drawn) {
+  auto const seen = run("token_read", {name});
+  if (seen.rows.empty() || seen.rows[0].at(0) != value(drawn.value)) too_old(name);
+}
+
+std::optional<inserted_lock> guarded_transaction::insert(std::string const& name,
+                                                         std::chrono::milliseconds ttl,
+                                                         std::string const& note) {
+  manager_->refuse_if_forked();
+  mutex_options o;
+  o.how = strategy::unique_insert;
+  o.ttl = ttl;
+  o.note = note;
+  auto const spec = manager_->spec(name, o, false);
+  if (engine().db.sql().one_writer)
+    caller_->expect_writer();
+  else
+    caller_->expect_transaction();
+  expect_this_database();
+  if (!engine().db.sql().two_views && !engine().db.sql().one_writer) refuse_level(name);
+  if (!is_free(name)) return std::nullopt;
+  caller_->set_savepoint();
+  std::optional<inserted_lock> taken;
+  try {
+    taken = insert_row(spec);
+  } catch (error const& e) {
+    if (e.reason() != errc::transaction_ended && e.reason() != errc::unreachable)
+      caller_->undo_to_savepoint();
+    throw;
+  }
+  if (taken)
+    caller_->release_savepoint();
+  else
+    caller_->undo_to_savepoint();
+  return taken;
+}
+
+// What may be taken is deleted by the manager: on InnoDB the program's transaction would keep the row locked
+// even if it turned out that somebody has it. With one writer, only this transaction can.
+bool guarded_transaction::is_free(std::string const& name) {
+  auto loan = engine().pool.borrow(reply_deadline());
+  auto const row = engine().rows.read(*loan, name, reply_deadline());
+  if (!row) return true;
+  strategies::require_strategy(*row, strategy::unique_insert);
+  if (!strategies::takeable(*row)) return false;
+  std::vector<value> const what{name, to_string(strategy::unique_insert), nullptr, nullptr};
+  if (engine().db.sql().one_writer) {
+    run("unique_clear", what);
+    return true;
+  }
+  try {
+    process::despite_deadlocks(engine().tell, name, reply_deadline(), [&] {
+      return loan->execute(engine().db.statements().at("unique_clear"), what, reply_deadline());
+    });
+  } catch (error const& e) {
+    if (e.reason() != errc::row_locked) throw;
+    return false;
+  }
+  return true;
+}
+
+std::optional<inserted_lock> guarded_transaction::insert_row(process::lock_spec const& spec) {
+  value now;
+  {
+    auto loan = engine().pool.borrow(reply_deadline());
+    now = loan->execute(engine().db.statements().at("guard_clock"), {}, reply_deadline()).rows.at(0).at(0);
+  }
+  auto const owner = spec.owner();
+  inserted_lock taken{spec.name, {base::random_id()}, {}};
+  auto const inserted =
+      run("guard_insert", {spec.name, taken.term.value, owner.host, owner.pid, owner.process, owner.thread,
+                           std::int64_t{spec.options.ttl.count()}, now, spec.options.note});
+  // Where the INSERT has to change an existing row to say that there is one, it says 2, and is undone.
+  if (inserted.affected != 1) return std::nullopt;
+  if (engine().db.sql().one_writer) {
+    while (taken.token.value == 0) {
+      auto const drawn = run("token_draw", {spec.name});
+      if (!drawn.rows.empty())
+        taken.token.value = backend::as_int(drawn.rows[0].at(0));
+      else
+        run("token_insert", {spec.name});
+    }
+  } else {
+    taken.token = draw_token(spec.name);
+  }
+  if (engine().db.sql().two_views) expect_fresh(spec.name, taken.token);
+  run("unique_set_token", {spec.name, taken.term.value, taken.token.value});
+  return taken;
+}
+
+}  // namespace rowlock::guard

@@ -1,0 +1,60 @@
+#pragma once
+// What rowlock does inside the program's own transaction: which statements, in which order, and what is asked
+// of the manager's own sessions meanwhile. lib/doc/guard.md says who may come in between.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <rowlock/held_lock.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backend/caller_connection.hpp"
+#include "process/manager.hpp"
+
+namespace rowlock::guard {
+
+/// Used by one thread at a time.
+class guarded_transaction {
+ public:
+  /// How long a locked row is waited for.
+  struct patience {
+    bool in_server = false;  ///< as long as the session's own settings allow
+    boot_time_point until;   ///< else
+  };
+
+  guarded_transaction(std::shared_ptr<process::manager>, std::unique_ptr<backend::caller_connection>);
+
+  void require(std::span<held_lock const* const> locks);
+  /// @return false if one of them could not be had in time
+  bool lock(std::span<std::string_view const> names, patience const&);
+  std::optional<inserted_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
+                                      std::string const& note);
+
+ private:
+  enum class guarded { yes, row_is_locked_or_gone, old_snapshot };
+
+  process::engine& engine() const { return manager_->parts(); }
+  backend::result run(char const* statement, std::vector<backend::value> const& parameters);
+  boot_time_point reply_deadline() const { return engine().reply_deadline(); }
+
+  void expect_this_database();
+  void require_one(held_lock const&);
+  guarded attempt(process::grant_facts const&);
+  [[noreturn]] void lost(held_lock const&, loss_reason);
+  [[noreturn]] void too_old(std::string const& name);
+  bool lock_one(std::string const& name, patience const&);
+  bool lock_row(std::string const& name, patience const&);
+  void refuse_level(std::string const& name);
+  fencing_token draw_token(std::string const& name);
+  void expect_fresh(std::string const& name, fencing_token);
+  bool is_free(std::string const& name);
+  std::optional<inserted_lock> insert_row(process::lock_spec const&);
+
+  std::shared_ptr<process::manager> manager_;
+  std::unique_ptr<backend::caller_connection> caller_;
+  bool right_database_ = false;
+};
+
+}  // namespace rowlock::guard

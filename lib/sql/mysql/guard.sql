@@ -1,0 +1,49 @@
+-- Statements that run in the program's own transaction, at whatever isolation level that has, on the program's own session
+-- with its settings. None reads the clock there: the program may have set another one (SET timestamp). lib/doc/guard.md.
+--
+-- InnoDB has two views of a row: locking reads and UPDATE see its newest version, plain reads, at REPEATABLE READ, what was
+-- committed when the transaction read first. What the session's isolation level is can't be told by a variable (SET
+-- TRANSACTION changes none), so that what follows does not depend on it.
+
+-- First half of a guard: locks the row of $1 if it has the term $2, and tells its term as plain reads have it. If that is
+-- another one, the snapshot is older than the lock, and the section would read what a former owner has overwritten since.
+-- The sub-select is no locking read: only a clause of its own would make it one. A row that another transaction has
+-- locked is skipped (a renewal, a take that is going to be refused, another guard), and the caller looks again.
+-- name: guard_lock
+SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = $1)
+FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
+WHERE l.name = $1 AND l.term = $2 AND l.revoked = 0
+FOR UPDATE SKIP LOCKED
+
+-- Second half, on the row that is locked now: a change, because Galera certifies nothing less.
+-- name: guard_require
+UPDATE rowlock_locks SET renewals = renewals + 1
+WHERE name = $1 AND term = $2 AND revoked = 0
+
+-- name: guard_look
+SELECT term FROM rowlock_locks WHERE name = $1
+
+-- Waits as long as the session's innodb_lock_wait_timeout says.
+-- name: guard_wait
+SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
+
+-- name: guard_try
+SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
+
+-- For messages.
+-- name: guard_level
+SELECT @@transaction_isolation
+
+-- As unique_take, with the time that guard_clock has told: $8. Says 2, and adds to renewals, where there is a row: to be undone.
+-- name: guard_insert
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, note)
+VALUES ($1, 'unique_insert', $2, 0, $3, $4, $5, $6, $7, 'clock',
+  '1970-01-01' + INTERVAL $8 MICROSECOND,
+  '1970-01-01' + INTERVAL $8 + 1000 * $7 MICROSECOND,
+  $9)
+ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
+
+-- On the manager's session: the database's clock in microseconds since 1970.
+-- name: guard_clock
+SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))

@@ -1,0 +1,47 @@
+-- Statements that run in the program's own transaction, at whatever isolation level that has. Each runs in a savepoint of
+-- ours, so that one that fails leaves the transaction usable, and none that the manager's settings would bound waits:
+-- but guard_wait and guard_insert, which wait as long as the program's own lock_timeout says. lib/doc/guard.md.
+
+-- Writes to the lock's row, by name and term: whoever would take it over waits for the end of the transaction. A share lock
+-- would not do: Galera does not certify it, and FOR KEY SHARE lets a takeover pass. `renewals`, so that something changes.
+-- Another transaction may have the row: a renewal, for a moment; a take that is going to be refused; another guard of the
+-- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
+-- snapshot is error 40001, also where it was only renewed.
+-- name: guard_require
+UPDATE rowlock_locks AS l SET renewals = l.renewals + 1
+FROM (SELECT name FROM rowlock_locks WHERE name = $1 AND term = $2 AND NOT revoked FOR UPDATE SKIP LOCKED) AS mine
+WHERE l.name = mine.name AND l.term = $2
+RETURNING l.term
+
+-- The term of $1 as this transaction sees it.
+-- name: guard_look
+SELECT term FROM rowlock_locks WHERE name = $1
+
+-- At READ COMMITTED each statement after this one sees what the former owner has committed. Above, the section would read
+-- what was before the lock: no row then, and nothing is locked.
+-- name: guard_wait
+SELECT name FROM rowlock_locks
+WHERE name = $1 AND strategy = 'row_lock' AND current_setting('transaction_isolation') = 'read committed'
+FOR UPDATE
+
+-- name: guard_try
+SELECT name FROM rowlock_locks
+WHERE name = $1 AND strategy = 'row_lock' AND current_setting('transaction_isolation') = 'read committed'
+FOR UPDATE SKIP LOCKED
+
+-- name: guard_level
+SELECT current_setting('transaction_isolation')
+
+-- As unique_take, with the time that guard_clock has told: $8.
+-- name: guard_insert
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, note)
+VALUES ($1, 'unique_insert', $2, 0, $3, $4::bigint, $5, $6::bigint, $7::bigint, 'clock',
+  timestamptz 'epoch' + $8::bigint * interval '1 microsecond',
+  timestamptz 'epoch' + $8::bigint * interval '1 microsecond' + $7::bigint * interval '1 millisecond',
+  $9)
+ON CONFLICT DO NOTHING
+
+-- On the manager's session: the database's clock in microseconds since 1970.
+-- name: guard_clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint

@@ -1,0 +1,34 @@
+-- Statements that run in the program's own transaction. SQLite has one writer at a time: once the first of them has run,
+-- nobody else writes to the file until the transaction ends, and what this one reads is the newest. A transaction that
+-- has read before, and whose snapshot is not the newest any more, can't write: SQLITE_BUSY_SNAPSHOT. lib/doc/guard.md.
+
+-- Writes, because a read of an attached file is nothing that its commit depends on.
+-- name: guard_require
+UPDATE rowlock_locks SET renewals = renewals + 1
+WHERE name = ?1 AND term = ?2 AND revoked = 0
+RETURNING term
+
+-- name: guard_look
+SELECT term FROM rowlock_locks WHERE name = ?1
+
+-- The transaction is the lock, on all names; that it writes to the file of rowlock's tables, and not to another one, is
+-- made sure of by an UPDATE that meets no row.
+-- name: guard_wait
+UPDATE rowlock_locks SET note = note WHERE name = ?1 AND strategy = 'row_lock'
+
+-- name: guard_try
+UPDATE rowlock_locks SET note = note WHERE name = ?1 AND strategy = 'row_lock'
+
+-- name: guard_level
+SELECT 'serializable'
+
+-- As unique_take, with the time that guard_clock has told: ?8.
+-- name: guard_insert
+INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, note)
+VALUES (?1, 'unique_insert', ?2, 0, ?3, ?4, ?5, ?6, ?7, 'clock', ?8 / 1000, ?8 / 1000 + ?7, ?9)
+ON CONFLICT DO NOTHING
+
+-- The clock in microseconds since 1970, of which SQLite knows the milliseconds.
+-- name: guard_clock
+SELECT cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000
