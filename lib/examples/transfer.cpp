@@ -51,19 +51,22 @@ int main(int argc, char** argv) try {
 
   // What was read still holds when it is written: else the lock is lost, and nothing is written.
   rowlock::soci::transaction tx{manager, sql};
-  for (;;) try {
-      soci::transaction transaction{sql};  // rolls back if it is left by an exception
+  for (;;) {
+    sql.begin();
+    try {
       tx.require(*lock);
       set_balance(sql, from, left);
       set_balance(sql, to, sum);
-      rowlock::soci::execute_commit(
-          sql);  // not transaction.commit(), which hides that PostgreSQL rolled back
+      rowlock::soci::execute_commit(sql);  // not sql.commit(), which hides that PostgreSQL has rolled back
       std::puts("moved");
       return 0;
     } catch (rowlock::error const& e) {
+      sql.rollback();
       // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole.
-      if (!e.retryable() || e.reason() == rowlock::errc::in_doubt) throw;
+      bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
+      if (!again || e.reason() == rowlock::errc::in_doubt) throw;
     }
+  }
 } catch (std::exception const& e) {
   std::fprintf(stderr, "transfer: %s\n", e.what());
   return 1;

@@ -175,7 +175,7 @@ class nemesis {
       outcome_.log.push_back({time, static_cast<int>(i), happening::resumed, 0});
       ::kill(w.pid, SIGCONT);
       w.stopped_at = 0;
-      next_pause_[static_cast<std::size_t>(counter_of(i))] = time + between(milliseconds(50), ttl_);
+      next_pause_[static_cast<std::size_t>(counter_of(i))] = time + between(ttl_ / 3, 2 * ttl_);
     }
   }
 

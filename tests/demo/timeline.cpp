@@ -11,7 +11,7 @@ namespace rowlock::demo {
 namespace {
 
 constexpr double width = 960, left = 92, right = 20;
-constexpr double row_height = 40, bar_height = 18;
+constexpr double row_height = 46, bar_height = 18;
 constexpr auto before = milliseconds(250), shown = milliseconds(1'250);
 
 /// What came of one pause that fell amid thinking.
@@ -91,7 +91,7 @@ class panel {
     return svg;
   }
 
-  static double height(phase_options const& o) { return 24 + rows(o) * row_height + 26; }
+  static double height(phase_options const& o) { return 34 + rows(o) * row_height + 26; }
 
   pause const& shown_pause() const { return main_; }
 
@@ -104,7 +104,7 @@ class panel {
   static int rows(phase_options const& o) { return o.workers / o.counters; }
   int rows() const { return rows(options_); }
   bool is_here(int worker) const { return worker % options_.counters == main_.worker % options_.counters; }
-  double row_top(int row) const { return top_ + 24 + row * row_height; }
+  double row_top(int row) const { return top_ + 34 + row * row_height; }
   double bar_top(int worker) const { return row_top(worker / options_.counters) + 4; }
   double x(std::int64_t t) const {
     auto const inside = std::clamp(t, from_, from_ + shown);
@@ -120,10 +120,8 @@ class panel {
       return e.what == happening::stopped && e.worker % options_.counters == p.worker % options_.counters &&
              e.at > start && e.at < start + shown;
     });
-    auto const of_another =
-        p.worker / options_.counters == 1 ? 0 : 1;  // in the middle there is room for words
     auto const length = p.decided - p.stopped;
-    return (others - 1) * 4 + of_another + std::abs(length - milliseconds(500)) / milliseconds(50);
+    return (others - 1) * 20 + std::abs(length - milliseconds(500)) / milliseconds(50);
   }
 
   void bars(std::string& svg) const {
@@ -176,7 +174,7 @@ class panel {
     auto const y = bar_top(p.worker) + 13;
     add(svg, R"(<text class="note" text-anchor="middle" x="{:.1f}" y="{}">stopped after reading {}</text>)",
         (x(p.stopped) + x(p.resumed)) / 2, y, p.value - 1);
-    add(svg, R"(<text class="note" x="{:.1f}" y="{}">{}</text>)", x(p.decided) + 12, y,
+    add(svg, R"(<text class="note" x="{:.1f}" y="{}">{}</text>)", x(p.decided) - 6, bar_top(p.worker) - 4,
         p.overwritten > 0 ? fmt::format("writes {} over {}", p.value, p.value - 1 + p.overwritten)
                           : fmt::format("wants to write {}: refused", p.value));
     add(svg, R"(<text class="note" text-anchor="end" x="{:.1f}" y="{}">takes over</text>)",
@@ -209,7 +207,7 @@ text {{ fill: #1f2328; }} .title {{ font-size: 17px; font-weight: bold; }} .head
 .kept {{ fill: #1a7f37; }} .lost {{ fill: #cf222e; stroke: #fff; }} .refused {{ fill: #fb8f24; stroke: #953800; }}
 .note {{ font-size: 12px; paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; }}
 </style>
-<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" fill="#e7eaee"/><rect width="2" height="7" fill="#a9b1ba"/></pattern></defs>
+<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" fill="#cfe4fa"/><rect width="2" height="7" fill="#8c959f"/></pattern></defs>
 <rect width="{0}" height="{1}" fill="#fff"/>
 <text class="title" x="12" y="26">A worker that is stopped for longer than its lock lasts ({2} ms), on {3}</text>
 )svg",
@@ -225,10 +223,10 @@ text {{ fill: #1f2328; }} .title {{ font-size: 17px; font-weight: bold; }} .head
   };
   for (auto const& [shape, text, x] :
        {entry{R"(<rect class="holds" width="16" height="12"/>)", "believes to hold the lock", 12},
-        entry{R"(<rect class="stopped" width="16" height="12"/>)", "stopped (SIGSTOP)", 212},
-        entry{R"(<rect class="kept" x="6" y="2" width="2.5" height="8"/>)", "write acknowledged", 362},
-        entry{R"(<circle class="lost" cx="8" cy="6" r="6"/>)", "write over others' writes", 522},
-        entry{R"(<path class="refused" d="M8 -1l7 7l-7 7l-7 -7z"/>)", "commit refused", 716}})
+        entry{R"(<rect class="stopped" width="16" height="12"/>)", "the same, while stopped", 212},
+        entry{R"(<rect class="kept" x="6" y="2" width="2.5" height="8"/>)", "write acknowledged", 408},
+        entry{R"(<circle class="lost" cx="8" cy="6" r="6"/>)", "write over others' writes", 572},
+        entry{R"(<path class="refused" d="M8 -1l7 7l-7 7l-7 -7z"/>)", "commit refused", 770}})
     svg += fmt::format(R"svg(<g transform="translate({0} {1})">{2}<text x="22" y="11">{3}</text></g>
 )svg",
                        x, legend - 10, shape, text);

@@ -74,8 +74,17 @@ class worker {
     redis_->give_back();
   }
 
+  acquisition take() {
+    for (;;) try {
+        return mutex_->try_acquire_for(500ms);
+      } catch (error const& e) {
+        // On a busy machine an answer may come later than such a short lease lasts.
+        if (!e.retryable()) throw;
+      }
+  }
+
   void with_lease() {
-    auto lock = mutex_->try_acquire_for(500ms);
+    auto lock = take();
     if (!lock) return;
     say(happening::granted);
     auto const value = read_and_think();
@@ -109,7 +118,7 @@ class worker {
           say(happening::in_doubt, value);
           return;
         }
-        if (!e.retryable()) throw;
+        if (!e.retryable() && e.reason() != errc::transaction_ended) throw;
       }
   }
 
