@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <regex>
-#include <rowlock/postgresql.hpp>
 #include <string>
 #include <vector>
 
-#include "backend/database.hpp"
+#include "examples/place.hpp"
 #include "support/child_process.hpp"
 #include "support/soci_pool.hpp"
 
@@ -16,36 +15,6 @@ namespace rowlock::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A migrated database of the test's own, and what a program needs to find it.
-class place {
- public:
-  explicit place(kind k) : kind_(k), database_(make_database(k)) {}
-
-  void script(std::string const& sql) { connect()->script(sql, in(10'000)); }
-
-  /// The number that a query finds.
-  std::int64_t number(std::string const& sql) {
-    auto const r = connect()->execute(adhoc(*database_, "look", sql), {}, in(10'000));
-    return backend::as_int(r.rows.at(0).at(0));
-  }
-
-  /// As rowlock and libpq have it: the tables are found without a word about a schema.
-  std::string url() const {
-    if (kind_ != kind::postgresql) return database_->url();
-    return conninfo_with({{"options", "-c search_path=" + database_->tables().schema}});
-  }
-  std::string file() const { return database_->url().substr(std::string("sqlite:").size()); }
-
- private:
-  std::unique_ptr<backend::connection> connect() {
-    if (kind_ != kind::postgresql) return database_->connect();
-    return postgresql::source(url()).implementation()->connect(in(5000));
-  }
-
-  kind kind_;
-  std::unique_ptr<database> database_;
-};
 
 struct ended {
   std::vector<std::string> outputs;
