@@ -33,7 +33,8 @@ void run(sql::Connection& c, std::string const& sql) {
 std::optional<rowlock::inserted_lock> begin_run(rowlock::lock_manager& manager, sql::Connection& c,
                                                 std::string const& night, std::chrono::milliseconds longest) {
   rowlock::mysql::transaction tx{manager, c};
-  for (;;) try {
+  for (;;) {
+    try {
       run(c, "START TRANSACTION");
       auto mine = tx.insert("nightly " + night, longest, "nightly report");
       if (mine) {
@@ -51,6 +52,7 @@ std::optional<rowlock::inserted_lock> begin_run(rowlock::lock_manager& manager, 
       bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
       if (!again || e.reason() == rowlock::errc::in_doubt) throw;
     }
+  }
 }
 
 }  // namespace

@@ -38,15 +38,15 @@ constexpr auto what_is_left =
 
 /// One order. @return false if there is not enough left
 bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& article, int pieces) {
-  for (;;) try {
+  for (;;) {
+    try {
       run(c, "BEGIN");
       tx.lock("stock:" + article);  // until COMMIT or ROLLBACK; the next one waits here
       auto const left = run(c, what_is_left, {article.c_str()});
       bool const enough = std::stoi(PQgetvalue(left.get(), 0, 0)) >= pieces;
       if (enough)
         run(c, "INSERT INTO orders VALUES ($1, $2)", {article.c_str(), std::to_string(pieces).c_str()});
-      rowlock::postgresql::execute_commit(
-          c);  // COMMIT by itself answers with success also when it rolled back
+      rowlock::postgresql::execute_commit(c);  // COMMIT answers with success also if it rolled back
       return enough;
     } catch (rowlock::error const& e) {
       run(c, "ROLLBACK");
@@ -54,6 +54,7 @@ bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& a
       bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
       if (!again || e.reason() == rowlock::errc::in_doubt) throw;
     }
+  }
 }
 
 }  // namespace

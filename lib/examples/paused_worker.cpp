@@ -31,10 +31,10 @@ std::string run(sqlite3* db, char const* sql, std::string const& value = {}) {
 }
 
 /// @throws rowlock::error(lock_lost) if the page is not ours any more; nothing was written then
-void store(sqlite3* db, rowlock::lock_manager& manager, rowlock::held_lock const& lock,
+void store(sqlite3* db, rowlock::sqlite::transaction tx, rowlock::held_lock const& lock,
            std::string const& page) {
-  rowlock::sqlite::transaction tx{manager, db};
-  for (;;) try {
+  for (;;) {
+    try {
       run(db, "BEGIN IMMEDIATE");
       tx.require(lock);  // from here to the end of the transaction nobody can take the lock over
       run(db, "UPDATE pages SET content = ? WHERE title = 'news'", page);
@@ -45,6 +45,7 @@ void store(sqlite3* db, rowlock::lock_manager& manager, rowlock::held_lock const
       // After a COMMIT in doubt it may be stored: to be looked at by somebody.
       if (!e.retryable() || e.reason() == rowlock::errc::in_doubt) throw;
     }
+  }
 }
 
 }  // namespace
@@ -62,17 +63,16 @@ int main(int argc, char** argv) try {
   auto const lock = mutex.acquire();
   auto page = run(opened, "SELECT content FROM pages WHERE title = 'news'");
   std::cout << "the page: " << page << std::endl;
-  std::string
-      line;  // The work, which takes its time. No transaction is open meanwhile: nobody else has to wait
+  // The work, which takes its time. No transaction is open meanwhile: nobody has to wait for it.
+  std::string line;
   std::getline(std::cin, line);
-  store(opened, manager, *lock, page + line + ";");
+  store(opened, {manager, opened}, *lock, page + line + ";");
   std::cout << "stored" << std::endl;
   return 0;
 } catch (rowlock::error const& e) {
-  std::cout << (e.reason() == rowlock::errc::lock_lost ? "not stored, begin again: " : "error: ") << e.what()
-            << std::endl;
-  return e.reason() == rowlock::errc::lock_lost ? 75 : 1;
+  std::cout << "not stored: " << e.what() << std::endl;
+  return e.reason() == rowlock::errc::lock_lost ? 75 : 1;  // 75: begin again, from the page as it is now
 } catch (std::exception const& e) {
-  std::cout << "error: " << e.what() << std::endl;
+  std::cout << "not stored: " << e.what() << std::endl;
   return 1;
 }
