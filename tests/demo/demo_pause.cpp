@@ -167,8 +167,8 @@ int run(arguments const& a) {
   if (a.redis && !redis) fmt::print("  (b) a Redis lock: not tried, {}\n", no_redis);
   auto const& guarded = lines.back().what;
   fmt::print(
-      "  (c): {} of the {} pauses fell between require() and COMMIT, where nobody can take the lock over\n",
-      guarded.after_require, guarded.pauses);
+      "  (c): {} of the {} pauses fell between BEGIN and COMMIT, where a takeover waits from require() on\n",
+      guarded.in_transaction, guarded.pauses);
   if (guarded.in_doubt > 0) fmt::print("  (c): {} commits in doubt\n", guarded.in_doubt);
   if (!a.picture.empty()) {
     std::ofstream file(a.picture);

@@ -19,6 +19,7 @@ char const* to_string(mode) noexcept;
 enum class happening : int {
   granted,       ///< it believes to hold the lock from here on
   read,          ///< the counter was `value`; now it thinks
+  begun,         ///< its transaction is open, and require() is called
   required,      ///< require() has said yes; the write comes next
   acknowledged,  ///< `value` was written, says the database
   refused,       ///< nothing was written: the lock is lost

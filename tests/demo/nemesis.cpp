@@ -135,8 +135,7 @@ class nemesis {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       auto& w = workers_[i];
       auto& next = next_pause_[static_cast<std::size_t>(counter_of(i))];
-      auto const wanted = after_require_ ? happening::required : happening::read;
-      if (w.stopped_at != 0 || w.last != wanted || next == never || now() < next) continue;
+      if (w.stopped_at != 0 || w.last != wanted_ || next == never || now() < next) continue;
       ::kill(w.pid, SIGSTOP);
       int status = 0;
       ::waitpid(w.pid, &status, WUNTRACED);
@@ -146,7 +145,7 @@ class nemesis {
       }
       auto const at = now();
       listen();
-      if (w.last != wanted) {  // it was quicker: it has written meanwhile, or is about to
+      if (w.last != wanted_) {  // it was quicker: it has written meanwhile, or is about to
         ::kill(w.pid, SIGCONT);
         continue;
       }
@@ -155,10 +154,16 @@ class nemesis {
       w.writes_meanwhile = 0;
       next = never;
       ++outcome_.pauses;
-      outcome_.after_require += after_require_;
+      outcome_.in_transaction += wanted_ != happening::read;
       outcome_.log.push_back({at, static_cast<int>(i), happening::stopped, 0});
-      after_require_ = options_.how == mode::require && between(1, 6) == 1;
+      wanted_ = choose_place();
     }
+  }
+
+  /// Mostly while it thinks, sometimes in its transaction: there a takeover waits, or require() sees it.
+  happening choose_place() {
+    auto const die = options_.how == mode::require ? between(1, 6) : 1;
+    return die == 6 ? happening::required : die == 5 ? happening::begun : happening::read;
   }
 
   /// After its time; whoever was stopped amid thinking also not before another has written, unless that takes
@@ -170,7 +175,7 @@ class nemesis {
       auto const time = now();
       bool const long_enough =
           time >= w.stopped_at + w.resume_after &&
-          (w.last == happening::required || w.writes_meanwhile > 0 || time >= w.stopped_at + 5 * ttl_);
+          (w.last != happening::read || w.writes_meanwhile > 0 || time >= w.stopped_at + 5 * ttl_);
       if (!all && !long_enough) continue;
       outcome_.log.push_back({time, static_cast<int>(i), happening::resumed, 0});
       ::kill(w.pid, SIGCONT);
@@ -205,7 +210,7 @@ class nemesis {
   int pipe_ = -1;
   std::vector<worker> workers_;
   std::vector<std::int64_t> next_pause_;  ///< by counter
-  bool after_require_ = false;            ///< where the next pause is to fall
+  happening wanted_ = happening::read;    ///< after which the next pause is to fall
   outcome outcome_;
   std::mt19937_64 random_{std::random_device{}()};
 };

@@ -20,8 +20,8 @@ struct phase_options {
 };
 
 struct outcome {
-  int pauses = 0;         ///< that fell between read and write
-  int after_require = 0;  ///< of those: after require() had said yes
+  int pauses = 0;          ///< that fell between read and write
+  int in_transaction = 0;  ///< of those: after BEGIN
   std::int64_t acknowledged = 0;
   std::int64_t found = 0;  ///< the counters' sum at the end
   std::int64_t refused = 0;

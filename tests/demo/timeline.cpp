@@ -117,11 +117,12 @@ class panel {
     auto const start = p.stopped - before;
     if (start < what_.log.front().at || start + shown > what_.log.back().at) return INT64_MAX;
     auto const others = std::ranges::count_if(what_.log, [&](event const& e) {
-      return e.what == happening::stopped && e.worker % options_.counters == p.worker % options_.counters &&
-             e.at > start && e.at < start + shown;
+      return (e.what == happening::stopped || e.what == happening::resumed) &&
+             e.worker % options_.counters == p.worker % options_.counters && e.at > start &&
+             e.at < start + shown;
     });
     auto const length = p.decided - p.stopped;
-    return (others - 1) * 20 + std::abs(length - milliseconds(500)) / milliseconds(50);
+    return (others - 2) * 20 + std::abs(length - milliseconds(500)) / milliseconds(50);
   }
 
   void bars(std::string& svg) const {

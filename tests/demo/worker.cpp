@@ -101,6 +101,7 @@ class worker {
   void write_guarded(held_lock const& lock, std::int64_t value) {
     for (;;) try {
         own_->begin();
+        say(happening::begun);
         own_->view(*manager_).require(lock);
         say(happening::required);
         think(1ms, 2ms);

@@ -41,10 +41,10 @@ TEST_CASE_TEMPLATE("workers are paused between read and write: a lease alone los
   auto const all = numbers_in(folder.file("results"));
   REQUIRE(all.contains("lease"));
   REQUIRE(all.contains("require"));
-  for (auto const& [mode, n] : all) {
-    CAPTURE(mode);
-    CHECK(n.pauses >= 1);
-    if (mode != "require") CHECK(n.found < n.acknowledged);
+  for (auto const& each : all) {
+    CAPTURE(each.first);
+    CHECK(each.second.pauses >= 1);
+    if (each.first != "require") CHECK(each.second.found < each.second.acknowledged);
   }
   auto const& guarded = all.at("require");
   CHECK(guarded.acknowledged >= 20);
