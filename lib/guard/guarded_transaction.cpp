@@ -56,7 +56,8 @@ backend::result guarded_transaction::run(char const* statement, std::vector<valu
   return caller_->execute(engine().db.statements().at(statement), parameters);
 }
 
-// The same names may be found in another database, or by another search path.
+// The same names may be found in another database, or by another search path. A plain read: where it would
+// make the transaction's snapshot, only after the lock.
 void guarded_transaction::expect_this_database() {
   if (right_database_) return;
   if (engine().db.id().empty()) (void)engine().pool.borrow(reply_deadline());
@@ -116,8 +117,8 @@ guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts c
     if (run("guard_require", which).affected > 0) return guarded::yes;
     // Skipped because it is locked; or not to be seen.
     auto const seen = run("guard_look", {f.name});
-    bool const mine = !seen.rows.empty() && seen.rows[0].at(0) == value(f.term.value);
-    return mine ? guarded::row_is_locked_or_gone : guarded::old_snapshot;
+    return seen.rows.at(0).at(0) == value(f.term.value) ? guarded::row_is_locked_or_gone
+                                                        : guarded::old_snapshot;
   } catch (error const& e) {
     // PostgreSQL above READ COMMITTED: the row was changed since the snapshot.
     if (e.reason() == errc::conflict) return guarded::old_snapshot;
@@ -149,8 +150,13 @@ bool guarded_transaction::lock(std::span<std::string_view const> names, patience
     caller_->expect_writer();
   else
     caller_->expect_transaction();
-  expect_this_database();
-  return std::all_of(ordered.begin(), ordered.end(), [&](auto const& name) { return lock_one(name, p); });
+  if (!engine().db.sql().two_views) expect_this_database();
+  for (auto const& name : ordered)
+    if (!lock_one(name, p)) return false;
+  // Seen once all are locked: it makes a snapshot, if there is none.
+  if (engine().db.sql().two_views && !ordered.empty())
+    expect_fresh(ordered.back(), draw_token(ordered.back()));
+  return true;
 }
 
 bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
@@ -165,7 +171,6 @@ bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
     engine().row_locks.make_ready(*loan, name, reply_deadline());
   }
   if (!lock_row(name, p)) return false;
-  if (engine().db.sql().two_views) expect_fresh(name, draw_token(name));
   return true;
 }
 
@@ -173,6 +178,7 @@ bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
   if (p.in_server) {
     if (!run("guard_wait", {name}).rows.empty()) return true;
     refuse_level(name);
+    expect_this_database();
     throw error(
         errc::conflict,
         fmt::format("'{}': its row vanished while it was waited for: begin the transaction again", name));
@@ -187,7 +193,7 @@ bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
 
 void guarded_transaction::refuse_level(std::string const& name) {
   if (engine().db.sql().two_views) return;
-  auto const level = as_text(run("guard_level", {}).rows.at(0).at(0));
+  auto const level = as_text(run("guard_look", {name}).rows.at(0).at(1));
   if (level == "read committed") return;
   throw error(errc::unsupported,
               fmt::format("'{}': at isolation level {} PostgreSQL would show this transaction what was there "
@@ -206,6 +212,7 @@ fencing_token guarded_transaction::draw_token(std::string const& name) {
 // What was drawn, and committed, after the lock was granted is seen by this transaction's plain reads, or
 // they are older than the lock. The isolation level need not be known for that, which InnoDB does not tell.
 void guarded_transaction::expect_fresh(std::string const& name, fencing_token drawn) {
+  expect_this_database();
   auto const seen = run("token_read", {name});
   if (seen.rows.empty() || seen.rows[0].at(0) != value(drawn.value)) too_old(name);
 }
@@ -223,7 +230,7 @@ std::optional<inserted_lock> guarded_transaction::insert(std::string const& name
     caller_->expect_writer();
   else
     caller_->expect_transaction();
-  expect_this_database();
+  if (!engine().db.sql().two_views) expect_this_database();
   if (!engine().db.sql().two_views && !engine().db.sql().one_writer) refuse_level(name);
   if (!is_free(name)) return std::nullopt;
   caller_->set_savepoint();

@@ -39,6 +39,10 @@ std::shared_ptr<::soci::connection_pool> make_soci_pool(std::string const& url, 
   return pool;
 }
 
+void open_soci_session(::soci::session& s, std::string const& url) {
+  s.open(factory_for(url), soci_connect_string(url));
+}
+
 bool has_all_sessions(::soci::connection_pool& pool, int sessions) {
   std::size_t position = 0;
   for (int i = 0; i < sessions; ++i)

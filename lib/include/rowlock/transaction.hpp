@@ -80,8 +80,9 @@ class ROWLOCK_EXPORT basic_transaction {
   /// @throws error(errc::row_locked) when the wait was over; conflict after a deadlock; unsupported on
   /// PostgreSQL above READ COMMITTED, because the section would read what was before the lock;
   /// snapshot_too_old on MySQL and MariaDB, if this transaction's snapshot is older than the lock: begin
-  /// again, and lock first; strategy_mismatch, invalid_argument. What was locked before that stays locked
-  /// until the end of the transaction.
+  /// again, and lock all names in one call, before anything is read, or use READ COMMITTED;
+  /// strategy_mismatch, invalid_argument. What was locked before that stays locked until the end of the
+  /// transaction.
   void lock(std::string_view name) { lock({name}); }
   void lock(std::initializer_list<std::string_view> names) { lock(std::span(names.begin(), names.size())); }
   void lock(std::span<std::string_view const> names);

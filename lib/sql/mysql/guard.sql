@@ -20,8 +20,9 @@ FOR UPDATE SKIP LOCKED
 UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0
 
+-- The term of $1 as this transaction sees it; the isolation level can't be told.
 -- name: guard_look
-SELECT term FROM rowlock_locks WHERE name = $1
+SELECT (SELECT term FROM rowlock_locks WHERE name = $1), NULL
 
 -- Waits as long as the session's innodb_lock_wait_timeout says.
 -- name: guard_wait
@@ -29,10 +30,6 @@ SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strateg
 
 -- name: guard_try
 SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
-
--- For messages.
--- name: guard_level
-SELECT @@transaction_isolation
 
 -- As unique_take, with the time that guard_clock has told: $8. Says 2, and adds to renewals, where there is a row: to be undone.
 -- name: guard_insert

@@ -13,9 +13,9 @@ FROM (SELECT name FROM rowlock_locks WHERE name = $1 AND term = $2 AND NOT revok
 WHERE l.name = mine.name AND l.term = $2
 RETURNING l.term
 
--- The term of $1 as this transaction sees it.
+-- The term of $1 as this transaction sees it, and its isolation level.
 -- name: guard_look
-SELECT term FROM rowlock_locks WHERE name = $1
+SELECT (SELECT term FROM rowlock_locks WHERE name = $1), current_setting('transaction_isolation')
 
 -- At READ COMMITTED each statement after this one sees what the former owner has committed. Above, the section would read
 -- what was before the lock: no row then, and nothing is locked.
@@ -28,9 +28,6 @@ FOR UPDATE
 SELECT name FROM rowlock_locks
 WHERE name = $1 AND strategy = 'row_lock' AND current_setting('transaction_isolation') = 'read committed'
 FOR UPDATE SKIP LOCKED
-
--- name: guard_level
-SELECT current_setting('transaction_isolation')
 
 -- As unique_take, with the time that guard_clock has told: $8.
 -- name: guard_insert

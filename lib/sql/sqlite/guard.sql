@@ -9,7 +9,7 @@ WHERE name = ?1 AND term = ?2 AND revoked = 0
 RETURNING term
 
 -- name: guard_look
-SELECT term FROM rowlock_locks WHERE name = ?1
+SELECT (SELECT term FROM rowlock_locks WHERE name = ?1), 'serializable'
 
 -- The transaction is the lock, on all names; that it writes to the file of rowlock's tables, and not to another one, is
 -- made sure of by an UPDATE that meets no row.
@@ -18,9 +18,6 @@ UPDATE rowlock_locks SET note = note WHERE name = ?1 AND strategy = 'row_lock'
 
 -- name: guard_try
 UPDATE rowlock_locks SET note = note WHERE name = ?1 AND strategy = 'row_lock'
-
--- name: guard_level
-SELECT 'serializable'
 
 -- As unique_take, with the time that guard_clock has told: ?8.
 -- name: guard_insert

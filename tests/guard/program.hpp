@@ -1,0 +1,101 @@
+#pragma once
+// A program of the users': a connection of its own, by each driver, and what it does on it.
+
+#include <memory>
+#include <optional>
+#include <rowlock/transaction.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "contract/fixture.hpp"
+
+namespace rowlock::test {
+
+/// What the program's own statement was refused with.
+class refused_statement : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class program {
+ public:
+  virtual ~program() = default;
+  virtual void run(std::string const& sql) = 0;                          ///< one statement
+  virtual std::optional<std::string> value(std::string const& sql) = 0;  ///< of the first row, as text
+  /// The view of what is open on the connection.
+  virtual std::shared_ptr<basic_transaction> view(lock_manager&) = 0;
+  virtual void commit() = 0;  ///< execute_commit()
+  virtual void* native() = 0;
+};
+
+enum class driver { libpq, connector, sqlite3, soci };
+
+std::unique_ptr<program> connect_by(driver, fixture const&);
+
+/// The eight handles. `schema`: what the program's own tables are qualified with.
+template <class Database, driver Driver>
+struct handle : Database {
+  static constexpr auto how = Driver;
+  std::unique_ptr<program> open() const { return connect_by(Driver, *this); }
+  static constexpr bool postgresql = Database::engine == dialect::postgresql;
+  static constexpr bool innodb = Database::engine == dialect::mysql;
+  static constexpr bool sqlite = Database::engine == dialect::sqlite;
+  std::string table(std::string const& name) const {
+    return this->options.schema.empty() ? name : this->options.schema + "." + name;
+  }
+  /// A table of the program's with one counter.
+  void make_counter() {
+    this->sql("CREATE TABLE " + table("counter") + " (id INTEGER PRIMARY KEY, n BIGINT NOT NULL)");
+    this->sql("INSERT INTO " + table("counter") + " VALUES (1, 0)");
+  }
+  std::string read_counter() const { return "SELECT n FROM " + table("counter") + " WHERE id = 1"; }
+  std::string set_counter(int n) const {
+    return "UPDATE " + table("counter") + " SET n = " + std::to_string(n) + " WHERE id = 1";
+  }
+};
+
+using libpq_on_postgresql = handle<postgresql_fixture, driver::libpq>;
+using connector_on_mariadb = handle<mariadb_fixture, driver::connector>;
+using connector_on_mysql = handle<mysql_fixture, driver::connector>;
+using sqlite3_on_sqlite = handle<sqlite_fixture, driver::sqlite3>;
+using soci_on_postgresql = handle<postgresql_fixture, driver::soci>;
+using soci_on_mariadb = handle<mariadb_fixture, driver::soci>;
+using soci_on_mysql = handle<mysql_fixture, driver::soci>;
+using soci_on_sqlite = handle<sqlite_fixture, driver::soci>;
+
+/// Begins a transaction that may write: at an isolation level, or at the session's own if it is empty.
+void begin(fixture const&, program&, std::string const& level = {});
+
+/// The reason of what `call` throws; nothing if it does not.
+template <class Call>
+std::optional<errc> reason_of(Call const& call) {
+  try {
+    call();
+  } catch (error const& e) {
+    INFO(std::string(e.what()));
+    return e.reason();
+  }
+  return std::nullopt;
+}
+
+}  // namespace rowlock::test
+
+TYPE_TO_STRING_AS("libpq on postgresql", rowlock::test::libpq_on_postgresql);
+TYPE_TO_STRING_AS("connector on mariadb", rowlock::test::connector_on_mariadb);
+TYPE_TO_STRING_AS("connector on mysql", rowlock::test::connector_on_mysql);
+TYPE_TO_STRING_AS("sqlite3 on sqlite", rowlock::test::sqlite3_on_sqlite);
+TYPE_TO_STRING_AS("soci on postgresql", rowlock::test::soci_on_postgresql);
+TYPE_TO_STRING_AS("soci on mariadb", rowlock::test::soci_on_mariadb);
+TYPE_TO_STRING_AS("soci on mysql", rowlock::test::soci_on_mysql);
+TYPE_TO_STRING_AS("soci on sqlite", rowlock::test::soci_on_sqlite);
+
+#define ROWLOCK_SERVER_HANDLES                                                                              \
+  rowlock::test::libpq_on_postgresql, rowlock::test::connector_on_mariadb,                                  \
+      rowlock::test::connector_on_mysql, rowlock::test::soci_on_postgresql, rowlock::test::soci_on_mariadb, \
+      rowlock::test::soci_on_mysql
+#define ROWLOCK_INNODB_HANDLES                                                                            \
+  rowlock::test::connector_on_mariadb, rowlock::test::connector_on_mysql, rowlock::test::soci_on_mariadb, \
+      rowlock::test::soci_on_mysql
+#define ROWLOCK_POSTGRESQL_HANDLES rowlock::test::libpq_on_postgresql, rowlock::test::soci_on_postgresql
+#define ROWLOCK_SQLITE_HANDLES rowlock::test::sqlite3_on_sqlite, rowlock::test::soci_on_sqlite
+#define ROWLOCK_HANDLES ROWLOCK_SERVER_HANDLES, ROWLOCK_SQLITE_HANDLES
