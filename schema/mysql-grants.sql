@@ -15,6 +15,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- For `list --reaper` and `list --metrics` alone.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
+-- For SQL without C++ alone: the procedures of version 4. They run with the caller's rights: these, and those above
+-- (of which they need none on rowlock_reaper, and no DELETE).
+GRANT EXECUTE ON PROCEDURE rowlock_try_acquire TO rowlock_locking;
+GRANT EXECUTE ON PROCEDURE rowlock_renew TO rowlock_locking;
+GRANT EXECUTE ON PROCEDURE rowlock_release TO rowlock_locking;
+GRANT EXECUTE ON PROCEDURE rowlock_require TO rowlock_locking;
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper".

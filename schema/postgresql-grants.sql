@@ -15,6 +15,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- For `list --reaper` and `list --metrics` alone.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
+-- The functions of version 4 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
+-- with the caller's rights, so that they do nothing for a role without the rights above (none on rowlock_reaper and
+-- no DELETE is needed for them). Of a role that may only renew, guard and give back: SELECT, UPDATE on rowlock_locks.
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper", and FOR UPDATE wants UPDATE.

@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 3, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 4, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -58,3 +58,5 @@ CREATE TABLE rowlock_reaper (
   report      TEXT                            -- JSON
 ) STRICT;
 INSERT INTO rowlock_reaper (id) VALUES (1);
+
+-- Version 4 is functions for SQL without C++, which SQLite can't store: nothing more here.

@@ -9,7 +9,8 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 5> table_kinds{"locks", "tokens", "meta", "migrations", "reaper"};
+constexpr std::array<std::string_view, 9> table_kinds{
+    "locks", "tokens", "meta", "migrations", "reaper", "try_acquire", "renew", "release", "require"};
 constexpr std::string_view shipped_prefix = "rowlock_";
 
 bool is_word(char c) {
@@ -42,7 +43,7 @@ std::string const& as_text(value const& v) {
 }
 
 void table_names::validate(dialect const& d) const {
-  validate_identifier("table prefix", prefix, d.longest_identifier - std::string_view("migrations").size());
+  validate_identifier("table prefix", prefix, d.longest_identifier - std::string_view("try_acquire").size());
   if (schema.empty()) return;
   if (!d.has_schemas)
     throw error(errc::invalid_argument,

@@ -68,7 +68,8 @@ struct dialect {
 };
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
-/// rowlock_migrations, rowlock_reaper; render() puts schema and prefix in.
+/// rowlock_migrations, rowlock_reaper, and for the functions rowlock_try_acquire, rowlock_renew,
+/// rowlock_release, rowlock_require; render() puts schema and prefix in.
 struct table_names {
   std::string schema;  ///< empty: whatever the connection's search path or main database says
   std::string prefix = "rowlock_";
@@ -80,10 +81,9 @@ struct table_names {
   /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
   /// enough for the dialect (and schema empty where it has none).
   void validate(dialect const&) const;
-  /// Replaces each whole word rowlock_locks, rowlock_tokens, rowlock_meta, rowlock_migrations, rowlock_reaper
-  /// by the quoted, qualified name.
+  /// Replaces each of those words, where it stands as a whole one, by the quoted, qualified name.
   std::string render(std::string_view sql) const;
-  /// The quoted, qualified name of one table, `what` being "locks", "tokens", ...
+  /// The quoted, qualified name of one table or function, `what` being "locks", "renew", ...
   std::string table(std::string_view what) const;
 };
 

@@ -38,10 +38,15 @@ std::string seconds(std::chrono::microseconds t) {
 std::optional<opinion> schema(examination& x) {
   try {
     auto const version = x.check_schema();
-    return opinion{verdict::ok, version == process::needed_schema_version
-                                    ? fmt::format("version {}, as this program was made for", version)
-                                    : fmt::format("version {}, which serves this program made for {}",
-                                                  version, process::needed_schema_version)};
+    auto const latest = x.latest_version();
+    if (version == latest)
+      return opinion{verdict::ok, fmt::format("version {}, as this program makes it", version)};
+    if (version < latest)
+      return opinion{verdict::ok, fmt::format("version {}, which is all that this program needs; `rowlock "
+                                              "migrate up` makes version {}",
+                                              version, latest)};
+    return opinion{verdict::ok, fmt::format("version {}, which serves this program made for {}", version,
+                                            process::needed_schema_version)};
   } catch (error const& e) {
     auto const why = x.words(e);
     if (e.reason() == errc::schema_missing) return opinion{verdict::error, why, "rowlock migrate up"};

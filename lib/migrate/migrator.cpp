@@ -46,8 +46,9 @@ auto explained(F&& f) {
     if (e.reason() == errc::access_denied && e.native_code() != 0 && !e.statement().empty())  // MySQL's
       throw with_hint(
           e,
-          "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, SELECT, INSERT, UPDATE and "
-          "DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a user run what "
+          "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, CREATE ROUTINE, ALTER ROUTINE, "
+          "SELECT, INSERT, UPDATE and DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a "
+          "user run what "
           "`rowlock migrate sql` prints");
     if (e.sqlstate() == "3F000")  // invalid_schema_name
       throw with_hint(
@@ -106,9 +107,17 @@ std::string complaint_about_version(int version, int oldest_reader, int latest) 
 
 std::string one_step(backend::dialect const& dialect, backend::table_names const& names,
                      std::string_view direction, int version, std::string_view name, std::string_view text) {
-  bool const transaction = dialect.transactional_ddl;
-  return fmt::format("-- {} {} {}\n{}{}{}", direction, version, name, transaction ? "BEGIN;\n" : "",
-                     names.render(text), transaction ? "COMMIT;\n" : "");
+  std::string_view before;
+  std::string_view after;
+  if (dialect.transactional_ddl) {
+    before = "BEGIN;\n";
+    after = "COMMIT;\n";
+  } else if (text.find("\nCREATE PROCEDURE ") != text.npos) {
+    // The client `mysql` cuts what it reads at each semicolon, also within a procedure.
+    before = "DELIMITER $$\n";
+    after = "$$\nDELIMITER ;\n";
+  }
+  return fmt::format("-- {} {} {}\n{}{}{}", direction, version, name, before, names.render(text), after);
 }
 
 }  // namespace

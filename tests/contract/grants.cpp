@@ -28,7 +28,7 @@ std::vector<grant> granted_by(std::string const& file) {
   text << in.rdbuf();
   auto const sql = std::regex_replace(text.str(), std::regex("--[^\n]*"), "");
   std::vector<grant> all;
-  std::regex const statement("GRANT ([^;]*) ON (\\w+) TO (\\w+);");
+  std::regex const statement("GRANT ([^;]*) ON ((?:PROCEDURE )?\\w+) TO (\\w+);");
   for (std::sregex_iterator at(sql.begin(), sql.end(), statement), end; at != end; ++at) {
     std::istringstream rights(at->str(1));
     for (std::string one; std::getline(rights, one, ',');) all.push_back({one, at->str(2), at->str(3)});
@@ -61,7 +61,7 @@ template <class Database>
 class mysql_like_logins : public Database {
  public:
   static constexpr char const* file = "mysql-grants.sql";
-  static constexpr int rights = 19;
+  static constexpr int rights = 23;
   mysql_like_logins() {
     for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
   }
@@ -100,6 +100,20 @@ reaper_options where(manager_options const& tables) {
   return o;
 }
 
+/// Those of version 4, for a name that has no row.
+void call_functions(connection_source const& as_locker, manager_options const& o) {
+  auto const& sql = as_locker.implementation()->sql();
+  auto const text =
+      sql.name == "mysql"
+          ? "CALL rowlock_try_acquire('f', 60000, '', @t, @k); CALL rowlock_renew('f', @t, @ok); "
+            "CALL rowlock_require('f', @t); CALL rowlock_release('f', @t, @ok)"
+          : "DO $$ DECLARE t text; BEGIN SELECT term INTO t FROM rowlock_try_acquire('f', '1 min'); "
+            "PERFORM rowlock_renew('f', t), rowlock_require('f', t), rowlock_release('f', t); END $$";
+  auto const names = backend::table_names::of(sql, o.schema, o.table_prefix);
+  auto const deadline = boot_clock::now() + 10s;
+  as_locker.implementation()->connect(deadline)->script(names.render(text), deadline);
+}
+
 /// All that the role is for. @throws error if a right is missing
 void lock(connection_source const& as_locker, manager_options o) {
   for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
@@ -119,6 +133,7 @@ void lock(connection_source const& as_locker, manager_options o) {
     if (again->release() != release_result::released) throw error(errc::lock_lost, "release, at least");
   }
   (void)reaper(as_locker, where(o)).last();
+  call_functions(as_locker, o);
 }
 
 /// What lock() leaves, and more: some of each kind is idle for two days, and reaped.

@@ -61,7 +61,7 @@ class connector_program final : public program {
   void run(std::string const& sql) override {
     translated([&] {
       backend::mysql::native_statement const s(native_->createStatement());
-      s->execute(sql);
+      if (s->execute(sql)) backend::mysql::native_rows const dropped(s->getResultSet());
       return 0;
     });
   }

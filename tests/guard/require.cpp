@@ -379,7 +379,7 @@ TEST_CASE_TEMPLATE("require: only what it can vouch for", On, ROWLOCK_HANDLES) {
     begin(elsewhere, *astray);
     CHECK(reason_of([&] { wrong->require(mine); }) == errc::invalid_argument);
     CHECK(reason_of([&] { wrong->lock("x"); }) == errc::invalid_argument);
-    CHECK(reason_of([&] { (void)wrong->insert("x", 30s); }) == errc::invalid_argument);
+    CHECK(reason_of([&] { (void)wrong->insert("y", 30s); }) == errc::invalid_argument);
     astray->run("ROLLBACK");
   }
   if (On::sqlite) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
@@ -22,6 +23,10 @@ std::string read_source_file(std::string const& path) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+std::string for_the_server(std::string const& sql) {
+  return std::regex_replace(sql, std::regex("\nDELIMITER [^\n]*|\n[$][$](?=\n)"), "");
 }
 
 std::unique_ptr<backend::connection> database::connect() const {

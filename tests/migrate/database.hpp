@@ -104,6 +104,9 @@ class mysql_database : public mysql_like_database {
 
 boot_time_point soon();
 
+/// Without the lines that only the client `mysql` understands.
+std::string for_the_server(std::string const& sql);
+
 /// SQL text of the file, from the source tree.
 std::string read_source_file(std::string const& path);
 

@@ -38,11 +38,11 @@ TEST_CASE("schema and prefix are plain identifiers that fit") {
   CHECK_FALSE(good({"a.b", "rowlock_"}));
   CHECK_FALSE(good({"a\"", "rowlock_"}));
   CHECK_FALSE(good({"9", "rowlock_"}));
-  CHECK(good({std::string(63, 's'), std::string(53, 'p')}));  // 53 and "migrations"
+  CHECK(good({std::string(63, 's'), std::string(52, 'p')}));  // 52 and "try_acquire"
   CHECK_FALSE(good({std::string(64, 's'), "rowlock_"}));
-  CHECK_FALSE(good({"", std::string(54, 'p')}));
+  CHECK_FALSE(good({"", std::string(53, 'p')}));
   CHECK_FALSE(good({"app", "rowlock_"}, without));
-  CHECK(good({"", std::string(245, 'p')}, without));
+  CHECK(good({"", std::string(244, 'p')}, without));
 }
 
 TEST_CASE("the shipped names, and only whole ones, are replaced") {
@@ -53,6 +53,12 @@ TEST_CASE("the shipped names, and only whole ones, are replaced") {
         "SELECT \"app\".\"p_locks\".name FROM \"app\".\"p_locks\", \"app\".\"p_tokens\"");
   CHECK(t.render("rowlock_meta") == "\"app\".\"p_meta\"");
   CHECK(t.render("(rowlock_migrations)") == "(\"app\".\"p_migrations\")");
+  CHECK(
+      t.render("SELECT rowlock_try_acquire('n'), rowlock_renew(1), rowlock_release(2), rowlock_require(3)") ==
+      "SELECT \"app\".\"p_try_acquire\"('n'), \"app\".\"p_renew\"(1), \"app\".\"p_release\"(2), "
+      "\"app\".\"p_require\"(3)");
+  CHECK(t.render("rowlock_acquire rowlock_renewed @rowlock_sql_mode") ==
+        "rowlock_acquire rowlock_renewed @rowlock_sql_mode");
   CHECK(t.render("rowlock_locks2 xrowlock_locks rowlock_ rowlock_other rowlock_locks_x") ==
         "rowlock_locks2 xrowlock_locks rowlock_ rowlock_other rowlock_locks_x");
   CHECK(t.render("rowlock_rowlock_locks") == "rowlock_rowlock_locks");

@@ -218,8 +218,9 @@ class borrowed_connection final : public mysql::borrowed_channel {
  public:
   explicit borrowed_connection(MYSQL& c) : native_(c) {}
 
-  // As the server said with its last reply.
+  // As the server said with its last reply. An error says nothing, and may have ended the transaction.
   bool in_transaction() override {
+    if (::mysql_errno(&native_) != 0) send(native_, "DO 0");
     return (native_.server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (native_.server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
   }
