@@ -153,6 +153,9 @@ class ROWLOCK_EXPORT connection {
   virtual result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                               std::chrono::nanoseconds reply_timeout, std::stop_token stop);
 
+  /// @throws error(errc::unsupported) where a locked row is locked within one node of several only
+  virtual void expect_row_locks() const {}
+
   virtual bool usable() const noexcept = 0;
 
   /// usable(), and as far as can be told without a round trip the other end has not hung up while the session

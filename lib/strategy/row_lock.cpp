@@ -40,6 +40,7 @@ row_lock::locked row_lock::take(backend::connection& c, std::string const& name,
 
 void row_lock::make_ready(backend::connection& c, std::string const& name, boot_time_point deadline) const {
   using namespace std::chrono_literals;
+  c.expect_row_locks();
   auto const row = rows_.read(c, name, deadline);
   if (row) require_strategy(*row, rowlock::strategy::row_lock);
   if (row && row->holder.expires_in <= -1h) touch(c, name, deadline);

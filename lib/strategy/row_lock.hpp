@@ -36,7 +36,7 @@ class row_lock {
 
   /// For who locks the row on a session that is not ours: makes an anchor if there is none, and says of an
   /// old one that it is used, so that the reaper leaves it a day. On any session without a transaction.
-  /// @throws error(errc::strategy_mismatch)
+  /// @throws error(errc::strategy_mismatch), and unsupported where such a lock is none
   void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
   /// On the session that holds the lock. @throws error if it has ended

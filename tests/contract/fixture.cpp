@@ -85,6 +85,7 @@ class observed_connection final : public backend::connection {
     if (sql == "COMMIT")
       for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
   }
+  void expect_row_locks() const override { inner_->expect_row_locks(); }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }

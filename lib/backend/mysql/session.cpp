@@ -305,12 +305,15 @@ result session::wait_once(statement const& s, std::span<value const> parameters,
   return got;
 }
 
-result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
-                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+void session::expect_row_locks() const {
   if (galera_)
     throw error(errc::unsupported,
-                where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert",
-                s.name, "", 0);
+                where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert");
+}
+
+result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  expect_row_locks();
   auto const end_transaction = [&] { roll_back(boot_clock::now() + reply_timeout); };
   for (;;) {
     try {

@@ -36,6 +36,7 @@ class session final : public connection {
   /// statements.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  void expect_row_locks() const override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
   /// If the socket is not known, a round trip once the session was not used for a second: nothing else tells
   /// of its end.

@@ -65,6 +65,7 @@ class placed_connection final : public connection {
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
     return inner_->wait_for_row(s, parameters, deadline, reply_timeout, std::move(stop));
   }
+  void expect_row_locks() const override { inner_->expect_row_locks(); }
   bool usable() const noexcept override { return inner_->usable(); }
   bool alive() override { return inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
