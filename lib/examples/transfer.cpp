@@ -1,0 +1,73 @@
+// Moves money between two accounts, on any database that SOCI knows and rowlock, too:
+//
+//   transfer CONNECT_STRING FROM TO AMOUNT       "postgresql://dbname=bank", "mysql://db=bank",
+//   "sqlite3://bank.db"
+//
+//   CREATE TABLE accounts (owner varchar(40) PRIMARY KEY, balance integer NOT NULL);
+#include <soci/connection-pool.h>
+#include <soci/session.h>
+#include <soci/soci.h>
+
+#include <chrono>
+#include <cstdio>
+#include <rowlock/error.hpp>
+#include <rowlock/soci_transaction.hpp>
+#include <string>
+
+namespace {
+
+int balance_of(soci::session& sql, std::string const& owner) {
+  int balance = 0;
+  sql << "SELECT balance FROM accounts WHERE owner = :owner", soci::use(owner), soci::into(balance);
+  return balance;
+}
+
+void set_balance(soci::session& sql, std::string const& owner, int balance) {
+  sql << "UPDATE accounts SET balance = :balance WHERE owner = :owner", soci::use(balance), soci::use(owner);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  using namespace std::chrono_literals;
+  if (argc != 5) return 64;
+  std::string const from = argv[2], to = argv[3];
+  int const amount = std::stoi(argv[4]);
+
+  soci::connection_pool pool{4};  // up to three sessions are for rowlock
+  for (std::size_t i = 0; i < 4; ++i) pool.at(i).open(argv[1]);
+  rowlock::lock_manager manager{rowlock::soci::source{pool}};
+  soci::session sql{pool};
+  auto ledger = manager.make_mutex("ledger", {.ttl = 10s});
+
+  // All is read and decided under the lock, with no transaction open, for as long as it takes.
+  auto const lock = ledger.acquire();
+  int const left = balance_of(sql, from) - amount;
+  int const sum = balance_of(sql, to) + amount;
+  if (left < 0) {
+    std::puts("not enough money");
+    return 1;
+  }
+
+  // What was read still holds when it is written: else the lock is lost, and nothing is written.
+  rowlock::soci::transaction tx{manager, sql};
+  for (;;) {
+    sql.begin();
+    try {
+      tx.require(*lock);
+      set_balance(sql, from, left);
+      set_balance(sql, to, sum);
+      rowlock::soci::execute_commit(sql);  // not sql.commit(), which hides that PostgreSQL has rolled back
+      std::puts("moved");
+      return 0;
+    } catch (rowlock::error const& e) {
+      sql.rollback();
+      // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole.
+      bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
+      if (!again || e.reason() == rowlock::errc::in_doubt) throw;
+    }
+  }
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "transfer: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,140 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "examples/place.hpp"
+#include "support/child_process.hpp"
+#include "support/soci_pool.hpp"
+
+namespace rowlock::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct ended {
+  std::vector<std::string> outputs;
+  std::vector<int> statuses;
+  auto with_status(int s) const { return std::ranges::count(statuses, s); }
+  auto saying(std::string const& text) const {
+    return std::ranges::count_if(outputs, [&](auto const& o) { return o.find(text) != o.npos; });
+  }
+};
+
+/// Runs one program so many times at once.
+ended run_together(int processes, std::vector<std::string> const& arguments) {
+  std::vector<child_process> all;
+  for (int i = 0; i < processes; ++i) all.emplace_back(arguments);
+  ended e;
+  for (auto& each : all) {
+    e.statuses.push_back(each.finish());
+    e.outputs.push_back(each.output());
+  }
+  return e;
+}
+
+TEST_CASE("order_service <postgresql>: many processes take orders, and no more than there is") {
+  place p(kind::postgresql);
+  p.script(
+      "CREATE TABLE deliveries (article text NOT NULL, pieces integer NOT NULL);"
+      "CREATE TABLE orders (article text NOT NULL, pieces integer NOT NULL);"
+      "INSERT INTO deliveries VALUES ('cup', 30), ('cup', 21), ('plate', 7)");
+  auto const together = run_together(6, {ROWLOCK_EXAMPLE_ORDER_SERVICE, p.url(), "cup", "2", "8"});
+  CHECK(together.with_status(0) == 6);
+  CHECK(p.number("SELECT sum(pieces) FROM orders WHERE article = 'cup'") == 50);  // one is left
+  int taken = 0;
+  for (auto const& o : together.outputs) taken += std::stoi(o);
+  CHECK(taken == 25);
+
+  auto const alone = run_together(1, {ROWLOCK_EXAMPLE_ORDER_SERVICE, p.url(), "plate", "4", "2"});
+  CHECK(alone.outputs.at(0) == "1 orders taken\n");
+}
+
+void start_nightly_job(kind k) {
+  place p(k);
+  p.script("CREATE TABLE runs (night varchar(20) NOT NULL, token bigint NOT NULL, finished datetime)");
+  std::smatch part;
+  auto const url = p.url();
+  REQUIRE(std::regex_match(url, part, std::regex("mysql://([^:]*):([^@]*)@([^/]*)/(.*)")));
+  ::setenv("MYSQL_PWD", part.str(2).c_str(), 1);
+  auto night = [&](char const* date) {
+    return run_together(5, {ROWLOCK_EXAMPLE_NIGHTLY_JOB, part.str(3), part.str(1), part.str(4), date});
+  };
+  auto const first = night("2026-11-21");
+  CHECK(first.with_status(0) == 5);
+  CHECK(first.saying("it runs here") == 1);
+  CHECK(first.saying("it runs elsewhere, or has run") == 4);
+  CHECK(night("2026-11-21").saying("it runs here") == 0);
+  CHECK(night("2026-11-22").saying("it runs here") == 1);
+  CHECK(p.number("SELECT count(*) FROM runs") == 2);
+  CHECK(p.number("SELECT count(*) FROM runs WHERE finished IS NOT NULL") == 2);
+}
+TEST_CASE("nightly_job <mariadb>: started five times at once, it runs once a night") {
+  start_nightly_job(kind::mariadb);
+}
+TEST_CASE("nightly_job <mysql>: started five times at once, it runs once a night") {
+  start_nightly_job(kind::mysql);
+}
+
+TEST_CASE("paused_worker <sqlite>: stopped for longer than its lock lasts, it overwrites nothing") {
+  place p(kind::sqlite);
+  p.script(
+      "CREATE TABLE pages (title text PRIMARY KEY, content text NOT NULL);"
+      "INSERT INTO pages VALUES ('news', '')");
+  std::vector<std::string> const arguments{ROWLOCK_EXAMPLE_PAUSED_WORKER, p.file(), "500"};
+  child_process stopped(arguments);
+  REQUIRE(stopped.next_line() == "the page: ");
+  stopped.signal(SIGSTOP);
+
+  child_process other(arguments);
+  auto taken_over = other.next_line(5s);
+  for (int i = 0; i < 5 && !taken_over; ++i) {
+    // It was stopped amid a renewal, and keeps everybody from writing to the file.
+    stopped.signal(SIGCONT);
+    stopped.signal(SIGSTOP);
+    taken_over = other.next_line(5s);
+  }
+  REQUIRE(taken_over == "the page: ");
+  other.write_line("of the other");
+  CHECK(other.next_line() == "stored");
+  CHECK(other.finish() == 0);
+
+  stopped.signal(SIGCONT);
+  stopped.write_line("of the stopped");
+  CHECK(stopped.next_line().value_or("").starts_with("not stored: "));
+  CHECK(stopped.finish() == 75);
+  CHECK(p.number("SELECT content = 'of the other;' FROM pages") == 1);
+
+  // And one that is not stopped goes on from there.
+  child_process next(arguments);
+  CHECK(next.next_line() == "the page: of the other;");
+  next.write_line("of the next");
+  CHECK(next.next_line() == "stored");
+  CHECK(next.finish() == 0);
+  CHECK(p.number("SELECT content = 'of the other;of the next;' FROM pages") == 1);
+}
+
+TEST_CASE_TEMPLATE("transfer: many processes move money, and none appears or disappears", On, on_sqlite,
+                   on_postgresql, on_mariadb, on_mysql) {
+  place p(On::kind);
+  p.script(
+      "CREATE TABLE accounts (owner varchar(40) PRIMARY KEY, balance integer NOT NULL);"
+      "INSERT INTO accounts VALUES ('ann', 100), ('bob', 0)");
+  auto const back_end = is_sqlite(On::kind)  ? "sqlite3://"
+                        : is_mysql(On::kind) ? "mysql://"
+                                             : "postgresql://";
+  auto const there = back_end + soci_connect_string(p.url());
+  auto const together = run_together(6, {ROWLOCK_EXAMPLE_TRANSFER, there, "ann", "bob", "20"});
+  CHECK(together.with_status(0) == 5);
+  CHECK(together.saying("moved") == 5);
+  CHECK(together.saying("not enough money") == 1);
+  CHECK(p.number("SELECT balance FROM accounts WHERE owner = 'ann'") == 0);
+  CHECK(p.number("SELECT balance FROM accounts WHERE owner = 'bob'") == 100);
+}
+
+}  // namespace
+}  // namespace rowlock::test

@@ -1,0 +1,34 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace rowlock::test {
+namespace {
+
+std::string content_of(std::filesystem::path const& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST_CASE("the guide shows each C++ program of lib/examples word for word, and each has under 80 lines") {
+  std::filesystem::path const lib = ROWLOCK_SOURCE_DIR "/lib";
+  auto const guide = content_of(lib / "doc/guide.md");
+  int programs = 0;
+  for (auto const& entry : std::filesystem::directory_iterator(lib / "examples")) {
+    if (entry.path().extension() != ".cpp") continue;
+    auto const text = content_of(entry.path());
+    CAPTURE(entry.path().filename().string());
+    CHECK(std::ranges::count(text, '\n') < 80);
+    CHECK(guide.find("\n```cpp\n" + text + "```\n") != guide.npos);
+    ++programs;
+  }
+  CHECK(programs == 4);
+}
+
+}  // namespace
+}  // namespace rowlock::test
