@@ -105,4 +105,8 @@ bool error::retryable() const noexcept {
   }
 }
 
+bool error::transaction_retryable() const noexcept {
+  return reason() == errc::transaction_ended || (retryable() && reason() != errc::in_doubt);
+}
+
 }  // namespace rowlock::inline v0

@@ -49,8 +49,7 @@ std::optional<rowlock::inserted_lock> begin_run(rowlock::lock_manager& manager, 
     } catch (rowlock::error const& e) {
       run(c, "ROLLBACK");
       // A COMMIT in doubt can't just be repeated: the night may be locked, by us.
-      bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
-      if (!again || e.reason() == rowlock::errc::in_doubt) throw;
+      if (!e.transaction_retryable()) throw;
     }
   }
 }

@@ -51,8 +51,7 @@ bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& a
     } catch (rowlock::error const& e) {
       run(c, "ROLLBACK");
       // In doubt is a COMMIT whose reply was lost: the order may be there, so that it can't just be repeated.
-      bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
-      if (!again || e.reason() == rowlock::errc::in_doubt) throw;
+      if (!e.transaction_retryable()) throw;
     }
   }
 }

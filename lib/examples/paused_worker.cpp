@@ -43,7 +43,7 @@ void store(sqlite3* db, rowlock::sqlite::transaction tx, rowlock::held_lock cons
     } catch (rowlock::error const& e) {
       if (sqlite3_get_autocommit(db) == 0) run(db, "ROLLBACK");
       // After a COMMIT in doubt it may be stored: to be looked at by somebody.
-      if (!e.retryable() || e.reason() == rowlock::errc::in_doubt) throw;
+      if (!e.transaction_retryable()) throw;
     }
   }
 }

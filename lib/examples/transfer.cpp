@@ -63,8 +63,7 @@ int main(int argc, char** argv) try {
     } catch (rowlock::error const& e) {
       sql.rollback();
       // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole.
-      bool const again = e.retryable() || e.reason() == rowlock::errc::transaction_ended;
-      if (!again || e.reason() == rowlock::errc::in_doubt) throw;
+      if (!e.transaction_retryable()) throw;
     }
   }
 } catch (std::exception const& e) {

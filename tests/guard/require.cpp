@@ -213,6 +213,10 @@ TEST_CASE_TEMPLATE("require: a snapshot older than the take is too old, and READ
   f.sql("DELETE FROM rowlock_locks");  // a row that the snapshot does not see at all
   CHECK(after_reading("REPEATABLE READ") == errc::snapshot_too_old);
   CHECK(error(errc::snapshot_too_old, "").retryable());
+  CHECK(error(errc::snapshot_too_old, "").transaction_retryable());
+  CHECK(error(errc::transaction_ended, "").transaction_retryable());
+  CHECK(!error(errc::in_doubt, "").transaction_retryable());
+  CHECK(!error(errc::lock_lost, "").transaction_retryable());
 }
 
 TEST_CASE_TEMPLATE("require: a renewal after the snapshot [B11][B34]", On, ROWLOCK_SERVER_HANDLES) {

@@ -283,19 +283,17 @@ std::vector<std::string> shown_by(std::string const& library) {
 TEST_CASE("installed, shared: the libraries show what users call, by its version, and little else") {
   installation const there(ROWLOCK_SHARED_BUILD);
   // What the back ends need of core.
-  std::set<std::string> const internals{"rowlock::backend::connection", "rowlock::backend::source",
-                                        "rowlock::backend::as_int",     "rowlock::backend::as_text",
-                                        "rowlock::base::event",         "rowlock::base::boot_waiter",
-                                        "rowlock::base::fork_epoch",    "rowlock::backend::read_wire",
-                                        "rowlock::backend::caller_connection",
-                                        // And SOCI's of the others.
-                                        "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow"};
+  std::set<std::string> const internals{
+      "rowlock::backend::connection", "rowlock::backend::source", "rowlock::backend::as_int",
+      "rowlock::backend::as_text", "rowlock::base::event", "rowlock::base::boot_waiter",
+      "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::caller_connection",
+      // And SOCI's of the others.
+      "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow"};
   int versioned = 0;
   for (std::string const name :
        {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock-soci", "rowlock"}) {
     for (auto const& shown : shown_by(there.library() + "/lib" + name + ".so")) {
-      bool const is_public =
-          shown.starts_with("rowlock::") && shown.find("::v0::") != shown.npos;
+      bool const is_public = shown.starts_with("rowlock::") && shown.find("::v0::") != shown.npos;
       versioned += is_public ? 1 : 0;
       bool known = is_public;
       for (auto const& one : internals) known = known || shown.starts_with(one);

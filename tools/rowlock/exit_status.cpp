@@ -25,6 +25,11 @@ exit_status status_of(errc code) noexcept {
       return exit_busy;
     case errc::lock_lost:
       return exit_lost;
+    // Of a program's own transactions, which this one has none of.
+    case errc::not_in_transaction:
+    case errc::transaction_ended:
+    case errc::snapshot_too_old:
+      return exit_bug;
     case errc::invalid_argument:
       return exit_usage;
     case errc::would_deadlock:

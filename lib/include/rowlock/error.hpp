@@ -54,6 +54,10 @@ class ROWLOCK_EXPORT error : public std::system_error {
   /// too_many_connections, row_locked, conflict, in_doubt; and if the whole transaction may:
   /// snapshot_too_old.
   bool retryable() const noexcept;
+  /// In the caller's own transaction: true if it may go through when it is rolled back and begun again. As
+  /// retryable(), and transaction_ended (InnoDB ends a transaction at each deadlock), but not in_doubt: its
+  /// COMMIT may have been applied.
+  bool transaction_retryable() const noexcept;
 
  private:
   std::string statement_;

@@ -19,9 +19,9 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 };
 
 /// Executes the statement COMMIT and looks at what became of it, which ::soci::transaction::commit() does not
-/// where PostgreSQL rolls back instead. Throws as the execute_commit() of the database's own header. Do not
-/// call commit() of a ::soci::transaction object afterwards, and let it be destroyed: its ROLLBACK then finds
-/// no transaction, which does no harm.
+/// where PostgreSQL rolls back instead. Throws as the execute_commit() of the database's own header. For use
+/// with session.begin() and session.rollback(): a ::soci::transaction object would roll back once more when
+/// it is destroyed, which does no harm, but PostgreSQL warns of it each time.
 ROWLOCK_EXPORT void execute_commit(::soci::session& session);
 
 }  // namespace rowlock::soci::inline v0

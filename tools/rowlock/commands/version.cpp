@@ -36,8 +36,8 @@ end_of_program print_version(invocation const& call) {
 }  // namespace
 
 void add_version(CLI::App& app, invocation& call) {
-  auto* version =
-      app.add_subcommand("version", "This program's version, its back ends, and the schema version that it makes");
+  auto* version = app.add_subcommand(
+      "version", "This program's version, its back ends, and the schema version that it makes");
   version->fallthrough();
   version->callback([&call] { call.chosen = [&call] { return print_version(call); }; });
 }
