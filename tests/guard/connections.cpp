@@ -73,7 +73,8 @@ TEST_CASE("connections: replies that were not read are said to be <libpq on post
   CHECK(reason_of([&] { tx->require(held); }) == errc::failed);
   backend::postgresql::native_result const five(PQgetResult(c));
   CHECK(std::string(PQgetvalue(five.get(), 0, 0)) == "5");
-  while (PQresultStatus(backend::postgresql::native_result(PQgetResult(c)).get()) != PGRES_EMPTY_QUERY) break;
+  while (backend::postgresql::native_result const more{PQgetResult(c)}) {
+  }
   tx->require(held);
   REQUIRE(PQenterPipelineMode(c) == 1);
   CHECK(reason_of([&] { tx->require(held); }) == errc::unsupported);
@@ -102,11 +103,16 @@ TEST_CASE_TEMPLATE("connections: replies that were not read are said to be", On,
   begin(f, *p);
   {
     backend::mysql::native_statement const s(c->createStatement());
-    REQUIRE(s->execute("SELECT 5"));
+    s->setResultSetType(::sql::ResultSet::TYPE_FORWARD_ONLY);  // read as the rows are asked for
+    backend::mysql::native_rows const rows(s->executeQuery("SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7"));
+    REQUIRE(rows->next());
+    CHECK(rows->getInt(1) == 5);
     CHECK(reason_of([&] { tx->require(held); }) == errc::failed);
-    backend::mysql::native_rows const five(s->getResultSet());
-    REQUIRE(five->next());
-    CHECK(five->getInt(1) == 5);
+    REQUIRE(rows->next());
+    CHECK(rows->getInt(1) == 6);
+    REQUIRE(rows->next());
+    CHECK(rows->getInt(1) == 7);
+    CHECK(!rows->next());
   }
   tx->require(held);
   p->commit();
@@ -166,7 +172,7 @@ TEST_CASE_TEMPLATE("connections: MariaDB's innodb_snapshot_isolation ends the tr
 
 TEST_CASE("connections: Galera locks rows within one node only, and that is refused [D1] <mariadb>") {
   database_server const server(server_kind::mariadb, {.galera = true});
-  ::setenv("ROWLOCK_TEST_MARIADB", server.address().c_str(), 1);
+  instead_of const shared("ROWLOCK_TEST_MARIADB", server.address());
   connector_on_mariadb f;
   auto const m = f.manager();
   auto const p = f.open();

@@ -1,6 +1,8 @@
 #pragma once
 // A database and a driver by which the program is connected to it: what the cases run on.
 
+#include <cstdlib>
+
 #include "contract/fixture.hpp"
 #include "guard/program.hpp"
 
@@ -45,6 +47,27 @@ inline void begin(fixture const& f, program& p, std::string const& level = {}) {
   if (!level.empty()) p.run("SET TRANSACTION ISOLATION LEVEL " + level);
   p.run("START TRANSACTION");
 }
+
+/// Another server in the place of the shared one, which is back at the end.
+class instead_of {
+ public:
+  instead_of(char const* variable, std::string const& address) : variable_(variable) {
+    if (char const* shared = std::getenv(variable)) shared_ = shared;
+    ::setenv(variable, address.c_str(), 1);
+  }
+  ~instead_of() {
+    if (shared_)
+      ::setenv(variable_, shared_->c_str(), 1);
+    else
+      ::unsetenv(variable_);
+  }
+  instead_of(instead_of const&) = delete;
+  instead_of& operator=(instead_of const&) = delete;
+
+ private:
+  char const* variable_;
+  std::optional<std::string> shared_;
+};
 
 /// The reason of what `call` throws; nothing if it does not.
 template <class Call>

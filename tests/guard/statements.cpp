@@ -157,7 +157,7 @@ template <driver Driver>
 struct recording<postgresql_fixture, Driver> {
   database_server server{server_kind::postgresql,
                          {.settings = {"log_statement = all", "log_line_prefix = '%p '"}}};
-  recording() { ::setenv("ROWLOCK_TEST_POSTGRESQL", server.address().c_str(), 1); }
+  instead_of const shared{"ROWLOCK_TEST_POSTGRESQL", server.address()};
 
   std::vector<std::string> statements_of(program& p) const {
     auto const mine = *p.value("SELECT pg_backend_pid()") + " LOG:  ";
@@ -180,13 +180,12 @@ struct recording<postgresql_fixture, Driver> {
   }
 };
 
-template <class Fixture, driver Driver>
 struct mysql_recording {
   database_server server;
-  explicit mysql_recording(server_kind kind, char const* variable)
-      : server(kind, {.settings = {"general_log = 1", "log_output = TABLE"}}) {
-    ::setenv(variable, server.address().c_str(), 1);
-  }
+  instead_of const shared;
+  mysql_recording(server_kind kind, char const* variable)
+      : server(kind, {.settings = {"general_log = 1", "log_output = TABLE"}}),
+        shared(variable, server.address()) {}
   std::vector<std::string> statements_of(program& p) const {
     auto const id = *p.value("SELECT connection_id()");
     std::vector<std::string> out;
@@ -203,12 +202,12 @@ struct mysql_recording {
   }
 };
 template <driver Driver>
-struct recording<mariadb_fixture, Driver> : mysql_recording<mariadb_fixture, Driver> {
-  recording() : mysql_recording<mariadb_fixture, Driver>(server_kind::mariadb, "ROWLOCK_TEST_MARIADB") {}
+struct recording<mariadb_fixture, Driver> : mysql_recording {
+  recording() : mysql_recording(server_kind::mariadb, "ROWLOCK_TEST_MARIADB") {}
 };
 template <driver Driver>
-struct recording<mysql_fixture, Driver> : mysql_recording<mysql_fixture, Driver> {
-  recording() : mysql_recording<mysql_fixture, Driver>(server_kind::mysql, "ROWLOCK_TEST_MYSQL") {}
+struct recording<mysql_fixture, Driver> : mysql_recording {
+  recording() : mysql_recording(server_kind::mysql, "ROWLOCK_TEST_MYSQL") {}
 };
 
 template <class On>
