@@ -115,8 +115,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// @return term and token; empty if somebody holds the name. On SQLite the token, too, counts from the
   /// COMMIT only
   /// @throws error as lock(); invalid_argument for a ttl that is not between 100 ms and 366 days
-  [[nodiscard]] std::optional<inserted_lock> insert(std::string name, std::chrono::milliseconds ttl,
-                                                    std::string note = {});
+  [[nodiscard]] std::optional<inserted_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
+                                                    std::string const& note = {});
 
  protected:
   basic_transaction(lock_manager&, std::unique_ptr<backend::caller_connection>);
