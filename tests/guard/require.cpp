@@ -405,3 +405,38 @@ TEST_CASE_TEMPLATE("require: DDL on MySQL ends the transaction, and what comes n
   p->run("CREATE TABLE t (i INT)");
   CHECK(reason_of([&] { tx->require(held); }) == errc::not_in_transaction);
 }
+
+TEST_CASE_TEMPLATE("require: changes the row, for Galera certifies no less [B7]", On, ROWLOCK_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  auto held = take(f, *m, "a");
+  auto const before = stranger(f).read("a")->renewals;
+  begin(f, *p);
+  tx->require(held);
+  p->commit();
+  CHECK(stranger(f).read("a")->renewals == before + 1);
+}
+
+TEST_CASE_TEMPLATE("require: rowlock's tables in an attached file [B9]", On, ROWLOCK_SQLITE_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  scratch_folder const folder;
+  auto const p = connect_by(On::how, "sqlite:" + folder.file("own.db"));
+  p->run("CREATE TABLE counter (id INTEGER PRIMARY KEY, n BIGINT NOT NULL)");
+  p->run("INSERT INTO counter VALUES (1, 0)");
+  p->run("ATTACH '" + f.url().substr(7) + "' AS locks");
+  auto const tx = p->view(*m);
+  auto held = take(f, *m, "a");
+  stranger other(f);
+  p->run("BEGIN");  // not IMMEDIATE, which writes to all files: to that of the lock only by the guard
+  tx->require(held);
+  p->run(f.set_counter(1));
+  CHECK(!other.take_over("a"));
+  p->commit();
+  CHECK(other.take_over("a"));
+  begin(f, *p);
+  CHECK(reason_of([&] { tx->require(held); }) == errc::lock_lost);
+  p->run("ROLLBACK");
+}
