@@ -120,15 +120,15 @@ guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts c
     return seen.rows.at(0).at(0) == value(f.term.value) ? guarded::row_is_locked_or_gone
                                                         : guarded::old_snapshot;
   } catch (error const& e) {
-    // PostgreSQL above READ COMMITTED: the row was changed since the snapshot.
-    if (e.reason() == errc::conflict) return guarded::old_snapshot;
+    // The row was changed since the snapshot: by a renewal, or by a takeover?
+    if (e.reason() == errc::snapshot_too_old) return guarded::old_snapshot;
     throw;
   }
 }
 
 void guarded_transaction::lost(held_lock const& lock, std::optional<loss_reason> why) {
   auto const& name = lock.name();
-  if (why) engine().watch.report_lost(lock.hold_, *why);
+  if (why) lock.manager_->parts().watch.report_lost(lock.hold_, *why);
   throw error(errc::lock_lost, fmt::format("'{}' is held no more ({}): roll the transaction back", name,
                                            why ? to_string(*why) : "it was given back"));
 }
@@ -237,9 +237,8 @@ std::optional<inserted_lock> guarded_transaction::insert(std::string const& name
   std::optional<inserted_lock> taken;
   try {
     taken = insert_row(spec);
-  } catch (error const& e) {
-    if (e.reason() != errc::transaction_ended && e.reason() != errc::unreachable)
-      caller_->undo_to_savepoint();
+  } catch (...) {
+    undo_insert(name);
     throw;
   }
   if (taken)
@@ -247,6 +246,18 @@ std::optional<inserted_lock> guarded_transaction::insert(std::string const& name
   else
     caller_->undo_to_savepoint();
   return taken;
+}
+
+void guarded_transaction::undo_insert(std::string const& name) {
+  try {
+    caller_->undo_to_savepoint();
+  } catch (error const& e) {
+    if (e.reason() == errc::unreachable) throw;
+    // Where the transaction is gone there is no savepoint either; and nobody may commit what is left of it.
+    throw error(errc::transaction_ended,
+                fmt::format("'{}': the insert could not be undone: roll the transaction back ({})", name,
+                            base::plain_message(e)));
+  }
 }
 
 // What may be taken is deleted by the manager: on InnoDB the program's transaction would keep the row locked

@@ -50,6 +50,7 @@ class guarded_transaction {
   fencing_token draw_token(std::string const& name);
   void expect_fresh(std::string const& name, fencing_token);
   bool is_free(std::string const& name);
+  void undo_insert(std::string const& name);
   std::optional<inserted_lock> insert_row(process::lock_spec const&);
 
   std::shared_ptr<process::manager> manager_;

@@ -149,6 +149,26 @@ TEST_CASE_TEMPLATE("insert: a snapshot older than the lock is too old, and leave
   CHECK(stranger(f).sees_free("job"));
 }
 
+TEST_CASE_TEMPLATE("insert: an error in the middle, on the manager's session, undoes it", On,
+                   ROWLOCK_SERVER_HANDLES) {
+  On f;
+  f.make_counter();
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  m->connect();
+  f.seam->before = [](std::string const& statement) {
+    if (statement == "token_draw") throw error(errc::unreachable, "cut off");
+  };
+  begin(f, *p);
+  CHECK(reason_of([&] { (void)tx->insert("job", 30s); }) == errc::unreachable);
+  f.seam->before = nullptr;
+  p->run(f.set_counter(1));
+  p->commit();
+  CHECK(p->value(f.read_counter()) == "1");
+  CHECK(stranger(f).sees_free("job"));
+}
+
 TEST_CASE_TEMPLATE("insert: what can't be inserted", On, ROWLOCK_HANDLES) {
   On f;
   auto const m = f.manager();

@@ -69,6 +69,9 @@ class caller_session final : public caller_connection {
       if (PQstatus(native_) != CONNECTION_OK) lost(s.name, one_line(PQresultErrorMessage(one.get())));
       // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
       undo(statement_savepoint);
+      // Above READ COMMITTED: the row was changed since the snapshot.
+      if (refused.sqlstate() == "40001")
+        throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
       throw refused;
     }
     return decode(rows);
