@@ -10,18 +10,18 @@ class session;  // SOCI's own, so that its headers need not be included
 namespace rowlock::soci::inline v0 {
 
 /// The transaction that is open on a session of the program's own, on SOCI's back end postgresql, mysql or
-/// sqlite3; with or without a ::soci::transaction object. The lock_manager may reach the same database in
-/// whatever way.
+/// sqlite3; with or without one of SOCI's transaction objects. The lock_manager may reach the same database
+/// in whatever way.
 class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
   /// @throws error(errc::unsupported) for other back ends; invalid_argument if the session is not open
   transaction(lock_manager& manager, ::soci::session& session);
 };
 
-/// Executes the statement COMMIT and looks at what became of it, which ::soci::transaction::commit() does not
-/// where PostgreSQL rolls back instead. Throws as the execute_commit() of the database's own header. For use
-/// with session.begin() and session.rollback(): a ::soci::transaction object would roll back once more when
-/// it is destroyed, which does no harm, but PostgreSQL warns of it each time.
+/// Executes the statement COMMIT and looks at what became of it, which SOCI's own commit() does not where
+/// PostgreSQL rolls back instead. Throws as the execute_commit() of the database's own header. For use with
+/// begin() and rollback() of the session: SOCI's transaction object would roll back once more when it is
+/// destroyed, which does no harm, but PostgreSQL warns of it each time.
 ROWLOCK_EXPORT void execute_commit(::soci::session& session);
 
 }  // namespace rowlock::soci::inline v0
