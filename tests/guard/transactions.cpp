@@ -89,7 +89,9 @@ void in_each_transaction(
         else if (!level.empty())
           p->run("SET TRANSACTION ISOLATION LEVEL " + level);
         if (On::sqlite || how == ending::rollback_to_savepoint) p->run("SAVEPOINT mine");
+        auto const inside = state_of<On>(*p);
         operation(f, *m, held, *tx);
+        CHECK(state_of<On>(*p) == inside);  // also what would end with the transaction [B21]
         p->run(f.set_counter(1));
         // None of ours is open.
         if (!On::postgresql) {
