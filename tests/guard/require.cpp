@@ -1,5 +1,6 @@
 // transaction::require(): the program's commit depends on a lock.
 
+#include <thread>
 #include <vector>
 
 #include "guard/handles.hpp"
@@ -439,4 +440,25 @@ TEST_CASE_TEMPLATE("require: rowlock's tables in an attached file [B9]", On, ROW
   begin(f, *p);
   CHECK(reason_of([&] { tx->require(held); }) == errc::lock_lost);
   p->run("ROLLBACK");
+}
+
+TEST_CASE_TEMPLATE("require: while the lock is renewed all the time", On, ROWLOCK_SERVER_HANDLES) {
+  On f;
+  f.make_counter();
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  auto held = take(f, *m, "a");
+  std::jthread const renewing([&](std::stop_token const& stop) {
+    stranger other(f);
+    while (!stop.stop_requested()) (void)other.renew("a", held.term());
+  });
+  for (int n = 1; n <= 200; ++n) {
+    begin(f, *p, "READ COMMITTED");
+    REQUIRE(reason_of([&] { tx->require(held); }) == std::nullopt);
+    p->run(f.set_counter(n));
+    p->commit();
+  }
+  CHECK(p->value(f.read_counter()) == "200");
+  CHECK(held.valid());
 }
