@@ -46,12 +46,12 @@ std::unique_ptr<backend::connection> connect_to(std::string const& url, int ms =
 }
 
 // Until the session executes something, or waits within it; to prepare it is not enough.
-void wait_until_busy(backend::connection& watch, std::int64_t id) {
+void wait_until_busy(backend::connection& watch, std::int64_t id, std::string const& in_state = {}) {
   auto const until = in(10'000);
   while (
       as_int(ask(watch, fmt::format("SELECT count(*) FROM information_schema.processlist WHERE id = {} AND "
-                                    "command IN ('Execute', 'Query')",
-                                    id))) == 0)
+                                    "command IN ('Execute', 'Query') AND ('{}' IN ('', state))",
+                                    id, in_state))) == 0)
     REQUIRE(boot_clock::now() < until);
 }
 
@@ -221,7 +221,7 @@ TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leave
   auto const watch = db->connect();
   auto const id = own_id(*c);
   std::jthread const killer([&] {
-    wait_until_busy(*watch, id);
+    wait_until_busy(*watch, id, "User sleep");  // not while it is being prepared
     watch->script(fmt::format("KILL {}", id), in(5000));
   });
   CHECK(thrown_by([&] {
@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE(
   auto const watch = db->connect();
   auto const id = own_id(*c);
   std::jthread const killer([&] {
-    wait_until_busy(*watch, id);
+    wait_until_busy(*watch, id, "User sleep");
     watch->script(fmt::format("KILL QUERY {}", id), in(5000));
   });
   auto const e = thrown_by([&] {
