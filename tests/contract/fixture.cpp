@@ -260,12 +260,13 @@ namespace {
 /// As managers do: who lost a deadlock (InnoDB has them between any INSERT and DELETE of one key) has done
 /// nothing.
 template <class Statement>
-auto despite_deadlocks(Statement const& statement) {
+auto despite_deadlocks(Statement const& statement, bool busy_too = false) {
   for (int tries = 1;; ++tries) {
     try {
       return statement();
     } catch (error const& e) {
-      if (e.reason() != errc::conflict || tries == 50) throw;
+      bool const again = e.reason() == errc::conflict || (busy_too && e.reason() == errc::row_locked);
+      if (!again || tries == 50) throw;
     }
   }
 }
@@ -274,6 +275,7 @@ auto despite_deadlocks(Statement const& statement) {
 
 stranger::stranger(fixture& f, std::string process)
     : how_(f.options.how),
+      one_writer_(f.source.implementation()->sql().one_writer),
       book_(f.source.implementation()->sql(), f.tables()),
       taking_(book_),
       row_locks_(book_),
@@ -327,9 +329,12 @@ bool stranger::release(std::string const& name) {
     row_locks_.give_back(*session_, soon());
     return true;
   }
-  return despite_deadlocks([&] {
-    return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
-  });
+  // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
+  return despite_deadlocks(
+      [&] {
+        return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
+      },
+      one_writer_);
 }
 
 std::optional<strategies::lock_row> stranger::read(std::string const& name) {

@@ -221,6 +221,7 @@ class stranger {
 
  private:
   strategy how_;
+  bool one_writer_;
   bool take_row_lock(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
