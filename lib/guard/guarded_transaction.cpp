@@ -85,7 +85,8 @@ void guarded_transaction::require_one(held_lock const& lock) {
                             "moment: use lease or unique_insert, or transaction::lock()",
                             facts.name));
   auto const& here = engine().db;
-  if (lock.manager_->parts().db.identity() != here.identity() && !here.identity().empty())
+  if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());  // not known before
+  if (lock.manager_->parts().db.identity() != here.identity())
     throw error(errc::invalid_argument,
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));

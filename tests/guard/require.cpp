@@ -369,6 +369,9 @@ TEST_CASE_TEMPLATE("require: only what it can vouch for", On, ROWLOCK_HANDLES) {
   auto mine = take(f, *m, "a");
   begin(f, *p);
   CHECK(reason_of([&] { tx->require(foreign); }) == errc::invalid_argument);
+  auto const fresh = f.manager();  // has not connected yet, and does not know which database it is on
+  CHECK(reason_of([&] { p->view(*fresh)->require(foreign); }) == errc::invalid_argument);
+  CHECK(foreign.valid());
   if (!On::sqlite) {
     mutex_options o;
     o.how = strategy::row_lock;

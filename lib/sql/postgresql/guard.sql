@@ -1,6 +1,6 @@
 -- Statements that run in the program's own transaction, at whatever isolation level that has. Each runs in a savepoint of
--- ours, so that one that fails leaves the transaction usable, and none that the manager's settings would bound waits:
--- but guard_wait and guard_insert, which wait as long as the program's own lock_timeout says. lib/doc/guard.md.
+-- ours, so that one that fails leaves the transaction usable. None waits for a row but guard_wait and guard_insert, which
+-- wait as long as the program's own lock_timeout says. lib/doc/guard.md.
 
 -- Writes to the lock's row, by name and term: whoever would take it over waits for the end of the transaction. A share lock
 -- would not do: Galera does not certify it, and FOR KEY SHARE lets a takeover pass. `renewals`, so that something changes.
