@@ -19,6 +19,11 @@ namespace rowlock::test {
 /// The deadline that lies `ms` from now.
 boot_time_point in(int ms);
 
+/// Whether its message has the text.
+inline bool says(error const& e, std::string_view text) {
+  return std::string_view(e.what()).find(text) != std::string_view::npos;
+}
+
 /// A database of one test's own, migrated unless told otherwise, gone at the end.
 class database {
  public:

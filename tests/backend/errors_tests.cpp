@@ -13,10 +13,6 @@ namespace {
 using backend::value;
 using namespace std::chrono_literals;
 
-bool says(error const& e, std::string_view text) {
-  return std::string_view(e.what()).find(text) != std::string_view::npos;
-}
-
 // A lock row "job", and a second session whose open transaction has written it.
 struct locked_row {
   std::unique_ptr<database> db;

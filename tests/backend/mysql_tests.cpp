@@ -31,10 +31,6 @@ using backend::as_text;
 using backend::value;
 using namespace std::chrono_literals;
 
-bool says(error const& e, std::string_view text) {
-  return std::string_view(e.what()).find(text) != std::string_view::npos;
-}
-
 value ask(backend::connection& c, std::string const& sql) {
   return c.execute({"ask " + sql, sql}, {}, in(5000)).rows.at(0).at(0);
 }

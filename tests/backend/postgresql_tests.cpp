@@ -23,10 +23,6 @@ using backend::as_text;
 using backend::value;
 using namespace std::chrono_literals;
 
-bool says(error const& e, std::string_view text) {
-  return std::string_view(e.what()).find(text) != std::string_view::npos;
-}
-
 std::unique_ptr<backend::connection> connect_to(std::string const& conninfo, int ms = 5000) {
   return postgresql::source(conninfo).implementation()->connect(in(ms));
 }

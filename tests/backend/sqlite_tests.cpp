@@ -20,10 +20,6 @@ namespace {
 using backend::value;
 namespace fs = std::filesystem;
 
-bool says(error const& e, std::string_view text) {
-  return std::string_view(e.what()).find(text) != std::string_view::npos;
-}
-
 // A migrated file, and the source that leads to it.
 struct lock_file {
   scratch_folder folder;

@@ -14,7 +14,7 @@ using namespace rowlock::test;
 
 namespace {
 
-std::string const script = ROWLOCK_SOURCE_DIR "/tools/completion/rowlock.bash";
+std::string const completion = ROWLOCK_SOURCE_DIR "/tools/completion/rowlock.bash";
 
 /// What bash would offer for the last of these words, as it takes a line apart.
 words offered(words const& line, std::string const& folder = "/") {
@@ -25,7 +25,7 @@ words offered(words const& line, std::string const& folder = "/") {
       run({"bash", "-c",
            fmt::format("cd '{}'; compopt() {{ :; }}; . '{}'; COMP_WORDS=('{}'{}); COMP_CWORD={}; _rowlock "
                        "'{}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-                       folder, script, rowlock_program, quoted, line.size(), rowlock_program)});
+                       folder, completion, rowlock_program, quoted, line.size(), rowlock_program)});
   CHECK(o.status == 0);
   CHECK(o.err.empty());
   words all;
@@ -48,7 +48,7 @@ TEST_CASE(
   shell.type("exec bash --norc --noprofile -i\n");
   shell.expect("prompt> ");
   auto const folder = std::filesystem::path(rowlock_program).parent_path().string();
-  shell.type(fmt::format("PATH='{}':$PATH; . '{}'; echo rea''dy\n", folder, script));
+  shell.type(fmt::format("PATH='{}':$PATH; . '{}'; echo rea''dy\n", folder, completion));
   shell.expect("ready");
   shell.expect("prompt> ");
   shell.type("rowlock re\t\t");

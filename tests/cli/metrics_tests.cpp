@@ -48,15 +48,6 @@ std::string locks(std::string const& strategy, std::string const& state) {
   return fmt::format("rowlock_locks{{strategy=\"{}\",state=\"{}\"}}", strategy, state);
 }
 
-struct holder : program {
-  holder(place const& p, std::string const& name, std::string const& strategy = "lease")
-      : program(p.command({"run", "--ttl", "3s", "--strategy", strategy, name, "--", "sh", "-c",
-                           "echo ready; sleep 100"}),
-                p.variables()) {
-    REQUIRE(prints("ready"));
-  }
-};
-
 std::string unreachable(place const& p) {
   return p.dialect() == "postgresql" ? p.url() + " port=1"
                                      : std::regex_replace(p.url(), std::regex(":[0-9]+/"), ":1/");
@@ -117,7 +108,8 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   std::vector<std::unique_ptr<holder>> holders;
   for (auto const& strategy : p.strategies())
     for (int i = 0; i < 2; ++i)
-      holders.push_back(std::make_unique<holder>(p, fmt::format("{}\"\n{}", strategy, i), strategy));
+      holders.push_back(std::make_unique<holder>(
+          p, words{"--ttl", "3s", "--strategy", strategy, fmt::format("{}\"\n{}", strategy, i)}));
   leave_idle(p, 3);
   REQUIRE(p.rowlock({"reap", "--quiet"}).status == 0);
   leave_idle(p, 4);
@@ -146,7 +138,7 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
 CLI_CASE(
     "list --metrics: what is expired is not held, nor the oldest; nor is what is to be given back free") {
   Place const p;
-  holder const h(p, "n");
+  holder const h(p, {"--ttl", "3s", "n"});
   h.signal(SIGSTOP);
   p.sql("UPDATE rowlock_locks SET revoked = (1 = 1)");
   auto const revoked = p.rowlock({"list", "--metrics"}).out;
@@ -215,7 +207,7 @@ CLI_CASE("reap --metrics: another run is under way; the last success stays") {
   REQUIRE(r.run({"--quiet"}).status == 0);
   auto const success = r.value("last_success_timestamp_seconds");
   auto const run = r.value("last_run_timestamp_seconds");
-  holder const other(p, "rowlock.reaper");
+  holder const other(p, {"--ttl", "3s", "rowlock.reaper"});
   for (int i = 0; i < 2; ++i) {  // also after a run that failed
     CHECK(r.run({"--timeout", "0"}).status == 75);
     CHECK(r.value("success") == 0);
@@ -288,7 +280,7 @@ CLI_CASE("reap --metrics: a file that can't be written is named, and why; the ru
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
   // What became of the run is more.
-  holder const other(p, "rowlock.reaper");
+  holder const other(p, {"--ttl", "3s", "rowlock.reaper"});
   auto const busy = p.rowlock({"reap", "--timeout", "0", "--metrics", folder.file("missing/m.prom")});
   CHECK(busy.status == 75);
   CHECK(busy.says("another run is under way"));
@@ -317,7 +309,7 @@ CLI_CASE("metrics: stdout that does not take them is told, and the run's message
     CHECK(r.says("cannot write the metrics to stdout: No space left on device"));
   }
   reaped const r(p);
-  holder const other(p, "rowlock.reaper");
+  holder const other(p, {"--ttl", "3s", "rowlock.reaper"});
   words command{"sh", "-c", "exec \"$@\" 2>/dev/full", "sh"};
   for (auto const& word : p.command({"reap", "--timeout", "0", "--metrics", r.file()}))
     command.push_back(word);

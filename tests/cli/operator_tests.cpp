@@ -12,14 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-struct holder : program {
-  holder(place const& p, std::string const& name)
-      : program(p.command({"run", "--ttl", "3s", name, "--", "sh", "-c", "echo ready; sleep 100"}),
-                p.variables()) {
-    REQUIRE(prints("ready"));
-  }
-};
-
 std::vector<std::string> names(finished const& r) {
   std::vector<std::string> all;
   for (auto const& lock : json::parse(r.out)) all.push_back(lock["name"]);
@@ -33,9 +25,9 @@ CLI_CASE("list: held ones, all with --all, only those that match a glob, and the
   CHECK(p.rowlock({"list"}).out == "NAME  STATE  OWNER  SINCE  EXPIRES-IN  TOKEN  NOTE\n");
   CHECK(p.rowlock({"list", "--json"}).out == "[]\n");
   REQUIRE(p.rowlock({"run", "idle-1", "--", "true"}).status == 0);
-  holder const a(p, "job-a");
-  holder const b(p, "job-b");
-  holder const c(p, "odd\nname");
+  holder const a(p, {"--ttl", "3s", "job-a"});
+  holder const b(p, {"--ttl", "3s", "job-b"});
+  holder const c(p, {"--ttl", "3s", "odd\nname"});
   using list = std::vector<std::string>;
   CHECK(names(p.rowlock({"list", "--json"})) == list{"job-a", "job-b", "odd\nname"});
   CHECK(names(p.rowlock({"list", "--json", "--all"})) == list{"idle-1", "job-a", "job-b", "odd\nname"});
@@ -50,7 +42,7 @@ CLI_CASE("list: held ones, all with --all, only those that match a glob, and the
 
 CLI_CASE("list: a lock whose time is over is expired, one to be given back is revoked") {
   Place const p;
-  holder const h(p, "n");
+  holder const h(p, {"--ttl", "3s", "n"});
   h.signal(SIGSTOP);
   p.sql("UPDATE rowlock_locks SET revoked = (1 = 1)");
   CHECK(json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "revoked");
@@ -62,7 +54,7 @@ CLI_CASE("release: says whether somebody held it; --now frees it at once") {
   auto const nobody = p.rowlock({"release", "--force", "n"});
   CHECK(nobody.status == 0);
   CHECK(nobody.out == "Nobody holds 'n'.\n");
-  holder h(p, "n");
+  holder h(p, {"--ttl", "3s", "n"});
   h.signal(SIGSTOP);  // so that it does not give it back itself
   auto const done = p.rowlock({"release", "--force", "n", "--now"});
   CHECK(done.status == 0);
@@ -76,7 +68,7 @@ CLI_CASE("release: as JSON") {
   Place const p;
   auto const nobody = json::parse(p.rowlock({"release", "--force", "n", "--json"}).out);
   CHECK(nobody["was_held"] == false);
-  holder h(p, "n");
+  holder h(p, {"--ttl", "3s", "n"});
   auto const done = json::parse(p.rowlock({"--json", "release", "n", "--force"}).out);
   CHECK(done["was_held"] == true);
   CHECK(done["now"] == false);
@@ -104,7 +96,7 @@ CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
   CHECK(p.rowlock({"migrate", "repair"}).status == 0);
   CHECK(p.rowlock({"migrate", "validate"}).status == 0);
   {
-    holder const h(p, "n");
+    holder const h(p, {"--ttl", "3s", "n"});
     auto const refused = p.rowlock({"migrate", "down", "--to", "0"});
     CHECK(refused.status == 75);
     CHECK(refused.says("--force"));

@@ -29,6 +29,19 @@ class place {
   virtual void sql(std::string const&) const = 0;
 };
 
+/// `rowlock run OPTIONS... -- sh -c SCRIPT` that has its lock: the script says "ready" first.
+struct holder : program {
+  holder(place const& p, words options, std::string const& script = "echo ready; sleep 100")
+      : program(p.command(with(options, script)), p.variables()) {
+    REQUIRE(prints("ready"));
+  }
+  static words with(words options, std::string const& script) {
+    options.insert(options.begin(), "run");
+    options.insert(options.end(), {"--", "sh", "-c", script});
+    return options;
+  }
+};
+
 /// Leases n1 to nCOUNT that nobody has used for two days.
 void leave_idle(place const&, int count);
 

@@ -21,18 +21,6 @@ namespace {
 json held_locks(place const& p) { return json::parse(p.rowlock({"list", "--json"}).out); }
 
 /// Something that holds `name` until it is told to end.
-struct holder : program {
-  holder(place const& p, words options, std::string const& script = "echo ready; sleep 100")
-      : program(p.command(with(options, script)), p.variables()) {
-    REQUIRE(prints("ready"));
-  }
-  static words with(words options, std::string const& script) {
-    options.insert(options.begin(), "run");
-    options.insert(options.end(), {"--", "sh", "-c", script});
-    return options;
-  }
-};
-
 std::int64_t token_of(json const& lock) { return lock["token"]; }
 
 std::int64_t number_in(std::string const& path) { return std::strtoll(read_file(path).c_str(), nullptr, 10); }

@@ -182,6 +182,11 @@ void fixture::sql(std::string const& text) {
   session->script(tables().render(text), boot_clock::now() + 10s);
 }
 
+bool fixture::waited(int attempts) const {
+  return options.how == strategy::row_lock ? seam->executed("lock_take") >= 1
+                                           : seam->executed("lock_read") >= attempts;
+}
+
 backend::table_names fixture::tables() const {
   return backend::table_names::of(source.implementation()->sql(), options.schema, options.table_prefix);
 }

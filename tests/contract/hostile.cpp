@@ -9,8 +9,6 @@ using namespace rowlock::test;
 
 namespace {
 
-[[noreturn]] void lose_reply() { throw error(errc::in_doubt, "the reply was lost by the test"); }
-
 /// A transaction of somebody else's, open until commit().
 struct open_transaction {
   explicit open_transaction(fixture& f)
@@ -26,7 +24,6 @@ struct open_transaction {
 }  // namespace
 
 CONTRACT_CASE("a loss callback may destroy everything, the manager too") {
-  pair f;
   stranger other(f);
   struct user {
     std::unique_ptr<lock_manager> manager;
@@ -48,7 +45,6 @@ CONTRACT_CASE("a loss callback may destroy everything, the manager too") {
 }
 
 CONTRACT_CASE("a loss callback may give back, take again and destroy the manager before the handles") {
-  pair f;
   stranger other(f);
   auto m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 600ms});
@@ -70,7 +66,6 @@ CONTRACT_CASE("a loss callback may give back, take again and destroy the manager
 }
 
 CONTRACT_CASE("mutexes may be used on while their manager is destroyed") {
-  pair f;
   auto m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 2ms}});
   auto y = m->make_mutex("y");
@@ -94,7 +89,6 @@ CONTRACT_CASE("mutexes may be used on while their manager is destroyed") {
 }
 
 CONTRACT_CASE("at_least binds an explicit owner that comes back, too") {
-  pair f;
   auto const m = f.manager();
   auto job = m->make_mutex("x", {.at_least = 20s, .owner = "job-7"});
   auto first = job.try_acquire();
@@ -104,7 +98,6 @@ CONTRACT_CASE("at_least binds an explicit owner that comes back, too") {
 }
 
 CONTRACT_CASE("an explicit owner that comes back twice: each former self is told at once") {
-  pair f;
   auto const m = f.manager();
   auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
   auto const first = job.try_acquire();
@@ -122,7 +115,6 @@ CONTRACT_CASE("an explicit owner that comes back twice: each former self is told
 }
 
 CONTRACT_CASE("an explicit owner that comes back leaves the line of the others alone") {
-  pair f;
   auto const m = f.manager();
   auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
   auto first = job.try_acquire();
@@ -144,7 +136,6 @@ CONTRACT_CASE("an explicit owner that comes back leaves the line of the others a
 }
 
 CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts neither ends nor hurries it") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -174,7 +165,6 @@ CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts ne
 }
 
 CONTRACT_CASE("durations beyond any clock's range mean for ever, or at once") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 5ms}});
@@ -207,7 +197,6 @@ CONTRACT_CASE("durations beyond any clock's range mean for ever, or at once") {
 }
 
 CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -227,7 +216,6 @@ CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
 }
 
 CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked at") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
@@ -255,7 +243,6 @@ CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked
 }
 
 CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is given back by the keeper") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   m->connect();
@@ -274,7 +261,6 @@ CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is
 }
 
 CONTRACT_CASE("a release that finds the term gone says why") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.renew = false});
   auto lock = x.try_acquire();
@@ -291,7 +277,6 @@ CONTRACT_CASE("a release that finds the term gone says why") {
 }
 
 CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
-  pair f;
   auto const m = f.manager();
   std::atomic<int> failing{3};
   f.seam->before = [&](std::string const& s) {
@@ -303,7 +288,6 @@ CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
 }
 
 LEASE_CASE("T2: a lease that was waited for counts from the grant") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   REQUIRE(other.release("x"));
@@ -321,7 +305,6 @@ LEASE_CASE("T2: a lease that was waited for counts from the grant") {
 }
 
 CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
-  pair f;
   stranger first(f);
   stranger second(f, "second");
   REQUIRE(first.take("x", 1s));
@@ -339,7 +322,6 @@ CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
 }
 
 INSERT_CASE("B37: an expired row that is renewed between the look at it and its deletion stays") {
-  pair f;
   stranger first(f);
   REQUIRE(first.take("x", 1s));
   auto const term = first.read("x")->term;
@@ -355,7 +337,6 @@ INSERT_CASE("B37: an expired row that is renewed between the look at it and its 
 }
 
 CONTRACT_CASE("a take of an expired lock that is released and taken by another meanwhile is refused") {
-  pair f;
   stranger first(f);
   stranger second(f, "second");
   REQUIRE(first.take("x", 1s));
@@ -388,7 +369,6 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
 }
 
 CONTRACT_CASE("a take decides by the time after its wait, not before") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   REQUIRE(other.release("x"));
@@ -400,13 +380,12 @@ CONTRACT_CASE("a take decides by the time after its wait, not before") {
   t.commit();
   waiter.join();
   // UTC_TIMESTAMP is read when the statement begins: busy is then said of what has only just expired.
-  bool const busy = dialect_of(f) == dialect::mysql && pair::how == strategy::lease;
+  bool const busy = dialect_of(f) == dialect::mysql && pair.how == strategy::lease;
   CHECK(had == !busy);
   CHECK(other.take("x") == busy);
 }
 
 CONTRACT_CASE("R1: at_least, too, leaves another's lock alone") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.renew = false, .at_least = 20s}).acquire();
@@ -417,7 +396,6 @@ CONTRACT_CASE("R1: at_least, too, leaves another's lock alone") {
 }
 
 CONTRACT_CASE("trust counts from before an extension was sent") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.renew = false}).acquire();
   f.seam->after = [](std::string const& s) {
@@ -430,7 +408,6 @@ CONTRACT_CASE("trust counts from before an extension was sent") {
 }
 
 CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that take was sent") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
@@ -449,7 +426,6 @@ CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that 
 }
 
 CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 1ms}});
   { auto const makes_row = x.acquire(); }
@@ -470,7 +446,6 @@ CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
 }
 
 CONTRACT_CASE("B36: who is watched by takers is given the time of an extension, too") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.ttl = 400ms, .renew = false, .takeover = takeover::observed}).acquire();
@@ -493,7 +468,6 @@ TEST_CASE("a locked row does not keep the others from being renewed: lease on po
 }
 
 CONTRACT_CASE("B35: the row, too, is renewed up to its hard limit and no further") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto const lock = m->make_mutex("x", {.ttl = 30s, .renew = false, .hard_limit = 60s}).acquire();
@@ -507,7 +481,6 @@ CONTRACT_CASE("B35: the row, too, is renewed up to its hard limit and no further
 }
 
 CONTRACT_CASE("observed takeover: a claim fails if the row was renewed since it was watched") {
-  pair f;
   stranger holder(f);
   stranger watcher(f, "watcher");
   REQUIRE(holder.take("x", 1s, takeover::observed));

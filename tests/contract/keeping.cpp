@@ -7,7 +7,6 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 CONTRACT_CASE("a held lock is renewed for as long as it is held") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 1500ms});
@@ -21,7 +20,6 @@ CONTRACT_CASE("a held lock is renewed for as long as it is held") {
 }
 
 CONTRACT_CASE("trust counts from before the granting statement was sent, less a tenth") {
-  pair f;
   auto const m = f.manager();
   m->connect();
   f.seam->after = [](std::string const& s) {
@@ -37,7 +35,6 @@ CONTRACT_CASE("trust counts from before the granting statement was sent, less a 
 }
 
 CONTRACT_CASE("trust counts from before a renewal was sent") {
-  pair f;
   auto const m = f.manager();
   std::atomic<boot_clock::rep> sent{0};
   f.seam->before = [&](std::string const& s) {
@@ -54,7 +51,6 @@ CONTRACT_CASE("trust counts from before a renewal was sent") {
 }
 
 CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, and leaves none behind") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   m->connect();
@@ -70,7 +66,6 @@ CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, 
 }
 
 CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 2s});
@@ -85,7 +80,6 @@ CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
 }
 
 CONTRACT_CASE("B18: renewal never shortens") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 900ms});
@@ -100,7 +94,6 @@ CONTRACT_CASE("B18: renewal never shortens") {
 }
 
 CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
@@ -119,7 +112,6 @@ CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") 
 }
 
 CONTRACT_CASE("extend prolongs a fixed lease, and fails once it is lost") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
@@ -134,7 +126,6 @@ CONTRACT_CASE("extend prolongs a fixed lease, and fails once it is lost") {
 }
 
 CONTRACT_CASE("B35: renewal stops at the hard limit, and trust never passes it") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto const before = boot_clock::now();

@@ -21,7 +21,6 @@ struct held_and_watched {
 }  // namespace
 
 CONTRACT_CASE("a lock whose row was deleted is lost: row gone") {
-  pair f;
   auto const m = f.manager();
   held_and_watched h(*m);
   f.sql("DELETE FROM rowlock_locks");
@@ -31,7 +30,6 @@ CONTRACT_CASE("a lock whose row was deleted is lost: row gone") {
 }
 
 CONTRACT_CASE("R2: a lock that was taken over is lost, and release says so") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   held_and_watched h(*m);
@@ -45,7 +43,6 @@ CONTRACT_CASE("R2: a lock that was taken over is lost, and release says so") {
 }
 
 CONTRACT_CASE("revoke is heard of at the next renewal; exclusion stays until the holder lets go") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   held_and_watched h(*m, 6s);
@@ -62,7 +59,6 @@ CONTRACT_CASE("revoke is heard of at the next renewal; exclusion stays until the
 }
 
 CONTRACT_CASE("a revoked row is never prolonged") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 5s, .renew = false});
   auto lock = x.acquire();
@@ -74,7 +70,6 @@ CONTRACT_CASE("a revoked row is never prolonged") {
 }
 
 CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   held_and_watched h(*m);
@@ -87,7 +82,6 @@ CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
 }
 
 CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while trust runs") {
-  pair f;
   auto const m = f.manager();
   std::atomic<int> failing{5};
   f.seam->before = [&](std::string const& s) {
@@ -102,7 +96,6 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
 }
 
 CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal") {
-  pair f;
   auto const m = f.manager();
   std::atomic<int> failing{3};
   f.seam->before = [&](std::string const& s) {
@@ -114,7 +107,6 @@ CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal")
 }
 
 CONTRACT_CASE("a database that is away for longer: loss is reported before trust ends") {
-  pair f;
   auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
@@ -130,7 +122,6 @@ CONTRACT_CASE("a database that is away for longer: loss is reported before trust
 }
 
 CONTRACT_CASE("what came too late stays lost: trust that has ended does not come back") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   f.seam->after = [&](std::string const& s) {

@@ -8,9 +8,8 @@ using namespace rowlock::test;
 
 CONTRACT_CASE("ten thousand locks: one renewal statement per interval, under 1 KiB of memory each") {
   // What must hold for a lease; the others get there by more statements each.
-  constexpr int count = pair::how == strategy::lease ? 10'000 : 2'000;
+  int const count = pair.how == strategy::lease ? 10'000 : 2'000;
   constexpr auto ttl = 60s;
-  pair f;
   auto const m = f.manager();
   std::vector<mutex> mutexes;
   mutexes.reserve(count);
@@ -24,7 +23,7 @@ CONTRACT_CASE("ten thousand locks: one renewal statement per interval, under 1 K
   MESSAGE("bytes per lock: ", per_lock);
   // What the sessions keep besides (SQLite's page cache, half a megabyte each) is shared: it weighs more on
   // fewer locks.
-  CHECK(per_lock < (pair::how == strategy::lease ? 1024 : 1536));
+  CHECK(per_lock < (pair.how == strategy::lease ? 1024 : 1536));
   for (auto const& l : locks) REQUIRE(l);
   auto const intervals_of_taking = (boot_clock::now() - start) / (ttl / 6);
 

@@ -8,10 +8,10 @@ using namespace rowlock::test;
 
 namespace {
 
-/// A manager whose events are counted.
-template <class Pair>
-struct counted : Pair {
-  counted() { this->options.on_event = metrics_.observer(); }
+/// What the managers of the fixture have counted.
+class counted {
+ public:
+  explicit counted(fixture& f) { f.options.on_event = metrics_.observer(); }
   int now(std::string const& series) const {
     return static_cast<int>(metric_in(metrics_.prometheus(), "rowlock_" + series));
   }
@@ -29,52 +29,52 @@ struct counted : Pair {
 }  // namespace
 
 EVERY_CASE("metrics: locks taken and given back, and how long that took") {
-  counted<pair> f;
+  counted const counts(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   for (int i = 0; i < 3; ++i) REQUIRE(x.acquire()->release() == release_result::released);
-  CHECK(f.now("acquisitions_total") == 3);
-  CHECK(f.now("acquire_duration_seconds_count") == 3);
-  CHECK(f.now("releases_total") == 3);
-  CHECK(f.now("release_duration_seconds_count") == 3);
-  CHECK(f.seconds("acquire") > 0);
-  CHECK(f.seconds("release") > 0);
-  CHECK(f.now("waits_total{outcome=\"taken\"}") == 0);
-  CHECK(f.now("errors_total") == 0);
+  CHECK(counts.now("acquisitions_total") == 3);
+  CHECK(counts.now("acquire_duration_seconds_count") == 3);
+  CHECK(counts.now("releases_total") == 3);
+  CHECK(counts.now("release_duration_seconds_count") == 3);
+  CHECK(counts.seconds("acquire") > 0);
+  CHECK(counts.seconds("release") > 0);
+  CHECK(counts.now("waits_total{outcome=\"taken\"}") == 0);
+  CHECK(counts.now("errors_total") == 0);
 }
 
 EVERY_CASE("metrics: a recursive mutex counts once until it is given back") {
-  counted<pair> f;
+  counted const counts(f);
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x");
   x.lock();
   x.lock();
   x.unlock();
-  CHECK(f.now("releases_total") == 0);
+  CHECK(counts.now("releases_total") == 0);
   x.unlock();
-  CHECK(f.now("acquisitions_total") == 1);
-  CHECK(f.now("releases_total") == 1);
+  CHECK(counts.now("acquisitions_total") == 1);
+  CHECK(counts.now("releases_total") == 1);
 }
 
 EVERY_CASE("metrics: who is refused at once neither waited nor took") {
-  counted<pair> f;
+  counted const counts(f);
   stranger other(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
   CHECK_FALSE(m->make_mutex("x").try_acquire());
-  CHECK(f.now("acquisitions_total") == 0);
-  CHECK(f.now("waits_total{outcome=\"given up\"}") == 0);
+  CHECK(counts.now("acquisitions_total") == 0);
+  CHECK(counts.now("waits_total{outcome=\"given up\"}") == 0);
 }
 
 CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
-  counted<pair> f;
+  counted const counts(f);
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.longest = 50ms}});
   REQUIRE(other.take("x"));
   CHECK_FALSE(x.try_acquire_for(300ms));
-  CHECK(f.now("waits_total{outcome=\"given up\"}") == 1);
-  CHECK(f.now("acquisitions_total") == 0);
+  CHECK(counts.now("waits_total{outcome=\"given up\"}") == 1);
+  CHECK(counts.now("acquisitions_total") == 0);
   f.seam->reset();
   auto const began = boot_clock::now();
   std::jthread const frees([&] {
@@ -84,27 +84,28 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
   auto const lock = x.acquire();
   auto const took = std::chrono::duration<double>(boot_clock::now() - began).count();
   REQUIRE(lock);
-  CHECK(f.now("waits_total{outcome=\"taken\"}") == 1);
-  CHECK(f.now("waits_total{outcome=\"given up\"}") == 1);
-  CHECK(f.now("acquisitions_total") == 1);
-  CHECK(f.seconds("acquire") <= took);
-  CHECK(f.seconds("acquire") >= 0.02);  // two waits of at least half of the 20 ms that the first one lasts
+  CHECK(counts.now("waits_total{outcome=\"taken\"}") == 1);
+  CHECK(counts.now("waits_total{outcome=\"given up\"}") == 1);
+  CHECK(counts.now("acquisitions_total") == 1);
+  CHECK(counts.seconds("acquire") <= took);
+  CHECK(counts.seconds("acquire") >=
+        0.02);  // two waits of at least half of the 20 ms that the first one lasts
 }
 
 CONTRACT_CASE("metrics: renewals, one for each lock") {
-  counted<pair> f;
+  counted const counts(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 900ms});
   auto y = m->make_mutex("y", {.ttl = 900ms});
   auto const one = x.acquire();
   auto const two = y.acquire();
-  CHECK(eventually([&] { return f.now("renewals_total") >= 4; }));
-  CHECK(f.seconds("renewal") > 0);
-  CHECK(f.now("losses_total{reason=\"expired\"}") == 0);
+  CHECK(eventually([&] { return counts.now("renewals_total") >= 4; }));
+  CHECK(counts.seconds("renewal") > 0);
+  CHECK(counts.now("losses_total{reason=\"expired\"}") == 0);
 }
 
 CONTRACT_CASE("metrics: losses by their reason; a lock that only its release finds lost is none") {
-  counted<pair> f;
+  counted const counts(f);
   stranger other(f);
   auto const m = f.manager();
   auto const lose = [&](std::string const& reason, auto const& how) {
@@ -112,42 +113,42 @@ CONTRACT_CASE("metrics: losses by their reason; a lock that only its release fin
     auto x = m->make_mutex(reason, {.ttl = 1500ms});
     auto const lock = x.acquire();
     how();
-    CHECK(f.comes_to("losses_total{reason=\"" + reason + "\"}", 1));
+    CHECK(counts.comes_to("losses_total{reason=\"" + reason + "\"}", 1));
   };
   lose("taken over", [&] { CHECK(other.take_over("taken over")); });
   lose("row gone", [&] { f.sql("DELETE FROM rowlock_locks WHERE name = 'row gone'"); });
   lose("revoked", [&] { CHECK(m->revoke("revoked", revoke_mode::at_renewal)); });
-  CHECK(f.comes_to("releases_total", 1));  // the revoked row was ours still: given back after its loss
+  CHECK(counts.comes_to("releases_total", 1));  // the revoked row was ours still: given back after its loss
   {
     auto x = m->make_mutex("expired", {.ttl = 300ms, .renew = false});
     auto const lock = x.acquire();
-    CHECK(f.comes_to("losses_total{reason=\"expired\"}", 1));
+    CHECK(counts.comes_to("losses_total{reason=\"expired\"}", 1));
   }
-  CHECK(f.comes_to("releases_total", 2));
+  CHECK(counts.comes_to("releases_total", 2));
   auto z = m->make_mutex("z");
   auto lock = z.acquire();
   REQUIRE(other.take_over("z"));
   CHECK(lock->release() == release_result::already_lost);
-  CHECK(f.now("losses_total{reason=\"taken over\"}") == 1);
-  CHECK(f.now("releases_total") == 2);
-  CHECK(f.now("acquisitions_total") == 5);
+  CHECK(counts.now("losses_total{reason=\"taken over\"}") == 1);
+  CHECK(counts.now("releases_total") == 2);
+  CHECK(counts.now("acquisitions_total") == 5);
 }
 
 ROW_LOCK_CASE("metrics: a row lock whose session was ended is lost by that reason") {
-  counted<pair> f;
+  counted const counts(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 600ms});
   auto const lock = x.acquire();
   f.seam->before = [](std::string const& s) {
     if (s == "row_ping") throw error(errc::unreachable, "cut off by the test");
   };
-  CHECK(f.comes_to("losses_total{reason=\"session ended\"}", 1));
-  CHECK(f.now("errors_total") >= 1);
-  CHECK(f.now("renewals_total") == 0);
+  CHECK(counts.comes_to("losses_total{reason=\"session ended\"}", 1));
+  CHECK(counts.now("errors_total") >= 1);
+  CHECK(counts.now("renewals_total") == 0);
 }
 
 CONTRACT_CASE("metrics: an error, and the release that the keeper makes up for, with how long it took") {
-  counted<pair> f;
+  counted const counts(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
@@ -158,8 +159,8 @@ CONTRACT_CASE("metrics: an error, and the release that the keeper makes up for, 
     std::this_thread::sleep_for(60ms);
   };
   CHECK(lock->release() == release_result::in_doubt);
-  CHECK(f.now("errors_total") == 1);
-  CHECK(f.comes_to("releases_total", 1));
-  CHECK(f.seconds("release") >= 0.06);
-  CHECK(f.seconds("release") < 60);
+  CHECK(counts.now("errors_total") == 1);
+  CHECK(counts.comes_to("releases_total", 1));
+  CHECK(counts.seconds("release") >= 0.06);
+  CHECK(counts.seconds("release") < 60);
 }

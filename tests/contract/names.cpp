@@ -18,7 +18,6 @@ std::string refusal(lock_manager& m, std::string const& name) {
 }  // namespace
 
 EVERY_CASE("T3: names that can't be are refused, and the message says why") {
-  pair f;
   auto const m = f.manager();
   CHECK(refusal(*m, "").find("empty") != std::string::npos);
   CHECK(refusal(*m, std::string(256, 'x')).find("256 bytes") != std::string::npos);
@@ -30,7 +29,6 @@ EVERY_CASE("T3: names that can't be are refused, and the message says why") {
 }
 
 EVERY_CASE("T4: names are compared byte for byte") {
-  pair f;
   auto const m = f.manager();
   std::vector<std::string> const names{"job",
                                        "job ",
@@ -66,7 +64,7 @@ EVERY_CASE("T4: names are compared byte for byte") {
   }
   CHECK(m->list().size() == names.size());
   // Renewed under just these names, too.
-  auto const* renewal = pair::how == strategy::row_lock ? "row_ping" : "lock_renew";
+  auto const* renewal = pair.how == strategy::row_lock ? "row_ping" : "lock_renew";
   auto const renewals = f.seam->executed(renewal);
   REQUIRE(eventually([&] { return f.seam->executed(renewal) >= renewals + 4; }));
   for (auto const& lock : held) {
@@ -79,7 +77,6 @@ EVERY_CASE("T4: names are compared byte for byte") {
 }
 
 CONTRACT_CASE("notes and explicit owners are checked as names are") {
-  pair f;
   auto const m = f.manager();
   CHECK_THROWS_AS((void)m->make_mutex("x", {.note = std::string(1025, 'n')}), error);
   CHECK_THROWS_AS((void)m->make_mutex("x", {.note = "\xff"}), error);
@@ -89,7 +86,6 @@ CONTRACT_CASE("notes and explicit owners are checked as names are") {
 }
 
 CONTRACT_CASE("options out of range are refused") {
-  pair f;
   auto const m = f.manager();
   CHECK_THROWS_AS((void)m->make_mutex("x", {.ttl = 99ms}), error);
   CHECK_THROWS_AS((void)m->make_mutex("x", {.ttl = std::chrono::hours(24 * 367)}), error);

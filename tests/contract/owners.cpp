@@ -8,7 +8,6 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 EVERY_CASE("a recursive mutex is taken again without a round trip and given back with the last handle") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x");
@@ -31,7 +30,6 @@ EVERY_CASE("a recursive mutex is taken again without a round trip and given back
 }
 
 EVERY_CASE("recursion counts over all managers of the process on the same tables") {
-  pair f;
   auto const m = f.manager();
   auto const n = f.manager();
   auto const outer = m->make_recursive_mutex("x").acquire();
@@ -44,8 +42,8 @@ EVERY_CASE("recursion counts over all managers of the process on the same tables
 }
 
 EVERY_CASE("the same name on other tables is another lock") {
-  pair f;
-  pair g;
+  auto const another = pair.make();
+  fixture& g = *another;
   auto const m = f.manager();
   auto const n = g.manager();
   auto const one = m->make_mutex("x").try_acquire();
@@ -56,7 +54,6 @@ EVERY_CASE("the same name on other tables is another lock") {
 }
 
 EVERY_CASE("a mutex that its own thread holds answers resource_deadlock_would_occur") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto const lock = x.acquire();
@@ -71,7 +68,6 @@ EVERY_CASE("a mutex that its own thread holds answers resource_deadlock_would_oc
 }
 
 EVERY_CASE("O2: another thread is another owner, also one that comes after") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x");
   std::optional<acquisition> left_behind;
@@ -84,7 +80,6 @@ EVERY_CASE("O2: another thread is another owner, also one that comes after") {
 }
 
 CONTRACT_CASE("B16: recursion does not revive a term whose trust has ended") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x", {.ttl = 200ms, .renew = false});
@@ -103,7 +98,6 @@ CONTRACT_CASE("B16: recursion does not revive a term whose trust has ended") {
 }
 
 CONTRACT_CASE("an explicit owner that comes back takes over at once, and its former self is told") {
-  pair f;
   auto const m = f.manager();
   auto job = m->make_mutex("x", {.owner = "job-7"});
   auto former = job.acquire();
@@ -123,7 +117,6 @@ CONTRACT_CASE("an explicit owner that comes back takes over at once, and its for
 }
 
 CONTRACT_CASE("an explicit owner that restarted takes over what its former self left in the table") {
-  pair f;
   std::optional<term_id> before;
   {
     auto const m = f.manager();
@@ -142,7 +135,6 @@ CONTRACT_CASE("an explicit owner that restarted takes over what its former self 
 }
 
 CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") {
-  pair f;
   auto const m = f.manager();
   stranger between(f);
   stranger former(f);
@@ -153,7 +145,7 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
       in_ms(f, 1'000'000'000));
   int takes = 0;
   f.seam->before = [&](std::string const& s) {
-    if (s == before_take<pair> && ++takes == 2)
+    if (s == pair.before_take() && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
   };
   CHECK_FALSE(m->make_mutex("x", {.owner = "job-7"}).try_acquire());
@@ -162,7 +154,6 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
 
 CONTRACT_CASE(
     "B36: observed takeover waits for the row's ttl by the taker's own clock, whatever the database's says") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x", 1s, takeover::observed));
   // The database's clock jumps: expired long ago by it.
@@ -176,7 +167,6 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x", 1s, takeover::observed));
   auto const m = f.manager();
@@ -192,7 +182,6 @@ CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
 }
 
 CONTRACT_CASE("observed takeover: the claim names term and renewals that were watched") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x", 300ms, takeover::observed));
   auto const m = f.manager();
@@ -201,7 +190,7 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   f.seam->before = [&](std::string const& s) {
     // The second lock_take without a lock_read in between is the claim.
     if (s == "lock_read") takes = 0;
-    if (s == before_take<pair> && ++takes == 1 && f.seam->executed("lock_read") > 3 &&
+    if (s == pair.before_take() && ++takes == 1 && f.seam->executed("lock_read") > 3 &&
         !renewed.exchange(true))
       CHECK(other.renew("x"));
   };

@@ -78,8 +78,8 @@ TEST_CASE_TEMPLATE("each strategy works on each back end or declares its gap", D
 
 // The suite itself runs for the pair: a case of this name for each.
 EVERY_CASE("the pair is in the table, without a gap") {
-  auto const is_this = [](cell const& c) {
-    return c.how == pair::how && std::string_view(c.backend) == pair::backend && c.gap == nullptr;
+  auto const is_this = [&](cell const& c) {
+    return c.how == pair.how && std::string_view(c.backend) == pair.backend && c.gap == nullptr;
   };
   CHECK(std::count_if(std::begin(table), std::end(table), is_this) == 1);
 }

@@ -63,11 +63,6 @@ void once_before(fixture& f, std::string const& statement, std::function<void()>
   };
 }
 
-std::int64_t take_once(lock_manager& m, std::string const& name = "x") {
-  auto const lock = m.make_mutex(name).acquire();
-  return lock->token().value;
-}
-
 /// A row as it stands when its holder has died two days ago.
 void leave_dead(fixture& f, std::string const& name = "x") {
   stranger dead(f, "dead");
@@ -99,7 +94,6 @@ class open_transaction {
 }  // namespace
 
 CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its time is over") {
-  pair f;
   stranger dead(f, "dead");
   REQUIRE(dead.take("x"));
   expire(f, 1);
@@ -116,7 +110,6 @@ CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its
 }
 
 LEASE_CASE("reaper: a free name goes when it was not used for the idle time, and not before") {
-  pair f;
   auto const m = f.manager();
   take_once(*m);
   CHECK(reap_once(f).deleted.all() == 0);
@@ -132,7 +125,6 @@ LEASE_CASE("reaper: a free name goes when it was not used for the idle time, and
 }
 
 LEASE_CASE("reaper: what is young stays beside what is old, locks and tokens") {
-  pair f;
   auto const m = f.manager();
   take_once(*m, "young");
   leave_dead(f, "old");
@@ -147,7 +139,6 @@ LEASE_CASE("reaper: what is young stays beside what is old, locks and tokens") {
 }
 
 CONTRACT_CASE("reaper: a live lock is never freed, whatever the idle time") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.ttl = 30s}).acquire();
   auto const unrenewed = m->make_mutex("y", {.ttl = 60s, .renew = false}).acquire();
@@ -162,7 +153,6 @@ CONTRACT_CASE("reaper: a live lock is never freed, whatever the idle time") {
 }
 
 CONTRACT_CASE("reaper: a negative idle time is refused, and would free no live lock all the same") {
-  pair f;
   stranger holder(f);
   REQUIRE(holder.take("x"));
   CHECK_THROWS_AS(make_reaper(f, {.idle = -1ms}), error);
@@ -174,7 +164,6 @@ CONTRACT_CASE("reaper: a negative idle time is refused, and would free no live l
 CONTRACT_CASE(
     "reaper: P3, B5: tokens of a name whose rows were reaped go on rising, although the clock was ahead "
     "once") {
-  pair f;
   auto const m = f.manager();
   leave_dead(f);
   shift_tokens(f, 2 * token_hour);
@@ -188,7 +177,6 @@ CONTRACT_CASE(
 
 CONTRACT_CASE(
     "reaper: B5: the floor is raised before the row goes: a reaper that dies in between has harmed nothing") {
-  pair f;
   leave_dead(f);
   shift_tokens(f, 2 * token_hour);
   stranger other(f);
@@ -206,7 +194,6 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("reaper: P2, B24: a row that is renewed between the look and the delete stays") {
-  pair f;
   stranger late(f);
   REQUIRE(late.take("x"));
   expire(f, 48 * hour);
@@ -221,7 +208,6 @@ CONTRACT_CASE("reaper: P2, B24: a row that is renewed between the look and the d
 }
 
 CONTRACT_CASE("reaper: a row that is taken between the look and the delete stays") {
-  pair f;
   leave_dead(f);
   stranger taker(f);
   once_before(f, before_delete, [&] { CHECK(taker.take("x")); });
@@ -230,7 +216,6 @@ CONTRACT_CASE("reaper: a row that is taken between the look and the delete stays
 }
 
 LEASE_CASE("reaper: B40: a row that is taken and given back after the floor was raised keeps its new token") {
-  pair f;
   leave_dead(f);
   shift_tokens(f, 2 * token_hour);
   stranger quick(f);
@@ -245,7 +230,6 @@ LEASE_CASE("reaper: B40: a row that is taken and given back after the floor was 
 }
 
 INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is not deleted") {
-  pair f;
   stranger quick(f);
   REQUIRE(quick.take("x"));
   REQUIRE(quick.release("x"));
@@ -261,9 +245,8 @@ INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is no
 }
 
 // Where there are several writers.
-TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it",
-                   pair, insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
-  pair f;
+PAIRS_CASE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it",
+           insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
   auto const m = f.manager();
   auto const first = take_once(*m);
   constexpr std::int64_t ahead = 7'000'000'000;
@@ -278,7 +261,6 @@ TEST_CASE_TEMPLATE("reaper: B39: the tokens' row is reaped just before a draw: t
 
 INSERT_CASE(
     "reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
-  pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
   CHECK(reap_once(f).deleted.tokens == 0);
@@ -292,7 +274,6 @@ INSERT_CASE(
 }
 
 CONTRACT_CASE("reaper: B36: a term that only watching may end is left, and counted; a free row is not") {
-  pair f;
   stranger watched(f);
   REQUIRE(watched.take("x", 30s, takeover::observed));
   REQUIRE(watched.take("y", 30s, takeover::observed));
@@ -305,7 +286,6 @@ CONTRACT_CASE("reaper: B36: a term that only watching may end is left, and count
 }
 
 CONTRACT_CASE("reaper: T10: a name whose row was reaped is taken again by the same mutex") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   std::int64_t last = 0;
@@ -322,7 +302,6 @@ CONTRACT_CASE("reaper: T10: a name whose row was reaped is taken again by the sa
 }
 
 LEASE_CASE("reaper: B4, T10: a fresh row that is reaped before it is taken is put there again") {
-  pair f;
   auto const m = f.manager();
   m->connect();
   auto const once = std::make_shared<std::atomic<bool>>(false);
@@ -336,7 +315,6 @@ LEASE_CASE("reaper: B4, T10: a fresh row that is reaped before it is taken is pu
 }
 
 CONTRACT_CASE("reaper: anchors that were not used for the idle time go, others stay") {
-  pair f;
   make_anchor(f, "old", 25 * hour);
   make_anchor(f, "young", 23 * hour);
   auto const r = reap_once(f);
@@ -346,7 +324,6 @@ CONTRACT_CASE("reaper: anchors that were not used for the idle time go, others s
 }
 
 CONTRACT_CASE("reaper: rows of a strategy that this version does not know, or that make no sense, are left") {
-  pair f;
   make_anchor(f, "later", 48 * hour);
   make_anchor(f, "odd", 48 * hour);
   f.sql("UPDATE rowlock_locks SET strategy = 'from the future' WHERE name = 'later'");
@@ -359,7 +336,6 @@ CONTRACT_CASE("reaper: rows of a strategy that this version does not know, or th
 
 CONTRACT_CASE(
     "reaper: a token far ahead of the clock does not lift the floor: the row is left, and counted") {
-  pair f;
   leave_dead(f, "x");
   leave_dead(f, "y");
   leave_dead(f, "z");
@@ -377,7 +353,6 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("reaper: many rows go page by page, each name is looked at once, and memory holds one page") {
-  pair f;
   for (int i = 0; i < 25; ++i) make_anchor(f, "n" + std::to_string(i), i % 5 == 0 ? 0 : 48 * hour);
   make_anchor(f, "\xf0\x9f\x94\x92", 48 * hour);
   std::vector<std::int64_t> seen;
@@ -391,7 +366,6 @@ CONTRACT_CASE("reaper: many rows go page by page, each name is looked at once, a
 }
 
 CONTRACT_CASE("reaper: a stop ends the run after the batch at hand") {
-  pair f;
   for (int i = 0; i < 25; ++i) make_anchor(f, "n" + std::to_string(i), 48 * hour);
   std::stop_source stop;
   auto r = make_reaper(f, {.batch = 10, .progress = [&](reap_result const&) { stop.request_stop(); }});
@@ -405,7 +379,6 @@ CONTRACT_CASE("reaper: a stop ends the run after the batch at hand") {
 }
 
 CONTRACT_CASE("reaper: a dry run counts what a run deletes, and changes nothing") {
-  pair f;
   leave_dead(f);
   make_anchor(f, "a", 48 * hour);
   shift_tokens(f, -48 * token_hour);
@@ -424,7 +397,6 @@ CONTRACT_CASE("reaper: a dry run counts what a run deletes, and changes nothing"
 }
 
 CONTRACT_CASE("reaper: one run at a time: another one says who is at it, and does nothing") {
-  pair f;
   leave_dead(f);
   auto const m = f.manager();
   auto const other = m->make_mutex("rowlock.reaper", {.how = strategy::lease, .note = "somebody"}).acquire();
@@ -440,7 +412,6 @@ CONTRACT_CASE("reaper: one run at a time: another one says who is at it, and doe
 }
 
 CONTRACT_CASE("reaper: two reapers at once, without the lease that keeps them apart, delete each row once") {
-  pair f;
   std::string all;
   for (int i = 0; i < 1200; ++i) all += anchor(f, "n" + std::to_string(i), i < 1000 ? 48 * hour : 0);
   f.sql(all);
@@ -455,7 +426,6 @@ CONTRACT_CASE("reaper: two reapers at once, without the lease that keeps them ap
 }
 
 CONTRACT_CASE("reaper: a second reaper between the look and the delete of the first leaves it nothing") {
-  pair f;
   leave_dead(f);
   shift_tokens(f, 2 * token_hour);
   stranger other(f);
@@ -468,7 +438,6 @@ CONTRACT_CASE("reaper: a second reaper between the look and the delete of the fi
 }
 
 CONTRACT_CASE("reaper: the floor never falls") {
-  pair f;
   leave_dead(f);
   f.sql("UPDATE rowlock_meta SET token_floor = 4000000000000000");
   CHECK(reap_once(f).deleted.lease + reap_once(f).deleted.unique_insert >= 0);
@@ -478,7 +447,6 @@ CONTRACT_CASE("reaper: the floor never falls") {
 
 CONTRACT_CASE(
     "reaper: P1: a deadlock, a locked row and lost connections are ridden out, a broken database is not") {
-  pair f;
   leave_dead(f);
   std::vector<errc> troubles{errc::conflict, errc::row_locked, errc::unreachable};
   f.seam->before = [&](std::string const& s) {
@@ -497,7 +465,6 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("reaper: a delete whose reply is lost is not counted twice, and the run goes on") {
-  pair f;
   leave_dead(f, "x");
   leave_dead(f, "y");
   std::atomic<bool> lose{true};
@@ -510,7 +477,6 @@ CONTRACT_CASE("reaper: a delete whose reply is lost is not counted twice, and th
 }
 
 CONTRACT_CASE("reaper: what the last run did can be read") {
-  pair f;
   auto r = make_reaper(f);
   CHECK_FALSE(r.last());
   make_anchor(f, "a", 48 * hour);
@@ -524,9 +490,8 @@ CONTRACT_CASE("reaper: what the last run did can be read") {
   CHECK(std::chrono::system_clock::now() - last->finished_at < 10min);
 }
 
-TEST_CASE_TEMPLATE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies",
-                   pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
-  pair f;
+PAIRS_CASE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies",
+           lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
   leave_dead(f, "lease");
   f.sql(
       "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('insert', "

@@ -12,9 +12,8 @@ namespace {
 
 /// Ends the session that holds the row lock on `name`, as the server's administrator would, or a time limit
 /// of the server's.
-template <class Pair>
-void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
-  if (Pair::engine == dialect::postgresql) {
+void end_session_of(fixture& f, lock_manager& m, std::string const& name) {
+  if (dialect_of(f) == dialect::postgresql) {
     for (auto const& l : m.list())
       if (l.name == name && l.held)
         f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
@@ -38,8 +37,7 @@ void end_session_of(Pair& f, lock_manager& m, std::string const& name) {
 }
 
 /// Only PostgreSQL tells everybody who it is.
-template <class Pair>
-constexpr bool tells_holder = Pair::engine == dialect::postgresql;
+bool tells_holder(running_pair const& pair) { return pair.engine == dialect::postgresql; }
 
 template <class Call>
 errc refused(Call const& call) {
@@ -54,7 +52,6 @@ errc refused(Call const& call) {
 }  // namespace
 
 ROW_LOCK_CASE("a row lock has no term to trust, extend, limit or revoke, and says so") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x").try_acquire();
   REQUIRE(lock);
@@ -76,7 +73,6 @@ ROW_LOCK_CASE("a row lock has no term to trust, extend, limit or revoke, and say
 }
 
 ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x").try_acquire();
   auto const listed = m->list();
@@ -84,7 +80,7 @@ ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
   CHECK(listed[0].name == "x");
   CHECK(listed[0].held);
   CHECK(listed[0].holder.how == strategy::row_lock);
-  if (tells_holder<pair>) {
+  if (tells_holder(pair)) {
     CHECK(listed[0].holder.owner.pid > 0);
     auto const age = std::chrono::system_clock::now() - listed[0].holder.acquired_at;
     CHECK(age > -60s);
@@ -98,19 +94,17 @@ ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
 }
 
 ROW_LOCK_CASE("busy names the session that holds it") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
   auto const got = m->make_mutex("x").try_acquire();
   CHECK(got.status() == acquire_status::busy);
   REQUIRE(got.holder());
-  CHECK((got.holder()->owner.pid > 0) == tells_holder<pair>);
+  CHECK((got.holder()->owner.pid > 0) == tells_holder(pair));
   CHECK(m->make_mutex("x").try_acquire_for(200ms).status() == acquire_status::timed_out);
 }
 
 ROW_LOCK_CASE("a token is drawn if asked for, on a connection that is there no longer than that") {
-  pair f;
   auto const m = f.manager();
   std::int64_t last = 0;
   for (int i = 0; i < 100; ++i) {
@@ -123,7 +117,6 @@ ROW_LOCK_CASE("a token is drawn if asked for, on a connection that is there no l
 }
 
 ROW_LOCK_CASE("B2: tokens of a contended row lock rise in the order of the owners") {
-  pair f;
   std::mutex guard;
   std::vector<std::int64_t> order;
   {
@@ -148,7 +141,6 @@ ROW_LOCK_CASE("B2: tokens of a contended row lock rise in the order of the owner
 // The session ends while the token is drawn: another owner may have come in between, and have drawn a lower
 // one.
 ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") {
-  pair f;
   auto const m = f.manager();
   stranger other(f);
   { auto const makes_rows = m->make_mutex("x", {.fencing = true}).acquire(); }
@@ -167,7 +159,6 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
 }
 
 ROW_LOCK_CASE("K9, B30: a session that the server ended is found out by a ping, and its holder told") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.ttl = 900ms}).try_acquire();
   REQUIRE(lock);
@@ -182,7 +173,6 @@ ROW_LOCK_CASE("K9, B30: a session that the server ended is found out by a ping, 
 }
 
 ROW_LOCK_CASE("R2: giving back a row lock whose session has ended says that it was lost") {
-  pair f;
   auto const m = f.manager();
   auto lock = m->make_mutex("x").try_acquire();
   end_session_of(f, *m, "x");
@@ -191,7 +181,6 @@ ROW_LOCK_CASE("R2: giving back a row lock whose session has ended says that it w
 }
 
 ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -210,13 +199,12 @@ ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again"
 
 ROW_LOCK_CASE(
     "an anchor that was not used for an hour is touched when it was given back, a younger one is not") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_anchor = x.acquire(); }
   CHECK(f.seam->executed("row_touch") == 0);
-  f.sql(tells_holder<pair> ? "UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'"
+  f.sql(tells_holder(pair) ? "UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'"
                            : "UPDATE rowlock_locks SET expires_at = utc_timestamp(6) - INTERVAL 2 HOUR");
   { auto const lock = x.acquire(); }
   CHECK(f.seam->executed("row_touch") == 1);
@@ -229,7 +217,6 @@ ROW_LOCK_CASE(
 // is told, the lock is with it or with nobody.
 ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no lock, a thousand times") {
   constexpr int rounds = 1000;
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto const taker = f.manager();
@@ -272,7 +259,6 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
 
 ROW_LOCK_CASE(
     "B41: a row lock is not granted on another strategy's row, nor another strategy's term on an anchor") {
-  pair f;
   auto const m = f.manager();
   for (auto other : {strategy::lease, strategy::unique_insert}) {
     auto const name = std::string(to_string(other));
@@ -295,7 +281,6 @@ ROW_LOCK_CASE(
 }
 
 ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the option") {
-  pair f;
   auto o = f.options;
   o.row_lock_connections = 2;
   o.reply_timeout = 300ms;
@@ -314,7 +299,6 @@ ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the o
 }
 
 ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything written") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_anchor = x.acquire(); }

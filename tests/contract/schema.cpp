@@ -19,7 +19,6 @@ errc reason_of(F const& f) {
 }  // namespace
 
 CONTRACT_CASE("missing, old and new tables are told apart, with the command that mends it") {
-  pair f;
   f.sql("UPDATE rowlock_meta SET schema_version = 1");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_old);
   f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 98");
@@ -37,7 +36,6 @@ CONTRACT_CASE("missing, old and new tables are told apart, with the command that
 }
 
 CONTRACT_CASE("another database that answers under the same address is refused") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
@@ -52,7 +50,6 @@ CONTRACT_CASE("another database that answers under the same address is refused")
 }
 
 CONTRACT_CASE("prefixes that are no identifiers are refused") {
-  pair f;
   for (std::string const bad : {"", "a b", "x\"; --", "1st", "\xc3\xa4"}) {
     CAPTURE(bad);
     auto o = f.options;

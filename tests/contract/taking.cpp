@@ -11,7 +11,6 @@ using namespace rowlock::test;
 // One more where the token has to be read back.
 EVERY_CASE(
     "an uncontended take and give back costs two or three round trips, of unique_insert six or seven") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const first = x.acquire(); }  // connects, makes the row
@@ -22,13 +21,12 @@ EVERY_CASE(
     CHECK(lock->release() == release_result::released);
   }
   // The transaction of unique_insert: begin, the row, its token, into the row, commit.
-  bool const read_back = dialect_of(f) == dialect::mysql && pair::how != strategy::row_lock;
-  CHECK(f.seam->executed_in_all() == (pair::how == strategy::unique_insert ? 6 : 2) + int{read_back});
+  bool const read_back = dialect_of(f) == dialect::mysql && pair.how != strategy::row_lock;
+  CHECK(f.seam->executed_in_all() == (pair.how == strategy::unique_insert ? 6 : 2) + int{read_back});
   CHECK(f.seam->connections == 1);
 }
 
 LEASE_CASE("an uncontended take and give back without a token is two round trips") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.fencing = false});
   { auto const first = x.acquire(); }  // connects, makes the row
@@ -38,7 +36,6 @@ LEASE_CASE("an uncontended take and give back without a token is two round trips
 }
 
 CONTRACT_CASE("what is held says so, and is free afterwards") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.note = "nightly"});
@@ -61,12 +58,11 @@ CONTRACT_CASE("what is held says so, and is free afterwards") {
   CHECK(lock->release() == release_result::released);
   CHECK_FALSE(lock->valid());
   CHECK(m->list().empty());
-  CHECK(m->list(true).size() == (pair::how == strategy::lease ? 1 : 0));
+  CHECK(m->list(true).size() == (pair.how == strategy::lease ? 1 : 0));
   CHECK(other.take("x"));
 }
 
 CONTRACT_CASE("busy names the holder and how long it lasts at most") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x", 20s));
   auto const m = f.manager();
@@ -83,7 +79,6 @@ CONTRACT_CASE("busy names the holder and how long it lasts at most") {
 }
 
 CONTRACT_CASE("R1: a release names its term and leaves another's lock alone") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.renew = false});
@@ -97,7 +92,6 @@ CONTRACT_CASE("R1: a release names its term and leaves another's lock alone") {
 }
 
 EVERY_CASE("T1: competing for a name that has no row yet ends with one owner and no error") {
-  pair f;
   constexpr int owners = 6;
   std::atomic<int> won{0};
   {
@@ -113,7 +107,6 @@ EVERY_CASE("T1: competing for a name that has no row yet ends with one owner and
 }
 
 EVERY_CASE("T10: a row that was deleted while idle is made again") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const first = x.acquire(); }
@@ -122,7 +115,6 @@ EVERY_CASE("T10: a row that was deleted while idle is made again") {
 }
 
 CONTRACT_CASE("B41: a name in use with another strategy is refused, free or not") {
-  pair f;
   auto const m = f.manager();
   stranger other(f);
   REQUIRE(other.take("x"));
@@ -140,7 +132,6 @@ CONTRACT_CASE("B41: a name in use with another strategy is refused, free or not"
 }
 
 EVERY_CASE("works with the standard library's guards") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto y = m->make_mutex("y");
@@ -157,7 +148,6 @@ EVERY_CASE("works with the standard library's guards") {
 }
 
 CONTRACT_CASE("R5: unlocking what is not locked, or lost, does not throw") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.renew = false});
@@ -169,7 +159,6 @@ CONTRACT_CASE("R5: unlocking what is not locked, or lost, does not throw") {
 }
 
 EVERY_CASE("a manager gives back what is held when it ends, and handles may outlive it") {
-  pair f;
   stranger other(f);
   auto m = f.manager();
   auto x = m->make_mutex("x");
@@ -183,7 +172,6 @@ EVERY_CASE("a manager gives back what is held when it ends, and handles may outl
 }
 
 CONTRACT_CASE("at_least keeps the name taken until its time is over") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.at_least = 700ms});
@@ -199,7 +187,6 @@ CONTRACT_CASE("at_least keeps the name taken until its time is over") {
 }
 
 CONTRACT_CASE("at_least that is over already frees the name at once") {
-  pair f;
   stranger other(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.at_least = 100ms});
@@ -210,7 +197,6 @@ CONTRACT_CASE("at_least that is over already frees the name at once") {
 }
 
 CONTRACT_CASE("events tell of taken, renewed, released, lost and errors") {
-  pair f;
   std::mutex guard;
   std::vector<event_kind> kinds;
   auto o = f.options;

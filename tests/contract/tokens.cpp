@@ -7,17 +7,9 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-namespace {
-
-std::int64_t take_once(lock_manager& m, std::string const& name = "x") {
-  auto const lock = m.make_mutex(name).acquire();
-  return lock->token().value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 CONTRACT_CASE("tokens of a name rise over a thousand takes") {
-  pair f;
   auto const m = f.manager();
   std::int64_t last = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -28,7 +20,6 @@ CONTRACT_CASE("tokens of a name rise over a thousand takes") {
 }
 
 CONTRACT_CASE("a token is never below the clock, so that a row deleted by hand has the clock to go on") {
-  pair f;
   auto const m = f.manager();
   auto const now = std::chrono::duration_cast<std::chrono::microseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
@@ -37,7 +28,6 @@ CONTRACT_CASE("a token is never below the clock, so that a row deleted by hand h
 }
 
 LEASE_CASE("the clock set back does not lower a token") {
-  pair f;
   auto const m = f.manager();
   take_once(*m);
   f.sql("UPDATE rowlock_locks SET token = token + 7200000000");  // as if the clock had been two hours ahead
@@ -47,7 +37,6 @@ LEASE_CASE("the clock set back does not lower a token") {
 }
 
 LEASE_CASE("P3, B5: an idle row that was reaped leaves the floor, and the next token is above it") {
-  pair f;
   auto const m = f.manager();
   take_once(*m);
   f.sql("UPDATE rowlock_locks SET token = token + 7200000000");
@@ -61,7 +50,6 @@ LEASE_CASE("P3, B5: an idle row that was reaped leaves the floor, and the next t
 }
 
 LEASE_CASE("a name that had another strategy before goes on above its last token") {
-  pair f;
   auto const m = f.manager();
   f.sql("INSERT INTO rowlock_tokens VALUES ('x', 4000000000000000)");
   CHECK(take_once(*m) == 4000000000000001);
@@ -71,7 +59,6 @@ LEASE_CASE("a name that had another strategy before goes on above its last token
 LEASE_CASE(
     "B4: a token of a fresh row is drawn by the take, above a floor that was raised after the row was put "
     "there") {
-  pair f;
   auto const m = f.manager();
   m->connect();
   f.seam->after = [&](std::string const& s) {
@@ -81,7 +68,6 @@ LEASE_CASE(
 }
 
 CONTRACT_CASE("B2: contended tokens rise in the order of the terms") {
-  pair f;
   std::mutex guard;
   std::vector<std::int64_t> order;
   {
@@ -107,7 +93,6 @@ CONTRACT_CASE("B2: contended tokens rise in the order of the terms") {
 }
 
 CONTRACT_CASE("fencing switched off draws no token, and a later one rises all the same") {
-  pair f;
   auto const m = f.manager();
   auto const first = take_once(*m);
   {
@@ -118,7 +103,6 @@ CONTRACT_CASE("fencing switched off draws no token, and a later one rises all th
 }
 
 INSERT_CASE("the clock set back does not lower a token of unique_insert") {
-  pair f;
   auto const m = f.manager();
   auto const before = take_once(*m);
   f.sql("UPDATE rowlock_tokens SET token = token + 7200000000");  // as if the clock had been two hours ahead
@@ -126,7 +110,6 @@ INSERT_CASE("the clock set back does not lower a token of unique_insert") {
 }
 
 INSERT_CASE("P3, B5: a token's row that was reaped leaves the floor, and the next token is above it") {
-  pair f;
   auto const m = f.manager();
   auto const last = take_once(*m) + 7200000000;
   f.sql("UPDATE rowlock_tokens SET token = " + std::to_string(last));
@@ -139,7 +122,6 @@ INSERT_CASE("P3, B5: a token's row that was reaped leaves the floor, and the nex
 // The name's row in rowlock_tokens may be old: in between, a lease drew tokens of its own, and its row was
 // reaped.
 INSERT_CASE("tokens rise over a change of strategy and back") {
-  pair f;
   auto const m = f.manager();
   auto last = take_once(*m);
   auto const take_lease = [&] {
@@ -162,10 +144,9 @@ INSERT_CASE("tokens rise over a change of strategy and back") {
 // B39: the token's row is reaped, and the floor raised, between the INSERT of the lock and the draw.
 INSERT_CASE(
     "B39: a floor that was raised while the lock was being taken is above nothing that is drawn later") {
-  pair f;
   auto const m = f.manager();
   take_once(*m);
-  std::atomic<bool> done{pair::engine == dialect::sqlite};  // one writer: nothing comes in between
+  std::atomic<bool> done{pair.engine == dialect::sqlite};  // one writer: nothing comes in between
   f.seam->before = [&](std::string const& s) {
     if (s != "token_draw" || done.exchange(true)) return;
     f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
@@ -173,5 +154,5 @@ INSERT_CASE(
   };
   auto const token = take_once(*m);
   CHECK(done);
-  CHECK((pair::engine == dialect::sqlite || token == 5000000000000001));
+  CHECK((pair.engine == dialect::sqlite || token == 5000000000000001));
 }

@@ -7,7 +7,6 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 EVERY_CASE("a timed attempt ends at its deadline") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -22,7 +21,6 @@ EVERY_CASE("a timed attempt ends at its deadline") {
 }
 
 EVERY_CASE("a waiter gets the lock once it is given back") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -39,7 +37,6 @@ EVERY_CASE("a waiter gets the lock once it is given back") {
 }
 
 CONTRACT_CASE("R6: a waiter gets the lock of the dead when its term expires") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x", 500ms));
   auto const m = f.manager();
@@ -47,7 +44,6 @@ CONTRACT_CASE("R6: a waiter gets the lock of the dead when its term expires") {
 }
 
 EVERY_CASE("a waiter can be cancelled, and leaves nothing behind") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -66,7 +62,6 @@ EVERY_CASE("a waiter can be cancelled, and leaves nothing behind") {
 }
 
 CONTRACT_CASE("the number of attempts is bounded if asked for") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -77,7 +72,6 @@ CONTRACT_CASE("the number of attempts is bounded if asked for") {
 }
 
 CONTRACT_CASE("a policy of the caller's decides on each wait") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -94,7 +88,6 @@ CONTRACT_CASE("a policy of the caller's decides on each wait") {
 }
 
 EVERY_CASE("a thousand threads waiting on one name: one of them talks to the database") {
-  pair f;
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
@@ -122,7 +115,6 @@ EVERY_CASE("a thousand threads waiting on one name: one of them talks to the dat
 }
 
 EVERY_CASE("a second local waiter costs no round trip, and is served in order") {
-  pair f;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
@@ -158,11 +150,10 @@ EVERY_CASE("a second local waiter costs no round trip, and is served in order") 
 }
 
 EVERY_CASE("O5: distinct names do not wait for each other") {
-  pair f;
   auto const m = f.manager();
   std::vector<acquisition> all;
   std::vector<mutex> mutexes;
-  for (int i = 0; i < (pair::how == strategy::row_lock ? pair::row_locks : 200); ++i) {
+  for (int i = 0; i < (pair.how == strategy::row_lock ? pair.row_locks : 200); ++i) {
     mutexes.push_back(m->make_mutex("n" + std::to_string(i)));
     all.push_back(mutexes.back().try_acquire());
     REQUIRE(all.back());
@@ -170,7 +161,6 @@ EVERY_CASE("O5: distinct names do not wait for each other") {
 }
 
 EVERY_CASE("threads that each add to a plain number under the lock lose nothing") {
-  pair f;
   auto const m = f.manager();
   int number = 0;
   {

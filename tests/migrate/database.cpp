@@ -15,6 +15,28 @@ namespace rowlock::test {
 
 using namespace std::chrono_literals;
 
+std::int64_t number(database const& db, std::string const& sql) {
+  return backend::as_int(db.query(sql).at(0).at(0));
+}
+
+std::vector<backend::value> take_parameters(std::string const& name) {
+  backend::value const none = nullptr;
+  return {name,
+          "lease",
+          "t" + name,
+          "host",
+          std::int64_t{1},
+          "process",
+          std::int64_t{1},
+          std::int64_t{30000},
+          "clock",
+          none,
+          "note",
+          std::int64_t{1},
+          none,
+          none};
+}
+
 boot_time_point soon() { return boot_clock::now() + 10s; }
 
 std::string read_source_file(std::string const& path) {

@@ -104,6 +104,11 @@ class mysql_database : public mysql_like_database {
 
 boot_time_point soon();
 
+/// The one number that the query answers with.
+std::int64_t number(database const&, std::string const& sql);
+/// Those of the statement lock_take, for a term "t" + name.
+std::vector<backend::value> take_parameters(std::string const& name);
+
 /// Without the lines that only the client `mysql` understands.
 std::string for_the_server(std::string const& sql);
 

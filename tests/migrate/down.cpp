@@ -10,32 +10,13 @@ namespace {
 using versions = std::vector<int>;
 using backend::value;
 
-std::int64_t number(database const& db, std::string const& sql) {
-  return backend::as_int(db.query(sql).at(0).at(0));
-}
-
 // What a manager does for a name that has no row; returns the token.
 std::int64_t take(database const& db, std::string const& name) {
   auto const& dialect = db.source().implementation()->sql();
   backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
   auto const c = db.connect();
-  value const none = nullptr;
   c->execute(book.at("lock_insert_free"), std::vector<value>{name, "lease"}, soon());
-  std::vector<value> const p{name,
-                             "lease",
-                             "term1",
-                             "host",
-                             std::int64_t{1},
-                             "process",
-                             std::int64_t{1},
-                             std::int64_t{30000},
-                             "clock",
-                             none,
-                             "note",
-                             std::int64_t{1},
-                             none,
-                             none};
-  REQUIRE(c->execute(book.at("lock_take"), p, soon()).affected == 1);
+  REQUIRE(c->execute(book.at("lock_take"), take_parameters(name), soon()).affected == 1);
   return backend::as_int(c->execute(book.at("lock_read"), std::vector<value>{name}, soon()).rows.at(0).at(3));
 }
 

@@ -20,10 +20,6 @@ namespace {
 using versions = std::vector<int>;
 using backend::value;
 
-std::int64_t number(database const& db, std::string const& sql) {
-  return backend::as_int(db.query(sql).at(0).at(0));
-}
-
 /// The statements of a migration, without comments.
 std::vector<std::string> statements_of(database const& db, int version, bool up) {
   auto const& all = db.source().implementation()->sql().migrations;
@@ -45,24 +41,6 @@ std::vector<std::string> statements_of(database const& db, int version, bool up)
 void run_some(database const& db, std::vector<std::string> const& statements, std::size_t count) {
   auto const c = db.connect();
   for (std::size_t i = 0; i < count; ++i) c->script(statements[i], soon());
-}
-
-std::vector<value> take_parameters(std::string const& name) {
-  value const none = nullptr;
-  return {name,
-          "lease",
-          "t" + name,
-          "host",
-          std::int64_t{1},
-          "process",
-          std::int64_t{1},
-          std::int64_t{30000},
-          "clock",
-          none,
-          "note",
-          std::int64_t{1},
-          none,
-          none};
 }
 
 }  // namespace

@@ -39,24 +39,6 @@ class poor_role {
   std::string name_;
 };
 
-std::vector<value> take_parameters(std::string const& name) {
-  value const none = nullptr;
-  return {name,
-          "lease",
-          "t" + name,
-          "host",
-          std::int64_t{1},
-          "process",
-          std::int64_t{1},
-          std::int64_t{30000},
-          "clock",
-          none,
-          "note",
-          std::int64_t{1},
-          none,
-          none};
-}
-
 }  // namespace
 
 TEST_CASE("a schema of its own is made, quoted, and used<postgresql>") {

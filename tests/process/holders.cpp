@@ -9,7 +9,6 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 CONTRACT_CASE("R6: the lock of a process that was killed is free after its ttl, with a higher token") {
-  pair f;
   taker first(f.url(), f.options.schema, "x", 1500ms);
   taker second(f.url(), f.options.schema, "x", 1500ms);
   auto const a = first.take(0ms);
@@ -25,7 +24,6 @@ CONTRACT_CASE("R6: the lock of a process that was killed is free after its ttl, 
 
 CONTRACT_CASE(
     "K6: a process that was stopped beyond its lease knows it before it acts, and frees nobody else's lock") {
-  pair f;
   taker first(f.url(), f.options.schema, "x", 1s);
   taker second(f.url(), f.options.schema, "x", 30s);
   REQUIRE(first.take(0ms));
@@ -46,7 +44,6 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("O3: a forked child owns nothing, refuses the parent's manager, and does the parent no harm") {
-  pair f;
   taker parent(f.url(), f.options.schema, "x", 2s);
   auto const held = parent.take(0ms);
   REQUIRE(held);
@@ -61,7 +58,6 @@ CONTRACT_CASE("O3: a forked child owns nothing, refuses the parent's manager, an
 }
 
 CONTRACT_CASE("O1: two processes with one host name and one pid are two owners") {
-  pair f;
   taker first(f.url(), f.options.schema, "x", 30s, true);
   taker second(f.url(), f.options.schema, "x", 30s, true);
   auto const a = first.take(0ms);
@@ -77,7 +73,6 @@ CONTRACT_CASE("O1: two processes with one host name and one pid are two owners")
 }
 
 CONTRACT_CASE("processes that each add to a number in a file lose nothing") {
-  pair f;
   scratch_folder folder;
   auto const file = folder.file("number");
   std::ofstream(file) << 0;
@@ -93,10 +88,9 @@ CONTRACT_CASE("processes that each add to a number in a file lose nothing") {
   CHECK(number == processes * times);
 }
 
-TEST_CASE_TEMPLATE(
+PAIRS_CASE(
     "D4: a row lock whose holder is stopped for longer than half a minute is free, and its holder is told",
-    pair, row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
-  pair f;
+    row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
   lock_manager m(f.source, f.options);
   // One that goes on is not taken for silent, however long its ttl.
   auto const lasting = m.make_mutex("lasting", {.ttl = 24h}).acquire();

@@ -24,7 +24,6 @@ reaper_options at_once(fixture const& f) {
 
 CONTRACT_CASE(
     "P1, P3: takers beside reapers exclude each other and their tokens rise, though reapers are killed") {
-  pair f;
   // As if the clock had been half a day ahead until now: the clock alone would let tokens fall. Not for
   // unique_insert, whose tokens' rows go by the clock.
   auto const now =

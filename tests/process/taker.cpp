@@ -25,10 +25,10 @@ std::string taker::ask(std::string const& command, std::chrono::milliseconds pat
 }
 
 std::optional<taken> taker::take(std::chrono::milliseconds wait) {
-  std::istringstream words(ask("take " + std::to_string(wait.count()), wait + 60s));
+  std::istringstream answer(ask("take " + std::to_string(wait.count()), wait + 60s));
   std::string verb;
   taken t;
-  words >> verb >> t.term >> t.token >> t.host >> t.pid >> t.process;
+  answer >> verb >> t.term >> t.token >> t.host >> t.pid >> t.process;
   if (verb != "taken") return std::nullopt;
   return t;
 }

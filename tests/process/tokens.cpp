@@ -70,7 +70,7 @@ class rising_with_each {
   fencing_token last_;
 };
 
-void reap(connection_source const& source) {
+void reap_all(connection_source const& source) {
   auto const done = reaper(source, {.idle = 0ms}).run();
   REQUIRE(done.end == reap_end::finished);
 }
@@ -93,7 +93,7 @@ TEST_CASE(
   tokens.take(1000);
   reap_by_hand(source);
   tokens.take(1);
-  reap(source);
+  reap_all(source);
   tokens.take(1);
   down_and_up(source);
   tokens.take(1);
@@ -104,7 +104,7 @@ TEST_CASE(
   tokens.take(2);
   reap_by_hand(source);
   tokens.take(1);
-  reap(source);
+  reap_all(source);
   tokens.take(1);
   down_and_up(source);
   server.kill();
@@ -118,7 +118,7 @@ TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
   tokens.take(1000);
   reap_by_hand(f.source);
   tokens.take(1);
-  reap(f.source);
+  reap_all(f.source);
   tokens.take(1);
   down_and_up(f.source);
   tokens.take(300);
@@ -140,7 +140,7 @@ TEST_CASE_TEMPLATE(
   rising_with_each tokens(server.address());
   for (auto how : {strategy::row_lock, strategy::unique_insert, strategy::lease}) {
     tokens.take(how, takes);
-    reap(source);
+    reap_all(source);
   }
   tokens.take(strategy::lease, 1);
   server.kill();
@@ -148,9 +148,9 @@ TEST_CASE_TEMPLATE(
   tokens.take(strategy::lease, 10);
   server.set_clock(-3600s);
   tokens.take(strategy::lease, 10);
-  reap(source);
+  reap_all(source);
   tokens.take(strategy::unique_insert, 10);
-  reap(source);
+  reap_all(source);
   tokens.take(strategy::row_lock, 10);
   server.kill();
   server.restart();
@@ -163,6 +163,6 @@ TEST_CASE("tokens rise over strategies, takes and reaping: sqlite") {
   for (int round = 0; round < 3; ++round)
     for (auto how : {strategy::unique_insert, strategy::lease}) {
       tokens.take(how, 300);
-      reap(f.source);
+      reap_all(f.source);
     }
 }
