@@ -27,12 +27,13 @@ SHOW SESSION STATUS WHERE Variable_name IN (
 SELECT count(*) FROM information_schema.processlist
 WHERE command LIKE 'Binlog Dump%' AND (SELECT count(*) FROM information_schema.innodb_cmp) >= 0
 
--- Engine; type and collation of the names' column.
+-- Engine; type and collation of the names' column. By constants, as migrate_columns.
 -- name: doctor_tables
 SELECT t.engine, CAST(c.data_type AS CHAR(64)), c.collation_name
-FROM information_schema.tables AS t
-JOIN information_schema.columns AS c ON c.table_schema = t.table_schema AND c.table_name = t.table_name
-WHERE t.table_schema = coalesce(nullif($1, ''), database()) AND t.table_name = $2 AND c.column_name = 'name'
+FROM information_schema.columns AS c
+CROSS JOIN (SELECT engine FROM information_schema.tables
+  WHERE table_schema = coalesce(nullif($1, ''), database()) AND table_name = $2) AS t
+WHERE c.table_schema = coalesce(nullif($1, ''), database()) AND c.table_name = $2 AND c.column_name = 'name'
 
 -- name: doctor_prefer_index
 SELECT NULL

@@ -44,6 +44,8 @@ ORDER BY t.trx_started LIMIT 3
 SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1
 
 -- The columns of table $1, a quoted and perhaps qualified name, and what it is stored in unless that is InnoDB.
+-- Both views are asked for the table by constants, and not joined by the table's name: MariaDB would look for that into
+-- every table of the server.
 -- name: migrate_columns
 SELECT c.column_name, concat(c.data_type,
   CASE WHEN c.data_type IN ('varchar', 'varbinary') THEN concat('(', c.character_maximum_length, ')') ELSE '' END,
@@ -53,7 +55,10 @@ SELECT c.column_name, concat(c.data_type,
   CASE WHEN c.column_key = 'PRI' THEN ' primary key' ELSE '' END,
   CASE WHEN t.engine = 'InnoDB' THEN '' ELSE concat(' in ', coalesce(t.engine, 'nothing')) END)
 FROM information_schema.columns AS c
-JOIN information_schema.tables AS t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+CROSS JOIN (SELECT engine FROM information_schema.tables
+  WHERE table_schema = CASE WHEN locate('`.`', $1) > 0
+      THEN trim(LEADING '`' FROM substring_index($1, '`.`', 1)) ELSE database() END
+    AND table_name = trim(BOTH '`' FROM substring_index($1, '`.`', -1))) AS t
 WHERE c.table_schema = CASE WHEN locate('`.`', $1) > 0
     THEN trim(LEADING '`' FROM substring_index($1, '`.`', 1)) ELSE database() END
   AND c.table_name = trim(BOTH '`' FROM substring_index($1, '`.`', -1))
