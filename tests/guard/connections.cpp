@@ -5,7 +5,6 @@
 #include "backend/mysql/native.hpp"
 #include "backend/postgresql/native.hpp"
 #include "guard/handles.hpp"
-#include "support/database_server.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -168,22 +167,4 @@ TEST_CASE_TEMPLATE("connections: MariaDB's innodb_snapshot_isolation ends the tr
   CHECK(reason_of([&] { tx->require(held); }) == errc::transaction_ended);
   CHECK(reason_of([&] { tx->require(held); }) == errc::not_in_transaction);
   CHECK(held.valid());
-}
-
-TEST_CASE("connections: Galera locks rows within one node only, and that is refused [D1] <mariadb>") {
-  database_server const server(server_kind::mariadb, {.galera = true});
-  instead_of const shared("ROWLOCK_TEST_MARIADB", server.address());
-  connector_on_mariadb f;
-  auto const m = f.manager();
-  auto const p = f.open();
-  auto const tx = p->view(*m);
-  auto held = *m->make_mutex("a").acquire();
-  begin(f, *p);
-  CHECK(reason_of([&] { tx->lock("r"); }) == errc::unsupported);
-  CHECK(reason_of([&] { (void)tx->try_lock("r"); }) == errc::unsupported);
-  tx->require(held);  // these are certified
-  p->commit();
-  begin(f, *p);
-  CHECK(tx->insert("i", 30s));
-  p->commit();
 }

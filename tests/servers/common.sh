@@ -167,7 +167,7 @@ stop() {
 # run_verb ADDRESS_VERB ARGUMENT...: the command line. Options after DIR belong to "start"; one that is not common to
 # all kinds of servers must be in $own_options, and sets the variable of its name to yes.
 run_verb() {
-  local address_verb=$1 verb
+  local address_verb=$1 verb variable
   shift
   [ $# -ge 1 ] || { usage >&2; exit 64; }
   verb=$1
@@ -186,9 +186,11 @@ run_verb() {
       start:--port) port=${2:?--port needs a number} && shift ;;
       start:--set) settings+=("${2:?--set needs NAME=VALUE}") && shift ;;
       start:--faketime) faketime=$(realpath -m -- "${2:?--faketime needs a file}") && shift ;;
-      start:--standby-of)
-        [ -n "${standby_of+set}" ] || { usage >&2; exit 64; }
-        standby_of=$(realpath -m -- "${2:?--standby-of needs a folder}") && shift
+      start:--standby-of | start:--node-of)
+        # A kind of server that has such an option has its variable.
+        variable=${1#--} variable=${variable//-/_}
+        [ -n "${!variable+set}" ] || { usage >&2; exit 64; }
+        declare -g "$variable=$(realpath -m -- "${2:?$1 needs a folder}")" && shift
         ;;
       start:--*)
         [[ " ${own_options:-} " = *" $1 "* ]] || { usage >&2; exit 64; }

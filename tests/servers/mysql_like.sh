@@ -1,5 +1,5 @@
 # Sourced by mariadb and mysql, after common.sh: what the two have in common. Each of them sets server=(...), the
-# command that runs the server, and has more_arguments, which adds to arguments=() what a start needs besides.
+# command that runs the server, and has more_arguments PORT, which adds to arguments=() what a start needs besides.
 user=mysql
 
 main_process() { process_in "$dir/pid" "--defaults-file=$dir/my.cnf"; }
@@ -43,7 +43,7 @@ GRANT ALL PRIVILEGES ON *.* TO 'rowlock'@'%' WITH GRANT OPTION;"
 
 launch() {
   local pid began=1 tries=0 arguments=()
-  more_arguments
+  more_arguments "$1"
   # Appended to, so a new start is known by what comes after this.
   [ ! -e "$dir/log" ] || began=$(($(stat -c %s "$dir/log") + 1))
   moved_clock

@@ -42,6 +42,7 @@ database_server::database_server(server_kind kind, options wanted) : kind_(kind)
   for (auto const& line : wanted.settings) arguments += " --set " + quoted(line);
   if (wanted.standby_of != nullptr)
     arguments += " --standby-of " + quoted(wanted.standby_of->folder_.path().string());
+  if (wanted.node_of != nullptr) arguments += " --node-of " + quoted(wanted.node_of->folder_.path().string());
   if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
   run("start", arguments);
   address_ = run(kind == server_kind::postgresql ? "conninfo" : "url");

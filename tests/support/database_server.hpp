@@ -23,6 +23,7 @@ class database_server {
     bool tls = false;                             ///< with a certificate of its own; MySQL has one anyway
     std::vector<std::string> settings{};          ///< lines of its option file: "fsync = on"
     database_server const* standby_of = nullptr;  ///< PostgreSQL only: a copy that follows it
+    database_server const* node_of = nullptr;     ///< MariaDB only: another node of its cluster
   };
 
   explicit database_server(server_kind kind) : database_server(kind, options{}) {}
