@@ -73,8 +73,8 @@ TEST_CASE_TEMPLATE("require: a takeover waits for the transaction's end [B6][B7]
   }
 }
 
-TEST_CASE_TEMPLATE("require: taken over before: lock_lost, and the transaction is still the program's", On,
-                   ROWLOCK_HANDLES) {
+TEST_CASE_TEMPLATE("require: taken over before: lock_lost, and the transaction is still the program's [B13]",
+                   On, ROWLOCK_HANDLES) {
   On f;
   f.make_counter();
   auto const m = f.manager();
@@ -86,10 +86,12 @@ TEST_CASE_TEMPLATE("require: taken over before: lock_lost, and the transaction i
     stranger other(f);
     REQUIRE(other.take_over("a"));
     begin(f, *p, level);
+    p->run(f.set_counter(7));
     CHECK(reason_of([&] { tx->require(held); }) == errc::lock_lost);
     CHECK(held.loss() == loss_reason::taken_over);
+    CHECK(f.open()->value(f.read_counter()) == "0");  // nothing was sent behind the guard
     CHECK(reason_of([&] { tx->require(held); }) == errc::lock_lost);
-    p->run(f.set_counter(7));
+    p->run(f.set_counter(8));
     p->run("ROLLBACK");
     CHECK(p->value(f.read_counter()) == "0");
     CHECK(other.release("a"));
@@ -236,6 +238,27 @@ TEST_CASE_TEMPLATE("require: a renewal after the snapshot [B11][B34]", On, ROWLO
         (On::postgresql ? std::optional(errc::snapshot_too_old) : std::nullopt));
   p->run("ROLLBACK");
   CHECK(held.valid());
+}
+
+TEST_CASE_TEMPLATE(
+    "require: guards do not take the keeper's renewals for somebody else's, nor it theirs [B34]", On,
+    ROWLOCK_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  auto held = *m->make_mutex("a", {.ttl = 3s}).acquire();
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 5; ++i) {
+      begin(f, *p);
+      tx->require(held);
+      p->commit();
+    }
+    auto const trust = *held.trusted_until();
+    REQUIRE(eventually([&] { return held.trusted_until() && *held.trusted_until() > trust; }));
+  }
+  CHECK(held.valid());
+  CHECK(held.release() == release_result::released);
 }
 
 TEST_CASE_TEMPLATE("require: SQLite can't write to a snapshot that is not the newest", On,
