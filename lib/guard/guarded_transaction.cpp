@@ -171,8 +171,7 @@ bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
     auto loan = engine().row_sessions.borrow(reply_deadline());
     engine().row_locks.make_ready(*loan, name, reply_deadline());
   }
-  if (!lock_row(name, p)) return false;
-  return true;
+  return lock_row(name, p);
 }
 
 bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
