@@ -13,10 +13,10 @@ CONTRACT_CASE("ten thousand locks: one renewal statement per interval, under 1 K
   constexpr auto ttl = 60s;
   auto const m = f.manager();
   std::vector<mutex> mutexes;
-  mutexes.reserve(count);
+  mutexes.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) mutexes.push_back(m->make_mutex("many/" + std::to_string(i), {.ttl = ttl}));
   std::vector<acquisition> locks;
-  locks.reserve(count);
+  locks.reserve(static_cast<std::size_t>(count));
   auto const before = ::mallinfo2().uordblks;
   auto const start = boot_clock::now();
   for (auto& x : mutexes) locks.push_back(x.try_acquire());
