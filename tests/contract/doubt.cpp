@@ -6,8 +6,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-namespace {}  // namespace
-
 CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
   stranger other(f);
   auto const m = f.manager();
