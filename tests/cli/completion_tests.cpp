@@ -9,12 +9,13 @@
 
 #include "cli/help.hpp"
 #include "cli/terminal.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock::test;
 
 namespace {
 
-std::string const completion = ROWLOCK_SOURCE_DIR "/tools/completion/rowlock.bash";
+std::string const completion = source_path("tools/completion/rowlock.bash");
 
 /// What bash would offer for the last of these words, as it takes a line apart.
 words offered(words const& line, std::string const& folder = "/") {
@@ -102,7 +103,7 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
     auto const o = run(
         {"fish", "--no-config", "-c",
          fmt::format("set -gx PATH '{}' $PATH; source '{}/tools/completion/rowlock.fish'; complete -C '{}'",
-                     folder, ROWLOCK_SOURCE_DIR, line)});
+                     folder, source_path(), line)});
     CHECK(o.err.empty());
     return "\n" + o.out;
   };

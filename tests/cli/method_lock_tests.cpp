@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/place.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock::test;
 
@@ -16,7 +17,7 @@ namespace {
 void make_old_table(place const& p) {
   p.sql(p.old_lock_table());
   p.sql("INSERT INTO methodLock (method_name) VALUES ('held before')");
-  p.sql(read_file(fmt::format("{}/schema/{}-method-lock.sql", ROWLOCK_SOURCE_DIR, p.dialect())));
+  p.sql(read_file(source_path(fmt::format("schema/{}-method-lock.sql", p.dialect()))));
 }
 
 bool old_take(place const& p, std::string const& name) try {

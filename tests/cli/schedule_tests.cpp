@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli/place.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock::test;
 using nlohmann::json;
@@ -18,7 +19,7 @@ using nlohmann::json;
 namespace {
 
 std::string read_source(std::string const& path) {
-  auto const text = read_file(ROWLOCK_SOURCE_DIR "/" + path);
+  auto const text = read_file(source_path(path));
   REQUIRE_FALSE(text.empty());
   return text;
 }

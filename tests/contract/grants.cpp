@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "contract/fixture.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -23,7 +24,7 @@ struct grant {
 };
 
 std::vector<grant> granted_by(std::string const& file) {
-  std::ifstream in(ROWLOCK_SOURCE_DIR "/schema/" + file);
+  std::ifstream in(source_path("schema/" + file));
   std::stringstream text;
   text << in.rdbuf();
   auto const sql = std::regex_replace(text.str(), std::regex("--[^\n]*"), "");

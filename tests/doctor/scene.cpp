@@ -7,11 +7,13 @@
 #include <regex>
 #include <sstream>
 
+#include "support/source_path.hpp"
+
 namespace rowlock::test {
 namespace {
 
 std::string grants(char const* dialect) {
-  std::ifstream in(fmt::format("{}/schema/{}-grants.sql", ROWLOCK_SOURCE_DIR, dialect));
+  std::ifstream in(source_path(fmt::format("schema/{}-grants.sql", dialect)));
   std::stringstream text;
   text << in.rdbuf();
   // The connector counts statements by their semicolons, also those in comments.

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "support/source_path.hpp"
+
 namespace rowlock::test {
 namespace {
 
@@ -16,7 +18,7 @@ std::string content_of(std::filesystem::path const& file) {
 }
 
 TEST_CASE("the guide shows each C++ program of lib/examples word for word, and each has under 80 lines") {
-  std::filesystem::path const lib = ROWLOCK_SOURCE_DIR "/lib";
+  std::filesystem::path const lib = source_path("lib");
   auto const guide = content_of(lib / "doc/guide.md");
   int programs = 0;
   for (auto const& entry : std::filesystem::directory_iterator(lib / "examples")) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "functions/place.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -15,7 +16,7 @@ namespace {
 
 std::string source_text(std::string const& path) {
   std::stringstream out;
-  out << std::ifstream(ROWLOCK_SOURCE_DIR "/" + path).rdbuf();
+  out << std::ifstream(source_path(path)).rdbuf();
   return out.str();
 }
 

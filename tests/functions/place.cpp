@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "backend/backend.hpp"
+#include "support/source_path.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -140,8 +141,7 @@ std::unique_ptr<client> postgresql_place::session() const {
 }
 
 std::string postgresql_place::apply(std::string const& file) const {
-  return output_of(joined(command()) + "-v ON_ERROR_STOP=1 -f " +
-                   shell_quoted(ROWLOCK_SOURCE_DIR "/" + file));
+  return output_of(joined(command()) + "-v ON_ERROR_STOP=1 -f " + shell_quoted(source_path(file)));
 }
 
 std::string postgresql_place::literal(std::string const& text) const {
@@ -208,7 +208,7 @@ std::unique_ptr<client> mysql_like_place::session() const {
 }
 
 std::string mysql_like_place::apply(std::string const& file) const {
-  return output_of(joined(command()) + "<" + shell_quoted(ROWLOCK_SOURCE_DIR "/" + file));
+  return output_of(joined(command()) + "<" + shell_quoted(source_path(file)));
 }
 
 std::string mysql_like_place::literal(std::string const& text) const {

@@ -11,6 +11,8 @@
 #include <rowlock/sqlite.hpp>
 #include <sstream>
 
+#include "support/source_path.hpp"
+
 namespace rowlock::test {
 
 using namespace std::chrono_literals;
@@ -40,7 +42,7 @@ std::vector<backend::value> take_parameters(std::string const& name) {
 boot_time_point soon() { return boot_clock::now() + 10s; }
 
 std::string read_source_file(std::string const& path) {
-  std::ifstream in(std::string(ROWLOCK_SOURCE_DIR "/") + path);
+  std::ifstream in(source_path(path));
   REQUIRE_MESSAGE(in.good(), path);
   std::stringstream text;
   text << in.rdbuf();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/child_process.hpp"
+#include "support/source_path.hpp"
 #include "support/support.hpp"
 
 namespace rowlock::test {
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string const sources = ROWLOCK_SOURCE_DIR;
+std::string const sources = source_path();
 
 struct outcome {
   int status = 0;

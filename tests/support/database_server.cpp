@@ -10,6 +10,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "support/source_path.hpp"
+
 namespace rowlock::test {
 
 namespace {
@@ -77,7 +79,7 @@ std::string database_server::log() const {
 }
 
 std::string database_server::run(std::string const& verb, std::string const& arguments) const {
-  auto const script = fmt::format("{}/tests/servers/{}", ROWLOCK_SOURCE_DIR, name(kind_));
+  auto const script = source_path(fmt::format("tests/servers/{}", name(kind_)));
   auto const command = fmt::format("{} {} {} {} 2>&1 </dev/null", quoted(script), verb,
                                    quoted(folder_.path().string()), arguments);
   FILE* pipe = ::popen(command.c_str(), "re");
