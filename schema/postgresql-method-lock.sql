@@ -11,41 +11,69 @@
 -- programs hold, with the owner methodLock and an expiry a hundred years ahead: they have none, so the lock of one
 -- that died is freed as before, by DELETE FROM methodLock WHERE method_name = ...
 --
+-- Apply it as the owner of both tables, not as a superuser: the triggers run with the rights of who applied it. It may
+-- be applied again, for instance over an older form of it.
+--
 -- When the last old program is gone: DROP TRIGGER rowlock_take ON methodLock; DROP TRIGGER rowlock_give_back ON
 -- methodLock; DROP FUNCTION method_lock_take, method_lock_give_back; DROP TABLE methodLock.
 
 BEGIN;
 
--- SECURITY DEFINER: the old programs' role needs no right on rowlock's tables. Whoever waits in the INSERT (for a taker
--- that has not committed yet) finds the row afterwards, and fails as on a duplicate in methodLock itself.
-CREATE FUNCTION method_lock_take() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-BEGIN
-  -- What has expired may be taken, as rowlock itself does it; looked at again by whoever had to wait for the row.
-  DELETE FROM rowlock_locks
-  WHERE name = NEW.method_name AND strategy = 'unique_insert'
-    AND (term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp()));
-  INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_process, ttl, acquired_at, expires_at, note)
-  VALUES (NEW.method_name, 'unique_insert', replace(gen_random_uuid()::text, '-', ''), 0, 'methodLock', 'methodLock',
-    3155760000000, clock_timestamp(), clock_timestamp() + interval '36525 days', 'by a row in methodLock');
-  RETURN NEW;
-END $$;
-
-CREATE FUNCTION method_lock_give_back() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-BEGIN
-  DELETE FROM rowlock_locks WHERE name = OLD.method_name AND owner_process = 'methodLock';
-  RETURN NULL;
-END $$;
-
 -- Nobody takes or gives back in the old table until COMMIT; reading goes on.
 LOCK TABLE methodLock IN SHARE ROW EXCLUSIVE MODE;
 
+-- SECURITY DEFINER: the old programs' role needs no right on rowlock's tables. So nothing in these functions may be found
+-- where somebody else can put it:
+-- * The search path is pg_catalog. pg_temp is last on it, because it is first where it is not named: a role that may only
+--   INSERT into methodLock could make a TEMP TABLE rowlock_locks with a trigger, and that trigger would run with our rights.
+-- * The table is named with its schema, which is found here, when the functions are made: hence format().
+-- * method_name is read as text: operators and casts of a type of its own are none of ours.
+-- * Nobody else may put these functions on a table of his own.
+DO $do$
+DECLARE
+  locks CONSTANT text := (
+    SELECT format('%I.%I', n.nspname, c.relname)
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.oid = 'rowlock_locks'::regclass);
+BEGIN
+  -- Whoever waits in the INSERT (for a taker that has not committed yet) finds the row afterwards, and fails as on a
+  -- duplicate in methodLock itself. What has expired may be taken, as rowlock itself does it; looked at again by whoever
+  -- had to wait for the row.
+  EXECUTE format($make$
+    CREATE OR REPLACE FUNCTION method_lock_take() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+    BEGIN
+      DELETE FROM %1$s
+      WHERE name = NEW.method_name::text AND strategy = 'unique_insert'
+        AND (term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp()));
+      INSERT INTO %1$s (name, strategy, term, token, owner_host, owner_process, ttl, acquired_at, expires_at, note)
+      VALUES (NEW.method_name::text, 'unique_insert', replace(gen_random_uuid()::text, '-', ''), 0, 'methodLock',
+        'methodLock', 3155760000000, clock_timestamp(), clock_timestamp() + interval '36525 days',
+        'by a row in methodLock');
+      RETURN NEW;
+    END $body$ $make$, locks);
+  EXECUTE format($make$
+    CREATE OR REPLACE FUNCTION method_lock_give_back() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+    BEGIN
+      DELETE FROM %1$s WHERE name = OLD.method_name::text AND owner_process = 'methodLock';
+      RETURN NULL;
+    END $body$ $make$, locks);
+END $do$;
+
+REVOKE ALL ON FUNCTION method_lock_take(), method_lock_give_back() FROM PUBLIC;
+
+DROP TRIGGER IF EXISTS rowlock_take ON methodLock;
+DROP TRIGGER IF EXISTS rowlock_give_back ON methodLock;
 CREATE TRIGGER rowlock_take BEFORE INSERT ON methodLock FOR EACH ROW EXECUTE FUNCTION method_lock_take();
 CREATE TRIGGER rowlock_give_back AFTER DELETE ON methodLock FOR EACH ROW EXECUTE FUNCTION method_lock_give_back();
 
--- What is held now. Fails, and changes nothing, if a new program holds one of these names already.
+-- What is held now and has no counterpart yet. Fails, and changes nothing, if a new program holds one of these names.
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_process, ttl, acquired_at, expires_at, note)
-SELECT method_name, 'unique_insert', replace(gen_random_uuid()::text, '-', ''), 0, 'methodLock', 'methodLock',
+SELECT m.method_name, 'unique_insert', replace(gen_random_uuid()::text, '-', ''), 0, 'methodLock', 'methodLock',
   3155760000000, clock_timestamp(), clock_timestamp() + interval '36525 days', 'by a row in methodLock'
-FROM methodLock;
+FROM methodLock AS m
+WHERE NOT EXISTS (
+  SELECT FROM rowlock_locks AS l WHERE l.name = m.method_name::text AND l.owner_process = 'methodLock');
 
 COMMIT;

@@ -38,7 +38,113 @@ finished new_take(place const& p, std::string const& name, words more = {}) {
   return p.rowlock(all);
 }
 
+/// Why a session could not run this; empty if it could.
+std::string refusal(place const& p, std::string const& sql) try {
+  p.sql(sql);
+  return {};
+} catch (std::exception const& e) {
+  return e.what();
+}
+
+bool has_part(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A role of PostgreSQL's that may only INSERT into methodLock. Whatever runs as somebody else says so.
+class intruder {
+ public:
+  explicit intruder(on_postgresql const& p) : place_(p) {
+    p.sql(
+        fmt::format("CREATE ROLE {0}; GRANT USAGE ON SCHEMA {1} TO {0}; GRANT INSERT ON methodLock TO {0}; "
+                    "GRANT USAGE ON SEQUENCE methodlock_id_seq TO {0}",
+                    name_, p.options().back()));
+  }
+  ~intruder() { place_.sql(fmt::format("DROP OWNED BY {0}; DROP ROLE {0}", name_)); }
+  intruder(intruder const&) = delete;
+  intruder& operator=(intruder const&) = delete;
+
+  std::string refusal(std::string const& sql) const {
+    return ::refusal(place_, fmt::format("SET SESSION AUTHORIZATION {}; {}", name_, sql));
+  }
+  std::string with_tables_of_its_own(std::string const& sql) const {
+    return refusal(
+        "CREATE TEMP TABLE rowlock_locks (name text, strategy text, term text, token bigint, owner_host "
+        "text, "
+        "owner_process text, ttl bigint, takeover text, acquired_at timestamptz, expires_at timestamptz, "
+        "note "
+        "text); CREATE FUNCTION pg_temp.mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
+        "'ran as %', current_user; END $$; CREATE TRIGGER mine BEFORE INSERT OR DELETE ON "
+        "pg_temp.rowlock_locks "
+        "FOR EACH STATEMENT EXECUTE FUNCTION pg_temp.mine(); " +
+        sql);
+  }
+
+ private:
+  on_postgresql const& place_;
+  std::string name_ = unique_identifier();
+};
+
 }  // namespace
+
+TEST_CASE("C11: postgresql: a role that may only INSERT into methodLock runs nothing as us, and locks") {
+  on_postgresql const p;
+  make_old_table(p);
+  intruder const role(p);
+  CHECK(role.with_tables_of_its_own("INSERT INTO methodLock (method_name) VALUES ('free')") == "");
+  CHECK(new_take(p, "free").status == 75);
+  program held(
+      p.command({"run", "--strategy", "unique_insert", "n", "--", "sh", "-c", "echo ready; exec sleep 100"}),
+      p.variables());
+  REQUIRE(held.prints("ready"));
+  auto const refused = role.with_tables_of_its_own("INSERT INTO methodLock (method_name) VALUES ('n')");
+  CAPTURE(refused);
+  CHECK(has_part(refused, "duplicate key"));
+  CHECK_FALSE(has_part(refused, "ran as"));
+}
+
+TEST_CASE("C11: postgresql: nobody puts methodLock's functions on a table of his own") {
+  on_postgresql const p;
+  make_old_table(p);
+  intruder const role(p);
+  std::string const table = "CREATE TEMP TABLE mine (method_name text); ";
+  auto const fire = [](std::string const& when, std::string const& function) {
+    return fmt::format("CREATE TRIGGER t {} ON pg_temp.mine FOR EACH ROW EXECUTE FUNCTION {}(); ", when,
+                       function);
+  };
+  CHECK(has_part(role.refusal(table + "INSERT INTO pg_temp.mine VALUES ('held before'); " +
+                              fire("AFTER DELETE", "method_lock_give_back") + "DELETE FROM pg_temp.mine"),
+                 "permission denied"));
+  CHECK(has_part(role.refusal(table + fire("BEFORE INSERT", "method_lock_take") +
+                              "INSERT INTO pg_temp.mine VALUES ('x')"),
+                 "permission denied"));
+  CHECK(new_take(p, "held before").status == 75);
+  CHECK(new_take(p, "x").status == 0);
+}
+
+TEST_CASE("C11: postgresql: methodLock's file may be applied again, over what is held") {
+  on_postgresql const p;
+  make_old_table(p);
+  p.sql(read_file(source_path("schema/postgresql-method-lock.sql")));
+  CHECK(new_take(p, "held before").status == 75);
+  CHECK_FALSE(old_take(p, "held before"));
+  old_give_back(p, "held before");
+  CHECK(new_take(p, "held before").status == 0);
+}
+
+TEST_CASE_TEMPLATE("C11: an old program that has set its session's clock forward takes no lock that lives",
+                   Place, on_mariadb, on_mysql) {
+  Place const p;
+  make_old_table(p);
+  program held(
+      p.command({"run", "--strategy", "unique_insert", "n", "--", "sh", "-c", "echo ready; exec sleep 100"}),
+      p.variables());
+  REQUIRE(held.prints("ready"));
+  CHECK(
+      refusal(
+          p, "SET timestamp = unix_timestamp() + 86400; INSERT INTO methodLock (method_name) VALUES ('n')") !=
+      "");
+  CHECK(new_take(p, "n").status == 75);
+}
 
 SERVER_CASE("methodLock: a name that an old program holds is busy for new ones, and the other way round") {
   Place const p;
