@@ -38,7 +38,9 @@ CREATE TABLE rowlock_locks (
   expires_at    DATETIME(6)   NOT NULL,       -- of a free row: since when it is free
   hard_until    DATETIME(6),                  -- null, or the end that renewal can't pass
   revoked       TINYINT       NOT NULL DEFAULT 0,  -- 1: an operator asked for it back
-  note          VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT ''
+  note          VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  longest       BIGINT,                       -- milliseconds that this term can last at most from a change on, and
+  longest_term  VARCHAR(64)   CHARACTER SET ascii COLLATE ascii_bin  -- whose: another than term, or null: an older program took the row
 ) ENGINE = InnoDB;
 
 -- The latest token of names whose lock row does not outlive the term.
@@ -172,6 +174,8 @@ take: BEGIN
       l.hard_until = NULL,
       l.revoked = 0,
       l.note = coalesce(in_note, ''),
+      l.longest = in_ttl_ms,
+      l.longest_term = fresh,
       l.term = fresh
     WHERE l.name = wanted AND l.strategy = 'lease'
       AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present));
@@ -289,4 +293,4 @@ SET SESSION sql_mode = @rowlock_sql_mode;
 $$
 DELIMITER ;
 
-INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 4, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 5, 1, 0);

@@ -10,7 +10,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  integer NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    bigint  NOT NULL             -- no token at or below it is drawn for a name without a row
 );
-INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 4, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 5, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -41,7 +41,9 @@ CREATE TABLE rowlock_locks (
   expires_at    timestamptz NOT NULL,         -- of a free row: since when it is free
   hard_until    timestamptz,                  -- null, or the end that renewal can't pass
   revoked       boolean     NOT NULL DEFAULT false,    -- an operator asked for it back
-  note          text        NOT NULL DEFAULT ''
+  note          text        NOT NULL DEFAULT '',
+  longest       bigint,                       -- milliseconds that this term can last at most from a change on, and
+  longest_term  text                          -- whose: another than term, or null: an older program took the row
 ) WITH (fillfactor = 50);
 
 -- The latest token of names whose lock row does not outlive the term.
@@ -82,8 +84,9 @@ LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
 #variable_conflict use_column
 DECLARE
   wanted CONSTANT text := $1;
-  duration CONSTANT interval := $2;
+  duration CONSTANT interval := make_interval(secs => extract(epoch FROM $2)::double precision);  -- a month: 30 days
   remark CONSTANT text := coalesce($3, '');
+  fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
   other text;
   takeable boolean;
 BEGIN
@@ -131,7 +134,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that somebody else has taken meanwhile';
       END IF;
       RETURN QUERY UPDATE rowlock_locks AS l SET
-        term = replace(gen_random_uuid()::text, '-', ''),
+        term = fresh,
         token = greatest(
           l.token + 1,
           (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -149,7 +152,9 @@ BEGIN
         expires_at = clock_timestamp() + duration,
         hard_until = NULL,
         revoked = false,
-        note = remark
+        note = remark,
+        longest = (extract(epoch FROM duration) * 1000)::bigint,
+        longest_term = fresh
       WHERE l.name = wanted AND l.strategy = 'lease'
         AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
       RETURNING l.term, l.token;

@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 4, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 5, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -39,7 +39,9 @@ CREATE TABLE rowlock_locks (
   expires_at    INTEGER NOT NULL,             -- of a free row: since when it is free
   hard_until    INTEGER,                      -- null, or the end that renewal can't pass
   revoked       INTEGER NOT NULL DEFAULT 0,   -- 1: an operator asked for it back
-  note          TEXT    NOT NULL DEFAULT ''
+  note          TEXT    NOT NULL DEFAULT '',
+  longest       INTEGER,                      -- milliseconds that this term can last at most from a change on, and
+  longest_term  TEXT                          -- whose: another than term, or null: an older program took the row
 ) STRICT, WITHOUT ROWID;
 
 -- The latest token of names whose lock row does not outlive the term.

@@ -46,7 +46,8 @@ auto explained(F&& f) {
     if (e.reason() == errc::access_denied && e.native_code() != 0 && !e.statement().empty())  // MySQL's
       throw with_hint(
           e,
-          "migrating needs a user with the rights CREATE, DROP, LOCK TABLES, CREATE ROUTINE, ALTER ROUTINE, "
+          "migrating needs a user with the rights CREATE, ALTER, DROP, LOCK TABLES, CREATE ROUTINE, ALTER "
+          "ROUTINE, "
           "SELECT, INSERT, UPDATE and DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a "
           "user run what "
           "`rowlock migrate sql` prints");

@@ -112,17 +112,23 @@ void read_records(session& s, tables const& found, schema_state& state) {
         {static_cast<int>(as_int(row.at(0))), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
 }
 
-// Takes for an interrupted migration what is one: all of this version's tables, and of the others such as the
-// next one has.
+// Takes for an interrupted migration what is one: all of this version's tables, as they are or as the next
+// one has them, and of the others such as the next one has.
 void recognize_interruption(session& s, tables const& found, schema_state& state) {
   auto const next = state.version + 1;
   if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect()))
     return;
-  for (auto const& [what, should] : expected_tables(s, state.version))
-    if (auto const is = found.find(what); is == found.end() || is->second != should) return;
+  auto const present = expected_tables(s, state.version);
   auto const expected = expected_tables(s, next);
-  for (auto const& [what, is] : found)
-    if (auto const should = expected.find(what); should == expected.end() || should->second != is) return;
+  for (auto const& [what, should] : present)
+    if (!found.contains(what)) return;
+  for (auto const& [what, is] : found) {
+    auto const was = present.find(what);
+    auto const will_be = expected.find(what);
+    bool const known =
+        (was != present.end() && was->second == is) || (will_be != expected.end() && will_be->second == is);
+    if (!known) return;
+  }
   state.interrupted = true;
   state.differences.clear();
 }

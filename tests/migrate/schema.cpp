@@ -29,11 +29,11 @@ std::vector<row> catalog(sqlite_database const& db) {
 std::vector<row> catalog(postgresql_database const& db) {
   auto rows = db.query(
       "SELECT c.relname::text, c.relkind::text, c.relpersistence::text, c.reloptions::text, "
-      "a.attnum::bigint, "
+      "row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), "
       "  a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::int::bigint, "
       "a.attcollation::bigint, "
       "  a.attstorage::text, pg_get_expr(d.adbin, d.adrelid) "
-      "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 "
+      "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
       "LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum "
       "WHERE c.relnamespace = current_schema()::regnamespace ORDER BY 1, 5");
   for (auto const* more :

@@ -100,7 +100,9 @@ FROM JSON_TABLE('[
   [3, "reaper", "finished_at", "datetime(6)"],
   [3, "reaper", "host", "varchar(255) utf8mb4_bin"],
   [3, "reaper", "pid", "bigint"],
-  [3, "reaper", "report", "text utf8mb4_bin"]
+  [3, "reaper", "report", "text utf8mb4_bin"],
+  [5, "locks", "longest", "bigint"],
+  [5, "locks", "longest_term", "varchar(64) ascii_bin"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

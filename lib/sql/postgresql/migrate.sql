@@ -102,7 +102,9 @@ FROM (VALUES
   (3, 'reaper', 'finished_at', 'timestamp with time zone'),
   (3, 'reaper', 'host', 'text'),
   (3, 'reaper', 'pid', 'bigint'),
-  (3, 'reaper', 'report', 'text')
+  (3, 'reaper', 'report', 'text'),
+  (5, 'locks', 'longest', 'bigint'),
+  (5, 'locks', 'longest_term', 'text')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

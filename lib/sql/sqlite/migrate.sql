@@ -77,7 +77,9 @@ FROM (VALUES
   (3, 'reaper', 'finished_at', 'integer'),
   (3, 'reaper', 'host', 'text'),
   (3, 'reaper', 'pid', 'integer'),
-  (3, 'reaper', 'report', 'text'))
+  (3, 'reaper', 'report', 'text'),
+  (5, 'locks', 'longest', 'integer'),
+  (5, 'locks', 'longest_term', 'text'))
 WHERE column1 <= ?1
 
 -- name: migrate_records

@@ -1,0 +1,183 @@
+-- How long a term can last at most after it was last taken, renewed or extended, in milliseconds, and the term that this was
+-- written for: with another one the row was taken by a program that does not know these columns. lib/doc/lease.md. Without a
+-- default, so that no row is rewritten.
+ALTER TABLE rowlock_locks ADD COLUMN longest bigint, ADD COLUMN longest_term text;
+
+-- The functions of version 4, which write these columns now.
+
+-- For SQL without C++: functions that take, renew, guard and give back a lock of strategy lease, with the same row and the same
+-- conditions as the library (lib/sql/postgresql/lock.sql), so that a program in any language, or a trigger, shares locks
+-- with programs that use it. They run with the rights of whoever calls them, on the tables that are beside them now
+-- (the DO block at the end): whatever the caller's search path is. lib/doc/functions.md says what interleaves.
+--
+-- Any of them may be called in autocommit or in a transaction: what it does is in force with COMMIT, and undone by ROLLBACK.
+-- Until then the row is locked, which is busy for all others. A row that is locked is waited for for a second at most
+-- (lock_timeout), and no lock on somebody else's row is kept, which would keep its holder from renewing: hence the
+-- sub-transactions, which RL000 rolls back. The time is clock_timestamp(), never now().
+
+-- One row (term, token), or no row: busy. Each statement has a snapshot of its own (READ COMMITTED is demanded).
+-- First a plain read, so that a busy lock costs no write. Then FOR UPDATE SKIP LOCKED: of two takers the second skips the row
+-- and is refused at once. What it locks is the row's newest version, with the condition looked at again; the UPDATE
+-- behind it waits for nobody, and its snapshot, which is younger than the row's lock, also sees the raised floor if the reaper
+-- deleted the name's former row. owner_thread -1: no thread and no explicit owner of the library is ever the same.
+CREATE OR REPLACE FUNCTION rowlock_try_acquire(name text, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+DECLARE
+  wanted CONSTANT text := $1;
+  duration CONSTANT interval := make_interval(secs => extract(epoch FROM $2)::double precision);  -- a month: 30 days
+  remark CONSTANT text := coalesce($3, '');
+  fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
+  other text;
+  takeable boolean;
+BEGIN
+  IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
+    RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF duration IS NULL OR duration < interval '100 milliseconds' OR duration > interval '366 days' THEN
+    RAISE EXCEPTION 'a ttl of % is out of range: 100 ms to 366 days', duration USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF octet_length(remark) > 1024 THEN
+    RAISE EXCEPTION 'the note is longer than 1024 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'a lock can''t be taken at isolation level %', current_setting('transaction_isolation')
+      USING ERRCODE = 'feature_not_supported',
+            HINT = 'The section would read what was there before the lock. Take it in a transaction at READ COMMITTED.';
+  END IF;
+  -- A second round for a row that was absent, a third for one that was reaped just after it was put there.
+  FOR round IN 1..3 LOOP
+    SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
+    INTO other, takeable
+    FROM rowlock_locks AS l WHERE l.name = wanted;
+    IF NOT FOUND THEN
+      BEGIN
+        INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+        VALUES (wanted, 'lease', 0, clock_timestamp())
+        ON CONFLICT DO NOTHING;
+      EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        RETURN;  -- a transaction has put the row there, and is still open
+      END;
+      CONTINUE;
+    END IF;
+    IF other <> 'lease' THEN
+      RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not lease', wanted, other USING ERRCODE = 'RL002';
+    END IF;
+    IF NOT takeable THEN
+      RETURN;
+    END IF;
+    BEGIN
+      PERFORM FROM rowlock_locks AS l
+      WHERE l.name = wanted AND l.strategy = 'lease'
+        AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+      FOR UPDATE SKIP LOCKED;
+      IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that somebody else has taken meanwhile';
+      END IF;
+      RETURN QUERY UPDATE rowlock_locks AS l SET
+        term = fresh,
+        token = greatest(
+          l.token + 1,
+          (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+          CASE WHEN l.token = 0 THEN (
+            SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+            FROM rowlock_meta AS m WHERE m.id = 1) END),
+        owner_host = coalesce(host(inet_client_addr()), 'local'),
+        owner_pid = pg_backend_pid(),
+        owner_process = replace(gen_random_uuid()::text, '-', ''),
+        owner_thread = -1,
+        renewals = 0,
+        ttl = (extract(epoch FROM duration) * 1000)::bigint,
+        takeover = 'clock',
+        acquired_at = clock_timestamp(),
+        expires_at = clock_timestamp() + duration,
+        hard_until = NULL,
+        revoked = false,
+        note = remark,
+        longest = (extract(epoch FROM duration) * 1000)::bigint,
+        longest_term = fresh
+      WHERE l.name = wanted AND l.strategy = 'lease'
+        AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+      RETURNING l.term, l.token;
+      IF FOUND THEN
+        RETURN;
+      END IF;
+      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that can''t be taken any more';
+    EXCEPTION WHEN SQLSTATE 'RL000' THEN
+      NULL;
+    END;
+  END LOOP;
+END $$;
+
+-- True: renewed by the ttl it was taken with. False: lost (or revoked, or at its hard limit: it ends at its expiry). Null: a
+-- transaction has had the row locked for a second; not lost by that, ask again. By name and term alone, never shortens,
+-- never passes the hard limit, never prolongs a revoked row. If the row was taken over while this waited for it, the
+-- UPDATE has locked the new owner's row: RL000 lets go of it.
+CREATE OR REPLACE FUNCTION rowlock_renew(name text, term text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_locks AS l SET
+    expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
+    renewals = l.renewals + 1
+  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp());
+  IF FOUND THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that is another term''s';
+EXCEPTION
+  WHEN SQLSTATE 'RL000' THEN RETURN false;
+  WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
+END $$;
+
+-- True: given back. False: it was not held any more, nothing was done. Null: as for rowlock_renew; it ends by its expiry, or ask
+-- again. A row of unique_insert is given back by DELETE, not by this. Not asynchronous as the library's: the commit
+-- is the caller's.
+CREATE OR REPLACE FUNCTION rowlock_release(name text, term text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'lease';
+  IF FOUND THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that is another term''s';
+EXCEPTION
+  WHEN SQLSTATE 'RL000' THEN RETURN false;
+  WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
+END $$;
+
+-- In the transaction that writes what the lock protects: renews, so that a takeover waits for the transaction's end; or fails
+-- with RL001, and the transaction with it. To be called after the last ROLLBACK TO SAVEPOINT. In a transaction above
+-- READ COMMITTED whose snapshot is older than the row: 40001, to be tried again from the start. A row that another
+-- transaction guards: 55P03 after a second.
+CREATE OR REPLACE FUNCTION rowlock_require(name text, term text) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_locks AS l SET
+    expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
+    renewals = l.renewals + 1
+  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp());
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the lock ''%'' is lost', $1
+      USING ERRCODE = 'RL001', HINT = 'It has expired and was taken over, was given back, or was revoked. Roll back.';
+  END IF;
+END $$;
+
+-- The tables' schema, whatever search path the caller has; pg_temp last, or a temporary table would come first.
+DO $$
+DECLARE
+  place CONSTANT text := (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = 'rowlock_locks'::regclass);
+  one regprocedure;
+BEGIN
+  FOREACH one IN ARRAY ARRAY[
+    'rowlock_try_acquire(text, interval, text)', 'rowlock_renew(text, text)',
+    'rowlock_release(text, text)', 'rowlock_require(text, text)']::regprocedure[]
+  LOOP
+    EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', one, place);
+  END LOOP;
+END $$;
+UPDATE rowlock_meta SET schema_version = 5;
