@@ -49,6 +49,9 @@ class allowed {
 
  private:
   static std::string bare(std::string text) {
+    // For MariaDB alone, and for one statement (C35).
+    static std::string const isolation = "/*M!100618 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ";
+    if (text.starts_with(isolation)) text.erase(0, isolation.size());
     text = std::regex_replace(text, std::regex("--[^\n]*"), "");
     text = std::regex_replace(text, std::regex("\\$[0-9]+|\\?[0-9]+|X'[0-9a-f]*'|\\b[0-9]+\\b|NULL|'[^']*'"),
                               "?");
