@@ -1,7 +1,9 @@
 // What a cluster of Galera changes: each node locks for itself, and what two nodes have written is compared
 // when it is committed.
+#include <functional>
 #include <future>
 #include <rowlock/mysql.hpp>
+#include <utility>
 
 #include "guard/handles.hpp"
 #include "support/database_server.hpp"
