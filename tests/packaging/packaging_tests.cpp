@@ -351,14 +351,45 @@ void check_dependencies(installation const& there) {
   CHECK(shlibs.find("activate-noawait ldconfig") != shlibs.npos);
 }
 
+/// By dpkg itself, into a root of its own, without what the package depends on.
+void check_removal(installation const& there) {
+  auto const root = there.file("system");
+  auto const links = "find '" + root + "/etc' -name 'rowlock*'";
+  auto const dpkg = [&](std::string const& what) {
+    return done(fmt::format("dpkg --root='{}' --force-depends --force-script-chrootless --log=/dev/null {}",
+                            root, what));
+  };
+  done(
+      fmt::format("mkdir -p '{0}/var/lib/dpkg/updates' '{0}/var/lib/dpkg/info' '{0}/etc' && "
+                  "touch '{0}/var/lib/dpkg/status'",
+                  root));
+  dpkg("--install '" + there.file("debs") + "'/rowlock_*.deb");
+  CHECK(done(links).empty());
+  done("systemctl --root='" + root + "' enable rowlock-reap.timer");
+  REQUIRE_FALSE(done(links).empty());
+  dpkg("--install '" + there.file("debs") + "'/rowlock_*.deb");  // as an upgrade does it
+  CHECK_FALSE(done(links).empty());
+  dpkg("--remove rowlock");
+  CHECK_MESSAGE(done(links).empty(), done(links));
+}
+
 // In one case, because making them takes the most of it.
 TEST_CASE(
-    "Debian packages <sqlite>: unpacked, the program and its manual are there, and another is built with "
-    "them") {
+    "C31: Debian packages <sqlite>: the program and its manual are there, another is built with them, and "
+    "removal "
+    "leaves no timer behind") {
   installation const there(ROWLOCK_SHARED_BUILD, installation::from::packages);
   check_dependencies(there);
   check_places(there);
   check_development(there);
+  check_removal(there);
+}
+
+TEST_CASE("the reaper's unit keeps what systemd can keep from it") {
+  // In tenths: what is left (the network, Unix sockets) is what it works with.
+  auto const o = shell("systemd-analyze security --offline=true --threshold=20 '" + sources +
+                       "/tools/systemd/rowlock-reap.service'");
+  CHECK_MESSAGE(o.status == 0, o.output);
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ rowlock_debian_package(dev librowlock-dev libdevel "distributed locks from SQL d
   "This package has the headers, and what CMake and pkg-config need to find them.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "librowlock${ROWLOCK_ABI} (= ${version})")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "bash-completion, cron | systemd")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/postinst ${CMAKE_CURRENT_LIST_DIR}/prerm
+    ${CMAKE_CURRENT_LIST_DIR}/postrm)
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/debian/triggers)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "librowlock${ROWLOCK_ABI} (= ${version})")
