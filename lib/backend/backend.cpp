@@ -9,9 +9,9 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 10> table_kinds{"locks",   "tokens",      "meta",  "migrations",
-                                                       "reaper",  "try_acquire", "renew", "release",
-                                                       "require", "add_columns"};
+constexpr std::array<std::string_view, 11> table_kinds{"locks",   "tokens",      "meta",     "migrations",
+                                                       "reaper",  "try_acquire", "renew",    "release",
+                                                       "require", "add_columns", "take_seen"};
 constexpr std::string_view shipped_prefix = "rowlock_";
 
 bool is_word(char c) {

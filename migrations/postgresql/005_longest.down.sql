@@ -97,5 +97,6 @@ BEGIN
     EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', one, place);
   END LOOP;
 END $$;
+DROP FUNCTION rowlock_take_seen(text, interval, text, xid, bigint);
 UPDATE rowlock_meta SET schema_version = 4;
 ALTER TABLE rowlock_locks DROP COLUMN longest, DROP COLUMN longest_term;

@@ -15,12 +15,35 @@ ALTER TABLE rowlock_locks ADD COLUMN longest bigint, ADD COLUMN longest_term tex
 -- (lock_timeout), and no lock on somebody else's row is kept, which would keep its holder from renewing: hence the
 -- sub-transactions, which RL000 rolls back. The time is clock_timestamp(), never now().
 
--- One row (term, token), or no row: busy. Each statement has a snapshot of its own (READ COMMITTED is demanded).
+-- One row (term, token), or no row: busy. STABLE, so that what it reads itself is what the *calling* statement sees: in
+--   SELECT t.term, (SELECT count FROM stock) FROM rowlock_try_acquire('stock', '1 min') AS t
+-- the count is read with a snapshot that is older than the lock. A row that was changed since (the lock was given back
+-- after the statement began) is busy: as of this statement's snapshot it was held, and the next statement can have it.
+-- So is one that expired after the transaction began (now() is the one time that is certainly older than the snapshot).
+-- rowlock_take_seen compares the row's version. An xid that is compared with pg_snapshot would not do: that lists no
+-- subtransactions, so that a change in a savepoint looks committed while it is not.
+CREATE OR REPLACE FUNCTION rowlock_try_acquire(name text, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+DECLARE
+  version xid;
+  highest bigint;
+BEGIN
+  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  -- Of a name without a row: what the reaper, or another strategy, would have raised since.
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
+  RETURN QUERY SELECT t.term, t.token FROM rowlock_take_seen($1, $2, $3, version, highest) AS t;
+END $$;
+
+-- For rowlock_try_acquire alone. `version`: of the row as the calling statement sees it, null if it sees none; `highest`: the
+-- token floor, or the name's own token. Each statement in here has a snapshot of its own (READ COMMITTED is demanded).
 -- First a plain read, so that a busy lock costs no write. Then FOR UPDATE SKIP LOCKED: of two takers the second skips the row
 -- and is refused at once. What it locks is the row's newest version, with the condition looked at again; the UPDATE
 -- behind it waits for nobody, and its snapshot, which is younger than the row's lock, also sees the raised floor if the reaper
 -- deleted the name's former row. owner_thread -1: no thread and no explicit owner of the library is ever the same.
-CREATE OR REPLACE FUNCTION rowlock_try_acquire(name text, ttl interval, note text DEFAULT '')
+CREATE FUNCTION rowlock_take_seen(name text, ttl interval, note text, version xid, highest bigint)
 RETURNS TABLE (term text, token bigint)
 LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
 #variable_conflict use_column
@@ -29,8 +52,11 @@ DECLARE
   duration CONSTANT interval := make_interval(secs => extract(epoch FROM $2)::double precision);  -- a month: 30 days
   remark CONSTANT text := coalesce($3, '');
   fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
+  seen xid := $4;
   other text;
   takeable boolean;
+  unchanged boolean;
+  early boolean;
 BEGIN
   IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
     RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
@@ -46,34 +72,56 @@ BEGIN
       USING ERRCODE = 'feature_not_supported',
             HINT = 'The section would read what was there before the lock. Take it in a transaction at READ COMMITTED.';
   END IF;
-  -- A second round for a row that was absent, a third for one that was reaped just after it was put there.
-  FOR round IN 1..3 LOOP
-    SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-    INTO other, takeable
+  -- A second round for a row that was absent.
+  FOR round IN 1..2 LOOP
+    SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()), l.xmin = seen,
+      l.term IS NULL OR l.expires_at <= now()
+    INTO other, takeable, unchanged, early
     FROM rowlock_locks AS l WHERE l.name = wanted;
     IF NOT FOUND THEN
+      IF seen IS NOT NULL THEN
+        RETURN;  -- reaped since
+      END IF;
       BEGIN
-        INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+        INSERT INTO rowlock_locks AS l (name, strategy, token, expires_at)
         VALUES (wanted, 'lease', 0, clock_timestamp())
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT DO NOTHING
+        RETURNING l.xmin INTO seen;
       EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         RETURN;  -- a transaction has put the row there, and is still open
       END;
+      IF seen IS NULL THEN
+        CONTINUE;  -- somebody else has put it there just now
+      END IF;
+      -- Now nobody else can have the name. Whoever had it since the calling statement began has left a trace.
+      PERFORM FROM rowlock_meta AS m
+      WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+        IS DISTINCT FROM $5;
+      IF FOUND THEN
+        RETURN;
+      END IF;
       CONTINUE;
     END IF;
     IF other <> 'lease' THEN
       RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not lease', wanted, other USING ERRCODE = 'RL002';
     END IF;
-    IF NOT takeable THEN
+    IF NOT takeable OR unchanged IS NOT TRUE THEN
       RETURN;
     END IF;
     BEGIN
       PERFORM FROM rowlock_locks AS l
       WHERE l.name = wanted AND l.strategy = 'lease'
         AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+        AND l.xmin = seen
       FOR UPDATE SKIP LOCKED;
       IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that somebody else has taken meanwhile';
+      END IF;
+      -- What expired after this transaction began may have been written to after the calling statement's snapshot was made:
+      -- now it is freed, and the next statement, which sees that, can have it.
+      IF NOT early THEN
+        UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp() WHERE l.name = wanted AND l.xmin = seen;
+        RETURN;
       END IF;
       RETURN QUERY UPDATE rowlock_locks AS l SET
         term = fresh,
@@ -99,15 +147,21 @@ BEGIN
         longest_term = fresh
       WHERE l.name = wanted AND l.strategy = 'lease'
         AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+        AND l.xmin = seen
       RETURNING l.term, l.token;
       IF FOUND THEN
         RETURN;
       END IF;
       RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that can''t be taken any more';
     EXCEPTION WHEN SQLSTATE 'RL000' THEN
-      NULL;
+      EXIT;
     END;
   END LOOP;
+  -- Perhaps a row that is there, and can't be seen, put there, or locked.
+  IF row_security_active('rowlock_locks'::regclass) THEN
+    RAISE EXCEPTION 'the lock ''%'' can''t be taken: row-level security hides rows from this role', wanted
+      USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
+  END IF;
 END $$;
 
 -- True: renewed by the ttl it was taken with. False: lost (or revoked, or at its hard limit: it ends at its expiry). Null: a
@@ -174,7 +228,8 @@ DECLARE
   one regprocedure;
 BEGIN
   FOREACH one IN ARRAY ARRAY[
-    'rowlock_try_acquire(text, interval, text)', 'rowlock_renew(text, text)',
+    'rowlock_try_acquire(text, interval, text)', 'rowlock_take_seen(text, interval, text, xid, bigint)',
+    'rowlock_renew(text, text)',
     'rowlock_release(text, text)', 'rowlock_require(text, text)']::regprocedure[]
   LOOP
     EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', one, place);
