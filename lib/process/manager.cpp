@@ -196,9 +196,10 @@ std::vector<lock_info> manager::list(bool idle_too) {
       row_locks.emplace(std::move(held.name), std::move(held.by));
   for (auto& row : engine_->rows.list(*loan, idle_too || !row_locks.empty(), engine_->reply_deadline())) {
     if (auto const held = row_locks.find(row.name); held != row_locks.end())
-      found.push_back({std::move(row.name), true, std::move(held->second)});
+      found.push_back({std::move(row.name), true, std::move(held->second), {}});
     else if (idle_too || !row.term.empty())
-      found.push_back({std::move(row.name), !row.term.empty(), std::move(row.holder)});
+      found.push_back(
+          {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
   }
   return found;
 }

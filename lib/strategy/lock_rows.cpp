@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
 #include "base/random_id.hpp"
+#include "base/text.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -19,32 +21,61 @@ using backend::value;
 std::int64_t int_or_zero(value const& v) { return is_null(v) ? 0 : as_int(v); }
 std::string text_or_empty(value const& v) { return is_null(v) ? std::string() : as_text(v); }
 
+// Two hundred years: a time that is further away can't be counted in nanoseconds, and nobody means it.
+constexpr std::chrono::milliseconds farthest = std::chrono::hours(24 * 365) * 200;
+
+std::chrono::milliseconds readable(std::chrono::milliseconds d, char const* what, std::string& unreadable) {
+  auto const near = std::clamp(d, -farthest, farthest);
+  if (near != d) unreadable = fmt::format("its {} is more than 200 years away", what);
+  return near;
+}
+
+std::chrono::system_clock::time_point acquired_at(value const& us, std::string& unreadable) {
+  auto const since_1970 =
+      readable(std::chrono::floor<std::chrono::milliseconds>(std::chrono::microseconds(int_or_zero(us))),
+               "acquired_at", unreadable);
+  if (!unreadable.empty()) return std::chrono::system_clock::time_point(since_1970);
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(int_or_zero(us)));
+}
+
+// MySQL's zero date is none.
+std::chrono::milliseconds expires_in(value const& ms, std::string& unreadable) {
+  if (!is_null(ms)) return readable(std::chrono::milliseconds(as_int(ms)), "expires_at", unreadable);
+  unreadable = "its expires_at is no date";
+  return -farthest;
+}
+
+std::string unknown_word(char const* what, std::string const& word) {
+  return fmt::format("its {} is '{}', which this version does not know", what, word);
+}
+
 // Columns in the order of lock_read and lock_list.
 lock_row decode(backend::row const& columns) {
-  auto const& how = as_text(columns.at(1));
-  auto const known = strategy_from_string(how);
-  if (!known)
-    throw error(errc::schema_new,
-                fmt::format("lock '{}' was taken with strategy '{}', which this version does not know",
-                            as_text(columns.at(0)), how));
   lock_row r;
   r.name = as_text(columns.at(0));
   r.term.value = text_or_empty(columns.at(2));
   r.renewals = as_int(columns.at(8));
-  r.ttl = std::chrono::milliseconds(as_int(columns.at(9)));
-  r.takeover =
-      as_text(columns.at(10)) == to_string(takeover::observed) ? takeover::observed : takeover::clock;
+  r.ttl = readable(std::chrono::milliseconds(as_int(columns.at(9))), "ttl", r.unreadable);
   r.hard_limit_reached = int_or_zero(columns.at(15)) != 0;
-  r.holder.how = *known;
   r.holder.token.value = as_int(columns.at(3));
   r.holder.owner = {text_or_empty(columns.at(4)), int_or_zero(columns.at(5)), text_or_empty(columns.at(6)),
                     int_or_zero(columns.at(7))};
-  r.holder.acquired_at =
-      std::chrono::system_clock::time_point(std::chrono::microseconds(int_or_zero(columns.at(11))));
-  r.holder.expires_in = std::chrono::milliseconds(as_int(columns.at(12)));
+  r.holder.acquired_at = acquired_at(columns.at(11), r.unreadable);
+  r.holder.expires_in = expires_in(columns.at(12), r.unreadable);
   r.holder.revoked = as_int(columns.at(13)) != 0;
   r.holder.note = text_or_empty(columns.at(14));
   return r;
+}
+
+// Of decode(): what says how the row is to be read at all.
+void decode_kind(backend::row const& columns, lock_row& r) {
+  auto const& how = as_text(columns.at(1));
+  auto const& when = as_text(columns.at(10));
+  auto const known = strategy_from_string(how);
+  if (!known) throw error(errc::schema_new, unknown_word("strategy", how));
+  r.holder.how = *known;
+  r.takeover = when == to_string(takeover::observed) ? takeover::observed : takeover::clock;
+  if (when != to_string(r.takeover)) throw error(errc::schema_new, unknown_word("takeover", when));
 }
 
 std::string to_json(std::span<name_and_term const> wanted) {
@@ -59,15 +90,43 @@ std::optional<lock_row> lock_rows::read(backend::connection& c, std::string cons
                                         boot_time_point deadline) const {
   auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
   if (found.rows.empty()) return std::nullopt;
-  return decode(found.rows.front());
+  auto row = decode(found.rows.front());
+  try {
+    decode_kind(found.rows.front(), row);
+  } catch (error const& e) {
+    throw error(e.reason(), fmt::format("lock '{}': {}", name, base::plain_message(e)));
+  }
+  return row;
 }
 
 std::vector<lock_row> lock_rows::list(backend::connection& c, bool idle_too, boot_time_point deadline) const {
   auto const found = c.execute(book_.at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
   std::vector<lock_row> rows;
   rows.reserve(found.rows.size());
-  for (auto const& columns : found.rows) rows.push_back(decode(columns));
+  for (auto const& columns : found.rows) {
+    auto& row = rows.emplace_back();
+    try {
+      row = decode(columns);
+      decode_kind(columns, row);
+    } catch (error const& e) {
+      row.name = text_or_empty(columns.at(0));
+      row.unreadable = base::plain_message(e);
+    }
+  }
   return rows;
+}
+
+void lock_rows::refuse_if_hidden(backend::connection& c, std::string const& name,
+                                 boot_time_point deadline) const {
+  auto const& hidden = book_.at("lock_hidden");
+  if (as_int(c.execute(hidden, {}, deadline).rows.at(0).at(0)) == 0) return;
+  throw error(
+      errc::access_denied,
+      fmt::format(
+          "'{}' can't be taken, and whether somebody holds it can't be told: row-level security keeps "
+          "rows of rowlock's tables from this role. Give it a policy that hides nothing (FOR ALL USING "
+          "(true)), or ALTER TABLE ... DISABLE ROW LEVEL SECURITY",
+          name));
 }
 
 std::vector<term_id> lock_rows::renew(backend::connection& c, std::span<name_and_term const> wanted,

@@ -23,6 +23,9 @@ struct lock_row {
   rowlock::takeover takeover = takeover::clock;
   holder_info holder;
   bool hard_limit_reached = false;
+  /// Why the row can't be read whole: what it says was put there by a later version, or by hand. What could
+  /// be read is there; times are as near to the row's as can be.
+  std::string unreadable;
 };
 
 struct name_and_term {
@@ -41,8 +44,15 @@ class lock_rows {
  public:
   explicit lock_rows(backend::statement_book const& book) : book_(book) {}
 
+  /// @throws error(errc::schema_new) if this version doesn't know the row's strategy or takeover. Times that
+  /// can't be read are no error: the statements decide by the row, not by what is read here.
   std::optional<lock_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
+  /// Fails for no row: see lock_row::unreadable.
   std::vector<lock_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+
+  /// For a row that can neither be read nor be put there. @throws error(errc::access_denied) if row-level
+  /// security keeps rows from this role: that is nobody's lock
+  void refuse_if_hidden(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
   /// Prolongs many terms in one statement. @return those that were: the others are locked, revoked, at their
   /// hard limit, or lost; check() tells.

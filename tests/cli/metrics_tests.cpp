@@ -102,7 +102,7 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   auto const none = p.rowlock({"list", "--metrics"});
   CHECK(none.status == 0);
   CHECK(parsed(none.out) ==
-        words{"rowlock_locks gauge 9", "rowlock_reaper_last_run_timestamp_seconds gauge 1"});
+        words{"rowlock_locks gauge 10", "rowlock_reaper_last_run_timestamp_seconds gauge 1"});
   CHECK(metric_in(none.out, "rowlock_reaper_last_run_timestamp_seconds") == 0);
   auto const before = now();
   std::vector<std::unique_ptr<holder>> holders;

@@ -36,12 +36,25 @@ std::string describe(holder_info const& h) {
 }
 
 char const* state_of(lock_info const& lock) noexcept {
+  if (!lock.unknown.empty()) return "unknown";
   if (!lock.held) return "idle";
   if (lock.holder.how != strategy::row_lock && lock.holder.expires_in.count() <= 0) return "expired";
   return lock.holder.revoked ? "revoked" : "held";
 }
 
+namespace {
+
+// The same members, null.
+nlohmann::ordered_json unknown_to_json(lock_info const& lock) {
+  return {{"name", lock.name},      {"state", state_of(lock)},  {"strategy", nullptr}, {"owner", nullptr},
+          {"acquired_at", nullptr}, {"expires_in_ms", nullptr}, {"token", nullptr},    {"revoked", nullptr},
+          {"note", nullptr},        {"why", lock.unknown}};
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(lock_info const& lock) {
+  if (!lock.unknown.empty()) return unknown_to_json(lock);
   auto const& h = lock.holder;
   return {{"name", lock.name},
           {"state", state_of(lock)},

@@ -17,9 +17,10 @@ std::string owner_of(holder_info const&);
 /// Empty if the database does not tell.
 std::string since(holder_info const&);
 
-/// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), or "idle".
+/// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), "idle", or "unknown".
 char const* state_of(lock_info const&) noexcept;
 
+/// Of an unknown one all is null but name, state, and `why`, which others don't have.
 nlohmann::ordered_json to_json(lock_info const&);
 
 }  // namespace rowlock::tool

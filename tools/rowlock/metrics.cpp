@@ -66,8 +66,13 @@ void add_locks(prometheus_text& out, std::vector<lock_info> const& locks, bool i
     of_strategy = {{"held", 0}, {"revoked", 0}, {"expired", 0}};
     if (idle_too) of_strategy.emplace("idle", 0);
   }
+  auto& unknown = count["unknown"]["unknown"];
   std::map<std::string, double> oldest;
   for (auto const& lock : locks) {
+    if (!lock.unknown.empty()) {
+      ++unknown;
+      continue;
+    }
     auto const* how = to_string(lock.holder.how);
     std::string const state = state_of(lock);
     ++count.at(how).at(state);

@@ -17,6 +17,10 @@ struct lock_info {
   std::string name;
   bool held = false;   ///< has a term; it may have expired: see holder.expires_in
   holder_info holder;  ///< of an idle row: the last one
+  /// Empty; or why this row can't be read whole: a later version of rowlock, or somebody's hand, has put
+  /// there what this version doesn't know. Then `holder` has no more than what could be read, and its `how`
+  /// may be wrong.
+  std::string unknown{};
 };
 
 enum class revoke_mode {
@@ -55,7 +59,8 @@ class ROWLOCK_EXPORT lock_manager {
   mutex make_mutex(std::string name, mutex_options options = {});
   recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
-  /// The held locks, or also idle rows, ordered by name (bytewise). @throws error
+  /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is one of them,
+  /// with lock_info::unknown. @throws error
   std::vector<lock_info> list(bool idle_too = false);
 
   /// Gives back what transaction::insert() took, once its transaction was committed; from any process. One

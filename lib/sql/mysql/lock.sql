@@ -58,6 +58,10 @@ INSERT INTO rowlock_locks (name, strategy, token, expires_at)
 VALUES ($1, $2, 0, utc_timestamp(6))
 ON DUPLICATE KEY UPDATE name = rowlock_locks.name
 
+-- Whether rows may be hidden from this user: there is no such thing here.
+-- name: lock_hidden
+SELECT 0
+
 -- A plain read: waits for nobody, and sees what was committed when it began.
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,

@@ -42,18 +42,30 @@ INSERT INTO rowlock_locks (name, strategy, token, expires_at)
 VALUES ($1, $2, 0, clock_timestamp())
 ON CONFLICT DO NOTHING
 
+-- Asked only when a row could neither be seen nor put there: whether row-level security hides rows from this role. (The word in
+-- quotes becomes the table's quoted name.)
+-- name: lock_hidden
+SELECT row_security_active('rowlock_locks'::regclass)
+
+-- Times that can't be reckoned with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
-  (extract(epoch FROM acquired_at) * 1000000)::bigint AS acquired_us,
-  ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  CASE WHEN acquired_at IS NOT NULL THEN
+    (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
+      timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
+  ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
+    timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
 FROM rowlock_locks WHERE name = $1
 
 -- $1: 0 for the held ones, 1 for idle rows too.
 -- name: lock_list
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
-  (extract(epoch FROM acquired_at) * 1000000)::bigint AS acquired_us,
-  ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  CASE WHEN acquired_at IS NOT NULL THEN
+    (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
+      timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
+  ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
+    timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
 FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
 

@@ -38,10 +38,16 @@ INSERT INTO rowlock_locks (name, strategy, token, expires_at)
 VALUES (?1, ?2, 0, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 ON CONFLICT DO NOTHING
 
+-- Whether rows may be hidden from this user: there is no such thing here.
+-- name: lock_hidden
+SELECT 0
+
+-- Times that can't be reckoned with come as the year 1 or 9999: one such row must not fail the others.
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
-  acquired_at * 1000 AS acquired_us,
-  expires_at - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
+  max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,
+  max(min(expires_at, 253402214400000), -62135596800000)
+    - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
   revoked, note,
   hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
 FROM rowlock_locks WHERE name = ?1
@@ -49,8 +55,9 @@ FROM rowlock_locks WHERE name = ?1
 -- ?1: 0 for the held ones, 1 for idle rows too.
 -- name: lock_list
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
-  acquired_at * 1000 AS acquired_us,
-  expires_at - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
+  max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,
+  max(min(expires_at, 253402214400000), -62135596800000)
+    - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
   revoked, note,
   hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
 FROM rowlock_locks WHERE term IS NOT NULL OR ?1 = 1 ORDER BY name

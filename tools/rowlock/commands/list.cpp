@@ -23,6 +23,15 @@ struct list_options {
   bool metrics = false;
 };
 
+void warn_of_unknown(std::vector<lock_info> const& locks) {
+  constexpr int most_told = 3;
+  int unknown = 0;
+  for (auto const& lock : locks)
+    if (!lock.unknown.empty() && ++unknown <= most_told)
+      say(fmt::format("warning: '{}' can't be read: {}", lock.name, lock.unknown));
+  if (unknown > most_told) say(fmt::format("warning: nor can {} others", unknown - most_told));
+}
+
 std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
   auto const& db = call.use_database();
   std::vector<lock_info> locks;
@@ -37,11 +46,14 @@ std::vector<lock_info> read_locks(invocation& call, list_options const& options)
   if (!options.glob.empty())
     std::erase_if(locks,
                   [&](auto const& l) { return ::fnmatch(options.glob.c_str(), l.name.c_str(), 0) != 0; });
+  warn_of_unknown(locks);
   return locks;
 }
 
 std::vector<std::string> row_of(lock_info const& lock) {
   auto const& h = lock.holder;
+  if (!lock.unknown.empty())
+    return {printable(lock.name), state_of(lock), "", "", "", "", printable(lock.unknown)};
   if (!lock.held)
     return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
   auto const left = h.how == strategy::row_lock ? std::string("with its session")
@@ -145,7 +157,8 @@ void add_list(CLI::App& app, invocation& call) {
       ->excludes("--reaper")
       ->excludes("GLOB");
   list_command->footer(R"(
-STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), or idle.
+STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, or
+unknown: a later version, or somebody's hand, has put there what this one can't read (NOTE says what, or "why" of --json).
 EXPIRES-IN is the longest that the lock can stay taken if its holder renews it no more.
 
 Examples:

@@ -35,7 +35,7 @@ revoked revoke(invocation& call, release_options const& options) {
     lock_manager manager(db.url, o);
     manager.connect();
     for (auto& lock : manager.list())
-      if (lock.name == options.name) done.holder = std::move(lock.holder);
+      if (lock.name == options.name && lock.unknown.empty()) done.holder = std::move(lock.holder);
     done.was_held = manager.revoke(options.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
   });
   return done;
@@ -60,7 +60,7 @@ end_of_program release(invocation& call, release_options const& options) {
   auto const done = revoke(call, options);
   if (call.json) {
     nlohmann::ordered_json out{{"name", options.name}, {"was_held", done.was_held}, {"now", options.now}};
-    if (done.was_held && done.holder) out["holder"] = to_json({options.name, true, *done.holder});
+    if (done.was_held && done.holder) out["holder"] = to_json({options.name, true, *done.holder, {}});
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (done.was_held) {
     fmt::print("'{}' was held{}: {}.\n", printable(options.name),
