@@ -1,7 +1,11 @@
 #pragma once
 
+#include <poll.h>
+
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
+#include <span>
+#include <vector>
 
 #include "base/event.hpp"
 
@@ -19,12 +23,14 @@ class ROWLOCK_EXPORT boot_waiter {
   boot_waiter(boot_waiter const&) = delete;
   boot_waiter& operator=(boot_waiter const&) = delete;
 
-  void wait_until(boot_time_point);
+  /// Also until there is something to read from one of `others`. @return whether there is
+  bool wait_until(boot_time_point, std::span<int const> others = {});
   void wake() noexcept { woken_.set(); }
 
  private:
   event woken_;
   int timer_;
+  std::vector<pollfd> fds_;
 };
 
 }  // namespace rowlock::base

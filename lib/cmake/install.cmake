@@ -78,7 +78,7 @@ function(rowlock_install_package)
   write_basic_package_version_file(rowlockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rowlockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/rowlockConfigVersion.cmake
           DESTINATION ${ROWLOCK_CMAKE_DIR} COMPONENT dev)
-  foreach(module mysql:MySQLConnectorCpp soci:SOCI)
+  foreach(module mysql:MySQLConnectorCpp mysql:MariaDBClient soci:SOCI)
     string(REPLACE ":" ";" module ${module})
     list(GET module 0 name)
     list(GET module 1 package)

@@ -307,7 +307,7 @@ TEST_CASE("postgresql: COPY can't be used, and does not hang") {
 
 TEST_CASE("postgresql: a large statement and a large reply pass") {
   auto const c = connect_to(postgresql_conninfo());
-  std::string const text(8 << 20, 'x');
+  std::string const text(4 << 20, 'x');
   backend::statement const echo{"echo", "SELECT $1::text"};
   CHECK(as_text(c->execute(echo, with(text), in(20'000)).rows.at(0).at(0)) == text);
 }

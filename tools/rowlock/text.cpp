@@ -7,26 +7,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/printable.hpp"
+
 namespace rowlock::tool {
 namespace {
-
-/// Length in bytes of the UTF-8 sequence at the beginning, or 0 if it is none or a control character.
-std::size_t harmless_prefix(std::string_view s) {
-  auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
-  auto const lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  std::size_t const size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || s.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
-  // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
-  if (lead == 0xe2 && byte(1) == 0x80 &&
-      (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
-    return 0;
-  if (lead == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return 0;
-  return size;
-}
 
 /// Characters, for padding; wide ones count as one.
 std::size_t width(std::string_view s) {
@@ -36,20 +20,7 @@ std::size_t width(std::string_view s) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    auto const size = harmless_prefix(text);
-    if (size == 0) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-      text.remove_prefix(1);
-    } else {
-      out += text.substr(0, size);
-      text.remove_prefix(size);
-    }
-  }
-  return out;
-}
+std::string printable(std::string_view text) { return base::printable(text); }
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view plain =

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backend/mysql/connector.hpp"
+#include "backend/mysql/handshake.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -34,18 +35,11 @@ std::string option_file() {
   return ::access(path.c_str(), R_OK) == 0 ? path : std::string();
 }
 
-std::string address_of(endpoint const& e) {
-  bool const version_6 = e.host.find(':') != std::string::npos;
-  return fmt::format("tcp://{}{}{}:{}", version_6 ? "[" : "", e.host, version_6 ? "]" : "", e.port);
-}
-
 sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int seconds) {
   sql::ConnectOptionsMap o;
   auto const text = [&](char const* name, std::string const& value) { o[name] = sql::SQLString(value); };
-  if (place == nullptr)
-    text("socket", s.socket);
-  else
-    text("hostName", address_of(*place));
+  text("hostName",
+       place == nullptr ? handshake::gate("localhost", 0) : handshake::gate(place->host, place->port));
   text("userName", s.user);
   if (auto const password = s.password()) {
     text("password", *password);
@@ -71,17 +65,17 @@ sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int
 std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, std::string const& where,
                                     boot_time_point deadline) {
   auto options = options_for(s, place, whole_seconds(deadline - boot_clock::now()));
-  socket_search const search;
-  native_connection native;
-  try {
-    native = open(options);
-  } catch (sql::SQLException const& e) {
-    throw connect_error(as_refusal(e), where);
+  std::unique_ptr<session> made;
+  {
+    handshake watched(deadline, s.encryption == tls::verified, s.socket);
+    native_connection native;
+    try {
+      native = open(options);
+    } catch (sql::SQLException const& e) {
+      throw connect_error(as_refusal(e), where, watched.why());
+    }
+    made = std::make_unique<session>(channel_over(std::move(native)), watched.socket(), where, deadline);
   }
-  auto const sockets = search.find(place == nullptr ? 0 : place->port, s.socket);
-  auto made = std::make_unique<session>(channel_over(std::move(native)),
-                                        sockets.size() == 1 ? sockets[0] : nullptr, where, deadline);
-  if (sockets.size() > 1) made->look_for_socket(sockets, deadline);
   // Asked for encryption that the server does not have, the connector goes on without.
   if (s.encryption != tls::off && made->cipher(deadline).empty())
     throw error(errc::access_denied,

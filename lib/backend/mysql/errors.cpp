@@ -6,13 +6,15 @@
 #include <array>
 #include <utility>
 
+#include "base/printable.hpp"
+
 namespace rowlock::backend::mysql {
 namespace {
 
 using meaning = std::pair<int, errc>;
 
 // 1290 and 1030 are not here: what they mean is in the message.
-constexpr std::array<meaning, 53> meanings{{
+constexpr std::array<meaning, 54> meanings{{
     {1205, errc::row_locked},  // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
     {3572, errc::row_locked},  // ER_LOCK_NOWAIT
     {3024, errc::row_locked},  // ER_QUERY_TIMEOUT: MySQL's max_execution_time
@@ -48,6 +50,7 @@ constexpr std::array<meaning, 53> meanings{{
     {3118, errc::access_denied},     // ER_ACCOUNT_HAS_BEEN_LOCKED
     {3159, errc::access_denied},     // ER_SECURE_TRANSPORT_REQUIRED
     {4151, errc::access_denied},     // MariaDB's ER_ACCOUNT_HAS_BEEN_LOCKED
+    {5010, errc::access_denied},     // CR_PLUGIN_NOT_ALLOWED: see handshake.cpp
     {1792, errc::read_only},         // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
     {1836, errc::read_only},         // ER_READ_ONLY_MODE
     {1874, errc::read_only},         // ER_INNODB_READ_ONLY
@@ -96,7 +99,12 @@ std::string_view way_out(errc code, int native) {
   }
 }
 
-std::string_view connect_way_out(errc code) {
+std::string_view connect_way_out(errc code, int native) {
+  if (native == 5010)
+    return ": the server asks for a way to log in that gives the password away to whoever answers in its "
+           "place; "
+           "give the account another one (caching_sha2_password, ed25519, mysql_native_password), or, for "
+           "mysql_clear_password, say ssl-mode=verify";
   switch (code) {
     case errc::schema_missing:
       return "; create the database, then `rowlock migrate up` makes rowlock's tables";
@@ -117,8 +125,9 @@ error described(refusal const& e, errc code, std::string_view hint, std::string 
   // A misuse of the driver has no state of its own.
   auto const state = native == 0 ? std::string() : e.sqlstate();
   return error(code,
-               fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ", e.what(),
-                           number, state.empty() ? "" : fmt::format(" (SQLSTATE {})", state), hint),
+               fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ",
+                           base::printable(e.what()), number,
+                           state.empty() ? "" : fmt::format(" (SQLSTATE {})", base::printable(state)), hint),
                statement, state, native);
 }
 
@@ -152,16 +161,16 @@ errc classify(int native, std::string_view message, stake at_stake) noexcept {
 }
 
 error statement_error(refusal const& e, stake at_stake, std::string const& statement,
-                      std::string const& where, bool late) {
+                      std::string const& where, std::string const& why_ended) {
   auto const code = classify(e.native(), e.what(), at_stake);
-  return described(e, code, late ? "; no reply came in time" : way_out(code, e.native()), statement, where);
+  return described(e, code, why_ended.empty() ? way_out(code, e.native()) : why_ended, statement, where);
 }
 
-error connect_error(refusal const& e, std::string const& where) {
+error connect_error(refusal const& e, std::string const& where, std::string const& why_ended) {
   auto code = classify(e.native(), e.what(), stake::nothing);
   // Starting up, shutting down, blocked for too many errors, ...: another time it may be different.
   if (code == errc::failed && e.native() != 0) code = errc::unreachable;
-  return described(e, code, connect_way_out(code), "", where);
+  return described(e, code, why_ended.empty() ? connect_way_out(code, e.native()) : why_ended, "", where);
 }
 
 }  // namespace rowlock::backend::mysql

@@ -27,12 +27,12 @@ bool is_forgotten(int native) noexcept;
 /// True if the statement is of a kind that can't be prepared.
 bool is_unpreparable(int native) noexcept;
 
-/// A refused statement; `where` says which database. `late`: no reply had come at its deadline, and that
-/// ended the session.
+/// A refused statement; `where` says which database. `why_ended`: of a session that we ended, for
+/// the end of the message.
 error statement_error(refusal const&, stake, std::string const& statement, std::string const& where,
-                      bool late = false);
+                      std::string const& why_ended = "");
 
 /// A connection that could not be made.
-error connect_error(refusal const&, std::string const& where);
+error connect_error(refusal const&, std::string const& where, std::string const& why_ended = "");
 
 }  // namespace rowlock::backend::mysql

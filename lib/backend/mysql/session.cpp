@@ -90,9 +90,14 @@ void session::give_up(std::string const& what, std::string const& why) {
   throw error(errc::unreachable, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
 }
 
+std::string session::why_ended() const {
+  if (socket_ && socket_->overrun()) return "; the server's reply was longer than any that is expected";
+  return boot_clock::now() >= deadline_ ? "; no reply came in time" : "";
+}
+
 void session::refuse(refusal const& e, stake at_stake, std::string const& what) {
   bool const over = ends_session(e.native());
-  auto const problem = statement_error(e, at_stake, what, where_, over && boot_clock::now() >= deadline_);
+  auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
   if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable) close();
   throw problem;
 }
@@ -100,7 +105,7 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
 void session::set_up(boot_time_point deadline) {
   static std::string const what = "session set-up";
   begin(what, deadline);
-  auto const limit = until(deadline);
+  auto const limit = until(deadline, most_early_bytes);
   try {
     mariadb_ = native_->is_mariadb();
     auto const results = native_->run_all(std::string(set_up_text));
@@ -142,11 +147,11 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   native_->enter_thread();  // this thread may be a new one to it
 }
 
-std::optional<reply_deadlines::scope> session::until(boot_time_point deadline) {
+std::optional<wire_watch::scope> session::until(boot_time_point deadline, std::uint64_t most_bytes) {
   deadline_ = deadline;
   if (!socket_) return std::nullopt;
-  return std::optional<reply_deadlines::scope>(std::in_place, base::per_process<reply_deadlines>(), socket_,
-                                               deadline);
+  return std::optional<wire_watch::scope>(std::in_place, base::per_process<wire_watch>(), socket_, deadline,
+                                          most_bytes);
 }
 
 bool session::alive() {
@@ -243,18 +248,6 @@ void session::script(std::string_view sql, boot_time_point deadline) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
   }
   last_used_ = boot_clock::now();
-}
-
-void session::look_for_socket(std::vector<std::shared_ptr<own_socket>> const& candidates,
-                              boot_time_point deadline) {
-  auto const found = execute(
-      {"session_client", "SELECT host FROM information_schema.processlist WHERE id = connection_id()"}, {},
-      deadline);
-  if (found.rows.empty() || is_null(found.rows[0].at(0))) return;
-  auto const client = as_text(found.rows[0].at(0));  // "192.0.2.1:50123"
-  for (auto const& one : candidates)
-    if (client.ends_with(fmt::format(":{}", one->local_port()))) socket_ = one;
-  if (socket_) socket_->keep_alive();
 }
 
 std::string session::cipher(boot_time_point deadline) {

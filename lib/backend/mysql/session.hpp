@@ -12,7 +12,6 @@
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/parameters.hpp"
-#include "backend/mysql/reply_deadlines.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -47,8 +46,6 @@ class session final : public connection {
 
   /// False on a server that is set to take none.
   bool takes_writes() const noexcept { return !read_only_; }
-  /// Finds its socket among these, by what the server knows of it; through a relay it knows nothing.
-  void look_for_socket(std::vector<std::shared_ptr<own_socket>> const& candidates, boot_time_point deadline);
   /// Cipher of the connection; empty if it is not encrypted.
   std::string cipher(boot_time_point deadline);
 
@@ -66,11 +63,13 @@ class session final : public connection {
   void read_facts(std::vector<row> const& variables, std::vector<row> const& database);
   void begin(std::string const& what, boot_time_point deadline);
   /// While it lives, the connection ends at the deadline.
-  std::optional<reply_deadlines::scope> until(boot_time_point deadline);
+  std::optional<wire_watch::scope> until(boot_time_point deadline,
+                                         std::uint64_t most_bytes = most_reply_bytes);
   prepared& prepare(statement const&);
   void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   void roll_back(boot_time_point deadline) noexcept;
+  std::string why_ended() const;  ///< of a session that is over
   [[noreturn]] void refuse(refusal const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
   result wait_once(statement const&, std::span<value const> parameters, boot_time_point deadline,

@@ -10,6 +10,7 @@
 #include <rowlock/error.hpp>
 
 #include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/log_in_relay.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -146,10 +147,15 @@ boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline)
 
 /// @return false if the time is over
 bool drive(PGconn* c, std::string const& where, boot_time_point until) {
-  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
-    if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
-    short const events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-    if (!wait_for(PQsocket(c), events, until)) return false;
+  log_in_relay between(c);
+  try {
+    for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
+      if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
+      if (!between.wait(next, until)) return false;
+    }
+    between.leave();
+  } catch (log_in_refused const& e) {
+    throw error(e.reason(), fmt::format("{}: {}", where, e.what()));
   }
   return true;
 }

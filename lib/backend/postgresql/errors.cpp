@@ -117,11 +117,11 @@ error statement_error(PGresult const* r, std::string const& statement, std::stri
   auto const state = text(PG_DIAG_SQLSTATE);
   auto const primary = text(PG_DIAG_MESSAGE_PRIMARY);
   auto const code = classify(state);
-  return error(
-      code,
-      fmt::format("{}: {}: {} (SQLSTATE {}){}", where, statement,
-                  primary.empty() ? one_line(PQresultErrorMessage(r)) : primary, state, way_out(code)),
-      statement, state, 0);
+  return error(code,
+               fmt::format("{}: {}: {} (SQLSTATE {}){}", where, statement,
+                           one_line(primary.empty() ? PQresultErrorMessage(r) : primary), one_line(state),
+                           way_out(code)),
+               statement, state, 0);
 }
 
 error connect_error(PGconn const* c, std::string const& where) {

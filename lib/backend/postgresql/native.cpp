@@ -7,9 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include "base/per_process.hpp"
+#include "base/printable.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -107,7 +111,8 @@ reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event con
   }
 }
 
-channel::channel(native_connection c) : connection_(std::move(c)), process_(::getpid()) {
+channel::channel(native_connection c)
+    : connection_(std::move(c)), wire_(wire::of(PQsocket(native()))), process_(::getpid()) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
   PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
   PQsetnonblocking(native(), 1);
@@ -162,6 +167,10 @@ void channel::take_results(reply& r) {
 }
 
 reply channel::collect(boot_time_point deadline) {
+  // libpq reads on as long as more comes, also within one call. The deadline is kept here, and is no end of
+  // the connection: a wait may still be cancelled.
+  std::optional<wire_watch::scope> limit;
+  if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
   reply r;
   only_local_ = false;
   for (;;) {
@@ -183,6 +192,7 @@ reply channel::collect(boot_time_point deadline) {
   }
   r.only_local = only_local_;
   if (PQstatus(native()) != CONNECTION_OK && r.how != reply::outcome::lost) say_lost(native(), r);
+  if (wire_ && wire_->overrun()) r.message = "the server's reply was longer than any that is expected";
   return r;
 }
 
@@ -209,7 +219,7 @@ std::string one_line(std::string_view message) {
     }
     at = end + 1;
   }
-  return out;
+  return base::printable(out);
 }
 
 }  // namespace rowlock::backend::postgresql

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/wire_watch.hpp"
 #include "base/stop_event.hpp"
 
 namespace rowlock::backend::postgresql {
@@ -65,6 +66,8 @@ class channel {
   bool alive();
   /// After one of libpq's PQsend functions: everything until the server is ready again.
   reply collect(boot_time_point deadline);
+  /// From now on replies may be as long as a list of locks; before, as long as what a session's set-up says.
+  void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 
   /// Ends the session; in a forked child only forgets it, without a word to the server.
   void close() noexcept;
@@ -75,12 +78,15 @@ class channel {
   void take_results(reply&);
 
   native_connection connection_;
+  std::shared_ptr<wire> wire_;  ///< null if no descriptor was left for it
   pid_t process_;
+  std::uint64_t most_bytes_ = most_early_bytes;
   bool only_local_ = false;
   bool ended_ = false;
 };
 
-/// libpq's text without its trailing newlines, its lines joined.
+/// libpq's text without its trailing newlines, its lines joined, and nothing in it that a terminal would
+/// obey.
 std::string one_line(std::string_view message);
 
 }  // namespace rowlock::backend::postgresql

@@ -93,6 +93,7 @@ void session::set_up(boot_time_point deadline) {
     if (results.empty()) continue;
     auto const* first = results.front().get();
     identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(first, 0, 0), PQgetvalue(first, 0, 1));
+    channel_.expect_long_replies();
     return;
   }
 }

@@ -14,6 +14,7 @@
 
 #include "backend/mysql/dialect.hpp"
 #include "backend/mysql/errors.hpp"
+#include "backend/mysql/handshake.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/session.hpp"
 #include "backend/soci/libmariadb.hpp"
@@ -45,7 +46,7 @@ void set_limits(MYSQL& c, limits const& l) {
 
 /// Ends what is there and connects with the same parameters. The library counts the time in whole seconds,
 /// for each of its steps. @throws mysql::refusal
-void connect_anew(MYSQL& c, unsigned long flags, boot_time_point deadline) {
+void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline) {
   auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();
   auto const seconds = static_cast<unsigned>(std::clamp<std::int64_t>(left, 1, 86'400));
   auto const given = limits_of(c);
@@ -60,6 +61,20 @@ void connect_anew(MYSQL& c, unsigned long flags, boot_time_point deadline) {
   c.options.reconnect = 0;
   set_limits(c, given);
   if (failed) throw refusal_of(c);
+}
+
+/// The same for a session of ours.
+std::shared_ptr<mysql::own_socket> connect_ours(MYSQL& c, unsigned long flags, boot_time_point deadline,
+                                                std::string const& where) {
+  mysql::handshake const watched(deadline,
+                                 c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0);
+  watched.allow(c);
+  try {
+    reconnect(c, flags, deadline);
+  } catch (mysql::refusal const& e) {
+    throw mysql::connect_error(e, where, watched.why());
+  }
+  return watched.socket() ? watched.socket() : mysql::own_socket::of(::mysql_get_socket(&c));
 }
 
 std::string text(char const* t) { return t == nullptr ? "" : t; }
@@ -81,13 +96,9 @@ class mysql_seat final : public seat, public source {
   void vacate() noexcept override { hang_up(native_); }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
-    try {
-      connect_anew(native_, flags_ | CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS, deadline);
-    } catch (mysql::refusal const& e) {
-      throw mysql::connect_error(e, description_);
-    }
+    auto const socket =
+        connect_ours(native_, flags_ | CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS, deadline, description_);
     auto channel = channel_over(native_);
-    auto const socket = mysql::own_socket::of(::mysql_get_socket(&native_));
     return std::make_unique<mysql::session>(std::move(channel), socket, description_, deadline);
   }
   dialect const& sql() const noexcept override { return mysql::mysql_dialect(); }
@@ -95,7 +106,8 @@ class mysql_seat final : public seat, public source {
 
   void restore(boot_time_point deadline) noexcept override {
     try {
-      connect_anew(native_, flags_, deadline);
+      mysql::handshake::leave(native_);
+      reconnect(native_, flags_, deadline);
       restore_names();
     } catch (std::exception const&) {
       hang_up(native_);  // the program hears of it when it uses the session

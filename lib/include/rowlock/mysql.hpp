@@ -14,9 +14,9 @@ namespace rowlock::mysql::inline v0 {
 
 /// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
 ///
-/// The driver counts time in whole seconds: connecting to a server that has gone silent takes as many (three
-/// at least). So do calls on connections that the program opens, and on those whose socket could not be told
-/// from another's that was opened at the same moment; on all others a call ends by its deadline.
+/// A call ends by its deadline, but on connections that the program opens itself: the driver counts time in
+/// whole seconds, and waits for each byte as long as those were opened with. Which methods of logging in are
+/// used, and what a server can get by lying, is told in lib/doc/wire.md.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or

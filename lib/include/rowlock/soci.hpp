@@ -26,8 +26,7 @@ namespace rowlock::soci::inline v0 {
 /// reached then, it goes back without a connection: its use throws a soci_error until reconnect() was called.
 /// With sqlite3 the session's own connection stays as it is, and rowlock's is opened beside it.
 ///
-/// Calls end by their deadlines; only connecting to a server of MySQL or MariaDB that says nothing lasts
-/// whole seconds, one at least.
+/// Calls end by their deadlines.
 ///
 /// Thread safety: all members, also while other threads use the pool. After fork() the child must not use the
 /// pool, as SOCI has it; the child's copies of the source leave it alone. It may make a pool of its own, but

@@ -1,0 +1,164 @@
+#include "backend/mysql/handshake.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "base/per_process.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+// The library looks for the asked name anywhere in such a list: no name that is left out may be a part of one
+// that is in it. Not here: mysql_old_password (its scramble gives the password away), dialog (asks whoever
+// sits at the terminal), auth_gssapi_client.
+constexpr char const* methods = "mysql_native_password,caching_sha2_password,sha256_password,client_ed25519";
+constexpr char const* methods_if_verified =
+    "mysql_native_password,caching_sha2_password,sha256_password,client_ed25519,mysql_clear_password";
+
+// Far more than a row of ours needs, and than a server says before it knows who asks.
+constexpr unsigned long longest_packet = 2u << 20u;
+
+thread_local handshake* current = nullptr;
+
+int wait_io(my_socket fd, my_bool is_read, int timeout) {
+  if (timeout <= 0) timeout = -1;
+  if (auto* const mine = handshake::of_this_thread()) timeout = mine->wait_on(fd, timeout);
+  pollfd one{fd, static_cast<short>(is_read != 0 ? POLLIN : POLLOUT), 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&one, 1, timeout);
+  } while (ready == -1 && errno == EINTR);
+  if (ready == 0) errno = ETIMEDOUT;
+  return ready;
+}
+
+// The client library's plugins for kinds of connections, by the beginning of a host's name.
+// <mysql/client_plugin.h> includes headers that Debian does not install, so that this is what it says.
+struct connection_plugin {
+  int type = 103;  // MARIADB_CLIENT_CONNECTION_PLUGIN
+  unsigned interface_version = 0x0100;
+  char const* name = nullptr;
+  char const* author = "rowlock";
+  char const* description = "rowlock looks at its own connections before they are made";
+  unsigned version[3] = {1, 0, 0};
+  char const* license = "MIT";
+  void* api = nullptr;
+  void* init = nullptr;
+  void* deinit = nullptr;
+  void* options = nullptr;
+  MYSQL* (*connect)(MYSQL*, char const*, char const*, char const*, char const*, unsigned, char const*,
+                    unsigned long) = nullptr;
+  void* close = nullptr;
+  void* set_options = nullptr;
+  int (*before_command)(MYSQL*, enum_server_command, char const*, std::size_t, my_bool, void*) = nullptr;
+  void* reconnect = nullptr;
+  void* reset = nullptr;
+};
+
+MYSQL* connect_allowed(MYSQL* c, char const* host, char const* user, char const* password, char const* db,
+                       unsigned port, char const*, unsigned long flags) {
+  char const* path = nullptr;
+  if (auto const* const mine = handshake::of_this_thread()) {
+    mine->allow(*c);
+    if (!mine->unix_socket().empty()) {
+      path = mine->unix_socket().c_str();
+      unsigned const by_socket = MYSQL_PROTOCOL_SOCKET;
+      ::mysql_optionsv(c, MYSQL_OPT_PROTOCOL, &by_socket);
+    }
+  }
+  return c->methods->db_connect(c, host, user, password, db, port, path, flags);
+}
+
+int no_other_connection(MYSQL*, enum_server_command, char const*, std::size_t, my_bool, void*) { return 0; }
+
+// Two libraries of one process may have this code.
+std::string const& gate_name() {
+  static char const here = 0;
+  static std::string const name = fmt::format("rowlock{:x}", reinterpret_cast<std::uintptr_t>(&here));
+  return name;
+}
+
+struct close_connection {
+  void operator()(MYSQL* c) const noexcept { ::mysql_close(c); }
+};
+
+}  // namespace
+}  // namespace rowlock::backend::mysql
+
+extern "C" struct st_mysql_client_plugin* STDCALL
+mysql_client_register_plugin(struct st_mysql*, struct st_mysql_client_plugin*);
+
+namespace rowlock::backend::mysql {
+namespace {
+
+// Each time: another user of the client library may have ended it in between, and with it what it knew.
+void open_gate() {
+  static connection_plugin ours = [] {
+    connection_plugin p;
+    p.name = gate_name().c_str();
+    p.connect = &connect_allowed;
+    p.before_command = &no_other_connection;
+    return p;
+  }();
+  std::unique_ptr<MYSQL, close_connection> const any(::mysql_init(nullptr));
+  if (any) ::mysql_client_register_plugin(any.get(), reinterpret_cast<st_mysql_client_plugin*>(&ours));
+}
+
+}  // namespace
+
+handshake::handshake(boot_time_point deadline, bool verified, std::string unix_socket)
+    : deadline_(deadline), verified_(verified), unix_socket_(std::move(unix_socket)) {
+  current = this;
+}
+
+handshake::~handshake() { current = nullptr; }
+
+handshake* handshake::of_this_thread() noexcept { return current; }
+
+void handshake::allow(MYSQL& c) const {
+  unsigned const no = 0;
+  unsigned long const longest = longest_packet;
+  ::mysql_optionsv(&c, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&wait_io));
+  ::mysql_optionsv(&c, MARIADB_OPT_RESTRICTED_AUTH, verified_ ? methods_if_verified : methods);
+  ::mysql_optionsv(&c, MYSQL_OPT_LOCAL_INFILE, &no);
+  ::mysql_optionsv(&c, MYSQL_OPT_MAX_ALLOWED_PACKET, &longest);
+}
+
+void handshake::leave(MYSQL& c) noexcept {
+  ::mysql_optionsv(&c, MARIADB_OPT_IO_WAIT, nullptr);
+  ::mysql_optionsv(&c, MARIADB_OPT_RESTRICTED_AUTH, nullptr);
+}
+
+std::string handshake::gate(std::string const& host, int port) {
+  open_gate();
+  return fmt::format("tcp://[{}://{}]:{}", gate_name(), host, port);
+}
+
+int handshake::wait_on(int fd, int timeout) {
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - boot_clock::now()).count();
+  if (!socket_ || !socket_->is(fd)) {  // a name may have several addresses, which are tried in turn
+    limit_.reset();
+    socket_ = own_socket::of(fd);
+    // Waiting alone does not end a server that never stops talking.
+    if (socket_)
+      limit_.emplace(base::per_process<wire_watch>(), socket_, deadline_, most_early_bytes);
+    else
+      return 0;
+  }
+  auto const rest = static_cast<int>(std::clamp<std::int64_t>(left, 0, 86'400'000));
+  return timeout < 0 ? rest : std::min(timeout, rest);
+}
+
+std::string handshake::why() const {
+  if (socket_ && socket_->overrun())
+    return fmt::format("; it said more than {} KiB before the log-in was done, and was hung up on",
+                       most_early_bytes >> 10u);
+  return boot_clock::now() >= deadline_ ? "; the server did not answer in time" : "";
+}
+
+}  // namespace rowlock::backend::mysql

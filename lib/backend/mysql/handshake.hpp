@@ -1,0 +1,55 @@
+#pragma once
+// From the first byte of a connection to the end of its log-in: the server is not known yet, and what is
+// there in its place may say anything, or nothing. The client library has hooks by which it can be watched;
+// why it needs to be is told in lib/doc/wire.md.
+
+#include <mysql.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/mysql/own_socket.hpp"
+#include "backend/wire_watch.hpp"
+
+namespace rowlock::backend::mysql {
+
+/// While it lives, the calling thread connects: by a connection that was given allow(), or by Connector/C++
+/// to an address of gate(). One at a time in each thread.
+class handshake {
+ public:
+  /// `unix_socket`: the way to the server, if it is not by TCP.
+  handshake(boot_time_point deadline, bool verified, std::string unix_socket = {});
+  ~handshake();
+  handshake(handshake const&) = delete;
+  handshake& operator=(handshake const&) = delete;
+
+  /// What the client library may do for a server: only log in by methods that don't give the password away,
+  /// never read a file for it, and wait as long as this thread's handshake says.
+  void allow(MYSQL&) const;
+  /// Puts back what is the program's own.
+  static void leave(MYSQL&) noexcept;
+
+  /// The name by which Connector/C++ is brought to hand its connection to us before it is made:
+  /// "tcp://[NAME://HOST]:PORT".
+  static std::string gate(std::string const& host, int port);
+
+  /// The connection's, once there is one.
+  std::shared_ptr<own_socket> const& socket() const noexcept { return socket_; }
+  std::string const& unix_socket() const noexcept { return unix_socket_; }
+  /// Why it was ended by us, if it was; to be put behind a message.
+  std::string why() const;
+
+  static handshake* of_this_thread() noexcept;
+  /// At most this many milliseconds are left, of the library's own limit.
+  int wait_on(int fd, int timeout);
+
+ private:
+  boot_time_point const deadline_;
+  bool const verified_;
+  std::string const unix_socket_;
+  std::shared_ptr<own_socket> socket_;
+  std::optional<wire_watch::scope> limit_;
+};
+
+}  // namespace rowlock::backend::mysql
