@@ -11,6 +11,18 @@ backend::statement_book make_book(backend::source const& source, manager_options
   return {source.sql(), backend::table_names::of(source.sql(), options.schema, options.table_prefix)};
 }
 
+// What is the same on every server that goes on with this one's data, as far as the server tells; else empty.
+std::string lineage_of(backend::connection& c, backend::statement const& s, boot_time_point deadline) {
+  try {
+    auto const found = c.execute(s, {}, deadline);
+    if (found.rows.empty() || backend::is_null(found.rows[0].back())) return {};
+    return backend::as_text(found.rows[0].back());
+  } catch (error const&) {
+    if (!c.usable()) throw;
+    return {};  // it is not everybody's business on every server
+  }
+}
+
 }  // namespace
 
 database::database(std::shared_ptr<backend::source> source, manager_options const& options)
@@ -51,17 +63,37 @@ int database::check_schema(backend::connection& c, boot_time_point deadline) {
                 fmt::format("{}: the tables have version {} and serve programs made for version {} or "
                             "later; this one was made for {}: use a newer rowlock",
                             describe(), version, oldest_reader, needed_schema_version));
+  expect_same(c, id, deadline);
+  return static_cast<int>(version);
+}
+
+void database::expect_same(backend::connection& c, std::string const& id, boot_time_point deadline) {
+  auto const& server = c.server_identity();
+  bool const known = [&] {
+    std::lock_guard const guard(mutex_);
+    return database_id_ == id && server_ == server;
+  }();
+  if (known) return;
+  auto const lineage = lineage_of(c, book_.at("meta_lineage"), deadline);
   std::lock_guard const guard(mutex_);
   if (database_id_.empty()) {
     database_id_ = id;
-    identity_ = id + '@' + c.server_identity() + '/' + table_;
-  } else if (database_id_ != id) {
+    server_ = server;
+    lineage_ = lineage;
+    identity_ = id + '@' + server + '/' + table_;
+  }
+  if (database_id_ != id)
     throw error(errc::unreachable,
                 fmt::format("{}: another database answers than the one that was there at first: "
                             "what is held here means nothing to it",
                             describe()));
-  }
-  return static_cast<int>(version);
+  if (!lineage.empty() && !lineage_.empty() && lineage != lineage_)
+    throw error(
+        errc::unreachable,
+        fmt::format("{}: a copy of the database answers, not the one that was there at first: what is "
+                    "held here means nothing to it; if the copy is what is meant from now on, start the "
+                    "program again",
+                    describe()));
 }
 
 std::string database::id() const {

@@ -23,7 +23,7 @@ class database {
   database(std::shared_ptr<backend::source>, manager_options const&);
 
   /// @throws error what backend::source::connect throws; schema_missing, schema_old, schema_new; unreachable
-  /// if other tables than at first are found (another database answers)
+  /// if other tables than at first are found (another database, or a copy, answers)
   std::unique_ptr<backend::connection> open(boot_time_point deadline);
 
   /// What open() does with a session that it has opened. @return the version that the tables have
@@ -40,11 +40,15 @@ class database {
   backend::dialect const& sql() const noexcept { return source_->sql(); }
 
  private:
+  void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
+
   std::shared_ptr<backend::source> source_;
   backend::statement_book book_;
   std::string const table_;  ///< two schemas of one server may hold copies of one rowlock_meta
   mutable std::mutex mutex_;
   std::string database_id_;
+  std::string server_;   ///< of the first session
+  std::string lineage_;  ///< the same; lib/doc/identity.md
   std::string identity_;
 };
 

@@ -25,7 +25,7 @@ constexpr int oldest_server = 12'00'00;
 std::string set_up_text(int server_version, bool check_client) {
   std::string text =
       "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text,"
-      " pg_catalog.current_database(),"
+      " (SELECT oid::text FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),"
       " set_config('default_transaction_isolation', 'read committed', false),"
       " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN"
       " ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, false),"
