@@ -59,6 +59,8 @@ struct dialect {
   /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part
   /// of it was run, and one that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;
+  /// The catalog shows only tables and columns that the user has a right on: what is hidden looks absent.
+  bool catalog_hides = false;
   std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
   /// A transaction's plain reads may be older than what its locking reads see (InnoDB above READ COMMITTED).
   bool two_views = false;

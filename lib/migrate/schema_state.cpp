@@ -139,6 +139,34 @@ void recognize_interruption(session& s, tables const& found, schema_state& state
   throw error(errc::conflict, "the tables were migrated while they were looked at");
 }
 
+bool may_read(session& s, char const* what) {
+  try {
+    s.script(fmt::format("SELECT * FROM {} LIMIT 0", s.tables().table(what)));
+    return true;
+  } catch (error const& e) {
+    if (e.reason() == errc::schema_missing) return true;  // it is not there
+    if (e.reason() == errc::access_denied) return false;
+    throw;
+  }
+}
+
+// What looks absent may be hidden: without a right on a table these servers refuse to say whether there is
+// one.
+void demand_sight(session& s) {
+  if (!s.dialect().catalog_hides) return;
+  std::string hidden;
+  for (auto const* what : table_kinds)
+    if (!may_read(s, what)) hidden += (hidden.empty() ? "" : ", ") + display_name(s, what);
+  if (hidden.empty()) return;
+  throw refusal(
+      errc::access_denied,
+      fmt::format("rights are missing: this user may not SELECT from {}, and so can't see what is there; "
+                  "`rowlock migrate status` and `validate` need SELECT on all of rowlock's tables (the roles "
+                  "that only lock or reap have less), `up` and `down` also CREATE, DROP, LOCK TABLES, CREATE "
+                  "ROUTINE, ALTER ROUTINE, INSERT, UPDATE and DELETE in the database",
+                  hidden));
+}
+
 }  // namespace
 
 recorded_version const* schema_state::record_of(int v) const {
@@ -151,6 +179,7 @@ schema_state inspect(session& s) {
   schema_state state;
   auto const meta = actual_columns(s, "meta");
   if (meta.empty()) {
+    demand_sight(s);
     auto const others = actual_tables(s);
     if (!actual_columns(s, "meta").empty()) throw_changed();
     if (!others.empty())
@@ -159,6 +188,7 @@ schema_state inspect(session& s) {
     recognize_interruption(s, others, state);
     return state;
   }
+  if (!readable_meta(meta)) demand_sight(s);
   auto const before = read_meta(s, meta, state);
   auto const found = actual_tables(s);
   if (!before) {
@@ -166,6 +196,7 @@ schema_state inspect(session& s) {
     return state;
   }
   if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
+  if (!state.differences.empty() || !found.contains("migrations")) demand_sight(s);
   recognize_interruption(s, found, state);
   read_records(s, found, state);
   auto const after = s.run("migrate_version").rows;

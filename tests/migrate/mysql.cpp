@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
+#include <regex>
 #include <rowlock/mysql.hpp>
 #include <thread>
 
 #include "database.hpp"
+#include "support/source_path.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -41,6 +44,18 @@ std::vector<std::string> statements_of(database const& db, int version, bool up)
 void run_some(database const& db, std::vector<std::string> const& statements, std::size_t count) {
   auto const c = db.connect();
   for (std::size_t i = 0; i < count; ++i) c->script(statements[i], soon());
+}
+
+/// What schema/mysql-grants.sql gives to a role, each up to its TO.
+std::vector<std::string> shipped_grants(std::string const& role) {
+  std::ifstream in(source_path("schema/mysql-grants.sql"));
+  std::string const text(std::istreambuf_iterator<char>(in), {});
+  std::regex const statement("(GRANT [^;]*) TO " + role + ";");
+  std::vector<std::string> all;
+  for (std::sregex_iterator at(text.begin(), text.end(), statement), end; at != end; ++at)
+    all.push_back(at->str(1));
+  REQUIRE(all.size() > 3);
+  return all;
 }
 
 }  // namespace
@@ -362,6 +377,39 @@ TEST_CASE_TEMPLATE("missing rights are said, with the way out", DB, ROWLOCK_MYSQ
   CHECK(m.validate().empty());
   CHECK(catch_error([&] { m.down(0); }).reason == errc::access_denied);
   db.script(fmt::format("DROP USER {}@'%'", user));
+}
+
+TEST_CASE_TEMPLATE(
+    "C26: with the rights of rowlock_locking and rowlock_reaping: what may not be read is said, not "
+    "taken for missing",
+    DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator(db.source()).up();
+  for (std::string const role : {"rowlock_locking", "rowlock_reaping"}) {
+    CAPTURE(role);
+    auto const user = unique_identifier();
+    db.script(fmt::format("CREATE USER {}@'%' IDENTIFIED BY 'poor'", user));
+    for (auto const& grant : shipped_grants(role)) db.script(grant + " TO " + user + "@'%'");
+    auto const at = db.address().find('@');
+    migrator m(mysql::source(fmt::format("mysql://{}:poor{}", user, db.address().substr(at))));
+    auto const check = [&](caught const& e) {
+      CHECK(e.reason == errc::access_denied);
+      CHECK(e.mentions("SELECT"));
+      CHECK(e.mentions("rowlock_migrations"));
+      CHECK_FALSE(e.mentions("by hand"));
+    };
+    check(catch_error([&] { (void)m.status(); }));
+    check(catch_error([&] { (void)m.validate(); }));
+    check(catch_error([&] { m.up(); }));
+    check(catch_error([&] { m.repair(); }));
+    check(catch_error([&] { m.down(0); }));
+    db.script(fmt::format("REVOKE SELECT ON rowlock_meta FROM {}@'%'", user));
+    check(catch_error([&] { (void)m.status(); }));
+    db.script(fmt::format("GRANT SELECT ON * TO {}@'%'", user));
+    CHECK(m.validate().empty());
+    CHECK(m.up().empty());
+    db.script(fmt::format("DROP USER {}@'%'", user));
+  }
 }
 
 TEST_CASE_TEMPLATE("no such server and no such database are said at once", DB, ROWLOCK_MYSQL_DATABASES) {

@@ -13,6 +13,7 @@ dialect const& mysql_dialect() {
                          .quote = '`',
                          .returning = false,
                          .transactional_ddl = false,
+                         .catalog_hides = true,
                          .abandon_migration = "ROLLBACK;UNLOCK TABLES",
                          .two_views = true};
   return d;
