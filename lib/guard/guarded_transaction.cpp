@@ -188,7 +188,16 @@ bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
     if (!run("guard_try", {name}).rows.empty()) return true;
     refuse_level(name);
   } while (again.wait());
+  // Whoever only looks, as `rowlock list` does on InnoDB, makes a try fail: that is nobody's lock.
+  look_again past_lookers(boot_clock::now() + 1s);
+  while (only_looked_at(name) && past_lookers.wait())
+    if (!run("guard_try", {name}).rows.empty()) return true;
   return false;
+}
+
+bool guarded_transaction::only_looked_at(std::string const& name) {
+  auto loan = engine().row_sessions.borrow(reply_deadline());
+  return engine().row_locks.only_looked_at(*loan, name, reply_deadline());
 }
 
 void guarded_transaction::refuse_level(std::string const& name) {

@@ -45,6 +45,7 @@ class guarded_transaction {
   [[noreturn]] void lost(held_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);
+  bool only_looked_at(std::string const& name);
   bool lock_row(std::string const& name, patience const&);
   void refuse_level(std::string const& name);
   fencing_token draw_token(std::string const& name);

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
-#include <set>
 
 #include "strategy/row_strategy.hpp"
 #include "strategy/transaction.hpp"
@@ -13,6 +14,8 @@ namespace rowlock::strategies {
 using backend::value;
 
 namespace {
+
+constexpr std::chrono::seconds longest_look{1};
 
 error busy(std::string const& name) {
   return {errc::row_locked, fmt::format("'{}' is held by another session", name)};
@@ -32,9 +35,22 @@ row_lock::locked row_lock::take(backend::connection& c, std::string const& name,
     give_back(c, reply_by);
     auto const row = rows_.read(c, name, reply_by);
     if (row) require_strategy(*row, rowlock::strategy::row_lock);
-    if (row && !p.wait) throw busy(name);
+    if (row && !p.wait) {
+      if (!only_looked_at(c, name, reply_by)) throw_refused(c, name, reply_by);
+      auto const soon = std::min<boot_time_point>(reply_by, boot_clock::now() + longest_look);
+      auto const late = c.wait_for_row(book_.at("row_wait"), parameters, soon, p.reply_timeout, p.stop);
+      if (!late.rows.empty()) return {backend::as_int(late.rows.front().at(0)) != 0};
+      give_back(c, reply_by);
+    }
     if (!row) make_anchor(c, name, reply_by);
   }
+  throw_refused(c, name, boot_clock::now() + p.reply_timeout);
+}
+
+// @throws error(errc::row_locked), or what else keeps the row from us
+void row_lock::throw_refused(backend::connection& c, std::string const& name,
+                             boot_time_point deadline) const {
+  rows_.refuse_if_hidden(c, name, deadline);
   throw busy(name);
 }
 
@@ -73,25 +89,43 @@ void row_lock::touch(backend::connection& c, std::string const& name, boot_time_
   });
 }
 
+// The anchors among `names` that nobody has locked for himself.
+std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<std::string const> names,
+                                             boot_time_point deadline) const {
+  auto list = nlohmann::json::array();
+  for (auto const& name : names) list.push_back(name);
+  std::set<std::string> found;
+  std::vector<value> const parameters{list.dump()};
+  for (auto const& columns : c.execute(book_.at("row_free_anchors"), parameters, deadline).rows)
+    found.insert(backend::as_text(columns.at(0)));
+  return found;
+}
+
 // Where the server does not tell: those that can't be had.
 std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std::string const& name,
                                                      boot_time_point deadline) const {
-  std::vector<value> const parameters{name};
-  std::set<std::string> names;
-  in_transaction(c, book_, deadline, [&] {
-    for (auto const& columns : c.execute(book_.at("row_anchors"), parameters, deadline).rows)
-      names.insert(backend::as_text(columns.at(0)));
-    if (names.empty()) return false;
-    for (auto const& columns : c.execute(book_.at("row_free_anchors"), parameters, deadline).rows)
-      names.erase(backend::as_text(columns.at(0)));
-    return false;
-  });
+  constexpr std::size_t at_a_time =
+      50;  // names of 255 bytes: less than the server keeps back of a reply, 16 KiB
+  std::vector<std::string> names;
+  for (auto const& columns : c.execute(book_.at("row_anchors"), std::vector<value>{name}, deadline).rows)
+    names.push_back(backend::as_text(columns.at(0)));
   std::vector<held> found;
-  for (auto const& one : names) {
-    found.push_back({one, {}});
-    found.back().by.how = rowlock::strategy::row_lock;
+  for (std::size_t i = 0; i < names.size(); i += at_a_time) {
+    auto const some = std::span(names).subspan(i, std::min(at_a_time, names.size() - i));
+    auto const free = free_anchors(c, some, deadline);
+    for (auto const& one : some) {
+      if (free.contains(one)) continue;
+      found.push_back({one, {}});
+      found.back().by.how = rowlock::strategy::row_lock;
+    }
   }
   return found;
+}
+
+// A try found the row locked, perhaps by somebody who only looks: then it is had in a moment.
+bool row_lock::only_looked_at(backend::connection& c, std::string const& name,
+                              boot_time_point deadline) const {
+  return !book_.returning() && free_anchors(c, std::span(&name, 1), deadline).contains(name);
 }
 
 std::vector<row_lock::held> row_lock::holders(backend::connection& c, std::string const& name,

@@ -3,7 +3,10 @@
 // transaction that stays open as long as it is held. Nothing is written, so nothing is flushed, and the
 // server gives it back when the session ends.
 
+#include <set>
+#include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "strategy/lock_rows.hpp"
@@ -52,7 +55,15 @@ class row_lock {
   /// Who holds the anchor of `name` now; of all if it is empty.
   std::vector<held> holders(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
+  /// Whether a try that found the row locked met somebody who only looks, as list does where the server does
+  /// not tell who holds a row: then it is had in a moment. On any session without a transaction.
+  bool only_looked_at(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
  private:
+  [[noreturn]] void throw_refused(backend::connection&, std::string const& name,
+                                  boot_time_point deadline) const;
+  std::set<std::string> free_anchors(backend::connection&, std::span<std::string const> names,
+                                     boot_time_point deadline) const;
   void make_anchor(backend::connection&, std::string const& name, boot_time_point deadline) const;
   std::vector<held> locked_anchors(backend::connection&, std::string const& name,
                                    boot_time_point deadline) const;

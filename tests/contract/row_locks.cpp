@@ -1,5 +1,8 @@
 // Strategy row_lock: the lock is an open transaction of a session, and nothing else.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <thread>
 
@@ -91,6 +94,64 @@ ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
   REQUIRE(lock->release() == release_result::released);
   CHECK(m->list().empty());
   CHECK(m->list(true).size() == 1);
+}
+
+// InnoDB tells nobody but an administrator who has locked a row, so that list has to try.
+ROW_LOCK_CASE(
+    "C20: a try of a free name beside list is not told busy, and list shows no lock that nobody holds") {
+  constexpr int anchors = 1500;
+  std::string rows;
+  for (int i = 0; i < anchors; ++i)
+    rows += fmt::format("{}('a{}', 'row_lock', 0, {})", i == 0 ? "" : ",", i, in_ms(f, 0));
+  f.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES " + rows);
+  auto const holding = f.manager();
+  auto held = holding->make_mutex("held").try_acquire();
+  REQUIRE(held);
+  std::atomic<bool> enough{false};
+  std::atomic<int> lists{0};
+  std::atomic<int> held_by_nobody{0};
+  std::atomic<int> not_shown{0};
+  int busy = 0;
+  {
+    std::vector<std::jthread> lookers;
+    for (int i = 0; i < 2; ++i)
+      lookers.emplace_back([&] {
+        auto const m = f.manager();
+        while (!enough) {
+          bool shown = false;
+          for (auto const& l : m->list())
+            if (l.name == "held")
+              shown = true;
+            else if (l.name != "a700")
+              ++held_by_nobody;
+          not_shown += shown ? 0 : 1;
+          ++lists;
+        }
+      });
+    auto const m = f.manager();
+    auto x = m->make_mutex("a700");
+    for (int i = 0; i < 300 || lists < 20; ++i) busy += x.try_acquire() ? 0 : 1;
+    enough = true;
+  }
+  CHECK(busy == 0);
+  CHECK(held_by_nobody == 0);
+  CHECK(not_shown == 0);
+}
+
+ROW_LOCK_CASE("C20: a name that somebody only looks at is busy when somebody holds it, too") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  std::atomic<bool> enough{false};
+  std::jthread const looker([&] {
+    auto const looking = f.manager();
+    while (!enough) (void)looking->list();
+  });
+  for (int i = 0; i < 50; ++i) CHECK(x.try_acquire().status() == acquire_status::busy);
+  other.release("x");
+  CHECK(x.try_acquire());
+  enough = true;
 }
 
 ROW_LOCK_CASE("busy names the session that holds it") {

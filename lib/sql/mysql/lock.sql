@@ -232,11 +232,21 @@ SELECT 1
 -- name: row_touch
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6) WHERE name = $1 AND strategy = 'row_lock'
 
--- The anchor of $1, or all of them ($1 empty). Who holds one the server tells only to an administrator.
+-- The anchor of $1, or all of them ($1 empty): a plain read. Who holds one the server tells only to an administrator.
 -- name: row_anchors
 SELECT name FROM rowlock_locks WHERE strategy = 'row_lock' AND ($1 = '' OR name = $1)
 
--- Those of row_anchors that nobody holds: what is missing is held. They are locked for as long as this takes, and are busy
--- for whoever only looks just then.
+-- Those of the names in $1 (a JSON list, short enough for one packet of the reply) that nobody holds: what is missing is
+-- held. In autocommit: the shared locks that it takes are over before its reply is sent, whatever the client does. Two that
+-- look don't see each other. row_try beside it finds the row locked; then row_lock::take asks the same question, learns
+-- that nobody holds it, and waits for the row, for a second at most. Only these rows are locked, by their primary keys:
+-- FOR UPDATE SKIP LOCKED on a lease's row would be told busy. (MySQL writes FOR SHARE, MariaDB LOCK IN SHARE MODE, and each
+-- takes the other's for a comment.)
 -- name: row_free_anchors
-SELECT name FROM rowlock_locks WHERE strategy = 'row_lock' AND ($1 = '' OR name = $1) FOR UPDATE SKIP LOCKED
+SELECT l.name
+FROM (
+  SELECT DISTINCT j.name
+  FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (name VARBINARY(255) PATH '$')) AS j) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.strategy = 'row_lock'
+/*!80000 FOR SHARE *//*M! LOCK IN SHARE MODE */ SKIP LOCKED
