@@ -27,6 +27,7 @@ namespace postgresql {
 std::optional<opinion> writable(examination&);
 std::optional<opinion> isolation(examination&);
 std::optional<opinion> timeouts(examination&);
+std::optional<opinion> row_security(examination&);
 std::optional<opinion> durability(examination&);
 std::optional<opinion> replicas(examination&);
 std::optional<opinion> pooler(examination&);

@@ -124,6 +124,7 @@ std::vector<examination::named_check> examination::checks() const {
             {"writable", postgresql::writable},
             {"isolation", postgresql::isolation},
             {"timeouts", postgresql::timeouts},
+            {"row_security", postgresql::row_security},
             {"durability", postgresql::durability},
             {"replicas", postgresql::replicas},
             {"pooler", postgresql::pooler},

@@ -1,6 +1,7 @@
 // What is particular to PostgreSQL.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <set>
 
 #include "diagnose/checks.hpp"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr auto timeout_names = {"statement_timeout", "idle_in_transaction_session_timeout",
                                 "idle_session_timeout", "transaction_timeout"};
+
+constexpr long long shortest_timeout_ms = 100;
 
 std::string backend_pid(backend::result const& status) { return settings(status)["backend_pid"]; }
 
@@ -52,12 +55,44 @@ std::optional<opinion> timeouts(examination& x) {
                     "milliseconds): a session's settings get lost",
                     too_soon),
         "Is there a pooler between? See there."};
+  // Between login and the first statement of ours it is the role's that counts.
+  auto const role_s = x.known("doctor_settings")["statement_timeout"];
+  if (auto const ms = std::atoll(role_s.c_str()); ms > 0 && ms < shortest_timeout_ms)
+    return opinion{
+        verdict::warning,
+        fmt::format("statement_timeout = {} (milliseconds) by default here: it may end a session's first "
+                    "statement, before rowlock can switch it off",
+                    role_s),
+        fmt::format("ALTER ROLE {} SET statement_timeout = {}; or 0", x.known("doctor_status")["user"],
+                    shortest_timeout_ms)};
   auto const usual = list_on(x.known("doctor_settings"), timeout_names);
   return opinion{verdict::ok, usual.empty()
                                   ? "the server ends no session and no statement by itself"
                                   : fmt::format("rowlock switches off what would end its sessions and "
                                                 "statements by default here: {}",
                                                 usual)};
+}
+
+// What hides rows also hides that somebody holds them.
+std::optional<opinion> row_security(examination& x) {
+  bool active = false;
+  for (auto const* what : {"locks", "tokens", "meta"}) {
+    auto const table = x.options().table_prefix + what;
+    auto const found = x.table(what);
+    if (!found || backend::as_int(found->at(5)) == 0) continue;
+    active = true;
+    if (backend::as_int(found->at(6)) != 0)
+      return opinion{
+          verdict::error,
+          fmt::format(
+              "row-level security may hide rows of {} from this role: what it can't see it can't lock",
+              table),
+          fmt::format(
+              "CREATE POLICY all_rows ON {} TO {} USING (true); or ALTER TABLE {} DISABLE ROW LEVEL SECURITY",
+              table, x.known("doctor_status")["user"], table)};
+  }
+  if (!active) return std::nullopt;
+  return opinion{verdict::ok, "row-level security is on, and hides nothing from this role"};
 }
 
 std::optional<opinion> durability(examination& x) {

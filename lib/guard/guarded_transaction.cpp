@@ -305,7 +305,11 @@ std::optional<inserted_lock> guarded_transaction::insert_row(process::lock_spec 
       run("guard_insert", {spec.name, taken.term.value, owner.host, owner.pid, owner.process, owner.thread,
                            std::int64_t{spec.options.ttl.count()}, now, spec.options.note});
   // Where the INSERT has to change an existing row to say that there is one, it says 2, and is undone.
-  if (inserted.affected != 1) return std::nullopt;
+  if (inserted.affected != 1) {
+    auto loan = engine().pool.borrow(reply_deadline());
+    engine().rows.refuse_if_hidden(*loan, spec.name, reply_deadline());
+    return std::nullopt;
+  }
   if (engine().db.sql().one_writer) {
     while (taken.token.value == 0) {
       auto const drawn = run("token_draw", {spec.name});

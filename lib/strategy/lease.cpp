@@ -25,6 +25,7 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
       c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(rowlock::strategy::lease)},
                 deadline);
   }
+  rows_.refuse_if_hidden(c, r.name, deadline);
   return refused{};
 }
 

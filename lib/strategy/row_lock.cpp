@@ -50,7 +50,7 @@ row_lock::locked row_lock::take(backend::connection& c, std::string const& name,
 // @throws error(errc::row_locked), or what else keeps the row from us
 void row_lock::throw_refused(backend::connection& c, std::string const& name,
                              boot_time_point deadline) const {
-  rows_.refuse_if_hidden(c, name, deadline);
+  if (book_.returning() && holders(c, name, deadline).empty()) rows_.refuse_if_hidden(c, name, deadline);
   throw busy(name);
 }
 

@@ -38,6 +38,7 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
     if (locked || old || (row && !takeable(*row))) return refused{std::move(row)};
     clear_first = row.has_value();
   }
+  rows_.refuse_if_hidden(c, r.name, deadline);
   return refused{};
 }
 

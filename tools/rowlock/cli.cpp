@@ -37,7 +37,7 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
 Exit status:
   0    done (run: the command's own status)
   64   the command line is wrong
-  69   the database can't be reached
+  69   the database can't be reached, or cancelled a statement
   70   a bug of rowlock's
   75   held by somebody else, or timed out
   76   the lock was lost while the command ran

@@ -9,6 +9,7 @@ exit_status status_of(errc code) noexcept {
     case errc::unreachable:
     case errc::too_many_connections:
     case errc::in_doubt:
+    case errc::conflict:  // a statement lost a deadlock or was cancelled: nobody need hold anything
       return exit_unreachable;
     case errc::access_denied:
       return exit_refused;
@@ -21,7 +22,6 @@ exit_status status_of(errc code) noexcept {
     case errc::unsupported:
       return exit_setup;
     case errc::row_locked:
-    case errc::conflict:
       return exit_busy;
     case errc::lock_lost:
       return exit_lost;

@@ -31,7 +31,11 @@ constexpr std::array<std::pair<std::string_view, errc>, 19> meanings{{
     {"40003", errc::in_doubt},          // statement_completion_unknown
 }};
 
-std::string_view way_out(errc code) {
+std::string_view way_out(errc code, std::string_view state) {
+  if (state == "57014")
+    return "; an administrator cancelled it, or a statement_timeout (of the role, the database, or a "
+           "pooler): nobody "
+           "holds anything because of that";
   switch (code) {
     case errc::schema_missing:
       return "; `rowlock migrate up` makes rowlock's tables";
@@ -120,7 +124,7 @@ error statement_error(PGresult const* r, std::string const& statement, std::stri
   return error(code,
                fmt::format("{}: {}: {} (SQLSTATE {}){}", where, statement,
                            one_line(primary.empty() ? PQresultErrorMessage(r) : primary), one_line(state),
-                           way_out(code)),
+                           way_out(code, state)),
                statement, state, 0);
 }
 

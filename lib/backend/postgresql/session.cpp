@@ -17,13 +17,18 @@ namespace {
 
 constexpr int oldest_server = 12'00'00;
 
-// One SELECT, so that it is one round trip. A take must survive a crash of the server, so commits are flushed
-// (but a synchronous standby's remote_apply, which is more, stays). lock_timeout: a row that a transaction
-// has locked is busy. No other timeout may end a statement or an idle session of ours, whatever the role's
-// defaults are. Keepalives: the server's own default finds a client whose host is gone after two hours, and
-// until then it keeps what the session has locked; the client side has the same in connect.cpp.
+// A role's statement_timeout may be so short that it ends the set-up, now and then.
+constexpr int most_set_ups = 20;
+
+// One round trip. SET comes first and is quick: from then on no statement_timeout of the role's ends the
+// rest. A take must survive a crash of the server, so commits are flushed (but a synchronous standby's
+// remote_apply, which is more, stays). lock_timeout: a row that a transaction has locked is busy. No other
+// timeout may end a statement or an idle session of ours, whatever the role's defaults are. Keepalives: the
+// server's own default finds a client whose host is gone after two hours, and until then it keeps what the
+// session has locked; the client side has the same in connect.cpp.
 std::string set_up_text(int server_version, bool check_client) {
   std::string text =
+      "SET statement_timeout = 0;"
       "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text,"
       " (SELECT oid::text FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),"
       " set_config('default_transaction_isolation', 'read committed', false),"
@@ -78,7 +83,8 @@ void session::set_up(boot_time_point deadline) {
     throw error(errc::unsupported,
                 fmt::format("{}: PostgreSQL {} is too old: 12 is the oldest that rowlock works on", where_,
                             version / 1'00'00));
-  for (bool check_client : {true, false}) {
+  bool check_client = true;
+  for (int tries = 1;; ++tries) {
     auto const text = set_up_text(version, check_client);
     auto const results = [&] {
       try {
@@ -86,13 +92,15 @@ void session::set_up(boot_time_point deadline) {
                       deadline);
       } catch (error const& e) {
         // Not every operating system of a server can watch its clients.
-        if (!check_client || e.sqlstate() != "22023") throw;
+        bool const can_not_watch = check_client && e.sqlstate() == "22023";
+        if (can_not_watch) check_client = false;
+        if (!can_not_watch && (e.sqlstate() != "57014" || tries == most_set_ups)) throw;
         return std::vector<native_result>{};
       }
     }();
     if (results.empty()) continue;
-    auto const* first = results.front().get();
-    identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(first, 0, 0), PQgetvalue(first, 0, 1));
+    auto const* told = results.back().get();
+    identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(told, 0, 0), PQgetvalue(told, 0, 1));
     channel_.expect_long_replies();
     return;
   }

@@ -26,13 +26,21 @@ SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync'
 FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
 
 -- Of table $2 in schema $1 (empty: where the search path leads): how it is stored; how names are compared; whether one
--- index sees to it that a name is there once, also for ON CONFLICT.
+-- index sees to it that a name is there once, also for ON CONFLICT; whether row-level security is active for this
+-- role, and then, whether it may hide rows: no policy of ours or everybody's lets all rows be seen and written, or a
+-- restrictive one narrows that.
 -- name: doctor_tables
 SELECT t.relpersistence::text, c.collname::text, c.collisdeterministic,
   c.collname IN ('C', 'POSIX', 'ucs_basic', 'pg_c_utf8'),
   EXISTS (SELECT 1 FROM pg_index AS i
     WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
-      AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+      AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
+  row_security_active(t.oid), (
+    EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND NOT p.polpermissive)
+    OR NOT EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND p.polpermissive AND p.polcmd = '*'
+      AND pg_get_expr(p.polqual, p.polrelid) = 'true'
+      AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), 'true') = 'true'
+      AND EXISTS (SELECT 1 FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage'))))
 FROM pg_class AS t
 JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
 LEFT JOIN pg_collation AS c ON c.oid = a.attcollation

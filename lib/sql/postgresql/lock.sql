@@ -42,10 +42,17 @@ INSERT INTO rowlock_locks (name, strategy, token, expires_at)
 VALUES ($1, $2, 0, clock_timestamp())
 ON CONFLICT DO NOTHING
 
--- Asked only when a row could neither be seen nor put there: whether row-level security hides rows from this role. (The word in
--- quotes becomes the table's quoted name.)
+-- Asked only when a row could neither be seen nor put there: whether row-level security may hide rows from this role (no
+-- policy lets it see and write all of them, or a restrictive one narrows that), as doctor_tables has it. (The word in quotes
+-- becomes the table's quoted name.)
 -- name: lock_hidden
-SELECT row_security_active('rowlock_locks'::regclass)
+SELECT row_security_active(t.oid) AND (
+  EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND NOT p.polpermissive)
+  OR NOT EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND p.polpermissive AND p.polcmd = '*'
+    AND pg_get_expr(p.polqual, p.polrelid) = 'true'
+    AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), 'true') = 'true'
+    AND EXISTS (SELECT 1 FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage'))))
+FROM pg_class AS t WHERE t.oid = 'rowlock_locks'::regclass
 
 -- Times that can't be reckoned with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
 -- name: lock_read
