@@ -212,10 +212,10 @@ BEGIN
       END IF;
       RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that can''t be taken any more';
     EXCEPTION WHEN SQLSTATE 'RL000' THEN
-      EXIT;
+      RETURN;
     END;
   END LOOP;
-  -- Perhaps a row that is there, and can't be seen, put there, or locked.
+  -- Perhaps a row that is there, and can neither be seen nor put there.
   IF row_security_active('rowlock_locks'::regclass) THEN
     RAISE EXCEPTION 'the lock ''%'' can''t be taken: row-level security hides rows from this role', wanted
       USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
