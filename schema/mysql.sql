@@ -72,7 +72,8 @@ INSERT INTO rowlock_reaper (id) VALUES (1);
 -- * A row that another transaction has locked is waited for for a second at most, whatever the session's innodb_lock_wait_timeout
 --   is: that is set, and put back also after an error. (A statement that is ended by KILL QUERY just then leaves it at 1.)
 --   Where innodb_rollback_on_timeout is on, the engine has ended the transaction: 1205 is let out then. So are
---   1213 and 1020, which end it anywhere.
+--   1213 and 1020, which end it anywhere. (1020: MariaDB's innodb_snapshot_isolation. Where it is on by default, since 11.6,
+--   each statement that meets rows of others runs without it, and the server puts it back. MySQL reads a comment.)
 -- * The time is taken from sysdate(6), which a caller's SET timestamp does not move (unless the server was started with
 --   --sysdate-is-now), by the session's time zone: as its distance from now(6), which is what utc_timestamp(6) is in
 --   UTC. An hour of summer time can come in between only if that distance is great.
@@ -137,9 +138,11 @@ take: BEGIN
   SET fresh = left(sha2(concat(uuid(), rand(), connection_id(), uuid()), 256), 32);
   SET present = utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND;
   SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present) INTO other, takeable
   FROM rowlock_locks AS l WHERE l.name = wanted;
   IF other IS NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES (wanted, 'lease', 0, present)
     ON DUPLICATE KEY UPDATE name = rowlock_locks.name;
   ELSEIF other <> 'lease' THEN
@@ -149,11 +152,13 @@ take: BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
     LEAVE take;
   END IF;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT 1 INTO locked FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
   WHERE l.name = wanted AND l.strategy = 'lease'
     AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
   FOR UPDATE SKIP LOCKED;
   IF locked IS NOT NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET
       l.token = greatest(
         l.token + 1,
@@ -212,6 +217,7 @@ BEGIN
     THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   UPDATE rowlock_locks AS l SET
     l.expires_at = greatest(l.expires_at, least(
       present + INTERVAL 1000 * l.ttl MICROSECOND,
@@ -249,6 +255,7 @@ BEGIN
     THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   UPDATE rowlock_locks AS l SET l.expires_at = present, l.term = NULL
   WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY) AND l.strategy = 'lease';
   SET out_ok = ROW_COUNT() > 0;
@@ -275,6 +282,7 @@ BEGIN
     THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
     ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
   SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   UPDATE rowlock_locks AS l SET
     l.expires_at = greatest(l.expires_at, least(
       present + INTERVAL 1000 * l.ttl MICROSECOND,

@@ -13,9 +13,12 @@ END;
 CALL rowlock_add_columns();
 DROP PROCEDURE rowlock_add_columns;
 
--- The procedure of version 4 (migrations/mysql/004_functions.up.sql says how it works), which writes these columns now. The
--- other three never touch them. With a procedure the server drops the rights that were granted on it: give EXECUTE again
--- (schema/mysql-grants.sql).
+-- The procedures of version 4 (migrations/mysql/004_functions.up.sql says how they work). The first one writes these columns now,
+-- the other three never touch them. Besides, for MariaDB's innodb_snapshot_isolation, which is on by default since 11.6: each
+-- statement that meets rows of others runs without it, or a renewal since the caller's snapshot would be error 1020, and the end of the
+-- caller's transaction. The server itself puts the setting back after the statement. MySQL, and a MariaDB without that
+-- default, read a comment: what counts is the server that makes the procedures. With a procedure the server drops the rights
+-- that were granted on it: give EXECUTE again (schema/mysql-grants.sql).
 SET @rowlock_sql_mode = @@SESSION.sql_mode;
 SET SESSION sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
@@ -73,9 +76,11 @@ take: BEGIN
   SET fresh = left(sha2(concat(uuid(), rand(), connection_id(), uuid()), 256), 32);
   SET present = utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND;
   SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present) INTO other, takeable
   FROM rowlock_locks AS l WHERE l.name = wanted;
   IF other IS NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES (wanted, 'lease', 0, present)
     ON DUPLICATE KEY UPDATE name = rowlock_locks.name;
   ELSEIF other <> 'lease' THEN
@@ -85,11 +90,13 @@ take: BEGIN
     SET SESSION innodb_lock_wait_timeout = patience;
     LEAVE take;
   END IF;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT 1 INTO locked FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
   WHERE l.name = wanted AND l.strategy = 'lease'
     AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
   FOR UPDATE SKIP LOCKED;
   IF locked IS NOT NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET
       l.token = greatest(
         l.token + 1,
@@ -117,6 +124,119 @@ take: BEGIN
       AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present));
     -- No row here, if it was taken over already: a pause of a whole ttl.
     SELECT l.term, l.token INTO out_term, out_token FROM rowlock_locks AS l WHERE l.name = wanted AND l.term = fresh;
+  END IF;
+  SET SESSION innodb_lock_wait_timeout = patience;
+END;
+
+DROP PROCEDURE IF EXISTS rowlock_renew;
+
+-- out_ok 1: renewed by the ttl it was taken with. 0: lost (or revoked, or at its hard limit: it ends at its expiry). Null: a
+-- transaction has had the row locked for a second; not lost by that, ask again. By name and term alone, never shortens,
+-- never passes the hard limit, never prolongs a revoked row.
+CREATE PROCEDURE rowlock_renew(
+  IN in_name TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  IN in_term TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  OUT out_ok TINYINT)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+  DECLARE present DATETIME(6);
+  DECLARE EXIT HANDLER FOR 1205 BEGIN
+    SET SESSION innodb_lock_wait_timeout = patience;
+    SET out_ok = NULL;
+    IF @@GLOBAL.innodb_rollback_on_timeout THEN
+      RESIGNAL;
+    END IF;
+  END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
+    SET SESSION innodb_lock_wait_timeout = patience;
+    RESIGNAL;
+  END;
+  SET out_ok = NULL;
+  SET present = CASE WHEN abs(timestampdiff(SECOND, now(6), sysdate(6))) < 300
+    THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
+    ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
+  SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+  UPDATE rowlock_locks AS l SET
+    l.expires_at = greatest(l.expires_at, least(
+      present + INTERVAL 1000 * l.ttl MICROSECOND,
+      coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
+    l.renewals = l.renewals + 1
+  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
+    AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present);
+  SET out_ok = ROW_COUNT() > 0;
+  SET SESSION innodb_lock_wait_timeout = patience;
+END;
+
+DROP PROCEDURE IF EXISTS rowlock_release;
+
+-- out_ok 1: given back. 0: it was not held any more, nothing was done. Null: as for rowlock_renew; it ends by its expiry, or ask
+-- again. A row of unique_insert is given back by DELETE, not by this.
+CREATE PROCEDURE rowlock_release(
+  IN in_name TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  IN in_term TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  OUT out_ok TINYINT)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+  DECLARE present DATETIME(6);
+  DECLARE EXIT HANDLER FOR 1205 BEGIN
+    SET SESSION innodb_lock_wait_timeout = patience;
+    SET out_ok = NULL;
+    IF @@GLOBAL.innodb_rollback_on_timeout THEN
+      RESIGNAL;
+    END IF;
+  END;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
+    SET SESSION innodb_lock_wait_timeout = patience;
+    RESIGNAL;
+  END;
+  SET out_ok = NULL;
+  SET present = CASE WHEN abs(timestampdiff(SECOND, now(6), sysdate(6))) < 300
+    THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
+    ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
+  SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+  UPDATE rowlock_locks AS l SET l.expires_at = present, l.term = NULL
+  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY) AND l.strategy = 'lease';
+  SET out_ok = ROW_COUNT() > 0;
+  SET SESSION innodb_lock_wait_timeout = patience;
+END;
+
+DROP PROCEDURE IF EXISTS rowlock_require;
+
+-- In the transaction that writes what the lock protects: renews, so that a takeover waits for the transaction's end; or fails
+-- with 30001 (SQLSTATE 45000), whereupon the caller must roll back: an error alone does not, here. To be called after the
+-- last ROLLBACK TO SAVEPOINT and the last DDL, which would end the guard. In autocommit it guards nothing. A row that
+-- another transaction guards: 1205 after a second.
+CREATE PROCEDURE rowlock_require(
+  IN in_name TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  IN in_term TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE patience BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+  DECLARE present DATETIME(6);
+  DECLARE problem VARCHAR(128) CHARACTER SET ascii;
+  DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN
+    SET SESSION innodb_lock_wait_timeout = patience;
+    RESIGNAL;
+  END;
+  SET present = CASE WHEN abs(timestampdiff(SECOND, now(6), sysdate(6))) < 300
+    THEN utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND
+    ELSE CAST('1970-01-01' AS DATETIME(6)) + INTERVAL CAST(1000000 * unix_timestamp(sysdate(6)) AS SIGNED) MICROSECOND END;
+  SET SESSION innodb_lock_wait_timeout = 1;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+  UPDATE rowlock_locks AS l SET
+    l.expires_at = greatest(l.expires_at, least(
+      present + INTERVAL 1000 * l.ttl MICROSECOND,
+      coalesce(l.hard_until, present + INTERVAL 1000 * l.ttl MICROSECOND))),
+    l.renewals = l.renewals + 1
+  WHERE l.name = CAST(in_name AS BINARY) AND CAST(l.term AS BINARY) = CAST(in_term AS BINARY)
+    AND l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > present);
+  IF ROW_COUNT() = 0 THEN
+    SET problem = concat('the lock ''', left(CONVERT(coalesce(in_name, 'null') USING ascii), 64), ''' is lost: roll back');
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = problem;
   END IF;
   SET SESSION innodb_lock_wait_timeout = patience;
 END;

@@ -311,6 +311,28 @@ MYSQL_FUNCTIONS_CASE("REPEATABLE READ with an old snapshot: never a wrong yes, a
   }
 }
 
+// On by default in MariaDB 11.8 (tools/test --newer).
+MYSQL_FUNCTIONS_CASE("C35: a renewal after the snapshot costs nothing at any isolation level") {
+  Place const p;
+  auto const c = p.session();
+  auto const other = p.session();
+  CHECK(p.ask("CREATE TABLE work (id int);").empty());
+  auto const t = p.take(*other, "held");
+  REQUIRE(t);
+  int n = 0;
+  for (std::string const level : {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
+    CAPTURE(level);
+    CHECK(c->run("SET SESSION TRANSACTION ISOLATION LEVEL " + level + "; START TRANSACTION;").empty());
+    CHECK(c->run("SELECT 0 FROM work WHERE id = -1;").empty());
+    CHECK(p.renew(*other, "held", t->term) == "1");
+    CHECK(p.require(*c, "held", t->term).empty());
+    CHECK(p.renew(*c, "held", t->term) == "1");
+    CHECK_FALSE(p.take(*c, "held"));
+    CHECK(c->run(fmt::format("INSERT INTO work VALUES ({}); COMMIT;", ++n)).empty());
+    CHECK(p.ask("SELECT count(*) FROM work;") == std::to_string(n));
+  }
+}
+
 MYSQL_FUNCTIONS_CASE("the session's own lock wait is as it was, also after an error") {
   Place const p;
   auto const c = p.session();
