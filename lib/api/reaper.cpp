@@ -24,6 +24,8 @@ void check(reaper_options const& o) {
   require(o.batch >= 1 && o.batch <= 100'000, fmt::format("batch of {}: 1 to 100000 rows", o.batch));
   require(o.wait >= 0ms && o.wait <= longest,
           fmt::format("wait of {} ms is out of range: 0 to 100 years", o.wait.count()));
+  require(o.watch >= 0ms && o.watch <= 1h,
+          fmt::format("watch of {} ms is out of range: 0 to 1 h", o.watch.count()));
   require(o.reply_timeout >= 10ms && o.reply_timeout <= 1h,
           fmt::format("reply_timeout of {} ms is out of range: 10 ms to 1 h", o.reply_timeout.count()));
 }
@@ -62,6 +64,7 @@ std::string to_json(reap_result const& r) {
                                      {"tokens", r.deleted.tokens}}},
                                    {"examined", r.examined},
                                    {"skipped", r.skipped},
+                                   {"ended", r.ended},
                                    {"left_observed", r.left_observed},
                                    {"left_ahead", r.left_ahead},
                                    {"batches", r.batches},

@@ -41,12 +41,8 @@ std::optional<opinion> schema(examination& x) {
     auto const latest = x.latest_version();
     if (version == latest)
       return opinion{verdict::ok, fmt::format("version {}, as this program makes it", version)};
-    if (version < latest)
-      return opinion{verdict::ok, fmt::format("version {}, which is all that this program needs; `rowlock "
-                                              "migrate up` makes version {}",
-                                              version, latest)};
-    return opinion{verdict::ok, fmt::format("version {}, which serves this program made for {}", version,
-                                            process::needed_schema_version)};
+    return opinion{verdict::ok,
+                   fmt::format("version {}, which serves this program made for {}", version, latest)};
   } catch (error const& e) {
     auto const why = x.words(e);
     if (e.reason() == errc::schema_missing) return opinion{verdict::error, why, "rowlock migrate up"};

@@ -138,11 +138,11 @@ std::vector<int> migrator::up(std::optional<int> target) {
   });
 }
 
-std::vector<int> migrator::down(int target, bool force) {
+std::vector<int> migrator::down(int target, bool force, bool forget_tokens) {
   checked(target, latest());
   return explained([&] {
     session s(*source_.implementation(), options_);
-    return migrate::go_down(s, target, force);
+    return migrate::go_down(s, target, {.held_locks = force, .tokens = forget_tokens});
   });
 }
 

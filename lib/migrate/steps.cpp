@@ -37,6 +37,22 @@ void refuse_while_held(session& s) {
                   fmt::join(names, ", "), more ? " and more" : ""));
 }
 
+// C6: with the last tables goes what tells which tokens were drawn. What comes after begins at the clock
+// alone.
+void refuse_to_forget_tokens(session& s, int version) {
+  auto const ask = [&](char const* what) { return backend::as_int(s.run(what).rows.at(0).at(0)); };
+  auto highest = ask("migrate_highest_token");
+  if (version >= 2) highest = std::max(highest, ask("migrate_highest_of_tokens"));
+  if (highest == 0) return;
+  throw refusal(
+      errc::invalid_argument,
+      fmt::format(
+          "version 0 forgets which fencing tokens were drawn, up to {}: if the tables are made again while "
+          "the database's clock is behind that, tokens fall, and whoever compares them refuses the new "
+          "owner or lets the old one in; go down to 1, which keeps them, or forget them with --forget-tokens",
+          highest));
+}
+
 void demand_version(session& s, int version, std::string_view after) {
   auto const state = inspect(s);
   if (state.version == version && state.differences.empty() && !state.interrupted) return;
@@ -71,13 +87,14 @@ std::size_t end_of_lock(std::string const& text) {
 }
 
 // Nobody takes a lock between the look at those that are held and the end of the tables.
-void undo(session& s, int version, bool force) {
+void undo(session& s, int version, down_consent const& consent) {
   auto const& m = migration_of(s.dialect(), version);
   auto const text = s.tables().render(m.down);
   auto const locked = s.dialect().transactional_ddl ? 0 : end_of_lock(text);
   s.run("migrate_exclude");
   if (locked > 0) s.script(text.substr(0, locked));
-  if (!force) refuse_while_held(s);
+  if (!consent.held_locks) refuse_while_held(s);
+  if (version == 1 && !consent.tokens) refuse_to_forget_tokens(s, version);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
   demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
@@ -205,7 +222,7 @@ std::vector<int> go_up(session& s, int goal) {
   }
 }
 
-std::vector<int> go_down(session& s, int goal, bool force) {
+std::vector<int> go_down(session& s, int goal, down_consent consent) {
   std::vector<int> undone;
   std::optional<int> doing;
   auto const step = [&](bool after_doubt) {
@@ -217,7 +234,12 @@ std::vector<int> go_down(session& s, int goal, bool force) {
     // Up first: then it is known what there is to undo.
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
-    undo(s, state.version, force);
+    // Before the first step, too: who stopped halfway would have tables that serve no program.
+    if (goal == 0 && !consent.tokens) {
+      if (!consent.held_locks) refuse_while_held(s);
+      refuse_to_forget_tokens(s, state.version);
+    }
+    undo(s, state.version, consent);
     doing = state.version;
   };
   for (;;) {

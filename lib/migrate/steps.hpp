@@ -11,9 +11,14 @@ namespace rowlock::migrate {
 /// order
 std::vector<int> go_up(session&, int goal);
 
-/// Undoes what is above `goal`; refuses while locks are held unless `force`. @return the versions undone, in
-/// order
-std::vector<int> go_down(session&, int goal, bool force);
+/// What go_down() may lose.
+struct down_consent {
+  bool held_locks = false;  ///< also while locks are held
+  bool tokens = false;      ///< also what tokens were drawn, with the last tables
+};
+
+/// Undoes what is above `goal`; refuses what `consent` does not allow. @return the versions undone, in order
+std::vector<int> go_down(session&, int goal, down_consent consent);
 
 /// Throws refusal unless the tables are what their version should have.
 void demand_sound(schema_state const&);

@@ -171,12 +171,10 @@ bool acquirer::attempt() {
   if (take(session, std::nullopt)) return true;
   if (!seen_ || seen_->term.empty()) return false;
   if (adopt(session, *seen_)) return true;
-  if (owner_.is_explicit() && seen_->holder.owner.same(owner_))
+  // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
+  if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
     return take(session, strategies::superseded{seen_->term, std::nullopt});
-  if (seen_->takeover == takeover::observed) {
-    observe(*seen_);
-    if (auto const ripe = ripe_observation()) return take(session, ripe);
-  }
+  if (auto const ripe = observe(*seen_)) return take(session, ripe);
   return false;
 }
 
@@ -248,18 +246,23 @@ void acquirer::give_back_at_once(backend::connection& session, term_id const& te
 }
 
 boot_time_point acquirer::observation::ripe() const noexcept {
-  return since + std::chrono::nanoseconds(ttl) + std::chrono::nanoseconds(ttl) / 50;
+  return since + std::chrono::nanoseconds(silence) + std::chrono::nanoseconds(silence) / 50;
 }
 
 // `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
 // holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
-void acquirer::observe(strategies::lock_row const& row) {
+// @return what may be taken now
+std::optional<strategies::superseded> acquirer::observe(strategies::lock_row const& row) {
+  auto const silence = row.must_be_silent_for();
+  if (!silence) {
+    observed_.reset();
+    return std::nullopt;
+  }
   bool const same = observed_ && observed_->term == row.term && observed_->renewals == row.renewals;
-  if (!same) observed_ = observation{row.term, row.renewals, row.ttl, boot_clock::now()};
-}
-
-std::optional<strategies::superseded> acquirer::ripe_observation() const {
-  if (!observed_ || boot_clock::now() < observed_->ripe()) return std::nullopt;
+  auto since = same ? observed_->since : boot_clock::now();
+  if (row.takeover == takeover::clock) since = std::min(since, engine_.seen.since(row));
+  observed_ = observation{row.term, row.renewals, *silence, since};
+  if (boot_clock::now() < observed_->ripe()) return std::nullopt;
   return strategies::superseded{observed_->term, observed_->renewals};
 }
 
@@ -291,10 +294,10 @@ std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto wait = std::max(1ms, std::chrono::duration_cast<std::chrono::milliseconds>(jittered));
   if (holder == nullptr || seen_->term.empty() || last_error_) return wait;
   // Not past the moment at which it can be had.
-  if (seen_->takeover == takeover::observed && observed_)
+  if (observed_)
     wait =
         std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(observed_->ripe() - boot_clock::now()));
-  else if (holder->expires_in > 0ms)
+  if (seen_->takeover == takeover::clock && holder->expires_in > 0ms)
     wait = std::min(wait, holder->expires_in + 1ms);
   return std::max(wait, 1ms);
 }

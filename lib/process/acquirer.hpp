@@ -42,11 +42,12 @@ class acquirer {
     term_id term;
     boot_time_point sent_at;
   };
-  /// takeover::observed: since when this process sees the row unchanged, by its own clock.
+  /// Since when this process sees the row unchanged, by its own clock: takeover::observed, or the clock went
+  /// back.
   struct observation {
     term_id term;
     std::int64_t renewals = 0;
-    std::chrono::milliseconds ttl{0};
+    std::chrono::milliseconds silence{0};
     boot_time_point since;
     boot_time_point ripe() const noexcept;
   };
@@ -65,8 +66,7 @@ class acquirer {
   bool believe(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
   void give_back_at_once(backend::connection&, term_id const&) noexcept;
   error doubtful(error const& last) const;
-  void observe(strategies::lock_row const&);
-  std::optional<strategies::superseded> ripe_observation() const;
+  std::optional<strategies::superseded> observe(strategies::lock_row const&);
   bool survives(error const&);
   bool wait_for_next_attempt();
   std::optional<std::chrono::milliseconds> next_wait();
@@ -88,7 +88,7 @@ class acquirer {
   bool in_doubt_ = false;  ///< since the last lost reply the row could not be looked at
   std::vector<doubt> doubts_;
   std::optional<strategies::lock_row> seen_;  ///< the row as last seen
-  std::optional<observation> observed_;
+  std::optional<observation> observed_;       ///< of the row as last seen, if watching it is of use
   std::optional<grant_facts> granted_;
   std::optional<session_keeper::holding> session_;  ///< of a row lock
 };

@@ -6,6 +6,7 @@
 #include "process/database.hpp"
 #include "process/events.hpp"
 #include "process/keeper.hpp"
+#include "process/observations.hpp"
 #include "process/session_keeper.hpp"
 #include "process/watchdog.hpp"
 #include "strategy/row_strategies.hpp"
@@ -38,6 +39,7 @@ struct engine {
   strategies::lock_rows const rows;
   strategies::row_strategies const taking;
   strategies::row_lock const row_locks;
+  observations seen;
   watchdog watch;
   keeper keep;
   session_keeper sessions;

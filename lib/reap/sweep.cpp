@@ -22,6 +22,12 @@ constexpr int most_tries_locked = 60;
 constexpr std::chrono::nanoseconds first_wait = 50ms;
 constexpr std::chrono::nanoseconds longest_wait = 1s;
 constexpr std::chrono::nanoseconds longest_pause = 100ms;
+constexpr std::size_t most_kept = 10'000;
+
+// As takers do it: 2 % more than the term can last, for clocks that differ by 1 % in rate.
+boot_time_point ripe(strategies::kept_term const& k) {
+  return k.seen + std::chrono::nanoseconds(k.longest) + std::chrono::nanoseconds(k.longest) / 50;
+}
 
 }  // namespace
 
@@ -37,6 +43,7 @@ std::chrono::milliseconds sweep::so_far() const {
 
 reap_result sweep::run() {
   for (auto const table : {reaped_table::locks, reaped_table::tokens}) go_through(table);
+  end_kept();
   if (stop_.stop_requested()) result_.end = reap_end::stopped;
   ride_out([&](backend::connection& c) { result_.token_floor = statements_.floor(c, reply_deadline()); });
   result_.duration = so_far();
@@ -68,11 +75,13 @@ void sweep::go_through(reaped_table table) {
 page_look sweep::clean(page const& p) {
   page_look seen;
   reap_counts gone;
+  std::vector<strategies::kept_term> kept;
   std::chrono::nanoseconds held{0};
   // From the start each time: a DELETE whose reply was lost has been counted by nobody, and is not repeated.
   ride_out([&](backend::connection& c) {
     seen = statements_.look(c, p, reply_deadline());
     gone = seen.due;
+    if (seen.kept > 0) kept = statements_.kept(c, p, seen, reply_deadline());
     if (options_.dry_run || seen.due.all() == 0) return;
     if (seen.highest_token > floor_) {
       statements_.raise_floor(c, seen.highest_token, reply_deadline());
@@ -87,9 +96,33 @@ page_look sweep::clean(page const& p) {
   result_.deleted.row_lock += gone.row_lock;
   result_.deleted.tokens += gone.tokens;
   result_.skipped += std::max<std::int64_t>(0, seen.due.all() - gone.all());
+  for (auto& k : kept) {
+    if (options_.dry_run || k.longest > options_.watch || kept_.size() >= most_kept)
+      ++result_.left_observed;
+    else
+      kept_.push_back(std::move(k));
+  }
   // Where one writer keeps out all others, they get as much time as was taken from them.
   if (held > 0ns && !database_.sql().no_row_locks.empty()) pause(std::min(held, longest_pause));
   return seen;
+}
+
+// What a clock that went back keeps, once it was seen unchanged for longer than it can last.
+// lib/doc/reaper.md
+void sweep::end_kept() {
+  for (auto const& k : kept_) {
+    if (auto const left = ripe(k) - boot_clock::now(); left > 0ns) pause(left);
+    if (stop_.stop_requested()) return;
+    bool ended = false;
+    ride_out([&](backend::connection& c) {
+      try {
+        ended = statements_.end(c, k, reply_deadline());
+      } catch (error const& e) {
+        if (e.reason() != errc::row_locked) throw;  // a transaction has it: it is no dead one's
+      }
+    });
+    ++(ended ? result_.ended : result_.skipped);
+  }
 }
 
 void sweep::ride_out(std::function<void(backend::connection&)> const& what) {

@@ -7,6 +7,7 @@
 #include <rowlock/reaper.hpp>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "process/database.hpp"
 #include "strategy/reaping.hpp"
@@ -25,6 +26,7 @@ class sweep {
  private:
   void go_through(strategies::reaped_table);
   strategies::page_look clean(strategies::page const&);
+  void end_kept();
   void ride_out(std::function<void(backend::connection&)> const& what);
   void pause(std::chrono::nanoseconds);
   backend::connection& session();
@@ -38,6 +40,7 @@ class sweep {
   boot_time_point const began_ = boot_clock::now();
   std::unique_ptr<backend::connection> session_;
   reap_result result_;
+  std::vector<strategies::kept_term> kept_;  ///< a bounded number of them, to be watched
   /// What it was raised to, to save raising. If that is wrong, the database knows better: rows are left.
   std::int64_t floor_ = 0;
 };

@@ -64,6 +64,8 @@ lock_row decode(backend::row const& columns) {
   r.holder.expires_in = expires_in(columns.at(12), r.unreadable);
   r.holder.revoked = as_int(columns.at(13)) != 0;
   r.holder.note = text_or_empty(columns.at(14));
+  if (!is_null(columns.at(16)) && as_int(columns.at(16)) > 0)
+    r.longest = readable(std::chrono::milliseconds(as_int(columns.at(16))), "longest", r.unreadable);
   return r;
 }
 
@@ -85,6 +87,13 @@ std::string to_json(std::span<name_and_term const> wanted) {
 }
 
 }  // namespace
+
+std::optional<std::chrono::milliseconds> lock_row::must_be_silent_for() const {
+  if (term.empty()) return std::nullopt;
+  if (takeover == takeover::observed) return ttl;
+  if (longest && holder.expires_in > *longest) return longest;
+  return std::nullopt;
+}
 
 std::optional<lock_row> lock_rows::read(backend::connection& c, std::string const& name,
                                         boot_time_point deadline) const {
@@ -191,8 +200,11 @@ bool lock_rows::release_at_least(backend::connection& c, name_and_term const& wh
 
 bool lock_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode,
                        boot_time_point deadline) const {
-  auto const& statement = book_.at(mode == revoke_mode::now ? "lock_revoke_now" : "lock_revoke");
-  return c.execute(statement, std::vector<value>{name}, deadline).affected > 0;
+  auto const changes = [&](char const* statement) {
+    return c.execute(book_.at(statement), std::vector<value>{name}, deadline).affected > 0;
+  };
+  if (mode != revoke_mode::now) return changes("lock_revoke");
+  return changes("unique_revoke_now") || changes("lock_revoke_now");
 }
 
 }  // namespace rowlock::strategies

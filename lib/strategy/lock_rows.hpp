@@ -26,6 +26,14 @@ struct lock_row {
   /// Why the row can't be read whole: what it says was put there by a later version, or by hand. What could
   /// be read is there; times are as near to the row's as can be.
   std::string unreadable;
+  /// takeover::clock: how long the term can last at most from a change on; empty if a program took it that
+  /// does not write that down.
+  std::optional<std::chrono::milliseconds> longest{};
+
+  /// For how long nothing must have changed in the row before its term may be taken although the clock does
+  /// not say that it is over; empty: not at all. For takeover::clock only while the expiry is further away
+  /// than this term can have set it, which is to say that the clock went back (C5, C57).
+  std::optional<std::chrono::milliseconds> must_be_silent_for() const;
 };
 
 struct name_and_term {

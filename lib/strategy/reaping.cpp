@@ -47,6 +47,7 @@ page_look reaping::look(backend::connection& c, page const& p, boot_time_point d
   seen.left_observed = as_int(columns.at(5));
   seen.left_ahead = as_int(columns.at(6));
   seen.highest_token = as_int(columns.at(7));
+  seen.kept = as_int(columns.at(8));
   return seen;
 }
 
@@ -91,6 +92,31 @@ reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page
     return true;
   });
   return gone;
+}
+
+std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page_look const& seen,
+                                     boot_time_point deadline) const {
+  std::vector<value> const range{p.after, seen.last, std::int64_t{p.size}};
+  auto const found = c.execute(book_.at("reap_kept"), range, deadline);
+  auto const now = boot_clock::now();
+  std::vector<kept_term> out;
+  for (auto const& columns : found.rows) {
+    auto const how = strategy_from_string(as_text(columns.at(1)));
+    if (how != strategy::lease && how != strategy::unique_insert) continue;
+    if (as_int(columns.at(4)) <= 0) continue;  // made by hand
+    out.push_back({as_text(columns.at(0)),
+                   *how,
+                   {as_text(columns.at(2))},
+                   as_int(columns.at(3)),
+                   std::chrono::milliseconds(as_int(columns.at(4))),
+                   now});
+  }
+  return out;
+}
+
+bool reaping::end(backend::connection& c, kept_term const& k, boot_time_point deadline) const {
+  auto const& statement = book_.at(k.how == strategy::lease ? "reap_end_lease" : "reap_end_insert");
+  return c.execute(statement, std::vector<value>{k.name, k.term.value, k.renewals}, deadline).affected > 0;
 }
 
 std::int64_t reaping::floor(backend::connection& c, boot_time_point deadline) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <rowlock/reaper.hpp>
 #include <string>
+#include <vector>
 
 #include "backend/backend.hpp"
 
@@ -28,6 +29,17 @@ struct page_look {
   std::int64_t left_observed = 0;
   std::int64_t left_ahead = 0;
   std::int64_t highest_token = 0;  ///< of those that are due
+  std::int64_t kept = 0;           ///< by a clock that went back: kept() tells which
+};
+
+/// A term whose expiry is further away than it can have set it.
+struct kept_term {
+  std::string name;
+  rowlock::strategy how = rowlock::strategy::lease;
+  term_id term;
+  std::int64_t renewals = 0;
+  std::chrono::milliseconds longest{0};
+  boot_time_point seen;  ///< after the reply that showed it
 };
 
 class reaping {
@@ -42,6 +54,14 @@ class reaping {
   /// Deletes what is due now of the page that was looked at, and whose token is at or below the floor. One
   /// transaction; skips what is locked.
   reap_counts remove(backend::connection&, page const&, page_look const&, boot_time_point deadline) const;
+
+  /// Those of the page that was looked at.
+  std::vector<kept_term> kept(backend::connection&, page const&, page_look const&,
+                              boot_time_point deadline) const;
+
+  /// Ends a term that was seen unchanged for longer than it can last. Waits for its row.
+  /// @return false if it changed
+  bool end(backend::connection&, kept_term const&, boot_time_point deadline) const;
 
   std::int64_t floor(backend::connection&, boot_time_point deadline) const;
 

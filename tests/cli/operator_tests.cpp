@@ -101,7 +101,10 @@ CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
     CHECK(refused.status == 75);
     CHECK(refused.says("--force"));
   }
-  CHECK(p.rowlock({"migrate", "down", "--to", "0", "--force"}).status == 0);
+  auto const forgets = p.rowlock({"migrate", "down", "--to", "0", "--force"});
+  CHECK(forgets.status == 64);
+  CHECK(forgets.says("--forget-tokens"));
+  CHECK(p.rowlock({"migrate", "down", "--to", "0", "--force", "--forget-tokens"}).status == 0);
   CHECK(p.rowlock({"list"}).status == 78);
 }
 

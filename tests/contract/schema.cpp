@@ -21,6 +21,8 @@ errc reason_of(F const& f) {
 CONTRACT_CASE("missing, old and new tables are told apart, with the command that mends it") {
   f.sql("UPDATE rowlock_meta SET schema_version = 1");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_old);
+  f.sql("UPDATE rowlock_meta SET schema_version = 4");
+  CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_old);
   f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 98");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_new);
   f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 2");

@@ -230,14 +230,14 @@ FUNCTIONS_CASE("schema/*.sql and `migrate sql` can be read by the client program
   Place const p;
   auto const sql = p.session();
   migrator m(p.source());
-  m.down(0, true);
+  m.down(0, true, true);
   auto const file = p.is_mysql() ? "schema/mysql.sql" : "schema/postgresql.sql";
   CHECK(p.apply(file).find("ERROR") == std::string::npos);
   auto const t = p.take(*sql, "n");
   REQUIRE(t);
   CHECK(p.release(*sql, "n", t->term) == "1");
   CHECK(m.up().empty());
-  m.down(0, true);
+  m.down(0, true, true);
   CHECK(sql->run(m.sql(0, m.latest())).find("ERROR") == std::string::npos);
   CHECK(p.take(*sql, "n"));
   CHECK(sql->run(m.sql(m.latest(), 3)).find("ERROR") == std::string::npos);

@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("down is refused while locks are held, names them, and --forc
   CHECK(catch_error([&] { m.down(1); }).mentions("locks are held: 'a4';"));
   CHECK(m.down(1, true) == versions{5, 4, 3, 2});
   CHECK(number(db, "SELECT count(*) FROM rowlock_locks") == 5);
-  CHECK(m.down(0, true) == versions{1});
+  CHECK(m.down(0, true, true) == versions{1});
 }
 
 TEST_CASE_TEMPLATE("expired and free rows do not keep down from going", DB, ROWLOCK_DATABASES) {
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("expired and free rows do not keep down from going", DB, ROWL
   db.hold("over", true);
   db.hold("free");
   db.script("UPDATE rowlock_locks SET term = NULL WHERE name = 'free'");
-  CHECK(m.down(0) == versions{5, 4, 3, 2, 1});
+  CHECK(m.down(0, false, true) == versions{5, 4, 3, 2, 1});
 }
 
 TEST_CASE_TEMPLATE("promise 2: down of the tokens' table keeps what it knew, and tokens rise", DB,
@@ -106,4 +106,34 @@ TEST_CASE_TEMPLATE("down of an empty tokens' table leaves the floor", DB, ROWLOC
   db.script("UPDATE rowlock_meta SET token_floor = 12345");
   m.down(1);
   CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 12345);
+}
+
+TEST_CASE_TEMPLATE("C6: what would forget the tokens is refused, says which, and wants to be told", DB,
+                   ROWLOCK_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  constexpr std::int64_t far = 9'000'000'000'000'000;  // as if the clock were far behind
+  auto const known = std::to_string(far);
+  SUBCASE("a token in a lock's row") {
+    db.hold("n", true);
+    db.script("UPDATE rowlock_locks SET term = NULL, token = " + known);
+  }
+  SUBCASE("the floor") { db.script("UPDATE rowlock_meta SET token_floor = " + known); }
+  SUBCASE("the tokens' table") {
+    db.script("INSERT INTO rowlock_tokens (name, token) VALUES ('n', " + known + ")");
+  }
+  for (bool const force : {false, true}) {
+    auto const e = catch_error([&] { m.down(0, force); });
+    CHECK(e.reason == errc::invalid_argument);
+    CHECK(e.mentions("--forget-tokens"));
+    CHECK(e.mentions("up to " + known));
+    CHECK(m.validate().empty());  // not a step was made
+  }
+  CHECK(m.down(1) == versions{5, 4, 3, 2});
+  CHECK(catch_error([&] { m.down(0); }).mentions("up to " + known));
+  CHECK(m.up() == versions{2, 3, 4, 5});
+  CHECK(take(db, "n") > far);
+  db.script("UPDATE rowlock_locks SET term = NULL");
+  CHECK(m.down(0, false, true) == versions{5, 4, 3, 2, 1});
 }

@@ -31,13 +31,13 @@ int main(int argc, char** argv) {
     rowlock::migrator migrator(source_of(argv[1], argv[2]));
     std::string const what = argv[3];
     if (what == "up") print(migrator.up());
-    if (what == "down") print(migrator.down(0, true));
+    if (what == "down") print(migrator.down(0, true, true));
     if (what == "toggle") {
       fmt::print("begin\n");
       std::fflush(stdout);
       for (;;) {
         migrator.up();
-        migrator.down(0, true);
+        migrator.down(0, true, true);
       }
     }
     return 0;

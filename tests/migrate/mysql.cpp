@@ -84,7 +84,7 @@ void die_anywhere(int version, bool up) {
                                statements[count - 1].find("DROP") != std::string::npos;
         if (before > 0 && !meta_gone) CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 7777);
       } else {
-        m.down(0);
+        m.down(0, false, true);
         CHECK(number(db, "SELECT count(*) FROM information_schema.tables WHERE table_schema = database()") ==
               0);
         m.up();
@@ -209,7 +209,7 @@ TEST_CASE_TEMPLATE(
   auto const other = db.connect();
   other->script("START TRANSACTION; UPDATE rowlock_locks SET note = '' WHERE name = 'busy'", soon());
   auto down = std::async(std::launch::async, [&] {
-    return catch_error([&] { migrator(db.source(), {.timeout = 4s}).down(0, true); });
+    return catch_error([&] { migrator(db.source(), {.timeout = 4s}).down(0, true, true); });
   });
   auto const& dialect = db.source().implementation()->sql();
   backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
@@ -238,7 +238,7 @@ TEST_CASE_TEMPLATE(
   CHECK(takes > 20);
   CHECK(slowest < 3s);
   other->script("COMMIT", soon());
-  CHECK(migrator(db.source()).down(0, true) == versions{5, 4, 3, 2, 1});
+  CHECK(migrator(db.source()).down(0, true, true) == versions{5, 4, 3, 2, 1});
 }
 
 // A server may have a hundred thousand tables.

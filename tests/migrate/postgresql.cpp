@@ -118,7 +118,7 @@ TEST_CASE(
       "SET application_name = 'slow job'; BEGIN; UPDATE rowlock_locks SET note = '' WHERE name = 'busy'",
       soon());
   auto down = std::async(std::launch::async, [&] {
-    return catch_error([&] { migrator(db.source(), {.timeout = 3s}).down(0, true); });
+    return catch_error([&] { migrator(db.source(), {.timeout = 3s}).down(0, true, true); });
   });
   backend::statement_book const book(db.source().implementation()->sql(), {});
   auto const c = db.connect();
@@ -140,7 +140,7 @@ TEST_CASE(
   // Each of the two statements may wait for one try of the migrator's, a tenth of a second.
   CHECK(slowest < 600ms);
   other->script("COMMIT", soon());
-  CHECK(migrator(db.source()).down(0, true) == versions{5, 4, 3, 2, 1});
+  CHECK(migrator(db.source()).down(0, true, true) == versions{5, 4, 3, 2, 1});
 }
 
 TEST_CASE("a lock that is taken while down looks is not overlooked<postgresql>") {

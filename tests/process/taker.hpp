@@ -2,6 +2,7 @@
 
 #include "contract/fixture.hpp"
 #include "support/child_process.hpp"
+#include "support/database_server.hpp"
 
 namespace rowlock::test {
 
@@ -26,3 +27,10 @@ class taker : public child_process {
 };
 
 }  // namespace rowlock::test
+
+TYPE_TO_STRING_AS("postgresql",
+                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::postgresql>);
+TYPE_TO_STRING_AS("mariadb",
+                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::mariadb>);
+TYPE_TO_STRING_AS("mysql",
+                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::mysql>);

@@ -8,13 +8,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-TYPE_TO_STRING_AS("postgresql",
-                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::postgresql>);
-TYPE_TO_STRING_AS("mariadb",
-                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::mariadb>);
-TYPE_TO_STRING_AS("mysql",
-                  std::integral_constant<rowlock::test::server_kind, rowlock::test::server_kind::mysql>);
-
 namespace {
 
 /// Takes and gives back; checks that the token rose.

@@ -25,11 +25,10 @@ struct lock_info {
 
 enum class revoke_mode {
   /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
-  /// expires.
-  /// Exclusion stays.
+  /// expires. Exclusion stays. An explicit owner that comes back does not get it before that either.
   at_renewal,
-  /// Frees the row at once. The former holder may still work until its next renewal; guarded commits stay
-  /// safe.
+  /// Frees the row at once; of unique_insert it is deleted, and its holder hears that the row is gone. The
+  /// former holder may still work until its next renewal; guarded commits stay safe.
   now,
 };
 

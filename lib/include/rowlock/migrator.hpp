@@ -62,8 +62,10 @@ class ROWLOCK_EXPORT migrator {
 
   /// Goes down to `target` (0: removes every table; the schema, or file, stays). Refuses with
   /// errc::row_locked while locks are held unless `force`, whatever the target: also programs that hold a
-  /// lock need the tables that they were made for. @return the versions undone, in order. @throws error
-  std::vector<int> down(int target, bool force = false);
+  /// lock need the tables that they were made for. Refuses with errc::invalid_argument to go to 0 unless
+  /// `forget_tokens`, once a fencing token was drawn: nothing would keep later ones from being lower.
+  /// @return the versions undone, in order. @throws error
+  std::vector<int> down(int target, bool force = false, bool forget_tokens = false);
 
   /// One entry for each version that is built in, and for each newer one that the tables have. Changes
   /// nothing.

@@ -34,11 +34,14 @@ ROWLOCK_EXPORT char const* to_string(reap_end) noexcept;
 struct reap_result {
   reap_end end = reap_end::finished;
   bool dry_run = false;
-  reap_counts deleted;             ///< in a dry run: what a run at that moment would have deleted
-  std::int64_t examined = 0;       ///< rows that were looked at
-  std::int64_t skipped = 0;        ///< due when looked at, then locked by somebody, renewed or taken
-  std::int64_t left_observed = 0;  ///< expired by the clock, but only watching them may end them
-  std::int64_t left_ahead = 0;     ///< tokens more than a day ahead of the clock, which was wrong once
+  reap_counts deleted;        ///< in a dry run: what a run at that moment would have deleted
+  std::int64_t examined = 0;  ///< rows that were looked at
+  std::int64_t skipped = 0;   ///< due when looked at, then locked by somebody, renewed or taken
+  std::int64_t ended = 0;     ///< dead holders' terms that a clock which went back had kept
+  /// Terms that only watching may end: takeover::observed and expired by the clock; or kept by a clock that
+  /// went back, and longer than reaper_options::watch.
+  std::int64_t left_observed = 0;
+  std::int64_t left_ahead = 0;  ///< tokens more than a day ahead of the clock, which was wrong once
   std::int64_t batches = 0;
   std::int64_t token_floor = 0;  ///< as it was at the end
   std::chrono::milliseconds idle{0};
@@ -66,6 +69,9 @@ struct reaper_options {
   std::chrono::milliseconds idle{std::chrono::hours{24}};
   int batch = 1000;      ///< rows that are looked at, and at most deleted, in one transaction; 1 to 100,000
   bool dry_run = false;  ///< count only; changes nothing, and needs no lease
+  /// How long a run may last on top, to see that nobody renews what a clock that went back keeps; up to an
+  /// hour.
+  std::chrono::milliseconds watch{600'000};
   std::chrono::milliseconds wait{10'000};           ///< for another run to end
   std::chrono::milliseconds reply_timeout{30'000};  ///< of the database's
   /// Called after each batch, by the thread that runs; may be empty.
@@ -77,9 +83,11 @@ struct reaper_options {
 ///
 /// What goes, always by the database's clock: rows of unique_insert whose term is over, at once; free or
 /// expired rows of lease, anchors of row_lock, and rows of rowlock_tokens, that were not used for
-/// reaper_options::idle. Tokens go on rising: rowlock_meta.token_floor is raised first. What stays: rows that
-/// somebody has locked just now, terms with takeover::observed (no clock can say that they are over), and
-/// tokens that are far ahead of the clock.
+/// reaper_options::idle. Where the clock went back, the terms of dead holders would stay for as much longer:
+/// a term whose expiry is further away than it can have set it is watched, and ended if nobody renews it.
+/// Tokens go on rising: rowlock_meta.token_floor is raised first. What stays: rows that somebody has locked
+/// just now, terms with takeover::observed (no clock can say that they are over), and tokens that are far
+/// ahead of the clock.
 ///
 /// May run anywhere, at any time, beside any number of others: one run at a time, by a lease on the name
 /// "rowlock.reaper", is only for economy. Memory does not grow with the number of rows. Not thread-safe

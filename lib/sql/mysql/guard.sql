@@ -34,11 +34,11 @@ SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strateg
 -- As unique_take, with the time that guard_clock has told: $8. Says 2, and adds to renewals, where there is a row: to be undone.
 -- name: guard_insert
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, note)
+  acquired_at, expires_at, note, longest, longest_term)
 VALUES ($1, 'unique_insert', $2, 0, $3, $4, $5, $6, $7, 'clock',
   '1970-01-01' + INTERVAL $8 MICROSECOND,
   '1970-01-01' + INTERVAL $8 + 1000 * $7 MICROSECOND,
-  $9)
+  $9, $7, $2)
 ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
 
 -- On the manager's session: the database's clock in microseconds since 1970.

@@ -16,7 +16,8 @@
 --   the count is the same without that.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
--- there and ($14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- there: renewed no more than $14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
+-- or ($14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
 -- Two takers: the second waits, finds a term that has not expired, and meets no row. A taker and a renewal: whichever
 -- has the row first; the taker behind it sees the new expiry, the renewal behind it another term.
 -- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. The reaper
@@ -44,11 +45,13 @@ UPDATE rowlock_locks AS l SET
   l.hard_until = utc_timestamp(6) + INTERVAL 1000 * $10 MICROSECOND,
   l.revoked = 0,
   l.note = $11,
+  l.longest = $8,
+  l.longest_term = $3,
   l.term = $3
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
-        ELSE l.term = $13 AND ($14 IS NULL OR l.renewals = $14) END
+        ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 END END
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate, and changes nothing then:
 -- not IGNORE, which would hide every other problem (a name that was cut). It waits for a transaction that has the row,
@@ -67,7 +70,8 @@ SELECT 0
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
   CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
-  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached
+  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = $1
 
 -- $1: 0 for the held ones, 1 for idle rows too.
@@ -75,7 +79,8 @@ FROM rowlock_locks WHERE name = $1
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
   CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
-  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached
+  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR $1 = 1 ORDER BY name
 
 -- $1: JSON [{"name":..., "term":...}, ...]. First half of a renewal, in its transaction: locks the rows that may be
@@ -119,13 +124,15 @@ FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
 STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 WHERE l.term = wanted.term
 
--- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that. `longest` grows always (C5, C57): an
+-- expiry that this term has set is never further away than that, or the clock went back since.
 -- name: lock_extend
 UPDATE rowlock_locks SET
   expires_at = greatest(expires_at, least(
     utc_timestamp(6) + INTERVAL 1000 * $3 MICROSECOND,
     coalesce(hard_until, utc_timestamp(6) + INTERVAL 1000 * $3 MICROSECOND))),
   ttl = CASE WHEN takeover = 'observed' THEN greatest(ttl, $3) ELSE ttl END,
+  longest = greatest(longest, $3),
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_until > utc_timestamp(6))
 
@@ -140,11 +147,15 @@ WHERE name = $1 AND term = $2
 SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 FOR UPDATE SKIP LOCKED
 
 -- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over.
+-- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
+-- counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
-  expires_at = greatest(utc_timestamp(6), acquired_at + INTERVAL 1000 * $3 MICROSECOND),
-  ttl = greatest(0, $3 + CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), acquired_at) / 1000) AS SIGNED)),
+  expires_at = greatest(utc_timestamp(6), least(acquired_at, utc_timestamp(6)) + INTERVAL 1000 * $3 MICROSECOND),
+  ttl = least($3,
+    greatest(0, $3 + CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), acquired_at) / 1000) AS SIGNED))),
+  longest = $3,
+  longest_term = $4,
   owner_process = NULL,
   renewals = renewals + 1,
   hard_until = NULL,
@@ -156,7 +167,11 @@ UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term IS NOT NULL
 
 -- name: lock_revoke_now
 UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term IS NOT NULL
+WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert'
+
+-- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- name: unique_revoke_now
+DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert'
 
 -- Strategy unique_insert, in a transaction. The INSERT waits for another one of the same name that is not committed yet,
 -- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. Who meets a row must not fail (1062
@@ -165,12 +180,12 @@ WHERE name = $1 AND term IS NOT NULL
 -- its transaction is rolled back. Parameters as in lock_take.
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, hard_until, note)
+  acquired_at, expires_at, hard_until, note, longest, longest_term)
 VALUES ($1, $2, $3, 0, $4, $5, $6, $7, $8, $9,
   utc_timestamp(6),
   utc_timestamp(6) + INTERVAL 1000 * least($8, coalesce($10, $8)) MICROSECOND,
   utc_timestamp(6) + INTERVAL 1000 * $10 MICROSECOND,
-  $11)
+  $11, $8, $3)
 ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
 
 -- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
@@ -181,7 +196,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3 IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6))
-        ELSE term = $3 AND ($4 IS NULL OR renewals = $4) END
+        ELSE term = $3 AND CASE WHEN $4 IS NULL THEN revoked = 0 ELSE renewals = $4 END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2

@@ -31,6 +31,14 @@ DO 0
 -- name: migrate_held
 SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
 
+-- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- name: migrate_highest_token
+SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
+
+-- The same of the table that version 2 has.
+-- name: migrate_highest_of_tokens
+SELECT coalesce(max(token), 0) FROM rowlock_tokens
+
 -- Who is migrating, or has a transaction open: what a migration may be waiting for. Whose tables it has read is not told.
 -- name: migrate_in_the_way
 SELECT p.id, p.user, '', lower(p.command), CAST(coalesce(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)

@@ -20,11 +20,14 @@ SELECT count(*), max(p.name),
   CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'row_lock'), 0) AS SIGNED),
   CAST(coalesce(sum(p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old), 0) AS SIGNED),
   CAST(coalesce(sum(p.due AND p.ahead), 0) AS SIGNED),
-  coalesce(max(CASE WHEN p.due AND NOT p.ahead THEN p.token END), 0)
+  coalesce(max(CASE WHEN p.due AND NOT p.ahead THEN p.token END), 0),
+  CAST(coalesce(sum(p.kept), 0) AS SIGNED)
 FROM (
   SELECT o.*, o.old AND (o.term IS NULL OR (o.takeover = 'clock' AND o.strategy <> 'row_lock')) AS due
   FROM (
     SELECT l.name, l.strategy, l.term, l.takeover, l.token,
+      l.takeover = 'clock' AND l.longest_term = l.term
+        AND l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND AS kept,
       l.token > timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 86400000000 AS ahead,
       CASE l.strategy
         WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= utc_timestamp(6)
@@ -63,6 +66,24 @@ WHERE (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp
     ELSE 0 END
   AND l.token <= timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 86400000000
   AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+
+-- What a clock that went back keeps, to be watched. Plain reads: they wait for nobody.
+-- name: reap_kept
+SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
+WHERE l.name > $1 AND l.name <= $2 AND l.takeover = 'clock' AND l.longest_term = l.term
+  AND l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND
+ORDER BY l.name LIMIT $3
+
+-- By primary key, in autocommit: waits for that one row, for a second at most, and looks at it again then.
+-- name: reap_end_lease
+UPDATE rowlock_locks SET expires_at = utc_timestamp(6), term = NULL
+WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy = 'lease' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND
+
+-- name: reap_end_insert
+DELETE FROM rowlock_locks
+WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy = 'unique_insert' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND
 
 -- name: reap_tokens_look
 SELECT count(*), max(p.name), CAST(coalesce(sum(p.due), 0) AS SIGNED), coalesce(max(CASE WHEN p.due THEN p.token END), 0)

@@ -32,11 +32,11 @@ FOR UPDATE SKIP LOCKED
 -- As unique_take, with the time that guard_clock has told: $8.
 -- name: guard_insert
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, note)
+  acquired_at, expires_at, note, longest, longest_term)
 VALUES ($1, 'unique_insert', $2, 0, $3, $4::bigint, $5, $6::bigint, $7::bigint, 'clock',
   timestamptz 'epoch' + $8::bigint * interval '1 microsecond',
   timestamptz 'epoch' + $8::bigint * interval '1 microsecond' + $7::bigint * interval '1 millisecond',
-  $9)
+  $9, $7::bigint, $2)
 ON CONFLICT DO NOTHING
 
 -- On the manager's session: the database's clock in microseconds since 1970.

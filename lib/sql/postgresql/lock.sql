@@ -4,7 +4,8 @@
 -- clock_timestamp(), which is read again, never now(), which stands still from the transaction's start.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
--- there and ($14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- there: renewed no more than $14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
+-- or ($14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
 -- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. It
 -- may read them from the statement's snapshot: the reaper raised the floor before it deleted the name's former row,
 -- and a snapshot that sees the fresh row sees that, too.
@@ -29,11 +30,13 @@ UPDATE rowlock_locks AS l SET
                      clock_timestamp() + $10::bigint * interval '1 millisecond'),
   hard_until = clock_timestamp() + $10::bigint * interval '1 millisecond',
   revoked = false,
-  note = $11
+  note = $11,
+  longest = $8::bigint,
+  longest_term = $3
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-        ELSE l.term = $13 AND ($14::bigint IS NULL OR l.renewals = $14::bigint) END
+        ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint END END
 RETURNING l.token
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
@@ -62,7 +65,8 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
   ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
+  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = $1
 
 -- $1: 0 for the held ones, 1 for idle rows too.
@@ -73,7 +77,8 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
   ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached
+  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
 
 -- $1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
@@ -99,11 +104,13 @@ SELECT l.term, l.revoked, coalesce(l.hard_until <= clock_timestamp(), false) AS 
 FROM json_to_recordset($1::json) AS wanted(name text, term text)
 JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
 
--- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that. `longest` grows always (C5, C57): an
+-- expiry that this term has set is never further away than that, or the clock went back since.
 -- name: lock_extend
 UPDATE rowlock_locks SET
   expires_at = greatest(expires_at, least(clock_timestamp() + $3::bigint * interval '1 millisecond', hard_until)),
   ttl = CASE WHEN takeover = 'observed' THEN greatest(ttl, $3::bigint) ELSE ttl END,
+  longest = greatest(longest, $3::bigint),
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND NOT revoked AND (hard_until IS NULL OR hard_until > clock_timestamp())
 RETURNING term
@@ -121,12 +128,16 @@ SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks WHERE na
 FOR UPDATE SKIP LOCKED
 
 -- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over.
+-- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
+-- counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp() THEN $4 END,
-  expires_at = greatest(clock_timestamp(), acquired_at + $3::bigint * interval '1 millisecond'),
-  ttl = greatest(0, ceil(extract(epoch FROM acquired_at - clock_timestamp()) * 1000)::bigint + $3::bigint),
+  expires_at = greatest(clock_timestamp(), least(acquired_at, clock_timestamp()) + $3::bigint * interval '1 millisecond'),
+  ttl = least($3::bigint,
+    greatest(0, ceil(extract(epoch FROM acquired_at - clock_timestamp()) * 1000)::bigint + $3::bigint)),
+  longest = $3::bigint,
+  longest_term = $4,
   owner_process = NULL,
   renewals = renewals + 1,
   hard_until = NULL
@@ -138,20 +149,24 @@ UPDATE rowlock_locks SET revoked = true WHERE name = $1 AND term IS NOT NULL RET
 
 -- name: lock_revoke_now
 UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
-WHERE name = $1 AND term IS NOT NULL RETURNING name
+WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
+
+-- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- name: unique_revoke_now
+DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
 
 -- Strategy unique_insert. The INSERT waits for another one of the same name that is not committed yet, and for a DELETE; of
 -- any number of sessions one gets the row, the others change nothing. It never fails on a duplicate: that would fill the
 -- server's log, and end the transaction. Parameters as in lock_take.
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, hard_until, note)
+  acquired_at, expires_at, hard_until, note, longest, longest_term)
 VALUES ($1, $2, $3, 0, $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
   clock_timestamp(),
   least(clock_timestamp() + $8::bigint * interval '1 millisecond',
         clock_timestamp() + $10::bigint * interval '1 millisecond'),
   clock_timestamp() + $10::bigint * interval '1 millisecond',
-  $11)
+  $11, $8::bigint, $3)
 ON CONFLICT DO NOTHING
 
 -- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
@@ -162,7 +177,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3::text IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp())
-        ELSE term = $3 AND ($4::bigint IS NULL OR renewals = $4::bigint) END
+        ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = $3::bigint WHERE name = $1 AND term = $2

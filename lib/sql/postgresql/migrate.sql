@@ -34,6 +34,14 @@ END $$
 -- name: migrate_held
 SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp() ORDER BY name LIMIT 4
 
+-- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- name: migrate_highest_token
+SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks))::bigint FROM rowlock_meta WHERE id = 1
+
+-- The same of the table that version 2 has.
+-- name: migrate_highest_of_tokens
+SELECT coalesce(max(token), 0)::bigint FROM rowlock_tokens
+
 -- Who has locks on the tables or is migrating: what a migration may be waiting for.
 -- name: migrate_in_the_way
 SELECT a.pid::bigint, coalesce(a.usename::text, ''), coalesce(a.application_name, ''), coalesce(a.state, ''),

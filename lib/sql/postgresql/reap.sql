@@ -32,7 +32,7 @@
 
 -- The page of $2 names after $1, $3 milliseconds being idle: how many there are, the last one, how many are due of each
 -- strategy, how many must stay because of takeover 'observed' and because their token is ahead, highest token of those
--- due. Read only; nothing is promised by it.
+-- due. Read only; nothing is promised by it. And how many terms a clock that went back keeps: reap_kept.
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'unique_insert'),
@@ -40,9 +40,12 @@ SELECT count(*), max(p.name),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'row_lock'),
   count(*) FILTER (WHERE p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old),
   count(*) FILTER (WHERE p.due AND p.ahead),
-  coalesce(max(p.token) FILTER (WHERE p.due AND NOT p.ahead), 0)
+  coalesce(max(p.token) FILTER (WHERE p.due AND NOT p.ahead), 0),
+  count(*) FILTER (WHERE p.kept)
 FROM (
   SELECT l.name, l.strategy, l.term, l.takeover, l.token, o.old,
+    l.takeover = 'clock' AND l.longest_term = l.term
+      AND l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond' AS kept,
     l.token > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000 AS ahead,
     o.old AND (l.term IS NULL OR (l.takeover = 'clock' AND l.strategy <> 'row_lock')) AS due
   FROM (SELECT * FROM rowlock_locks WHERE name > $1 ORDER BY name LIMIT $2::bigint) AS l,
@@ -85,6 +88,28 @@ WHERE l.name = due.name AND l.name > $1 AND l.name <= $2
   AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
   AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
 RETURNING l.strategy
+
+-- Terms of the names after $1 up to $2, $3 at most, whose expiry is further away than they can have set it: the clock went
+-- back (C5). The reaper watches them. Read only.
+-- name: reap_kept
+SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
+WHERE l.name > $1 AND l.name <= $2 AND l.takeover = 'clock' AND l.longest_term = l.term
+  AND l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond'
+ORDER BY l.name LIMIT $3::bigint
+
+-- Ends a term that was watched for long enough: exactly that one, if it was renewed no more ($3). Whoever changed the row
+-- meanwhile changed its term or its renewals, and after a wait for the row that is looked at again: no row. It is one row
+-- in autocommit, so that nobody waits for what this one holds.
+-- name: reap_end_lease
+UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'lease' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond'
+
+-- As unique_insert gives back: the name's last token is in rowlock_tokens.
+-- name: reap_end_insert
+DELETE FROM rowlock_locks
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'unique_insert' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond'
 
 -- The same for rowlock_tokens: how many, the last name, how many are due, highest token of those. A token is at least the
 -- microseconds since 1970 when it was drawn, so that it tells its own age.

@@ -22,8 +22,8 @@ UPDATE rowlock_locks SET note = note WHERE name = ?1 AND strategy = 'row_lock'
 -- As unique_take, with the time that guard_clock has told: ?8.
 -- name: guard_insert
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, note)
-VALUES (?1, 'unique_insert', ?2, 0, ?3, ?4, ?5, ?6, ?7, 'clock', ?8 / 1000, ?8 / 1000 + ?7, ?9)
+  acquired_at, expires_at, note, longest, longest_term)
+VALUES (?1, 'unique_insert', ?2, 0, ?3, ?4, ?5, ?6, ?7, 'clock', ?8 / 1000, ?8 / 1000 + ?7, ?9, ?7, ?2)
 ON CONFLICT DO NOTHING
 
 -- The clock in microseconds since 1970, of which SQLite knows the milliseconds.

@@ -3,7 +3,8 @@
 -- nothing changes between what WHERE and sub-selects read and what SET writes, and 'now' is read after the wait.
 
 -- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
--- there and (?14 not null) was renewed no more: an explicit owner that comes back, and takeover::observed.
+-- there: renewed no more than ?14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
+-- or (?14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
 -- name: lock_take
 UPDATE rowlock_locks SET
   term = ?3,
@@ -24,12 +25,14 @@ UPDATE rowlock_locks SET
   expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + min(?8, coalesce(?10, ?8)),
   hard_until = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?10,
   revoked = 0,
-  note = ?11
+  note = ?11,
+  longest = ?8,
+  longest_term = ?3
 WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?13 IS NULL
         THEN term IS NULL
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-        ELSE term = ?13 AND (?14 IS NULL OR renewals = ?14) END
+        ELSE term = ?13 AND CASE WHEN ?14 IS NULL THEN revoked = 0 ELSE renewals = ?14 END END
 RETURNING token
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
@@ -49,7 +52,8 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   max(min(expires_at, 253402214400000), -62135596800000)
     - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
   revoked, note,
-  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
+  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = ?1
 
 -- ?1: 0 for the held ones, 1 for idle rows too.
@@ -59,7 +63,8 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   max(min(expires_at, 253402214400000), -62135596800000)
     - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
   revoked, note,
-  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached
+  hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR ?1 = 1 ORDER BY name
 
 -- ?1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
@@ -83,13 +88,15 @@ SELECT l.term, l.revoked,
 FROM json_each(?1) AS wanted
 JOIN rowlock_locks AS l ON l.name = wanted.value ->> 'name' AND l.term = wanted.value ->> 'term'
 
--- For takeover::observed the ttl grows along: takers watch the row for as long as that.
+-- For takeover::observed the ttl grows along: takers watch the row for as long as that. `longest` grows always (C5, C57): an
+-- expiry that this term has set is never further away than that, or the clock went back since.
 -- name: lock_extend
 UPDATE rowlock_locks SET
   expires_at = max(expires_at, min(
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?3,
     coalesce(hard_until, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?3))),
   ttl = CASE WHEN takeover = 'observed' THEN max(ttl, ?3) ELSE ttl END,
+  longest = max(longest, ?3),
   renewals = renewals + 1
 WHERE name = ?1 AND term = ?2 AND revoked = 0
   AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
@@ -106,12 +113,16 @@ RETURNING name
 SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
 
 -- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over.
+-- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
+-- counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN ?4 END,
-  expires_at = max(cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), acquired_at + ?3),
-  ttl = max(0, acquired_at + ?3 - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
+  expires_at = max(cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
+    min(acquired_at, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)) + ?3),
+  ttl = min(?3, max(0, acquired_at + ?3 - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))),
+  longest = ?3,
+  longest_term = ?4,
   owner_process = NULL,
   renewals = renewals + 1,
   hard_until = NULL
@@ -124,18 +135,22 @@ UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term IS NOT NULL RETURN
 -- name: lock_revoke_now
 UPDATE rowlock_locks SET
   term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term IS NOT NULL RETURNING name
+WHERE name = ?1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
+
+-- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- name: unique_revoke_now
+DELETE FROM rowlock_locks WHERE name = ?1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
 
 -- Strategy unique_insert: of any number of sessions one gets the row, the others change nothing. Parameters as in
 -- lock_take.
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
-  acquired_at, expires_at, hard_until, note)
+  acquired_at, expires_at, hard_until, note, longest, longest_term)
 VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9,
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + min(?8, coalesce(?10, ?8)),
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?10,
-  ?11)
+  ?11, ?8, ?3)
 ON CONFLICT DO NOTHING
 
 -- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it.
@@ -145,7 +160,7 @@ WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?3 IS NULL
         THEN term IS NULL
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-        ELSE term = ?3 AND (?4 IS NULL OR renewals = ?4) END
+        ELSE term = ?3 AND CASE WHEN ?4 IS NULL THEN revoked = 0 ELSE renewals = ?4 END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = ?3 WHERE name = ?1 AND term = ?2

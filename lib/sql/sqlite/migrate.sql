@@ -26,6 +26,14 @@ SELECT name FROM rowlock_locks
 WHERE term IS NOT NULL AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 ORDER BY name LIMIT 4
 
+-- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- name: migrate_highest_token
+SELECT max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
+
+-- The same of the table that version 2 has.
+-- name: migrate_highest_of_tokens
+SELECT coalesce(max(token), 0) FROM rowlock_tokens
+
 -- SQLite does not tell who has the file locked.
 -- name: migrate_in_the_way
 SELECT 0, '', '', '', 0 WHERE ?1 IS NULL AND ?2 IS NULL

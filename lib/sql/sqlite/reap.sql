@@ -14,11 +14,14 @@ SELECT count(*), max(name),
   coalesce(sum(due AND NOT ahead AND strategy = 'row_lock'), 0),
   coalesce(sum(term IS NOT NULL AND takeover <> 'clock' AND old), 0),
   coalesce(sum(due AND ahead), 0),
-  coalesce(max(token) FILTER (WHERE due AND NOT ahead), 0)
+  coalesce(max(token) FILTER (WHERE due AND NOT ahead), 0),
+  coalesce(sum(kept), 0)
 FROM (
   SELECT *, old AND (term IS NULL OR (takeover = 'clock' AND strategy <> 'row_lock')) AS due
   FROM (
     SELECT name, strategy, term, takeover, token,
+      takeover = 'clock' AND longest_term = term
+        AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest AS kept,
       token > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 86400000000 AS ahead,
       CASE strategy
         WHEN 'unique_insert' THEN term IS NULL OR expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
@@ -48,6 +51,23 @@ DELETE FROM rowlock_locks WHERE name IN (
     AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY l.name LIMIT ?3)
 RETURNING strategy
+
+-- What a clock that went back keeps, to be watched.
+-- name: reap_kept
+SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
+WHERE l.name > ?1 AND l.name <= ?2 AND l.takeover = 'clock' AND l.longest_term = l.term
+  AND l.expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + l.longest
+ORDER BY l.name LIMIT ?3
+
+-- name: reap_end_lease
+UPDATE rowlock_locks SET term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'lease' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest
+
+-- name: reap_end_insert
+DELETE FROM rowlock_locks
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'unique_insert' AND takeover = 'clock'
+  AND longest_term = term AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest
 
 -- name: reap_tokens_look
 SELECT count(*), max(name), coalesce(sum(due), 0), coalesce(max(token) FILTER (WHERE due), 0)

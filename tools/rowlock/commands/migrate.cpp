@@ -17,6 +17,7 @@ namespace {
 struct migrate_options {
   std::optional<int> from, to;
   bool force = false;
+  bool forget_tokens = false;
   std::optional<std::chrono::milliseconds> timeout;
 };
 
@@ -51,7 +52,8 @@ end_of_program up(invocation& call, migrate_options const& options) {
 }
 
 end_of_program down(invocation& call, migrate_options const& options) try {
-  print_versions(call, "undone", make_migrator(call, options).down(*options.to, options.force));
+  print_versions(call, "undone",
+                 make_migrator(call, options).down(*options.to, options.force, options.forget_tokens));
   return {};
 } catch (error const& e) {
   if (e.reason() != errc::row_locked) throw;
@@ -155,6 +157,8 @@ Examples:
       add_action(*migrate, call, options, "down", "Goes back to a version; 0 removes everything", &down);
   add_number(down_command, "--to", options->to, "The version to go back to")->required();
   down_command->add_flag("--force", options->force, "Also while locks are held");
+  down_command->add_flag("--forget-tokens", options->forget_tokens,
+                         "To 0 also if fencing tokens were drawn: later ones may be lower");
   add_action(*migrate, call, options, "status", "Which versions are applied", &status);
   add_action(*migrate, call, options, "validate",
              "What is wrong with the tables, if anything (then ends with 78)", &validate);

@@ -79,6 +79,7 @@ std::string summary(reap_result const& r) {
   std::string text = (r.dry_run ? "Would delete " : "Deleted ") + in_words(r.deleted) +
                      fmt::format(" of {} in {}", r.examined, format_duration(r.duration));
   if (r.skipped > 0) text += fmt::format("; {} skipped: in use just now", r.skipped);
+  if (r.ended > 0) text += fmt::format("; {} ended that a clock which went back had kept", r.ended);
   if (r.left_observed > 0) text += fmt::format("; {} left: takeover observed", r.left_observed);
   if (r.left_ahead > 0) text += fmt::format("; {} left: token ahead of the clock", r.left_ahead);
   return text;
