@@ -190,6 +190,14 @@ class ROWLOCK_EXPORT source {
   /// For messages: where this goes to, without any password.
   virtual std::string describe() const = 0;
 
+  /// Whether the database of a session that had this server_identity() is certainly not where this leads to
+  /// any more (a file that was removed, replaced, or got another name): what is held in it is held no more.
+  /// Looks without asking the database.
+  virtual bool gone(std::string const& server_identity) const noexcept {
+    (void)server_identity;
+    return false;
+  }
+
   /// Makes an empty database where the engine can (an SQLite file, mode 0600, WAL), for `migrate up`;
   /// elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}

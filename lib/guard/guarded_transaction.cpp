@@ -92,6 +92,8 @@ void guarded_transaction::require_one(held_lock const& lock) {
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
   if (!lock.valid()) lost(lock, lock.hold_->held() ? lock.hold_->why_expired() : lock.loss());
+  auto const& home = lock.manager_->parts().db;
+  if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
   lock.hold_->mark_guarded();
   look_again again(reply_deadline());
   do {

@@ -225,8 +225,19 @@ bool acquirer::adopt(backend::connection& session, strategies::lock_row const& r
 bool acquirer::believe(backend::connection& session, fencing_token token, term_id const& term,
                        boot_time_point sent_at) {
   auto const& o = spec_.options;
-  grant_facts facts{spec_.name, spec_.how,    term,    token,  owner_,  o.ttl,
-                    o.at_least, o.hard_limit, o.renew, o.note, sent_at, std::chrono::system_clock::now()};
+  grant_facts facts{spec_.name,
+                    spec_.how,
+                    term,
+                    token,
+                    owner_,
+                    o.ttl,
+                    o.at_least,
+                    o.hard_limit,
+                    o.renew,
+                    o.note,
+                    sent_at,
+                    std::chrono::system_clock::now(),
+                    engine_.db.server_of(session)};
   if (boot_clock::now() >= first_trust(facts)) {
     give_back_at_once(session, term);
     throw error(errc::unreachable,

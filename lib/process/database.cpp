@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <rowlock/error.hpp>
 
 namespace rowlock::process {
@@ -104,6 +105,25 @@ std::string database::id() const {
 std::string database::identity() const {
   std::lock_guard const guard(mutex_);
   return identity_;
+}
+
+std::size_t database::server_of(backend::connection const& c) {
+  auto const& identity = c.server_identity();
+  std::lock_guard const guard(mutex_);
+  auto const found = std::find(servers_.begin(), servers_.end(), identity);
+  if (found != servers_.end()) return static_cast<std::size_t>(found - servers_.begin());
+  servers_.push_back(identity);
+  return servers_.size() - 1;
+}
+
+bool database::gone(std::size_t server) const {
+  std::string identity;
+  {
+    std::lock_guard const guard(mutex_);
+    if (server >= servers_.size()) return false;
+    identity = servers_[server];
+  }
+  return source_->gone(identity);
 }
 
 connection_pool::connection_pool(database& d, int limit, char const* option)

@@ -37,6 +37,13 @@ class database {
   /// Tells these tables on this server from every other; known after the first open().
   std::string identity() const;
 
+  /// A number for the server, or file, that a session talks to: holds are many, servers few.
+  std::size_t server_of(backend::connection const&);
+
+  /// Whether that server's database is certainly not where this leads to any more (an SQLite file that was
+  /// removed, replaced, or got another name): what is held in it is held no more.
+  bool gone(std::size_t server) const;
+
   backend::statement_book const& statements() const noexcept { return book_; }
   std::string describe() const { return source_->describe(); }
   backend::dialect const& sql() const noexcept { return source_->sql(); }
@@ -52,6 +59,7 @@ class database {
   std::string server_;   ///< of the first session
   std::string lineage_;  ///< the same; lib/doc/identity.md
   std::string identity_;
+  std::vector<std::string> servers_;
 };
 
 /// At most `limit` sessions, opened when first needed. Who waits for a lock has none meanwhile. Thread-safe.

@@ -32,6 +32,7 @@ struct grant_facts {
   std::string note;
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
+  std::size_t server = 0;                             ///< database::server_of() the granting session
 };
 
 /// Until when a term as it was granted may be trusted.

@@ -1,6 +1,7 @@
 #include "process/keeper.hpp"
 
 #include <algorithm>
+#include <map>
 #include <rowlock/error.hpp>
 #include <unordered_set>
 
@@ -130,10 +131,27 @@ backend::connection& keeper::connection(boot_time_point deadline) {
   return **borrowed_;
 }
 
+// Where an SQLite file was removed or replaced, what its copy says is no renewal: others may have the old
+// one.
+keeper::batch keeper::still_there(batch const& holds) {
+  batch there;
+  std::map<std::size_t, bool> gone;
+  for (auto const& h : holds) {
+    auto const server = h->facts().server;
+    auto const [known, fresh] = gone.try_emplace(server, false);
+    if (fresh) known->second = database_.gone(server);
+    if (known->second)
+      watchdog_.report_lost(h, loss_reason::row_gone);
+    else
+      there.push_back(h);
+  }
+  return there;
+}
+
 keeper::batch keeper::renew(batch const& holds) {
   batch alive;
   auto earliest_end = boot_time_point::max();
-  for (auto const& h : holds) {
+  for (auto const& h : still_there(holds)) {
     if (!h->valid()) continue;  // the watchdog says so; a lost lock is never renewed
     alive.push_back(h);
     earliest_end = std::min(earliest_end, h->trusted_until());
@@ -149,7 +167,7 @@ keeper::batch keeper::renew(batch const& holds) {
   } catch (error const& e) {
     for (auto const& h : alive) h->renewal_failed(true);
     failed(e.what());
-    return alive;
+    return still_there(alive);
   }
 }
 

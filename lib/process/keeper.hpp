@@ -54,6 +54,8 @@ class keeper {
   bool any_due(boot_time_point now) const;  ///< with the mutex
   bool renewal_waits();
   boot_time_point next_work();
+  /// Reports those whose database is gone. @return the others
+  batch still_there(batch const&);
   /// @return those that have to be tried again soon
   batch renew(batch const&);
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);

@@ -58,8 +58,24 @@ bool manager::extend(std::shared_ptr<hold> const& h, std::chrono::milliseconds d
   if (f.how == strategy::row_lock)
     throw error(errc::unsupported,
                 fmt::format("'{}' is held with row_lock, which has no end to be put off", f.name));
-  if (!h->valid()) return false;
-  auto const deadline = engine_->reply_deadline();
+  if (!h->valid() || report_if_gone(h)) return false;
+  try {
+    return extend_row(h, duration, engine_->reply_deadline());
+  } catch (error const&) {
+    if (report_if_gone(h)) return false;
+    throw;
+  }
+}
+
+bool manager::report_if_gone(std::shared_ptr<hold> const& h) {
+  if (!engine_->db.gone(h->facts().server)) return false;
+  engine_->watch.report_lost(h, loss_reason::row_gone);
+  return true;
+}
+
+bool manager::extend_row(std::shared_ptr<hold> const& h, std::chrono::milliseconds duration,
+                         boot_time_point deadline) {
+  auto const& f = h->facts();
   auto loan = engine_->pool.borrow(deadline);
   auto const sent_at = boot_clock::now();
   bool const extended = despite_deadlocks(engine_->tell, f.name, deadline, [&] {
@@ -99,8 +115,9 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   if (f.how == strategy::row_lock) return end_session(*h, deadline);
   auto outcome = release_result::in_doubt;
   auto why = loss_reason::taken_over;
+  auto const is_gone = [&] { return engine_->db.gone(f.server); };
   try {
-    outcome = tell_row(*h, deadline, why);
+    outcome = is_gone() ? release_result::already_lost : tell_row(*h, deadline, why);
   } catch (error const& e) {
     if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
     engine_->tell.tell(
@@ -108,6 +125,10 @@ release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_poin
   } catch (std::exception const& e) {
     engine_->tell.tell(
         {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  }
+  if (outcome != release_result::released && is_gone()) {
+    outcome = release_result::already_lost;
+    why = loss_reason::row_gone;
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
     engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, start + f.ttl});

@@ -39,6 +39,9 @@ class manager : public std::enable_shared_from_this<manager> {
  private:
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
+  bool extend_row(std::shared_ptr<hold> const&, std::chrono::milliseconds, boot_time_point deadline);
+  /// Whether the database that it is held in is gone, and the lock lost with it.
+  bool report_if_gone(std::shared_ptr<hold> const&);
   release_result end_session(hold&, boot_time_point deadline) noexcept;
   /// `why` is set if the term is not in the row any more.
   release_result tell_row(hold const&, boot_time_point deadline, loss_reason& why);

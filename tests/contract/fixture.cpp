@@ -125,6 +125,7 @@ class observed_source final : public backend::source {
  public:
   observed_source(std::shared_ptr<backend::source> s, std::shared_ptr<seam> m)
       : inner_(std::move(s)), seam_(std::move(m)) {}
+  bool gone(std::string const& identity) const noexcept override { return inner_->gone(identity); }
   std::unique_ptr<backend::connection> connect(boot_time_point deadline) override {
     return std::make_unique<observed_connection>(inner_->connect(deadline), seam_);
   }

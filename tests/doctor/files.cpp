@@ -124,6 +124,35 @@ TEST_CASE(
   CHECK(child.output().find("Put the file on a disk of this machine's") != std::string::npos);
 }
 
+TEST_CASE("C1: file: a file that is mounted by itself, as containers do it, is refused; its folder may be") {
+  sqlite_fixture f;
+  scratch_folder const there;
+  auto const folder = std::filesystem::path(path_of(f)).parent_path().string();
+  auto const script = fmt::format(
+      "touch '{1}/one.db' && mkdir '{1}/all' && mount --bind '{0}/locks.db' '{1}/one.db' && "
+      "mount --bind '{0}' '{1}/all' || exit 9; "
+      "'{2}' --db 'sqlite:{1}/one.db' doctor; echo \"doctor: $?\"; "
+      "'{2}' --db 'sqlite:{1}/one.db' run --no-wait x -- true 2>&1; echo \"run: $?\"; "
+      "'{2}' --db 'sqlite:{1}/all/locks.db' run --no-wait x -- true; echo \"folder: $?\"; "
+      "umount '{1}/one.db' '{1}/all'",
+      folder, there.path().string(), ROWLOCK_PROGRAM);
+  std::vector<std::string> command{"/usr/bin/env", "unshare", "--mount"};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-root-user"});
+  command.insert(command.end(), {"sh", "-c", script});
+  child_process child(command);
+  CHECK(child.finish() == 0);
+  CAPTURE(child.output());
+  for (auto const* part :
+       {"is mounted by itself", "Mount the folder", "doctor: 1\n", "run: 78\n", "folder: 0\n"})
+    CHECK(child.output().find(part) != std::string::npos);
+}
+
+TEST_CASE("C1: file: the doctor names a file that has two names") {
+  sqlite_fixture f;
+  std::filesystem::create_hard_link(path_of(f), path_of(f) + ".second");
+  expect(examined(f.source), "connection", verdict::error, "has 2 names (hard links)");
+}
+
 // Of the others none can be mounted without a server; the decision is fed their numbers.
 TEST_CASE("file: file_system: what is decided for each kind") {
   using diagnose::sqlite::judge_file_system;

@@ -2,6 +2,8 @@
 
 #include <libpq-fe.h>
 
+#include <filesystem>
+
 #include "backend/mysql/native.hpp"
 #include "backend/postgresql/native.hpp"
 #include "guard/handles.hpp"
@@ -167,4 +169,32 @@ TEST_CASE_TEMPLATE("connections: MariaDB's innodb_snapshot_isolation ends the tr
   CHECK_THROWS_AS(p->run(f.set_counter(2)), refused_statement);  // the program's own statement
   CHECK(reason_of([&] { tx->require(held); }) == errc::not_in_transaction);
   CHECK(held.valid());
+}
+
+TEST_CASE_TEMPLATE("C1: connections: a file that got another name, or was replaced, guards nothing", On,
+                   sqlite3_on_sqlite, soci_on_sqlite) {
+  for (bool const replaced : {false, true}) {
+    CAPTURE(replaced);
+    On f;
+    auto const m = f.manager();
+    auto const p = f.open();
+    auto const tx = p->view(*m);
+    auto held = *m->make_mutex("a", {.ttl = 60s}).acquire();
+    begin(f, *p);
+    tx->require(held);
+    p->commit();
+    auto const path = f.url().substr(std::string("sqlite:").size());
+    if (replaced) {
+      std::filesystem::copy_file(path, path + ".copy");
+      std::filesystem::rename(path + ".copy", path);
+    } else {
+      std::filesystem::create_hard_link(path, path + ".second");
+    }
+    begin(f, *p);
+    CHECK(reason_of([&] { tx->require(held); }) == errc::lock_lost);
+    CHECK(held.loss() == loss_reason::row_gone);
+    CHECK(reason_of([&] { tx->lock("r"); }) == (replaced ? errc::unreachable : errc::unsupported));
+    CHECK(reason_of([&] { p->commit(); }) == (replaced ? errc::unreachable : errc::unsupported));
+    p->run("ROLLBACK");
+  }
 }

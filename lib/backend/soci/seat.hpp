@@ -20,6 +20,10 @@ class seat {
   /// Opens connections with the session's parameters, one at a time; after vacate().
   virtual source& native() noexcept = 0;
 
+  /// native(), where it can tell by itself whether a database is gone, for longer than the seat lasts; else
+  /// null.
+  virtual std::shared_ptr<source> witness() const noexcept { return nullptr; }
+
   /// Ends the session's own connection, unless ours stand beside it.
   virtual void vacate() noexcept = 0;
 

@@ -87,6 +87,7 @@ class pool_source final : public source {
     place const look(sessions_, boot_clock::now() + 5s);
     auto const found = make_seat(look.session());
     dialect_ = &found->native().sql();
+    witness_ = found->witness();
     description_ =
         fmt::format("{} (soci::connection_pool of {})", found->native().describe(), sessions_->pool_size());
   }
@@ -104,6 +105,9 @@ class pool_source final : public source {
   }
   dialect const& sql() const noexcept override { return *dialect_; }
   std::string describe() const override { return description_; }
+  bool gone(std::string const& identity) const noexcept override {
+    return witness_ != nullptr && witness_->gone(identity);
+  }
 
  private:
   void sit_down(place& p) const {
@@ -117,6 +121,7 @@ class pool_source final : public source {
 
   std::shared_ptr<borrowed> sessions_;
   dialect const* dialect_ = nullptr;
+  std::shared_ptr<source> witness_;
   std::string description_;
 };
 

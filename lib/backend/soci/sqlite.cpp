@@ -35,6 +35,7 @@ class sqlite_seat final : public seat {
   sqlite_seat(sqlite_seat const&) = delete;
   sqlite_seat& operator=(sqlite_seat const&) = delete;
   source& native() noexcept override { return *native_; }
+  std::shared_ptr<source> witness() const noexcept override { return native_; }
   void vacate() noexcept override {}
   void restore(boot_time_point) noexcept override {}
 

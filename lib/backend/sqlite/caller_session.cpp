@@ -6,6 +6,7 @@
 #include <rowlock/sqlite_transaction.hpp>
 
 #include "backend/sqlite/dialect.hpp"
+#include "backend/sqlite/file_identity.hpp"
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/values.hpp"
@@ -40,6 +41,7 @@ class caller_session final : public caller_connection {
   // SQLite undoes what a statement that fails has done.
   result execute(statement const& s, std::span<value const> parameters) override {
     inside const sqlite;
+    expect_files(s.name);
     sqlite3_stmt* fresh = nullptr;
     int const prepared =
         sqlite3_prepare_v2(native_, s.sql.c_str(), static_cast<int>(s.sql.size() + 1), &fresh, nullptr);
@@ -50,6 +52,7 @@ class caller_session final : public caller_connection {
     while ((code = sqlite3_step(fresh)) == SQLITE_ROW) out.rows.push_back(current_row(fresh));
     if (code != SQLITE_DONE) refuse(s.name);
     if (sqlite3_stmt_readonly(fresh) == 0) out.affected = sqlite3_changes64(native_);
+    expect_files(s.name);
     return out;
   }
 
@@ -60,10 +63,37 @@ class caller_session final : public caller_connection {
   void commit() override {
     expect_transaction();
     inside const sqlite;
+    expect_files("commit");
     if (sqlite3_exec(native_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) refuse("commit", true);
+    try {
+      expect_files("commit");
+    } catch (error const& e) {
+      throw error(errc::in_doubt, e.what(), "commit", "", 0);
+    }
   }
 
  private:
+  // Whether each file of the connection is still the one at its path, and has no other name: what is written
+  // to another one binds nobody. (The path is known, but not what it led to when the program opened it;
+  // SQLite compares the inode of what it has open.) Attached files, too: rowlock's tables may be in one.
+  void expect_files(std::string const& what) {
+    for (int i = 0; char const* name = sqlite3_db_name(native_, i); ++i) {
+      char const* path = sqlite3_db_filename(native_, name);
+      if (path == nullptr || *path == '\0') continue;  // in memory, or temporary
+      int moved = 0;
+      if (sqlite3_file_control(native_, name, SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK)
+        continue;  // no file
+      auto const look = look_at(path);
+      if (!look || moved != 0)
+        throw error(errc::unreachable,
+                    fmt::format("{}: {}: the file '{}' was removed or replaced while it was open", describe(),
+                                what, path),
+                    what, "", 0);
+      if (auto const why = other_name(*look, path); !why.empty())
+        throw error(errc::unsupported, fmt::format("{}: {}: {}", describe(), what, why), what, "", 0);
+    }
+  }
+
   void run(std::string const& text) {
     inside const sqlite;
     if (sqlite3_exec(native_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(text);

@@ -90,11 +90,12 @@ struct remove_at_end {
   ~remove_at_end() { ::unlink(path.c_str()); }
 };
 
-// Never over a file that is there: errno is EEXIST then. Not every file system has both ways.
+// Never over a file that is there: errno is EEXIST then. Not every file system has both ways; by the second
+// the file has two names for a moment, with which nobody opens it.
 bool put_in_place(std::string const& from, std::string const& to) noexcept {
-  if (::link(from.c_str(), to.c_str()) == 0) return true;
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
-  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
+  return ::link(from.c_str(), to.c_str()) == 0;
 }
 
 }  // namespace
@@ -117,11 +118,14 @@ std::string checked_path(std::string const& path) {
 }
 
 file_identity identify_open(sqlite3* db, std::string const& path) {
-  auto const found = identify_or_throw(path);
+  auto const found = look_at(path);
+  if (!found) throw_missing(path, errno);
   int moved = 0;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0)
     throw error(errc::unreachable, fmt::format("SQLite file '{}' was replaced while it was opened", path));
-  return found;
+  // Not before it was opened: on an overlay file system the copy that is made then has one name.
+  if (auto const why = other_name(*found, path); !why.empty()) throw error(errc::unsupported, why);
+  return found->id;
 }
 
 opened open_existing(std::string const& path) {

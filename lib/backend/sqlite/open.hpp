@@ -21,7 +21,8 @@ struct opened {
 /// Opens a file that exists, for reading and writing. @throws error
 opened open_existing(std::string const& path);
 
-/// What an open database is stored in, made sure that it is the file at `path`. @throws error
+/// What an open database is stored in, made sure that it is the file at `path`, and has no other name.
+/// @throws error
 file_identity identify_open(sqlite3* db, std::string const& path);
 
 /// Makes the file, mode 0600, and has it use a WAL. Harmless if it exists. @throws error

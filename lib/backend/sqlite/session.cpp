@@ -29,7 +29,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-bool session::moved() const { return file_ && identify(path_) != file_; }
+char const* session::change() const noexcept { return file_ ? change_since(*file_, path_) : nullptr; }
 
 void session::set_up(boot_time_point deadline) {
   static std::string const what = "session set-up";
@@ -89,13 +89,15 @@ void session::limit_wait(boot_time_point deadline) {
 }
 
 // SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
-// lock.
+// lock. And whoever opens it by another name (a hard link, made since) has another WAL. So the path is looked
+// at before each statement and after it, which costs two system calls of a microsecond each: what happens in
+// between is seen by the second look, and then the statement's outcome is in doubt.
 void session::begin(std::string const& what, boot_time_point deadline) {
   if (forked())
     throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
-  if (moved()) give_up(errc::unreachable, what, "the file was removed or replaced while it was open");
+  if (auto const* why = change()) give_up(errc::unreachable, what, why);
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
   limit_wait(deadline);
   if (durable_) return;
@@ -106,7 +108,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
 }
 
 void session::end(std::string const& what) {
-  if (moved()) give_up(errc::in_doubt, what, "the file was removed or replaced meanwhile");
+  if (auto const* why = change()) give_up(errc::in_doubt, what, why);
 }
 
 sqlite3_stmt* session::prepare(statement const& s) {

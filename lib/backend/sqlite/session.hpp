@@ -29,7 +29,7 @@ class session final : public connection {
 
  private:
   bool forked() const noexcept;
-  bool moved() const;
+  char const* change() const noexcept;
   struct prepared {
     std::string sql;
     prepared_statement native;

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <mutex>
 #include <rowlock/error.hpp>
 #include <rowlock/sqlite.hpp>
 
 #include "backend/backend.hpp"
 #include "backend/sqlite/dialect.hpp"
+#include "backend/sqlite/file_identity.hpp"
 #include "backend/sqlite/memory.hpp"
 #include "backend/sqlite/open.hpp"
 #include "backend/sqlite/process.hpp"
@@ -25,6 +27,7 @@ class file_source final : public source {
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
   std::string describe() const override { return "sqlite:" + path_; }
+  bool gone(std::string const& identity) const noexcept override { return is_gone(identity, path_); }
   void create_if_missing() override { sqlite::create_if_missing(path_); }
 
  private:
@@ -64,10 +67,18 @@ class function_source final : public source {
       throw error(errc::invalid_argument,
                   "sqlite:" + path + ": the connection that was handed over is inside a transaction");
     auto const file = identify_open(native.get(), path);
+    {
+      std::lock_guard const guard(mutex_);
+      last_path_ = path;
+    }
     return std::make_unique<session>(std::move(native), path, file, deadline);
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
   std::string describe() const override { return "sqlite, connections opened by the program"; }
+  bool gone(std::string const& identity) const noexcept override {
+    std::lock_guard const guard(mutex_);
+    return !last_path_.empty() && is_gone(identity, last_path_);
+  }
 
  private:
   database open() const {
@@ -83,6 +94,8 @@ class function_source final : public source {
   }
 
   std::function<sqlite3*()> open_;
+  mutable std::mutex mutex_;
+  std::string last_path_;
 };
 
 }  // namespace

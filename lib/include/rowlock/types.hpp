@@ -102,10 +102,10 @@ enum class acquire_status {
 
 /// Why a lock that was held is held no more.
 enum class loss_reason {
-  expired,               ///< its time was over: a fixed lease, its hard limit, or this process was paused
-  taken_over,            ///< another term is in the row
-  revoked,               ///< an operator asked for it back
-  row_gone,              ///< its row was deleted
+  expired,     ///< its time was over: a fixed lease, its hard limit, or this process was paused
+  taken_over,  ///< another term is in the row
+  revoked,     ///< an operator asked for it back
+  row_gone,    ///< its row was deleted; or the SQLite file that it was in was removed, replaced, or linked
   database_unreachable,  ///< it could not be renewed in time
   forked,                ///< this is a forked child; the parent has it
   session_ended,         ///< of row_lock: the database ended the session that held it, or it can't be reached

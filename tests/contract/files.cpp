@@ -1,0 +1,80 @@
+// An SQLite file that does not stay what and where it was.
+#include <filesystem>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct change {
+  char const* what;
+  void (*make)(std::string const& path);
+};
+
+constexpr change changes[]{
+    {"removed", [](std::string const& path) { fs::remove(path); }},
+    {"replaced by a copy of itself",
+     [](std::string const& path) {
+       fs::copy_file(path, path + ".copy");
+       fs::rename(path + ".copy", path);
+     }},
+    {"renamed", [](std::string const& path) { fs::rename(path, path + ".other"); }},
+    {"given a second name", [](std::string const& path) { fs::create_hard_link(path, path + ".other"); }}};
+
+std::string path_of(fixture const& f) { return f.url().substr(std::string("sqlite:").size()); }
+
+template <class Pair>
+void lose_by(change const& c) {
+  CAPTURE(c.what);
+  Pair f;
+  auto const m = f.manager();
+  // Each of them hears of it by another statement: a renewal, an extension, giving back.
+  auto renewed = m->make_mutex("renewed", {.ttl = 1s}).acquire();
+  auto extended = m->make_mutex("extended", {.ttl = 60s, .renew = false}).acquire();
+  auto released = m->make_mutex("released", {.ttl = 60s, .renew = false}).acquire();
+  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") > 0; }));
+  f.sql("PRAGMA wal_checkpoint(TRUNCATE)");  // the copy has all of it, terms included
+  c.make(path_of(f));
+  CHECK(eventually([&] { return renewed->loss_token().stop_requested(); }));
+  CHECK(renewed->loss() == loss_reason::row_gone);
+  CHECK_FALSE(renewed->valid());
+  CHECK_FALSE(extended->extend(60s));
+  CHECK(extended->loss() == loss_reason::row_gone);
+  CHECK(released->release() == release_result::already_lost);
+  CHECK(released->loss() == loss_reason::row_gone);
+  CHECK(renewed->release() == release_result::already_lost);
+}
+
+}  // namespace
+
+#ifdef ROWLOCK_SOCI_PAIRS
+TEST_CASE_TEMPLATE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", Pair,
+                   lease_on_sqlite, insert_on_sqlite, lease_on_soci_sqlite) {
+#else
+TEST_CASE_TEMPLATE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", Pair,
+                   lease_on_sqlite, insert_on_sqlite) {
+#endif
+  for (auto const& one : changes) lose_by<Pair>(one);
+}
+
+TEST_CASE_TEMPLATE("C1: two managers can't hold one name by two names of the file", Pair, lease_on_sqlite,
+                   insert_on_sqlite) {
+  Pair f;
+  auto const path = path_of(f);
+  fs::create_hard_link(path, path + ".second");
+  auto const refused_at = [&](std::string const& where) {
+    try {
+      lock_manager m("sqlite:" + where, f.options);
+      (void)m.make_mutex("x").try_acquire();
+    } catch (error const& e) {
+      return e.reason() == errc::unsupported;
+    }
+    return false;
+  };
+  CHECK(refused_at(path));
+  CHECK(refused_at(path + ".second"));
+}
