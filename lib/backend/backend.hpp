@@ -66,6 +66,8 @@ struct dialect {
   bool two_views = false;
   /// Whoever writes has locked all tables for the rest of the transaction.
   bool one_writer = false;
+  /// A file of this machine's, behind which there is no server: for remedies.
+  bool is_file = false;
   std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
 
@@ -198,8 +200,8 @@ class ROWLOCK_EXPORT source {
     return false;
   }
 
-  /// Makes an empty database where the engine can (an SQLite file, mode 0600, WAL), for `migrate up`;
-  /// elsewhere does nothing. Harmless if it exists.
+  /// Makes an empty database where the engine can (an SQLite file, with the mode that the umask leaves, and a
+  /// WAL), for `migrate up`; elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}
 };
 

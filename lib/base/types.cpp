@@ -30,6 +30,8 @@ char const* to_string(acquire_status s) noexcept {
       return "acquired";
     case acquire_status::busy:
       return "busy";
+    case acquire_status::contended:
+      return "contended";
     case acquire_status::timed_out:
       return "timed out";
     case acquire_status::cancelled:

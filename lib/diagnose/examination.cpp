@@ -29,6 +29,24 @@ std::string text_of(backend::value const& v) {
   return backend::as_text(v);
 }
 
+// Of a file the message itself says what it needs, where there is more than one way.
+char const* file_remedy(errc reason) {
+  switch (reason) {
+    case errc::unreachable:
+    case errc::in_doubt:
+      return "Is the path right, and its file system there and whole?";
+    case errc::schema_missing:
+      return "rowlock migrate up makes the file and its tables.";
+    case errc::storage_full:
+      return "Make room on its file system.";
+    case errc::access_denied:
+    case errc::read_only:
+      return "Let this user read and write the file and its folder.";
+    default:
+      return "";
+  }
+}
+
 char const* connection_remedy(errc reason) {
   switch (reason) {
     case errc::unreachable:
@@ -180,7 +198,8 @@ std::vector<finding> examination::run() {
   try {
     session();
   } catch (error const& e) {
-    return {{"connection", verdict::error, base::plain_message(e), connection_remedy(e.reason())}};
+    auto const* remedy = source_->sql().is_file ? file_remedy(e.reason()) : connection_remedy(e.reason());
+    return {{"connection", verdict::error, base::plain_message(e), remedy}};
   }
   std::vector<finding> all{{"connection", verdict::ok, source_->describe(), ""}};
   for (auto const& one : checks())

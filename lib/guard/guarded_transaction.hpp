@@ -49,7 +49,10 @@ class guarded_transaction {
   bool lock_row(std::string const& name, patience const&);
   void refuse_level(std::string const& name);
   fencing_token draw_token(std::string const& name);
-  void expect_fresh(std::string const& name, fencing_token);
+  /// The entry of the tokens' table whose next number shows how new the transaction's reads are.
+  std::string entry_to_draw(std::string const& name);
+  void expect_fresh(std::string const& name, std::string const& entry);
+  void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);
   bool is_free(std::string const& name);
   void undo_insert(std::string const& name);
   std::optional<inserted_lock> insert_row(process::lock_spec const&);

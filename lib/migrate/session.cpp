@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 
 // A reply is waited for at least this long, however short the timeout: a statement that runs is not cut off.
 constexpr auto shortest_reply = 5s;
+constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 366);  // that a clock can add
 constexpr std::chrono::milliseconds first_wait = 50ms;
 constexpr std::chrono::milliseconds longest_wait = 1s;
 
@@ -33,7 +34,7 @@ session::session(backend::source& source, migrator_options const& options, bool 
       options_(options),
       tables_(backend::table_names::of(source.sql(), options.schema, options.table_prefix)),
       statements_(source.sql(), tables_),
-      deadline_(boot_clock::now() + options.timeout),
+      deadline_(boot_clock::now() + std::min<std::chrono::milliseconds>(options.timeout, longest_timeout)),
       make_(make) {}
 
 session::~session() = default;

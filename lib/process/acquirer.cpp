@@ -17,6 +17,9 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t most_doubts = 16;
+// How long one attempt rides out what is locked although nobody holds it; a statement that is waiting then
+// has its own second.
+constexpr std::chrono::milliseconds moment{1000};
 constexpr std::chrono::milliseconds longest_wait = std::chrono::hours(24 * 366);  // that a clock can add
 
 double random_part() {
@@ -41,7 +44,8 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
       backoff_(s.options.retry.first) {}
 
 acquirer::result acquirer::lost(acquire_status why) const {
-  return {nullptr, why, seen_ ? std::optional(seen_->holder) : std::nullopt};
+  if (!seen_ || why == acquire_status::contended) return {nullptr, why, std::nullopt};
+  return {nullptr, why, seen_->holder};
 }
 
 bool acquirer::past_deadline() const {
@@ -66,7 +70,7 @@ registry::key acquirer::place() const {
 acquirer::result acquirer::queue() {
   if (stop_.stop_requested()) return lost(acquire_status::cancelled);
   auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
-  auto entered = registry::of_this_process().enter(place(), owner_, queue_until, stop_);
+  auto entered = registry::of_this_process().enter(place(), owner_, queue_until, stop_, in_line());
   if (auto* mine = std::get_if<registry::already_held>(&entered)) {
     if (spec_.recursive) {
       // Another thread may just have given back the last handle: then it is to be waited for.
@@ -79,7 +83,23 @@ acquirer::result acquirer::queue() {
   }
   if (auto const* no = std::get_if<registry::not_now>(&entered))
     return {nullptr, no->why, no->holder ? std::optional(no->holder->as_holder()) : std::nullopt};
+  seen_.reset();  // whom it was waited for has given it back
   return compete(std::move(std::get<registry::turn>(entered)), nullptr);
+}
+
+// Each look at a holder of this process is an attempt like any other, for which the database need not be
+// asked.
+registry::patience acquirer::in_line() {
+  auto const& retry = spec_.options.retry;
+  if (patience_.one_attempt || (!retry.policy && (retry.attempts <= 0 || patience_.insistent))) return {};
+  return [this](hold const* holder) -> std::optional<steady_clock::time_point> {
+    ++attempts_;
+    seen_.reset();
+    if (holder != nullptr) seen_.emplace().holder = holder->as_holder();
+    auto const wait = next_wait();
+    if (!wait) return std::nullopt;
+    return steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
+  };
 }
 
 // Until the database was reached once it is not known which tables these are, and so whether this process
@@ -102,6 +122,7 @@ acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> co
     if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
     ++attempts_;
     last_error_.reset();
+    contended_ = false;
     try {
       if (attempt()) return {start_holding(former_self ? supersede(former_self) : std::move(turn))};
     } catch (error const& e) {
@@ -114,12 +135,16 @@ acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> co
     // Whether a lost reply meant yes or no can only be told by looking again.
     bool const look_again = patience_.one_attempt && in_doubt_ && attempts_ == 1;
     if (look_again) continue;
-    if (patience_.one_attempt) break;
+    if (patience_.one_attempt) {
+      if (contended_ && ride_out()) continue;
+      break;
+    }
     if (!wait_for_next_attempt()) break;
   }
   if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
   auto const failed = last_error_;
-  auto given_up = give_up(patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out);
+  auto const held = patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out;
+  auto given_up = give_up(contended_ ? acquire_status::contended : held);
   if (failed && in_doubt_) throw doubtful(*failed);
   if (!failed || failed->reason() == errc::row_locked) return given_up;
   throw *failed;
@@ -140,13 +165,14 @@ boot_time_point acquirer::patience_ends() const noexcept {
 }
 
 bool acquirer::attempt_row_lock() {
-  std::optional<holder_info> holder;
+  refusal why_not;
   auto const until = patience_.one_attempt ? std::nullopt : std::optional(patience_ends());
   auto const sent_at = boot_clock::now();
-  auto got = lock_row(engine_, spec_, until, stop_, holder);
+  auto got = lock_row(engine_, spec_, until, stop_, why_not);
   if (!got) {
     seen_.reset();
-    if (holder) seen_.emplace().holder = std::move(*holder);
+    contended_ = why_not.by_nobody;
+    if (why_not.holder) seen_.emplace().holder = std::move(*why_not.holder);
     return false;
   }
   grant_facts facts;
@@ -192,6 +218,9 @@ bool acquirer::take(backend::connection& session, std::optional<strategies::supe
     if (auto const* won = std::get_if<strategies::granted>(&came))
       return believe(session, won->token, request.term, sent_at);
     seen_ = std::get<strategies::refused>(came).row;
+    // Refused although it could be had: a transaction has the row, or the whole file, locked; or rows came
+    // and went too quickly.
+    contended_ = !old && (!seen_ || strategies::takeable(*seen_));
     return false;
   } catch (error const& e) {
     if (e.reason() == errc::in_doubt) {
@@ -285,6 +314,7 @@ bool acquirer::survives(error const& e) {
   bool const may_end = refuses_writes && (engine_.has_granted || attempts_ > 1);
   bool const ride = e.retryable() || (may_end && !patience_.one_attempt);
   last_error_ = e;
+  contended_ = e.reason() == errc::row_locked;
   if (e.reason() != errc::row_locked)
     engine_.tell.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});
   return ride && !(patience_.one_attempt && engine_.db.identity().empty());
@@ -320,11 +350,24 @@ bool acquirer::wait_for_next_attempt() {
   if (!wait) return false;
   auto until = steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
   if (patience_.deadline) until = std::min(until, *patience_.deadline);
+  return pause(until);
+}
+
+// @return false if it was cut short
+bool acquirer::pause(steady_clock::time_point until) const {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_until(lock, stop_, until, [] { return false; });
   return !stop_.stop_requested();
+}
+
+// Busy means held by somebody: a locked row or file says nothing of that.
+bool acquirer::ride_out() const {
+  auto const now = steady_clock::now();
+  if (now - called_at_ >= moment) return false;
+  auto const part = std::chrono::duration<double, std::milli>(attempts_ * random_part());
+  return pause(now + 1ms + std::chrono::duration_cast<std::chrono::microseconds>(part));
 }
 
 // The new term stands where the former one stood, before the others in line. If that one ended by itself

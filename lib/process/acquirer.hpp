@@ -69,6 +69,9 @@ class acquirer {
   std::optional<strategies::superseded> observe(strategies::lock_row const&);
   bool survives(error const&);
   bool wait_for_next_attempt();
+  bool ride_out() const;
+  bool pause(std::chrono::steady_clock::time_point until) const;
+  registry::patience in_line();
   std::optional<std::chrono::milliseconds> next_wait();
   registry::turn supersede(std::shared_ptr<hold> const& former_self);
   std::shared_ptr<hold> start_holding(registry::turn);
@@ -85,7 +88,8 @@ class acquirer {
   int attempts_ = 0;
   std::chrono::milliseconds backoff_;
   std::optional<error> last_error_;
-  bool in_doubt_ = false;  ///< since the last lost reply the row could not be looked at
+  bool contended_ = false;  ///< the last attempt failed although nobody holds it
+  bool in_doubt_ = false;   ///< since the last lost reply the row could not be looked at
   std::vector<doubt> doubts_;
   std::optional<strategies::lock_row> seen_;  ///< the row as last seen
   std::optional<observation> observed_;       ///< of the row as last seen, if watching it is of use

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <rowlock/options.hpp>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -62,9 +64,17 @@ class database {
   std::vector<std::string> servers_;
 };
 
-/// At most `limit` sessions, opened when first needed. Who waits for a lock has none meanwhile. Thread-safe.
+/// At most `limit` sessions, opened when first needed. Whoever waits for one stands in line. Thread-safe.
 class connection_pool {
+  struct turn {
+    boot_time_point began;
+    std::stop_source give_way;
+  };
+
  public:
+  /// How long a session that only waits for a row is left to its borrower while others stand in line.
+  static constexpr std::chrono::milliseconds longest_turn{1000};
+
   /// `option`: of manager_options, which says how many; for messages.
   connection_pool(database&, int limit, char const* option);
 
@@ -90,10 +100,34 @@ class connection_pool {
     std::unique_ptr<backend::connection> connection_;
   };
 
-  /// @throws error what database::open throws; too_many_connections if none became free until the deadline
-  loan borrow(boot_time_point deadline);
+  /// `place_by`: until when it stands in line at most; the rest of `deadline` is for connecting.
+  /// @throws error what database::open throws; too_many_connections if none became free in time, or until
+  /// `stop` was triggered
+  loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
+              boot_time_point place_by = boot_time_point::max());
+
+  /// While it lives, its borrower only waits: `give_way` is triggered when others stand in line for a session
+  /// and the turn is over. Then the borrower should give its session back, and line up again.
+  class waiting {
+   public:
+    waiting(connection_pool&, std::stop_source give_way);
+    ~waiting();
+    waiting(waiting const&) = delete;
+    waiting& operator=(waiting const&) = delete;
+
+   private:
+    connection_pool& pool_;
+    std::list<turn>::iterator place_;
+  };
 
  private:
+  struct waiter {
+    bool has_place = false;
+    std::condition_variable_any wake;
+  };
+  void line_up(boot_time_point until, std::stop_token const&);
+  boot_time_point ask_for_one();
+  void next_in_line() noexcept;
   void give_back(std::unique_ptr<backend::connection>) noexcept;
   void drop_idle() noexcept;
 
@@ -101,7 +135,8 @@ class connection_pool {
   int const limit_;
   char const* const option_;
   std::mutex mutex_;
-  std::condition_variable freed_;
+  std::list<waiter*> line_;
+  std::list<turn> turns_;  ///< the oldest first
   std::vector<std::unique_ptr<backend::connection>> idle_;
   int lent_ = 0;
 };

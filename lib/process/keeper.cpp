@@ -22,6 +22,10 @@ std::chrono::nanoseconds retry_interval(hold const& h) {
 
 constexpr auto late_release_interval = 200ms;
 
+// Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
+constexpr std::size_t most_rows = 1000;
+constexpr std::size_t most_bytes = 128 * 1024;
+
 strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts().term}; }
 
 }  // namespace
@@ -148,15 +152,29 @@ keeper::batch keeper::still_there(batch const& holds) {
   return there;
 }
 
+// In parts, each on its own: a server takes statements of a limited size (max_allowed_packet), and one that
+// is refused must not cost all locks. The most urgent first.
 keeper::batch keeper::renew(batch const& holds) {
-  batch alive;
-  auto earliest_end = boot_time_point::max();
-  for (auto const& h : still_there(holds)) {
-    if (!h->valid()) continue;  // the watchdog says so; a lost lock is never renewed
-    alive.push_back(h);
-    earliest_end = std::min(earliest_end, h->trusted_until());
+  std::multimap<boot_time_point, std::shared_ptr<hold>> urgent;  // trust may end while they are put in order
+  for (auto& h : still_there(holds)) urgent.emplace(h->trusted_until(), std::move(h));
+  batch soon;
+  for (auto next = urgent.begin(); next != urgent.end();) {
+    batch part;
+    for (std::size_t bytes = 0; next != urgent.end() && part.size() < most_rows; ++next) {
+      auto const& h = next->second;
+      bytes += strategies::room_for(which(*h));
+      if (!part.empty() && bytes > most_bytes) break;
+      if (h->valid()) part.push_back(h);  // else the watchdog says so; a lost lock is never renewed
+    }
+    auto again = renew_part(part);
+    soon.insert(soon.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
   }
+  return soon;
+}
+
+keeper::batch keeper::renew_part(batch const& alive) {
   if (alive.empty()) return {};
+  auto const earliest_end = alive.front()->trusted_until();
   auto const now = boot_clock::now();
   // A session that does not answer is given up while there is time for another try on a new one.
   auto const deadline =

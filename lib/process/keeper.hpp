@@ -1,5 +1,5 @@
 #pragma once
-// Renews what is held, all of it in one statement, on a connection of its own; and gives back later what
+// Renews what is held, many in one statement, on a connection of its own; and gives back later what
 // could not be given back at once. Nothing that goes wrong here ends the thread.
 
 #include <memory>
@@ -58,6 +58,7 @@ class keeper {
   batch still_there(batch const&);
   /// @return those that have to be tried again soon
   batch renew(batch const&);
+  batch renew_part(batch const&);
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
   /// Finds out what became of those that a renewal left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);

@@ -61,9 +61,31 @@ std::optional<registry::entrance> registry::enter_at_once(std::unique_lock<std::
   return std::nullopt;
 }
 
+bool registry::wait_in_line(std::unique_lock<std::mutex>& lock, key const& k, waiter& me,
+                            std::optional<std::chrono::steady_clock::time_point> deadline,
+                            std::stop_token const& stop, patience const& how_long) {
+  auto const has_turn = [&me] { return me.has_turn; };
+  if (!how_long) {
+    if (deadline) return me.wake.wait_until(lock, stop, *deadline, has_turn);
+    return me.wake.wait(lock, stop, has_turn);
+  }
+  for (;;) {
+    auto holder = places_.at(k).held.lock();
+    lock.unlock();
+    auto next = how_long(holder.get());
+    holder.reset();  // before the mutex: whoever drops the last of it leaves the place
+    lock.lock();
+    if (me.has_turn || !next) return me.has_turn;
+    if (deadline) next = std::min(*next, *deadline);
+    if (me.wake.wait_until(lock, stop, *next, has_turn)) return true;
+    bool const over = deadline && std::chrono::steady_clock::now() >= *deadline;
+    if (over || stop.stop_requested()) return false;
+  }
+}
+
 registry::entrance registry::enter(key k, owner_id const& owner,
                                    std::optional<std::chrono::steady_clock::time_point> deadline,
-                                   std::stop_token stop) {
+                                   std::stop_token stop, patience const& how_long) {
   std::unique_lock lock(mutex_);
   if (auto done = enter_at_once(lock, k, owner)) return std::move(*done);
   auto const holder = [&] {
@@ -75,14 +97,25 @@ registry::entrance registry::enter(key k, owner_id const& owner,
 
   waiter me{owner, false, {}};
   places_.at(k).line.push_back(&me);
-  auto const has_turn = [&me] { return me.has_turn; };
-  if (deadline)
-    me.wake.wait_until(lock, stop, *deadline, has_turn);
-  else
-    me.wake.wait(lock, stop, has_turn);
-  if (me.has_turn) return turn(*this, std::move(k));
-  auto& line = places_.at(k).line;
-  line.erase(std::find(line.begin(), line.end(), &me));
+  auto const leave_line = [&] {
+    auto& line = places_.at(k).line;
+    line.erase(std::find(line.begin(), line.end(), &me));
+  };
+  bool came = false;
+  try {
+    came = wait_in_line(lock, k, me, deadline, stop, how_long);
+  } catch (...) {  // a policy of the program's, without the mutex
+    if (!lock.owns_lock()) lock.lock();
+    if (!me.has_turn) {
+      leave_line();
+      throw;
+    }
+    lock.unlock();
+    turn(*this, std::move(k)).leave();
+    throw;
+  }
+  if (came) return turn(*this, std::move(k));
+  leave_line();
   return not_now{stop.stop_requested() ? acquire_status::cancelled : acquire_status::timed_out, holder()};
 }
 

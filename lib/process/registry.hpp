@@ -55,6 +55,10 @@ class registry {
   };
   using entrance = std::variant<turn, already_held, not_now>;
 
+  /// While somebody else of this process has the turn: until when to stay in line before this is asked
+  /// again; nothing: not any longer. Called without any mutex, with the holder if there is one yet.
+  using patience = std::function<std::optional<std::chrono::steady_clock::time_point>(hold const* holder)>;
+
   static registry& of_this_process();
 
   /// A number for the identity of a set of tables and of the server that they are on: keys are many,
@@ -62,9 +66,10 @@ class registry {
   std::size_t number_of(std::string const& database_identity);
 
   /// Stands in line for the name. Returns with the turn; or with the hold if `owner` has it already; or when
-  /// `deadline` passes (a past one: at once, busy) or `stop` is triggered.
+  /// `deadline` passes (a past one: at once, busy), `stop` is triggered, or `how_long` (if there is one) says
+  /// so.
   entrance enter(key, owner_id const& owner, std::optional<std::chrono::steady_clock::time_point> deadline,
-                 std::stop_token stop);
+                 std::stop_token stop, patience const& how_long = {});
 
  private:
   struct waiter {
@@ -84,6 +89,10 @@ class registry {
     }
   };
 
+  /// In line. @return whether it came to the turn
+  bool wait_in_line(std::unique_lock<std::mutex>&, key const&, waiter&,
+                    std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token const&,
+                    patience const&);
   std::optional<entrance> enter_at_once(std::unique_lock<std::mutex>&, key const&, owner_id const&);
   void leave(key const&) noexcept;
   void took(key const&, std::shared_ptr<hold> const&) noexcept;

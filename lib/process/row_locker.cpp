@@ -7,13 +7,18 @@
 namespace rowlock::process {
 namespace {
 
-std::optional<holder_info> who_holds(engine& e, backend::connection& session, std::string const& name) {
+/// Without an anchor there was nobody who could hold it: a transaction is just making one.
+refusal look_closer(engine& e, backend::connection& session, std::string const& name) {
+  refusal r;
   try {
     auto found = e.row_locks.holders(session, name, e.reply_deadline());
-    if (!found.empty()) return std::move(found.front().by);
+    if (!found.empty())
+      r.holder = std::move(found.front().by);
+    else
+      r.by_nobody = !e.rows.read(session, name, e.reply_deadline());
   } catch (error const&) {  // it is busy all the same
   }
-  return std::nullopt;
+  return r;
 }
 
 /// On a session of its own that is there no longer than this takes: jobs that hold one each should fit into a
@@ -29,21 +34,8 @@ fencing_token draw_token(engine& e, backend::connection& holder, std::string con
   return token;
 }
 
-}  // namespace
-
-std::optional<row_grant> lock_row(engine& e, lock_spec const& spec, std::optional<boot_time_point> deadline,
-                                  std::stop_token stop, std::optional<holder_info>& holder) {
-  auto session = e.row_sessions.borrow(e.reply_deadline());
-  strategies::row_lock::patience const patience{deadline.has_value(), deadline.value_or(e.reply_deadline()),
-                                                std::move(stop), e.options.reply_timeout};
-  strategies::row_lock::locked got;
-  try {
-    got = e.row_locks.take(*session, spec.name, patience);
-  } catch (error const& why) {
-    if (why.reason() != errc::row_locked) throw;
-    if ((*session).usable()) holder = who_holds(e, *session, spec.name);
-    return std::nullopt;
-  }
+row_grant granted(engine& e, lock_spec const& spec, connection_pool::loan session,
+                  strategies::row_lock::locked const& got) {
   row_grant grant{{std::move(session), got.anchor_is_old}, {}};
   if (!spec.fencing) return grant;
   try {
@@ -53,6 +45,33 @@ std::optional<row_grant> lock_row(engine& e, lock_spec const& spec, std::optiona
     throw;
   }
   return grant;
+}
+
+}  // namespace
+
+std::optional<row_grant> lock_row(engine& e, lock_spec const& spec, std::optional<boot_time_point> deadline,
+                                  std::stop_token const& stop, refusal& why_not) {
+  auto const place_by = deadline.value_or(boot_time_point::max());
+  for (;;) {
+    auto session = e.row_sessions.borrow(e.reply_deadline(), stop, place_by);
+    std::stop_source give_way;  // by the caller, or because others need the session
+    std::stop_callback const forward(stop, [&give_way] { give_way.request_stop(); });
+    strategies::row_lock::patience const patience{deadline.has_value(), deadline.value_or(e.reply_deadline()),
+                                                  give_way.get_token(), e.options.reply_timeout};
+    strategies::row_lock::locked got;
+    try {
+      std::optional<connection_pool::waiting> turn;
+      if (deadline) turn.emplace(e.row_sessions, give_way);
+      got = e.row_locks.take(*session, spec.name, patience);
+    } catch (error const& why) {
+      if (why.reason() != errc::row_locked) throw;
+      bool const over = !deadline || boot_clock::now() >= *deadline;
+      if (give_way.stop_requested() && !stop.stop_requested() && !over) continue;
+      if ((*session).usable()) why_not = look_closer(e, *session, spec.name);
+      return std::nullopt;
+    }
+    return granted(e, spec, std::move(session), got);
+  }
 }
 
 }  // namespace rowlock::process

@@ -16,10 +16,17 @@ struct row_grant {
   fencing_token token;
 };
 
-/// Tries once (`deadline` empty) or waits until `deadline`. Empty: somebody else has it, and `holder` says
-/// who, as far as the server tells.
+/// Why there was none.
+struct refusal {
+  std::optional<holder_info> holder;  ///< as far as the server tells
+  bool by_nobody = false;             ///< a transaction was in the way, and nobody holds it
+};
+
+/// Tries once (`deadline` empty) or waits until `deadline`. A session that others need meanwhile is given up
+/// after connection_pool::longest_turn, and with it the place in the server's line: a name that is held must
+/// not keep one that is free from its caller. Empty: see the refusal.
 /// @throws error as row_lock::take, and what opening a session throws
 std::optional<row_grant> lock_row(engine&, lock_spec const&, std::optional<boot_time_point> deadline,
-                                  std::stop_token, std::optional<holder_info>& holder);
+                                  std::stop_token const&, refusal&);
 
 }  // namespace rowlock::process

@@ -89,10 +89,18 @@ std::string to_json(std::span<name_and_term const> wanted) {
 }  // namespace
 
 std::optional<std::chrono::milliseconds> lock_row::must_be_silent_for() const {
-  if (term.empty()) return std::nullopt;
+  if (term.empty() || !unreadable.empty()) return std::nullopt;
   if (takeover == takeover::observed) return ttl;
   if (longest && holder.expires_in > *longest) return longest;
   return std::nullopt;
+}
+
+// As JSON: a control character is six bytes there, a quote two.
+std::size_t room_for(name_and_term const& which) noexcept {
+  std::size_t bytes = which.term.value.size() + 24;
+  for (char const c : which.name)
+    bytes += static_cast<unsigned char>(c) < ' ' || c == '"' || c == '\\' ? 6 : 1;
+  return bytes;
 }
 
 std::optional<lock_row> lock_rows::read(backend::connection& c, std::string const& name,

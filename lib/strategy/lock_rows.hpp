@@ -41,6 +41,9 @@ struct name_and_term {
   term_id term;
 };
 
+/// How many bytes of a renewal's statement it takes, at most.
+std::size_t room_for(name_and_term const&) noexcept;
+
 /// What lock_check says of a term that is still in its row.
 struct term_state {
   term_id term;

@@ -80,9 +80,10 @@ TEST_CASE("sqlite: folders and other files are refused") {
   CHECK(connect_error(path + "/below").reason() == errc::invalid_argument);
 }
 
-TEST_CASE("sqlite: create_if_missing makes a private file with a WAL, whole from the beginning") {
+TEST_CASE("C27: sqlite: create_if_missing makes a file with the mode that the umask leaves, and with a WAL") {
   scratch_folder const folder;
   auto const path = folder.file("new.db");
+  auto const former = ::umask(027);
   std::atomic<int> wrong{0};
   {
     std::vector<std::jthread> crowd;
@@ -95,10 +96,20 @@ TEST_CASE("sqlite: create_if_missing makes a private file with a WAL, whole from
         if (backend::as_text(r.rows.at(0).at(0)) != "wal") ++wrong;
       });
   }
+  ::umask(former);
   CHECK(wrong == 0);
   struct stat found {};
   REQUIRE(::stat(path.c_str(), &found) == 0);
-  CHECK((found.st_mode & 0777) == 0600);
+  CHECK((found.st_mode & 0777) == 0640);
+  {
+    sqlite::source const s(path);
+    auto const c = s.implementation()->connect(in(5000));
+    c->script("CREATE TABLE t (x)", in(5000));
+    for (auto const* beside : {"-wal", "-shm"}) {
+      REQUIRE(::stat((path + beside).c_str(), &found) == 0);
+      CHECK((found.st_mode & 0777) == 0640);
+    }
+  }
   int files = 0;
   for (auto const& f : fs::directory_iterator(folder.path()))
     if (f.path().filename().string().rfind("new.db", 0) == 0) ++files;

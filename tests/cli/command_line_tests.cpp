@@ -183,6 +183,18 @@ TEST_CASE("the standard database is made when it is first used, for its owner on
   CHECK(call({"list", "--all"}, h.variables()).out.find("n  ") != std::string::npos);
 }
 
+TEST_CASE("C27: a file that the user names has the mode that the umask leaves; the standard one is private") {
+  home h;
+  auto const former = ::umask(002);  // of what it starts, too
+  auto const named = h.file("named.db");
+  CHECK(call({"--db", "sqlite:" + named, "migrate", "up"}, h.variables()).status == 0);
+  CHECK(mode_of(named) == 0664);
+  auto const file = h.file(".local/state/rowlock/locks.db");
+  CHECK(call({"migrate", "up"}, h.variables()).status == 0);
+  ::umask(former);
+  CHECK(mode_of(file) == 0600);
+}
+
 TEST_CASE("the standard database is under XDG_STATE_HOME if that is absolute") {
   home h;
   environment const env{{"HOME", h.path().string()}, {"XDG_STATE_HOME", h.file("state")}};

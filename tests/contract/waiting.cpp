@@ -1,4 +1,6 @@
 // Waiting for somebody else: deadlines, cancelling, back-off, the line inside the process.
+#include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "contract/fixture.hpp"
@@ -175,4 +177,69 @@ EVERY_CASE("threads that each add to a plain number under the lock lose nothing"
       });
   }
   CHECK(number == 80);
+}
+
+CONTRACT_CASE("C23: the longest wait that can be written is a wait") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 5ms}});
+  std::vector<std::function<bool()>> const calls{
+      [&] { return bool(x.try_acquire_for(std::chrono::hours::max())); },
+      [&] { return bool(x.try_acquire_for(std::chrono::nanoseconds::max())); },
+      [&] { return x.try_lock_until(std::chrono::steady_clock::time_point::max()); },
+      [&] { return x.try_lock_until(std::chrono::system_clock::time_point::max()); }};
+  for (auto const& call : calls) {
+    REQUIRE(other.take("x"));
+    f.seam->reset();
+    auto got = std::async(std::launch::async, [&] {
+      bool const had = call();
+      x.unlock();
+      return had;
+    });
+    CHECK(eventually([&] { return f.waited(2) || got.wait_for(0s) == std::future_status::ready; }));
+    REQUIRE(other.release("x"));
+    CHECK(got.get());
+  }
+}
+
+CONTRACT_CASE("C23: attempts and policy count while a thread of the same process holds the lock") {
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x").acquire();
+  REQUIRE(lock);
+  retry_options with_policy;
+  std::vector<int> asked;
+  bool holder_known = true;
+  with_policy.policy = [&](int attempts,
+                           holder_info const* holder) -> std::optional<std::chrono::milliseconds> {
+    asked.push_back(attempts);
+    holder_known = holder_known && holder != nullptr && holder->owner.same(lock->owner());
+    if (attempts == 3) return std::nullopt;
+    return 1ms;
+  };
+  for (auto const& retry : {retry_options{.first = 1ms, .longest = 2ms, .attempts = 4}, with_policy}) {
+    auto const start = std::chrono::steady_clock::now();
+    auto got = std::async(std::launch::async,
+                          [&] { return m->make_mutex("x", {.retry = retry}).try_acquire_for(60s).status(); });
+    CHECK(got.get() == acquire_status::timed_out);
+    CHECK(std::chrono::steady_clock::now() - start < 50s);
+  }
+  CHECK(asked == std::vector<int>{1, 2, 3});
+  CHECK(holder_known);
+}
+
+CONTRACT_CASE("C23: what a policy throws in line leaves the line, and the next one has its turn") {
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").acquire();
+  REQUIRE(lock);
+  retry_options retry;
+  retry.policy = [](int, holder_info const*) -> std::optional<std::chrono::milliseconds> {
+    throw std::runtime_error("no patience");
+  };
+  auto got = std::async(std::launch::async, [&] {
+    CHECK_THROWS_AS((void)m->make_mutex("x", {.retry = retry}).try_acquire_for(60s), std::runtime_error);
+  });
+  got.get();
+  auto next = std::async(std::launch::async, [&] { return bool(m->make_mutex("x").try_acquire_for(60s)); });
+  CHECK(lock->release() == release_result::released);
+  CHECK(next.get());
 }

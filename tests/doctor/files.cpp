@@ -153,6 +153,51 @@ TEST_CASE("C1: file: the doctor names a file that has two names") {
   expect(examined(f.source), "connection", verdict::error, "has 2 names (hard links)");
 }
 
+TEST_CASE("C27: file: a full disk, or no permission: said at once, with what a file needs") {
+  scratch_folder const there;
+  auto const script = fmt::format(
+      "mount -t tmpfs -o size=400k small '{1}' || exit 9; cd '{1}'; umask 022; "
+      "try() {{ echo \"$1:\"; shift; \"$@\" 2>&1; echo \"status: $?\"; }}; "
+      "all() {{ try doctor $2 '{0}' --db sqlite:l.db doctor; "
+      "try run $2 '{0}' --db sqlite:l.db run --wait 60s x -- true; "
+      "try migrate $2 '{0}' --db sqlite:l.db migrate down --to 3; }}; "
+      "'{0}' --db sqlite:l.db migrate up; dd if=/dev/zero of=fill bs=1k; echo FULL; all; rm fill; "
+      "chmod 444 l.db; chmod 555 .; echo READ; all : 'setpriv --bounding-set=-all --inh-caps=-all'; "
+      "chmod 000 l.db; echo NONE; all : 'setpriv --bounding-set=-all --inh-caps=-all'; echo END; "
+      "cd /; umount '{1}'",
+      ROWLOCK_PROGRAM, there.path().string());
+  std::vector<std::string> command{"/usr/bin/env", "unshare", "--mount"};
+  if (::geteuid() != 0) command.insert(command.end(), {"--user", "--map-root-user"});
+  command.insert(command.end(), {"sh", "-c", script});
+  auto const start = std::chrono::steady_clock::now();
+  child_process child(command);
+  CHECK(child.finish() == 0);
+  CHECK(std::chrono::steady_clock::now() - start < 45s);
+  auto const& said = child.output();
+  CAPTURE(said);
+  auto const between = [&](char const* from, char const* to) {
+    auto const a = said.find(from);
+    auto const b = said.find(to);
+    return a == said.npos || b == said.npos ? std::string() : said.substr(a, b - a);
+  };
+  auto const count = [](std::string const& text, std::string const& part) {
+    int n = 0;
+    for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  auto const full = between("FULL", "READ");
+  CHECK(count(full, "make room on its file system") == 3);
+  CHECK(count(full, "status: 78") == 2);
+  auto const read = between("READ", "NONE");
+  CHECK(count(read, "must be writable for this user") == 3);
+  CHECK(count(read, "status: 78") == 2);
+  auto const none = between("NONE", "END");
+  CHECK(count(none, "must be readable and writable for this user") == 3);
+  CHECK(count(none, "status: 77") == 2);
+  for (auto const* of_a_server : {"server running", "firewall", "log in", "password", "right user"})
+    CHECK(said.find(of_a_server) == std::string::npos);
+}
+
 // Of the others none can be mounted without a server; the decision is fed their numbers.
 TEST_CASE("file: file_system: what is decided for each kind") {
   using diagnose::sqlite::judge_file_system;

@@ -314,3 +314,29 @@ TEST_CASE_TEMPLATE("lock: a deadlock on PostgreSQL leaves the transaction to the
   p->run("ROLLBACK");
   other.join();
 }
+
+TEST_CASE_TEMPLATE("C32: lock: once more in a SERIALIZABLE transaction does not wait for itself", On,
+                   ROWLOCK_INNODB_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const q = f.open();
+  auto const theirs = q->view(*m);
+  for (int round = 0; round < 2; ++round) {
+    begin(f, *p, "SERIALIZABLE");
+    // Two views, as two functions of one program would have: neither knows of the other's call.
+    CHECK(reason_of([&] { p->view(*m)->lock("a"); }) == std::nullopt);
+    auto const start = std::chrono::steady_clock::now();
+    CHECK(reason_of([&] { p->view(*m)->lock("a"); }) == std::nullopt);
+    CHECK(reason_of([&] { p->view(*m)->lock({"b", "a"}); }) == std::nullopt);
+    auto const took = std::chrono::steady_clock::now() - start;
+    MESSAGE("once more: " << std::chrono::duration_cast<std::chrono::milliseconds>(took).count() << " ms");
+    begin(f, *q);
+    CHECK(!theirs->try_lock("a"));
+    q->run("ROLLBACK");
+    p->commit();
+  }
+  begin(f, *q);
+  CHECK(theirs->try_lock("a"));
+  q->run("ROLLBACK");
+}

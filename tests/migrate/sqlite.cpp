@@ -27,12 +27,14 @@ sqlite::source read_only_source(std::string const& file) {
 
 }  // namespace
 
-TEST_CASE("up makes the file, readable by its owner alone, and in WAL mode<sqlite>") {
+TEST_CASE("C27: up makes the file, with the mode that the umask leaves, and in WAL mode<sqlite>") {
   sqlite_database db;
+  auto const former = ::umask(022);
   CHECK(migrator(db.source()).up() == versions{1, 2, 3, 4, 5});
+  ::umask(former);
   struct stat found {};
   REQUIRE(::stat(db.file().c_str(), &found) == 0);
-  CHECK((found.st_mode & 0777) == 0600);
+  CHECK((found.st_mode & 0777) == 0644);
   CHECK(db.query("PRAGMA journal_mode")[0][0] == backend::value{"wal"});
 }
 

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "support/child_process.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -24,7 +25,7 @@ TEST_CASE_TEMPLATE("file: another program's long write transaction is like an ou
   auto const start = std::chrono::steady_clock::now();
   CHECK_FALSE(m.make_mutex("x").try_acquire());
   auto const timed_out = m.make_mutex("x").try_acquire_for(200ms);
-  CHECK(timed_out.status() == acquire_status::timed_out);
+  CHECK(timed_out.status() == acquire_status::contended);
   CHECK(given_back->release() == release_result::handed_over);
   CHECK_NOTHROW((void)m.list());  // who only reads is not kept waiting
   CHECK(std::chrono::steady_clock::now() - start < 30s);
@@ -42,4 +43,27 @@ TEST_CASE_TEMPLATE("file: another program's long write transaction is like an ou
   CHECK(long_lease->valid());
   CHECK(long_lease->release() == release_result::released);
   CHECK(eventually([&] { return stranger(f).sees_free("given back"); }));
+}
+
+TEST_CASE("C21: run --no-wait tells a file that is locked from a lock that somebody holds") {
+  sqlite_fixture f;
+  auto const run = [&] {
+    child_process child(
+        {"/bin/sh", "-c",
+         std::string(ROWLOCK_PROGRAM) + " --db " + f.url() + " run --no-wait x -- true 2>&1"});
+    CHECK(child.finish() == 75);
+    return child.output();
+  };
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
+  auto const locked = run();
+  CAPTURE(locked);
+  CHECK(locked.find("'x' is held by nobody") != std::string::npos);
+  other->script("ROLLBACK", boot_clock::now() + 10s);
+  lock_manager m(f.source, f.options);
+  auto const held = m.make_mutex("x").acquire();
+  auto const busy = run();
+  CAPTURE(busy);
+  CHECK(busy.find("'x' is held by") != std::string::npos);
+  CHECK(busy.find("nobody") == std::string::npos);
 }

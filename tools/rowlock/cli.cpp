@@ -98,7 +98,9 @@ std::string message_of(error const& e) {
 }
 
 end_of_program report_error(error const& e, invocation const& call) {
-  auto const advice = advice_for(e.reason(), call.db ? call.db->options() : "");
+  auto const options = call.db ? call.db->options() : std::string();
+  bool const is_file = call.db && call.db->is_file();
+  auto const advice = is_file ? advice_for_file(e.reason(), options) : advice_for(e.reason(), options);
   say(advice.empty() ? message_of(e) : fmt::format("{}. {}", message_of(e), advice));
   return {status_of(e.reason()), {}};
 }

@@ -167,8 +167,17 @@ void make_folder(database const& db) {
     make_private_folders(std::filesystem::path(db.url.substr(sqlite_scheme.size())).parent_path());
 }
 
+private_if_standard::private_if_standard(database const& db) noexcept {
+  if (db.is_standard()) before_ = ::umask(077);
+}
+
+private_if_standard::~private_if_standard() {
+  if (before_) ::umask(*before_);
+}
+
 void make_standard_file(database const& db) {
   make_folder(db);
+  private_if_standard const mode(db);
   migrator_options options;
   options.table_prefix = db.table_prefix;
   options.schema = db.schema;

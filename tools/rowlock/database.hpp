@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ struct database {
   /// The file in the user's state directory that is used when nothing else was said, made when it is first
   /// needed.
   bool is_standard() const noexcept { return from == origin::standard; }
+  /// No server: a file of this machine's.
+  bool is_file() const noexcept { return url.starts_with("sqlite:"); }
   /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema
   /// ...".
   std::string options() const;
@@ -30,6 +33,19 @@ database choose_database(std::string url, std::string password_file, std::string
 
 /// Whether a URL, or a libpq keyword string, has a password in it.
 bool has_password(std::string_view url);
+
+/// While it lives, what is made is for its owner alone, if this is the standard file. A file that the user
+/// has named gets the mode that the umask leaves, as with any program's: others may be meant to share it.
+class private_if_standard {
+ public:
+  explicit private_if_standard(database const&) noexcept;
+  ~private_if_standard();
+  private_if_standard(private_if_standard const&) = delete;
+  private_if_standard& operator=(private_if_standard const&) = delete;
+
+ private:
+  std::optional<unsigned> before_;
+};
 
 /// Makes the standard file's folder, for its owner only, if this is the standard file. @throws
 /// failure(exit_setup)

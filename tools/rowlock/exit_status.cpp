@@ -75,4 +75,18 @@ std::string advice_for(errc code, std::string const& options) {
   }
 }
 
+std::string advice_for_file(errc code, std::string const& options) {
+  switch (code) {
+    case errc::unreachable:
+    case errc::too_many_connections:
+      return "Is the path right (--db, or ROWLOCK_DB), and its file system there and whole?";
+    case errc::access_denied:
+    case errc::read_only:
+    case errc::storage_full:
+      return "";  // the message says what the file needs
+    default:
+      return advice_for(code, options);
+  }
+}
+
 }  // namespace rowlock::tool

@@ -38,5 +38,7 @@ exit_status status_of(errc) noexcept;
 /// What the user can do about it, as one sentence or more, or nothing. `options`: what has to be added to a
 /// rowlock command so that it means the same database and tables (" --db sqlite:x"), or "".
 std::string advice_for(errc, std::string const& options);
+/// The same for a database that is a file, with no server behind it and no login.
+std::string advice_for_file(errc, std::string const& options);
 
 }  // namespace rowlock::tool

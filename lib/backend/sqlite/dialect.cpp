@@ -11,6 +11,7 @@ dialect const& sqlite_dialect() {
                          .has_schemas = false,
                          .longest_identifier = 255,
                          .one_writer = true,
+                         .is_file = true,
                          .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
   return d;
 }

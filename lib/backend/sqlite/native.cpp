@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <string_view>
 
 namespace rowlock::backend::sqlite {
@@ -16,9 +17,11 @@ std::string_view way_out(errc code) {
     case errc::schema_missing:
       return "; `rowlock migrate up` makes rowlock's tables";
     case errc::read_only:
-      return "; the file and its folder must be writable for this user";
+      return "; the file, its folder, and the files -wal and -shm beside it must be writable for this user";
     case errc::access_denied:
-      return "; the file and its folder must be readable and writable for this user";
+      return "; the file, its folder, and the files -wal and -shm beside it must be readable and writable "
+             "for "
+             "this user";
     case errc::storage_full:
       return "; make room on its file system";
     default:
@@ -60,6 +63,16 @@ errc classify(int code, std::string_view message) noexcept {
     default:
       return errc::failed;  // CORRUPT, NOTADB, CONSTRAINT, NOMEM, ...: trying again won't mend them
   }
+}
+
+error opening_error(sqlite3* db, std::string const& what, std::string const& where) {
+  auto const problem = statement_error(db, what, where);
+  if (problem.reason() != errc::in_doubt) return problem;
+  // The file beside it that all programs share could not grow: an I/O error like any other to SQLite.
+  int const cause = sqlite3_system_errno(db);
+  auto const kind = cause == ENOSPC || cause == EDQUOT ? errc::storage_full : errc::unreachable;
+  return error(kind, fmt::format("{}: {}: {}{}", where, what, sqlite3_errmsg(db), way_out(kind)), what, "",
+               problem.native_code());
 }
 
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where) {

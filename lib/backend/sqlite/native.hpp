@@ -25,4 +25,7 @@ errc classify(int code, std::string_view message) noexcept;
 /// The error that `db` reported last. `where` says which file.
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where);
 
+/// As statement_error(), before anything was to be written: nothing is in doubt.
+error opening_error(sqlite3* db, std::string const& what, std::string const& where);
+
 }  // namespace rowlock::backend::sqlite

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,13 @@ namespace {
 
 std::string reason(int problem) { return std::generic_category().message(problem); }
 
+std::string for_this_user() {
+  return fmt::format(
+      "the file must be readable and writable for this user (uid {}), its folder too, and all above it "
+      "passable",
+      ::geteuid());
+}
+
 [[noreturn]] void throw_missing(std::string const& path, int problem) {
   switch (problem) {
     case ENOENT:
@@ -27,9 +35,10 @@ std::string reason(int problem) { return std::generic_category().message(problem
           "", problem);
     case EACCES:
     case EPERM:
-      throw error(errc::access_denied,
-                  fmt::format("SQLite file '{}' can't be reached: {}", path, reason(problem)), "", "",
-                  problem);
+      throw error(
+          errc::access_denied,
+          fmt::format("SQLite file '{}' can't be reached: {}; {}", path, reason(problem), for_this_user()),
+          "", "", problem);
     case ENOTDIR:
     case ENAMETOOLONG:
     case ELOOP:
@@ -73,13 +82,22 @@ database open_native(std::string const& path) {
       throw error(errc::invalid_argument,
                   fmt::format("SQLite file '{}' can't be made: its folder does not exist", path), "", "",
                   problem);
+    case EACCES:
+    case EPERM:
+      throw error(errc::access_denied,
+                  fmt::format("SQLite file '{}' can't be made: {}; its folder must be writable for this user "
+                              "(uid {})",
+                              path, reason(problem), ::geteuid()),
+                  "", "", problem);
     case EROFS:
       throw error(errc::read_only, fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)),
                   "", "", problem);
     case ENOSPC:
     case EDQUOT:
       throw error(errc::storage_full,
-                  fmt::format("SQLite file '{}' can't be made: {}", path, reason(problem)), "", "", problem);
+                  fmt::format("SQLite file '{}' can't be made: {}; make room on its file system", path,
+                              reason(problem)),
+                  "", "", problem);
     default:
       throw_missing(path, problem);
   }
@@ -144,11 +162,13 @@ void create_if_missing(std::string const& path) {
   if (identify(path)) return;
   close_inherited();
   inside const sqlite;
-  // Made beside and put in place when it is whole, so that nobody ever sees a file without WAL or open to
-  // others; and our own descriptor is closed before SQLite can have locks on the file, which closing would
-  // drop.
-  auto made = path + ".XXXXXX";
-  int const fd = ::mkostemp(made.data(), O_CLOEXEC);  // mode 0600
+  // Made beside and put in place when it is whole, so that nobody ever sees a file without WAL; and our own
+  // descriptor is closed before SQLite can have locks on the file, which closing would drop.
+  static std::atomic<unsigned> count = 0;
+  auto const made =
+      fmt::format("{}.{}-{}-{}", path, ::getpid(), boot_clock::now().time_since_epoch().count(), ++count);
+  // The mode is what the umask leaves, as with any program's files; SQLite gives it to those beside it.
+  int const fd = ::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) throw_not_made(path, errno);
   ::close(fd);
   remove_at_end const scratch{made};

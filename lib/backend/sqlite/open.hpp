@@ -25,7 +25,8 @@ opened open_existing(std::string const& path);
 /// @throws error
 file_identity identify_open(sqlite3* db, std::string const& path);
 
-/// Makes the file, mode 0600, and has it use a WAL. Harmless if it exists. @throws error
+/// Makes the file, with the mode that the umask leaves, and has it use a WAL. Harmless if it exists. @throws
+/// error
 void create_if_missing(std::string const& path);
 
 }  // namespace rowlock::backend::sqlite

@@ -41,7 +41,8 @@ void session::set_up(boot_time_point deadline) {
       sqlite3_exec(database_.get(), "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
   if ((code & 0xff) == SQLITE_NOTADB)
     throw error(errc::invalid_argument, fmt::format("{} is not an SQLite database", where_), "", "", code);
-  if (code != SQLITE_OK && classify(code, "") != errc::row_locked) refuse(what);
+  if (code != SQLITE_OK && classify(code, "") != errc::row_locked)
+    throw opening_error(database_.get(), what, where_);
   // Half a megabyte instead of two: our rows are few and small, and each session has its own.
   sqlite3_exec(database_.get(), "PRAGMA cache_size = -500", nullptr, nullptr, nullptr);
 }
@@ -90,7 +91,7 @@ void session::limit_wait(boot_time_point deadline) {
 
 // SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
 // lock. And whoever opens it by another name (a hard link, made since) has another WAL. So the path is looked
-// at before each statement and after it, which costs two system calls of a microsecond each: what happens in
+// at before each statement and after it, which costs two system calls: what happens in
 // between is seen by the second look, and then the statement's outcome is in doubt.
 void session::begin(std::string const& what, boot_time_point deadline) {
   if (forked())

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 namespace rowlock::inline v0 {
 
@@ -35,7 +36,7 @@ class ROWLOCK_EXPORT basic_mutex {
   bool try_lock();
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> const& timeout) {
-    return keep(try_acquire_for(in_nanoseconds(timeout)));
+    return keep(try_acquire_for(saturated_nanoseconds(timeout)));
   }
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
@@ -56,6 +57,11 @@ class ROWLOCK_EXPORT basic_mutex {
   /// Waits at most `timeout` (an attempt is made even if it is zero or less), plus
   /// manager_options::reply_timeout if the database does not answer.
   [[nodiscard]] acquisition try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  template <class Rep, class Period>
+  [[nodiscard]] acquisition try_acquire_for(std::chrono::duration<Rep, Period> const& timeout,
+                                            std::stop_token stop = {}) {
+    return try_acquire_for(saturated_nanoseconds(timeout), std::move(stop));
+  }
 
   /// What the calling thread holds by lock() or try_lock...() on this object, or null. Valid until its
   /// unlock().
@@ -69,15 +75,6 @@ class ROWLOCK_EXPORT basic_mutex {
  private:
   friend class lock_manager;
   bool keep(acquisition);
-
-  /// The longest there is for what is longer: hours::max() must not wrap around to the past.
-  template <class Rep, class Period>
-  static constexpr std::chrono::nanoseconds in_nanoseconds(std::chrono::duration<Rep, Period> const& d) {
-    using wide = std::chrono::duration<long double, std::nano>;
-    if (wide(d) >= wide(std::chrono::nanoseconds::max())) return std::chrono::nanoseconds::max();
-    if (wide(d) <= wide(std::chrono::nanoseconds::min())) return std::chrono::nanoseconds::min();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
-  }
 
   std::unique_ptr<state> state_;
 };

@@ -98,12 +98,19 @@ class ROWLOCK_EXPORT basic_transaction {
   }
 
   /// As try_lock(), tried again until `timeout` has passed.
-  [[nodiscard]] bool try_lock_for(std::string_view name, std::chrono::nanoseconds timeout) {
-    return try_lock_for({name}, timeout);
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_for(std::string_view name, std::chrono::duration<Rep, Period> const& timeout) {
+    return try_lock_for(std::span(&name, 1), saturated_nanoseconds(timeout));
   }
+  template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(std::initializer_list<std::string_view> names,
-                                  std::chrono::nanoseconds timeout) {
-    return try_lock_for(std::span(names.begin(), names.size()), timeout);
+                                  std::chrono::duration<Rep, Period> const& timeout) {
+    return try_lock_for(std::span(names.begin(), names.size()), saturated_nanoseconds(timeout));
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_for(std::span<std::string_view const> names,
+                                  std::chrono::duration<Rep, Period> const& timeout) {
+    return try_lock_for(names, saturated_nanoseconds(timeout));
   }
   [[nodiscard]] bool try_lock_for(std::span<std::string_view const> names, std::chrono::nanoseconds timeout);
 

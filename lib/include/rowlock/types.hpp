@@ -28,6 +28,16 @@ struct ROWLOCK_EXPORT boot_clock {
 
 using boot_time_point = boot_clock::time_point;
 
+/// `d` in nanoseconds; the longest there is for what is longer: hours::max() must not wrap around to the
+/// past.
+template <class Rep, class Period>
+constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<Rep, Period> const& d) {
+  using wide = std::chrono::duration<long double, std::nano>;
+  if (wide(d) >= wide(std::chrono::nanoseconds::max())) return std::chrono::nanoseconds::max();
+  if (wide(d) <= wide(std::chrono::nanoseconds::min())) return std::chrono::nanoseconds::min();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
+}
+
 /// How exclusion is had. A name keeps the strategy that it was first taken with until its row is reaped.
 enum class strategy { lease, unique_insert, row_lock };
 
@@ -98,6 +108,9 @@ enum class acquire_status {
   busy,       ///< somebody else holds it, and the call was not to wait
   timed_out,  ///< somebody else held it until the deadline, or the allowed number of attempts was used up
   cancelled,  ///< the caller's std::stop_token was triggered
+  /// Nobody holds it, but a transaction had its row, or the SQLite file, locked: for a second if the call was
+  /// not to wait, else at the last attempt.
+  contended,
 };
 
 /// Why a lock that was held is held no more.

@@ -219,6 +219,13 @@ WHERE t.name = $1
 -- name: token_read
 SELECT token FROM rowlock_tokens WHERE name = $1
 
+-- Whether the name's entry is there and nobody has it locked; in autocommit, so that it is let go at once. Asked before a
+-- draw whose number the program's own transaction reads next (guard): at SERIALIZABLE that transaction may have the entry
+-- locked since it read it before (C32), and would be waited for by its own thread. Who comes in between: anybody may lock the
+-- entry after this look; then the draw waits for them, a second at most, as it always did.
+-- name: token_try
+SELECT token FROM rowlock_tokens FORCE INDEX (PRIMARY) WHERE name = $1 FOR UPDATE SKIP LOCKED
+
 -- name: token_insert
 INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0)
 ON DUPLICATE KEY UPDATE name = rowlock_tokens.name

@@ -47,6 +47,7 @@ void print_versions(invocation const& call, char const* what, std::vector<int> c
 
 end_of_program up(invocation& call, migrate_options const& options) {
   make_folder(call.use_database());
+  private_if_standard const mode(call.use_database());
   print_versions(call, "applied", make_migrator(call, options).up(options.to));
   return {};
 }

@@ -76,6 +76,14 @@ acquisition session::acquire(std::stop_token stop) try {
 }
 
 end_of_program session::not_had(acquisition const& a) const {
+  if (a.status() == acquire_status::contended) {
+    auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
+    say(fmt::format(
+        "'{}' is held by nobody, but was not had{}: a transaction has its row, or the SQLite file, "
+        "locked. Try again",
+        options_.name, within));
+    return {exit_busy, {}};
+  }
   auto const& holder = a.holder();
   auto const who =
       holder ? "held by " + describe(*holder) : std::string("in use by a transaction of somebody else");
@@ -136,7 +144,7 @@ std::string session::why_lost(outcome const& o) const {
     case loss_reason::taken_over:
       return "another owner has it";
     case loss_reason::row_gone:
-      return "its row was deleted";
+      return "its row, or the file that it was in, is gone";
     case loss_reason::session_ended:
       return "the database session that held it has ended" + trouble;
     default:
