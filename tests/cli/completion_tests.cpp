@@ -95,6 +95,10 @@ TEST_CASE("completion: values of options: files, strategies, beginnings of URLs;
   CHECK(offered({"run", "--ttl", ""}).empty());
   CHECK(offered({"--table-prefix", "run", "li"}) == words{"list"});  // a value is no command
   CHECK(contains(offered({"run", "nightly", "--", "tru"}), "true"));
+  CHECK(contains(offered({"run", "nightly", "tru"}), "true"));
+  CHECK(contains(offered({"run", "-w", "5", "nightly", "tru"}), "true"));
+  CHECK(contains(offered({"run", "nightly", "--no"}), "--note"));
+  CHECK(offered({"run", "nightly", "--note", "x", "tru"}).empty());
 }
 
 TEST_CASE("completion: fish offers the same, with what each is for, and a command's own behind --") {
@@ -119,6 +123,7 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
   CHECK(re.find("\nrelease\tTakes a lock away") != re.npos);
   CHECK(re.find("run") == re.npos);
   CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
+  CHECK(fish("rowlock run nightly unam").starts_with("\nuname"));
   CHECK(fish("rowlock reap --metrics /etc/passw").starts_with("\n/etc/passwd"));
   CHECK(fish("rowlock list --metrics /etc/passw") == "\n");
 }

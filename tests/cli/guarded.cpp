@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "process/command_line.hpp"
 #include "process/guard.hpp"
 #include "process/signals.hpp"
 
@@ -61,6 +62,8 @@ int conclude(outcome const& o) {
 int main(int argc, char** argv) {
   signal_setup const signals;
   guard_plan plan;
+  plan.name = "a name";
+  plan.command_line = memory_of(argc, argv);
   milliseconds const ttl{std::atoi(argv[1])};
   plan.grace = milliseconds{std::atoi(argv[2])};
   plan.slack = milliseconds{std::atoi(argv[3])};

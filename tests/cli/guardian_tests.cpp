@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -233,4 +234,72 @@ TEST_CASE(
   auto const set = ignored({"env", "--default-signal", "--ignore-signal=HUP", "--ignore-signal=CHLD"});
   CHECK(set.status == 0);
   CHECK(set.out.find("0000000000010001") != std::string::npos);
+}
+
+TEST_CASE("C16: a stopped process of the caller's group does not end the caller") {
+  auto const caller = [](words guarded_command) {
+    words all{"setsid",
+              "--wait",
+              "sh",
+              "-c",
+              "sleep 100 & until grep -q ' T ' /proc/$!/stat; do kill -STOP $!; done; "
+              "\"$@\"; echo status $?; kill -KILL $!",
+              "sh"};
+    all.insert(all.end(), guarded_command.begin(), guarded_command.end());
+    return run(all);
+  };
+  for (auto const* script :
+       {"exit 3",                                                       // the command ends
+        "sleep 0.1 & exit 3",                                           // and leaves something behind
+        "sh -c 'kill -STOP $$' & sleep 0.2; kill -KILL $!; exit 3"}) {  // something of its own is stopped
+    CAPTURE(script);
+    CHECK(caller(guarded(shell(script))).out == "status 3\n");
+    CHECK(caller({rowlock_program, "run", "n", "--", "sh", "-c", script}).out == "status 3\n");
+  }
+  // The lock is lost, or rowlock killed, while something is stopped.
+  CHECK(caller(guarded(shell("sleep 100"), 400, 3000, {"lose-after=200"})).out == "status 76\n");
+  CHECK(caller(guarded(shell("kill -KILL $(cut -d' ' -f4 /proc/$PPID/stat); sleep 100"))).out ==
+        "status 137\n");
+}
+
+TEST_CASE("C16: the guardian has a session of its own, without a terminal") {
+  program p(guarded(shell("echo ready; sleep 100")));
+  REQUIRE(p.prints("ready"));
+  auto const guardian = guardian_of(p.pid());
+  REQUIRE(guardian > 0);
+  REQUIRE(within(10s, [&] { return ::getsid(guardian) == guardian; }));
+  p.signal(SIGTERM);
+  CHECK(p.wait() == 128 + SIGTERM);
+}
+
+TEST_CASE(
+    "C18: what kills all that looks like the command line of rowlock run leaves the guardian, which ends "
+    "it all") {
+  scratch_folder folder;
+  auto const lock = unique_identifier();
+  program p({rowlock_program, "run", lock, "--", "sh", "-c",
+             daemon_that_writes(folder.file("f")) + "; until [ -s " + folder.file("f") +
+                 " ]; do sleep 0.01; done; echo ready; sleep 100"});
+  REQUIRE(p.prints("ready"));
+  auto const guardian = guardian_of(p.pid());
+  REQUIRE(guardian > 0);
+  CHECK(read_file(fmt::format("/proc/{}/cmdline", guardian)).c_str() == "rowlock-guardian " + lock);
+  auto const killed = run({"pkill", "-KILL", "-f", "--", "run " + lock});
+  CHECK(killed.status == 0);
+  CHECK(p.wait() == 128 + SIGKILL);
+  CHECK(within(20s, [&] { return !any_process_with(folder.file("f")); }));
+  CHECK(within(20s, [&] { return !alive(guardian); }));
+}
+
+TEST_CASE("C18: if the guardian is killed while rowlock can do nothing, the command itself goes with it") {
+  program p(guarded(shell("echo $$; exec sleep 100")));
+  REQUIRE(within(20s, [&] { return p.out().find('\n') != std::string::npos; }));
+  pid_t const command = std::atoi(p.out().c_str());
+  auto const guardian = guardian_of(p.pid());
+  REQUIRE(guardian > 0);
+  p.signal(SIGSTOP);
+  ::kill(guardian, SIGKILL);
+  CHECK(within(20s, [&] { return !alive(command); }));
+  p.signal(SIGCONT);
+  CHECK(p.wait() == 70);
 }

@@ -25,7 +25,7 @@ inline std::vector<std::string> listed(std::string const& help, std::string cons
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) on = false;
     std::smatch found;
-    if (on && std::regex_search(line, found, std::regex("^  (?:-h,)?([a-z-][^ ]*)")))
+    if (on && std::regex_search(line, found, std::regex("^  (?:-[a-zA-Z],)?([a-z-][^ ]*)")))
       names.push_back(found.str(1));
     if (line == heading + ":") on = true;
   }

@@ -41,7 +41,7 @@ TEST_CASE(
     }
     for (auto const* heading : {"Subcommands", "Options"})
       for (auto const& one : listed(help, heading))
-        CHECK_MESSAGE(std::regex_search(text, std::regex("(^|\n) +(-h, )?" + one + "\\b")),
+        CHECK_MESSAGE(std::regex_search(text, std::regex("(^|\n) +(-[a-zA-Z], )?" + one + "\\b")),
                       fmt::format("{}: {}", fmt::join(command, " "), one));
     CHECK((help.find("Example") == help.npos) == (text.find("EXAMPLES") == text.npos));
   }

@@ -305,8 +305,8 @@ CLI_CASE("metrics: stdout that does not take them is told, and the run's message
     words command{"sh", "-c", "exec \"$@\" >/dev/full", "sh"};
     for (auto const& word : p.command(args)) command.push_back(word);
     auto const r = run(command, p.variables());
-    CHECK(r.status == 78);
-    CHECK(r.says("cannot write the metrics to stdout: No space left on device"));
+    CHECK(r.status == 74);
+    CHECK(r.says("the output could not be written: No space left on device"));
   }
   reaped const r(p);
   holder const other(p, {"--ttl", "3s", "rowlock.reaper"});

@@ -38,7 +38,9 @@ void terminal::type(std::string const& keys) {
     throw std::runtime_error("pty");
 }
 
-void terminal::expect(std::string const& text) {
+void terminal::expect(std::string const& text) { until(text); }
+
+std::string terminal::until(std::string const& text) {
   auto const end = std::chrono::steady_clock::now() + 20s;
   auto at = unread_.find(text);
   while (at == unread_.npos && std::chrono::steady_clock::now() < end) {
@@ -48,7 +50,9 @@ void terminal::expect(std::string const& text) {
   CAPTURE(text);
   CAPTURE(unread_);
   REQUIRE(at != std::string::npos);
+  auto const before = unread_.substr(0, at);
   unread_.erase(0, at + text.size());
+  return before;
 }
 
 bool terminal::read_more(std::chrono::milliseconds patience) {

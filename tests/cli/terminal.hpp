@@ -20,6 +20,8 @@ class terminal {
   void type(std::string const& keys);
   /// Waits until `text` is shown behind all that was waited for before. Fails the case if it does not come.
   void expect(std::string const& text);
+  /// The same, and returns what is shown before it.
+  std::string until(std::string const& text);
 
  private:
   bool read_more(std::chrono::milliseconds);

@@ -8,7 +8,7 @@ using namespace rowlock::test;
 
 namespace {
 
-std::string const run_it = rowlock_program + " run ";
+std::string const run_it = rowlock_program + " --db local run ";
 
 /// A command that Ctrl-C ends whenever it comes. Not "echo; sleep": a shell that gets it just while it starts
 /// a child may lose it (dash, between vfork and exec), and would wait for the child to its end, under rowlock
@@ -100,4 +100,41 @@ TEST_CASE("terminal: a job that stays suspended is ended before its ttl is over,
   t.type("fg; echo status $?\n");
   t.expect("was lost");
   t.expect("status 76");
+}
+
+TEST_CASE("C16: programs that read key by key, suspend themselves, or are shells with jobs of their own") {
+  terminal t;
+  t.type(run_it +
+         "n sh -c 'stty -icanon -echo; echo re''ady; k=$(dd bs=1 count=1 2>/dev/null); stty icanon echo; "
+         "echo \"got <$k>\"'\n");
+  t.expect("ready");
+  t.type("q");
+  t.expect("got <q>");
+  t.expect("prompt> ");
+  // As an editor does at Ctrl-Z, which it reads as a key: it stops the whole group.
+  t.type(run_it + "n sh -c 'kill -TSTP 0; echo ag''ain'\n");
+  t.expect("Stopped");
+  t.expect("prompt> ");
+  t.type("fg\n");
+  t.expect("again");
+  t.expect("prompt> ");
+  t.type(run_it + "n bash --norc --noprofile --noediting -i\n");
+  t.expect("prompt> ");
+  t.type("cat\n");
+  t.type("a line\n");
+  t.expect("a line");  // as typed
+  t.expect("a line");  // as cat says it
+  t.type("\x1a");
+  t.expect("Stopped");
+  t.expect("prompt> ");
+  t.type("fg\n");
+  t.type("another\n");
+  t.expect("another");
+  t.expect("another");
+  t.type("\x04");
+  t.expect("prompt> ");
+  t.type("exit 5\n");
+  t.expect("prompt> ");
+  t.type("echo status $?\n");
+  t.expect("status 5");
 }

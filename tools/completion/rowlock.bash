@@ -2,34 +2,50 @@
 # always that of the program at hand.
 
 # _rowlock_help WORD...: what the program, with these words before it, says to --help, a line each:
-# "command NAME", "flag --NAME", or "option --NAME TYPE".
+# "command NAME", "flag --NAME", or "option --NAME TYPE [-N]".
 _rowlock_help() {
   command "$@" --help 2>/dev/null </dev/null | awk '
     /^[A-Z][a-z]*:$/ { list = $1; next }
     /^$/ { list = "" }
     list == "Subcommands:" && /^  [a-z]/ { print "command", $1 }
     list == "Options:" && /^  -/ {
-      sub(/^-h,/, "", $1)
+      short = ($1 ~ /^-[a-zA-Z],/ ? substr($1, 1, 2) : "")
+      sub(/^-[a-zA-Z],/, "", $1)
       sub(/:.*/, "", $2)
-      print ($2 ~ /^[A-Z]+$/ && $2 != "REQUIRED" ? "option " $1 " " $2 : "flag " $1)
+      print ($2 ~ /^[A-Z]+$/ && $2 != "REQUIRED" ? "option " $1 " " $2 " " short : "flag " $1)
     }'
 }
 
 # For _rowlock, in its variables: what may come behind `path`. Options of the levels above may stand anywhere.
 _rowlock_read() {
-  local kind name type
+  local kind name type short
   commands=()
-  while read -r kind name type; do
+  while read -r kind name type short; do
     case $kind in
       command) commands+=("$name") ;;
-      option) options+=("$name") types[$name]=$type ;;
+      option)
+        options+=("$name")
+        types[$name]=$type
+        [[ -z $short ]] || types[$short]=$type
+        ;;
       flag) options+=("$name") ;;
     esac
   done < <(_rowlock_help "${path[@]}")
 }
 
+# _rowlock_command INDEX: the command of `rowlock run` begins there, which has completions of its own.
+_rowlock_command() {
+  if declare -F _command_offset >/dev/null; then
+    _command_offset "$1"
+  elif ((COMP_CWORD == $1)); then
+    mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+  else
+    compopt -o default
+  fi
+}
+
 _rowlock() {
-  local cur=${COMP_WORDS[COMP_CWORD]} waiting= i word
+  local cur=${COMP_WORDS[COMP_CWORD]} waiting= named= i word
   local -a path=("${1/#\~/$HOME}") commands options=()
   local -A types=()
   COMPREPLY=()
@@ -43,22 +59,26 @@ _rowlock() {
     elif [[ -n $waiting ]]; then
       waiting=
     elif [[ $word == -- ]]; then
-      # The command of `rowlock run`, which has completions of its own.
-      if declare -F _command_offset >/dev/null; then
-        _command_offset $((i + 1))
-      elif ((COMP_CWORD == i + 1)); then
-        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
-      else
-        compopt -o default
-      fi
+      _rowlock_command $((i + 1))
       return
     elif [[ $word == -* ]]; then
       waiting=${types[$word]-}
+      [[ -z $named ]] || named=optioned
+    elif [[ ${path[1]-} == run && -z $named ]]; then
+      named=yes
+      if ((COMP_CWORD > i + 1)) && [[ ${COMP_WORDS[i + 1]} != -* ]]; then
+        _rowlock_command $((i + 1))
+        return
+      fi
     elif [[ " ${commands[*]} " == *" $word "* ]]; then
       path+=("$word")
       _rowlock_read
     fi
   done
+  if [[ $named == yes && $cur != -* ]]; then
+    _rowlock_command "$COMP_CWORD"
+    return
+  fi
   [[ $cur != : ]] || waiting=URL
   local -r start=${cur#[=:]}
 

@@ -18,19 +18,33 @@ function __rowlock_next
         $0 == list ":" {on = 1; next}
         /^$/ {on = 0}
         on && /^  [a-z-]/ {
-            name = $1; sub(/^-h,/, "", name)
+            name = $1; sub(/^-[a-zA-Z],/, "", name)
             text = $0; sub(/^ +[^ ]+( [A-Z][^ ]*)*( Excludes:.*)? */, "", text)
             sub(/^in \[.*/, "", text)
             print name "\t" text
         }'
 end
 
+# How many words of the line stand before the command of `rowlock run`; nothing if it has not begun.
+function __rowlock_before_command
+    set -l words (commandline -opc)
+    if contains -i -- -- $words
+        return
+    end
+    set -l run (contains -i -- run $words)
+    or return
+    # Without -- it begins right behind NAME.
+    if test (count $words) -gt $run; and not string match -q -- '-*' $words[(math $run + 1)]
+        math $run + 1
+    end
+end
+
 function __rowlock_in_command
-    contains -- -- (commandline -opc)
+    test -n "$(__rowlock_before_command)"
 end
 
 complete -c rowlock -n 'not __rowlock_in_command' -f -a '(__rowlock_next Subcommands)'
 complete -c rowlock -n 'not __rowlock_in_command; and string match -q -- "-*" (commandline -ct)' -f -a '(__rowlock_next Options)'
 complete -c rowlock -l password-file -r -F
 complete -c rowlock -n 'contains reap (__rowlock_commands)' -l metrics -r -F
-complete -c rowlock -n '__rowlock_in_command' -x -a '(__fish_complete_subcommand --fcs-skip=(contains -i -- -- (commandline -opc)))'
+complete -c rowlock -n '__rowlock_in_command' -x -a '(__fish_complete_subcommand --fcs-skip=(__rowlock_before_command))'

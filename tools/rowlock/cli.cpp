@@ -1,13 +1,23 @@
 #include "cli.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdio_ext.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <new>
 #include <rowlock/error.hpp>
+#include <system_error>
 
+#include "command_words.hpp"
 #include "duration.hpp"
 #include "exit_status.hpp"
+#include "process/command_line.hpp"
+#include "process/limits.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -17,7 +27,7 @@ constexpr char const* about = "Locks for programs on many hosts, from the SQL da
 
 constexpr char const* footer = R"(
 Examples:
-  rowlock run nightly -- ./backup.sh                 one at a time, on this machine
+  rowlock --db local run nightly -- ./backup.sh      one at a time, on this machine
   rowlock --db postgresql://db.example.org/app run nightly -- ./backup.sh
                                                      one at a time, on all machines
   rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
@@ -30,17 +40,20 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
   sqlite:PATH                         a file on this machine
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
   mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
-  neither                             ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used
+  local, or neither                   ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used: for
+                                      this host and user only, which `run` says unless local was
   Passwords: PGPASSWORD, ~/.pgpass, a service file; --password-file, MYSQL_PWD, ~/.my.cnf; or in ROWLOCK_DB; never on the
   command line.
 
 Exit status:
   0    done (run: the command's own status)
-  64   the command line is wrong
+  64   the command line is wrong, or run: it is started under the very lock that it asks for
   69   the database can't be reached, or cancelled a statement
   70   a bug of rowlock's
+  71   this machine gives no more files, processes or memory; run: /proc is missing
+  74   the output could not be written (a full disk)
   75   held by somebody else, or timed out
-  76   the lock was lost while the command ran
+  76   the lock was lost while the command ran, or its --hard-limit was reached
   77   the database refused the login
   78   tables or database file are missing or wrong, or the name is in use with another strategy
   126  run: the command can't be executed; 127: it was not found; 128+N: it died of signal N
@@ -48,7 +61,9 @@ Exit status:
 More about one command: rowlock COMMAND --help)";
 
 void add_common(CLI::App& app, invocation& call) {
-  app.add_option("--db", call.url, "Database to use; default: $ROWLOCK_DB, then a file of your own")
+  app.add_option_function<std::string>(
+         "--db", [&call](std::string const& url) { call.url = url; },
+         "Database to use, or local; default: $ROWLOCK_DB, then local")
       ->type_name("URL");
   app.add_option("--password-file", call.password_file,
                  "File whose first line is the password (MySQL, MariaDB)")
@@ -61,21 +76,33 @@ void add_common(CLI::App& app, invocation& call) {
 }
 
 /// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first
-/// "--" is not for CLI11, which would take [x,y] apart and drop [].
-std::vector<std::string> split(int argc, char** argv, invocation& call) {
+/// "--", and the command of `run` without one, is not for CLI11, which would take [x,y] apart and drop [].
+std::vector<std::string> split(int argc, char** argv, CLI::App const& app, invocation& call) {
   std::vector<std::string> const all(argv + std::min(argc, 1), argv + argc);
+  auto const bare = bare_command(app, all);
   auto const dashes = std::find(all.begin(), all.end(), "--");
-  call.has_command = dashes != all.end();
-  if (call.has_command) call.command.assign(dashes + 1, all.end());
-  return {std::make_reverse_iterator(dashes), all.rend()};
+  auto const end = bare ? all.begin() + static_cast<std::ptrdiff_t>(*bare) : dashes;
+  call.has_command = end != all.end();
+  if (call.has_command) call.command.assign(bare ? end : end + 1, all.end());
+  return {std::make_reverse_iterator(end), all.rend()};
 }
 
-/// CLI11 only says that a subcommand is required.
-std::string wrong_command(CLI::App const& app) {
-  auto const given = app.remaining();
-  std::string const what =
-      given.empty() ? "the command is missing" : fmt::format("there is no command '{}'", given.front());
-  return what + ": run, list, release, reap, migrate, or version";
+/// The command whose subcommand is missing or unknown, if that is what is wrong: CLI11 only says that one is
+/// required.
+CLI::App const* lacks_command(CLI::App const& app) {
+  auto const* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return at->get_require_subcommand_min() > 0 ? at : nullptr;
+}
+
+std::string wrong_command(CLI::App const& app, CLI::App const& at) {
+  std::vector<std::string> names;
+  for (auto const* one : at.get_subcommands([](CLI::App const*) { return true; }))
+    names.push_back(one->get_name());
+  auto const given = app.remaining(true);
+  if (given.empty()) return fmt::format("the command is missing: {}", fmt::join(names, ", "));
+  return fmt::format("there is no command '{}'; did you mean {}? There are: {}", given.front(),
+                     nearest(given.front(), names), fmt::join(names, ", "));
 }
 
 end_of_program usage_error(CLI::App const& app, std::string const& message) {
@@ -103,6 +130,22 @@ end_of_program report_error(error const& e, invocation const& call) {
   auto const advice = is_file ? advice_for_file(e.reason(), options) : advice_for(e.reason(), options);
   say(advice.empty() ? message_of(e) : fmt::format("{}. {}", message_of(e), advice));
   return {status_of(e.reason()), {}};
+}
+
+/// Of what the standard library throws if a file, a thread or memory is not to be had.
+std::optional<std::string> limit_reached(std::exception const& e) {
+  if (dynamic_cast<std::bad_alloc const*>(&e) != nullptr) return limit_behind(ENOMEM);
+  auto const* refused = dynamic_cast<std::system_error const*>(&e);
+  bool const by_system = refused != nullptr && (refused->code().category() == std::generic_category() ||
+                                                refused->code().category() == std::system_category());
+  return by_system ? limit_behind(refused->code().value()) : std::nullopt;
+}
+
+end_of_program not_written(int error, end_of_program end) {
+  say(error == 0 ? std::string("the output could not be written")
+                 : fmt::format("the output could not be written: {}", std::strerror(error)));
+  if (end.status == exit_ok) end.status = exit_output;
+  return end;
 }
 
 /// CLI11's own, and what it can't say: that run's command comes after "--".
@@ -153,13 +196,33 @@ end_of_program reported(invocation const& call, std::function<end_of_program()> 
   return {e.status(), {}};
 } catch (error const& e) {
   return report_error(e, call);
+} catch (system_refusal const& e) {
+  say(e.what());
+  return {exit_system, {}};
 } catch (std::exception const& e) {
+  if (std::ferror(stdout) != 0) {  // {fmt} throws this
+    auto const* why = dynamic_cast<std::system_error const*>(&e);
+    ::__fpurge(stdout);  // else output_written() would say it again
+    std::clearerr(stdout);
+    return not_written(why == nullptr ? 0 : why->code().value(), {});
+  }
+  if (auto const limit = limit_reached(e)) {
+    say(*limit);
+    return {exit_system, {}};
+  }
   say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));
   return {exit_bug, {}};
 }
 
+end_of_program output_written(end_of_program end) {
+  bool const failed_before = std::ferror(stdout) != 0;
+  errno = 0;
+  return std::fflush(stdout) == 0 && !failed_before ? end : not_written(errno, end);
+}
+
 end_of_program run_program(int argc, char** argv) {
   invocation call;
+  call.command_line = memory_of(argc, argv);
   CLI::App app{about, "rowlock"};
   app.formatter(std::make_shared<formatter>());
   app.footer(footer);
@@ -174,17 +237,18 @@ end_of_program run_program(int argc, char** argv) {
   add_version(app, call);
   return reported(call, [&]() -> end_of_program {
     try {
-      app.parse(split(argc, argv, call));
+      app.parse(split(argc, argv, app, call));
     } catch (CLI::Success const& help) {
       app.exit(help);
       return {exit_ok, {}};
     } catch (CLI::ParseError const& e) {
-      bool const no_command =
-          app.get_subcommands().empty() && dynamic_cast<CLI::RequiredError const*>(&e) != nullptr;
-      return usage_error(app, no_command ? wrong_command(app) : e.what());
+      auto const* const lacking =
+          dynamic_cast<CLI::RequiredError const*>(&e) == nullptr ? nullptr : lacks_command(app);
+      return usage_error(app, lacking == nullptr ? e.what() : wrong_command(app, *lacking));
     }
     if (call.has_command && !app.got_subcommand("run"))
       return usage_error(app, "only `rowlock run` takes a command after --");
+    require_room_for_files();
     return call.chosen();
   });
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,14 @@ struct end_of_program {
 
 /// What is common to all commands, filled in while the command line is read.
 struct invocation {
-  std::string url;
+  std::optional<std::string> url;
   std::string password_file;
   std::string table_prefix = "rowlock_";
   std::string schema;
   bool json = false;
   std::vector<std::string> command;        ///< what stood behind the first "--"
   bool has_command = false;                ///< there was a "--"
+  std::span<char> command_line;            ///< all of it, where it lies in memory
   std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
   std::optional<database> db;              ///< once it was chosen
 
@@ -50,6 +52,10 @@ void say(std::string_view message);
 
 /// Does it; an exception becomes a message on stderr, and the status that it stands for.
 end_of_program reported(invocation const&, std::function<end_of_program()> const& what);
+
+/// Once, at the very end, for all that prints: has stdout written out, and if that fails or has failed says
+/// so on stderr. @return `end`, not 0 then
+end_of_program output_written(end_of_program end);
 
 /// Runs the program. @return how it is to end
 end_of_program run_program(int argc, char** argv);

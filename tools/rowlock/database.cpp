@@ -104,6 +104,14 @@ bool keywords_have_password(std::string_view s) {
   }
 }
 
+void refuse_empty(std::string_view url, char const* where) {
+  if (url.empty())
+    throw failure(exit_usage,
+                  fmt::format("{} is empty, and names no database: a variable that was not set? Name "
+                              "one, or say local for a file of your own on this host",
+                              where));
+}
+
 void make_private_folders(std::filesystem::path const& folder) {
   if (folder.empty() || std::filesystem::exists(folder)) return;
   make_private_folders(folder.parent_path());
@@ -130,29 +138,39 @@ std::string database::options() const {
   return out;
 }
 
-database choose_database(std::string url, std::string password_file, std::string table_prefix,
+std::string where_it_holds(database const& db, std::string_view name) {
+  if (db.from != database::origin::nowhere) return {};
+  return fmt::format(
+      "no database is named, so that '{}' is locked on this host only, in {}. To lock it on all hosts: --db "
+      "postgresql://HOST/DB, or ROWLOCK_DB; if this host is meant: --db local",
+      name, db.url.substr(sqlite_scheme.size()));
+}
+
+database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,
                          std::string schema) {
   database db;
   db.table_prefix = std::move(table_prefix);
   db.schema = std::move(schema);
-  if (!url.empty()) {
-    if (has_password(url))
+  if (url) {
+    refuse_empty(*url, "--db");
+    if (has_password(*url))
       throw failure(
           exit_usage,
           fmt::format(
               "--db has a password in it, which everybody on this machine could read (ps). Leave it out and "
               "use {}, or put the URL into ROWLOCK_DB.",
-              is_mysql(url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
-                            : "PGPASSWORD, ~/.pgpass, a service file"));
+              is_mysql(*url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
+                             : "PGPASSWORD, ~/.pgpass, a service file"));
     db.from = database::origin::command_line;
-    db.url = std::move(url);
+    db.url = *std::move(url);
     db.url_as_given = db.url;
-  } else if (auto set = environment("ROWLOCK_DB"); !set.empty()) {
+  } else if (char const* set = std::getenv("ROWLOCK_DB"); set != nullptr) {
+    refuse_empty(set, "ROWLOCK_DB");
     db.from = database::origin::environment;
-    db.url = std::move(set);
-  } else {
-    db.url = std::string(sqlite_scheme) + standard_file().string();
+    db.url = set;
   }
+  db.standard = db.from == database::origin::nowhere || db.url == "local";
+  if (db.standard) db.url = std::string(sqlite_scheme) + standard_file().string();
   if (db.url == "sqlite::memory:")
     throw failure(exit_usage,
                   "sqlite::memory: is for tests within one program: it would be gone with this command. Name "

@@ -13,11 +13,10 @@ struct database {
   std::string password_file{};
   std::string table_prefix = "rowlock_";
   std::string schema;
-  enum class origin { command_line, environment, standard } from = origin::standard;
-
-  /// The file in the user's state directory that is used when nothing else was said, made when it is first
-  /// needed.
-  bool is_standard() const noexcept { return from == origin::standard; }
+  enum class origin { command_line, environment, nowhere } from = origin::nowhere;
+  /// The file in the user's state directory, made when it is first needed: "local", or nothing was said.
+  bool standard = false;
+  bool is_standard() const noexcept { return standard; }
   /// No server: a file of this machine's.
   bool is_file() const noexcept { return url.starts_with("sqlite:"); }
   /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema
@@ -25,11 +24,16 @@ struct database {
   std::string options() const;
 };
 
-/// `url`: of --db, or empty: then ROWLOCK_DB, then the standard file.
-/// @throws failure(exit_usage) if a URL on the command line has a password in it: others can read it there
-/// (ps); or if there is a password file and the database is none of MySQL's
-database choose_database(std::string url, std::string password_file, std::string table_prefix,
+/// `url`: of --db, if it was given; else ROWLOCK_DB, else the standard file.
+/// @throws failure(exit_usage) if one of them is empty: a variable that was not set must not become a lock
+/// that nobody else sees; if a URL on the command line has a password in it: others can read it there (ps);
+/// or if there is a password file and the database is none of MySQL's
+database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,
                          std::string schema);
+
+/// For whoever takes a lock without having named a database: that, and where, it holds. Nothing if one was
+/// named.
+std::string where_it_holds(database const&, std::string_view name);
 
 /// Whether a URL, or a libpq keyword string, has a password in it.
 bool has_password(std::string_view url);

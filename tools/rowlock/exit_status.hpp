@@ -14,6 +14,8 @@ enum exit_status : int {
   exit_usage = 64,        ///< EX_USAGE
   exit_unreachable = 69,  ///< EX_UNAVAILABLE
   exit_bug = 70,          ///< EX_SOFTWARE
+  exit_system = 71,       ///< EX_OSERR: no more files, processes or memory, or no /proc
+  exit_output = 74,       ///< EX_IOERR: what was to be printed could not be written
   exit_busy = 75,         ///< EX_TEMPFAIL: held by somebody else, or timed out
   exit_lost = 76,         ///< the lock was lost while the command ran
   exit_refused = 77,      ///< EX_NOPERM

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -21,8 +22,9 @@ void open_standard_files() {
 
 int main(int argc, char** argv) {
   open_standard_files();
-  auto const end = rowlock::tool::run_program(argc, argv);
-  std::fflush(nullptr);
+  // Written at the end, so that output_written() hears why if it can't be; a person is not kept waiting.
+  if (::isatty(STDOUT_FILENO) != 1) std::setvbuf(stdout, nullptr, _IOFBF, 1 << 16);
+  auto const end = rowlock::tool::output_written(rowlock::tool::run_program(argc, argv));
   if (end.signal) rowlock::tool::die_by(*end.signal);
   return end.status;
 }

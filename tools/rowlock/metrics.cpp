@@ -187,11 +187,6 @@ std::optional<double> last_success_in(std::string const& path) {
   return std::nullopt;
 }
 
-void print_whole(std::string const& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw failure(exit_setup, fmt::format("cannot write the metrics to stdout: {}", std::strerror(errno)));
-}
-
 void replace_file(std::string const& path, std::string const& text) {
   auto const cannot = [&](std::string const& why) {
     return failure(exit_setup, fmt::format("cannot write the metrics to {}: {}", path, why));

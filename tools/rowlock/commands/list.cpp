@@ -117,7 +117,7 @@ end_of_program list_reaper(invocation& call) {
 end_of_program list_metrics(invocation& call, list_options const& options) {
   if (call.json) throw failure(exit_usage, "--metrics has a format of its own: leave out --json");
   auto const locks = read_locks(call, options);
-  print_whole(metrics_of(locks, options.all, read_last_reap(call)));
+  fmt::print("{}", metrics_of(locks, options.all, read_last_reap(call)));
   return {};
 }
 

@@ -176,7 +176,7 @@ end_of_program reap_with_metrics(invocation& call, reap_options const& options) 
     reap_run const run{done, end.status, std::chrono::system_clock::now(),
                        std::chrono::steady_clock::now() - start};
     if (options.metrics == "-")
-      print_whole(metrics_of(run, {}));
+      fmt::print("{}", metrics_of(run, {}));
     else
       replace_file(options.metrics, metrics_of(run, last_success_in(options.metrics)));
     return end_of_program{};

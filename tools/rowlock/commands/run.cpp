@@ -9,7 +9,9 @@
 #include "cli.hpp"
 #include "commands/run_options.hpp"
 #include "commands/session.hpp"
+#include "duration.hpp"
 #include "exit_status.hpp"
+#include "process/limits.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -18,7 +20,9 @@ namespace {
 constexpr char const* run_footer = R"(
 Takes the lock NAME, runs COMMAND, and gives the lock back when it and all processes that it started have ended. Waits
 as long as it takes unless told otherwise. The command sees ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each
-holder; pass it on to what the command writes to, so that late writes can be refused) and ROWLOCK_TERM.
+holder; pass it on to what the command writes to, so that late writes can be refused) and ROWLOCK_TERM. Beside these it
+inherits the environment as it is: a password in ROWLOCK_DB, PGPASSWORD or MYSQL_PWD, too. rowlock adds none to it. What
+the command is not to see belongs into ~/.pgpass, a service file (~/.pg_service.conf), ~/.my.cnf or --password-file.
 
 The command never works without the lock: if it can't be renewed (the database is away for too long, rowlock was killed
 or stopped), the command and all its descendants get SIGTERM, and after the grace SIGKILL, before the lock can be given
@@ -33,21 +37,32 @@ that matters, stay with lease.
 
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
+The -- may be left out if no option stands behind NAME: what follows is the command then, with all its own options.
+
 Examples:
   rowlock run nightly -- ./backup.sh --full
+  rowlock run nightly ./backup.sh --full                  the same
   rowlock run --no-wait nightly -- ./backup.sh            don't wait: 75 if somebody else holds it
   rowlock run --wait 10m --note "release 7" deploy -- make deploy
   rowlock run --ttl 2m --grace 30s nightly -- ./slow-to-stop.sh
+  rowlock run --hard-limit 6h nightly -- ./backup.sh      a run that hangs is ended (76), so that the next night's is not missed
+  rowlock run -n -E 0 minutely -- ./poll.sh               nothing to say if another one runs
   rowlock run --at-least 50s minutely -- ./report.sh      from cron on many hosts: once a minute, although clocks differ
 
 Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N; 75 held by
-somebody else or timed out, 69 database unreachable when it starts, 76 lock lost while the command ran, 64 wrong
-command line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 70 a bug of rowlock's.)";
+somebody else or timed out (or what -E says), 69 database unreachable when it starts, 76 lock lost while the command ran or
+--hard-limit reached, 64 wrong command line, or NAME is the lock under which this runs (it would wait for itself),
+77 login refused, 78 tables or database file missing or wrong, or another strategy, 71 this machine gives
+no more files or processes or has no /proc, 70 a bug of rowlock's.)";
 
 end_of_program command_ended(outcome const& o, run_options const& options,
                              std::vector<std::string> const& command) {
   auto const& r = o.what;
   if (r.exec_error != 0) {
+    if (auto const limit = limit_behind(r.exec_error)) {
+      say(fmt::format("cannot run '{}': {}", command.front(), *limit));
+      return {exit_system, {}};
+    }
     say(fmt::format("cannot run '{}': {}", command.front(), std::strerror(r.exec_error)));
     return {r.exec_error == ENOENT ? exit_not_found : exit_not_executable, {}};
   }
@@ -61,16 +76,32 @@ end_of_program command_ended(outcome const& o, run_options const& options,
   return {128 + signal, {}};
 }
 
+/// With what -E says instead of 75, whatever it stands for.
+std::optional<end_of_program> take(invocation const& call, session& s, run_options const& options) {
+  std::optional<end_of_program> ended;
+  auto const failed = reported(call, [&] {
+    ended = s.take();
+    return end_of_program{};
+  });
+  if (failed.status != exit_ok) ended = failed;
+  if (ended && ended->status == exit_busy) ended->status = options.conflict_status;
+  return ended;
+}
+
 end_of_program run(invocation& call, run_options const& options) {
   if (call.command.empty())
     throw failure(exit_usage, "the command is missing: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
   auto const mutex_how = options.for_mutex();
   signal_setup const signals;
   // First of all: it has to be forked before there are threads and connections.
-  guard g(options.for_guard(call.command), signals);
+  auto plan = options.for_guard(call.command);
+  plan.command_line = call.command_line;
+  guard g(std::move(plan), signals);
   std::signal(SIGPIPE, SIG_IGN);
-  session s(call.use_database(), options, mutex_how, signals, g);
-  if (auto const ended = s.take()) return *ended;
+  auto const& db = call.use_database();
+  if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
+  session s(db, options, mutex_how, signals, g);
+  if (auto const ended = take(call, s, options)) return *ended;
   auto const o = s.guard_command();
   if (auto const lost = s.give_back(o)) return *lost;
   return command_ended(o, options, call.command);
@@ -84,7 +115,24 @@ void add_run(CLI::App& app, invocation& call) {
   command->fallthrough();
   command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
   auto* wait = add_duration(*command, "--wait", options->wait, "Wait this long at most; default: for ever");
-  command->add_flag("--no-wait", options->no_wait, "Try once")->excludes(wait);
+  auto* seconds = command
+                      ->add_option_function<std::string>(
+                          "-w,--wait-seconds",
+                          [options](std::string const& text) {
+                            options->wait = parse_seconds(text);
+                            if (!options->wait)
+                              throw CLI::ValidationError(
+                                  "-w", fmt::format("'{}' is no number of seconds, as 10 or 0.5", text));
+                          },
+                          "The same in seconds, as flock(1) has it: 10, 0.5")
+                      ->type_name("SECONDS")
+                      ->excludes(wait);
+  command->add_flag("-n,--no-wait", options->no_wait, "Try once")->excludes(wait)->excludes(seconds);
+  command
+      ->add_option("-E,--conflict-exit-code", options->conflict_status,
+                   "Exit status if it is held by somebody else, or timed out; default: 75")
+      ->type_name("STATUS")
+      ->check(CLI::Range(0, 255));
   add_duration(*command, "--grace", options->grace,
                "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "
                "ttl, 5s at most");
@@ -92,6 +140,8 @@ void add_run(CLI::App& app, invocation& call) {
                "How long the lock stays taken at most after this machine died; default: 30s");
   add_duration(*command, "--at-least", options->at_least,
                "Keep the lock taken until this long after it was taken, even if the command is done sooner");
+  add_duration(*command, "--hard-limit", options->hard_limit,
+               "End the command, and with it the lock, before it was held for this long: for jobs that hang");
   command
       ->add_option("--strategy", options->strategy_name,
                    "lease (default), unique_insert or row_lock: see below")

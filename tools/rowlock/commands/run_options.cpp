@@ -25,6 +25,7 @@ mutex_options run_options::for_mutex() const {
   mutex_options o;
   if (ttl) o.ttl = *ttl;
   if (at_least) o.at_least = *at_least;
+  if (hard_limit) o.hard_limit = *hard_limit;
   o.note = note;
   if (strategy_name.empty()) return o;
   auto const how = strategy_from_string(strategy_name);
@@ -38,6 +39,10 @@ mutex_options run_options::for_mutex() const {
   o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
   if (*how == strategy::row_lock && at_least)
     throw failure(exit_usage, "--at-least can't be had with row_lock, which ends with the database session");
+  if (*how == strategy::row_lock && hard_limit)
+    throw failure(
+        exit_usage,
+        "--hard-limit can't be had with row_lock, which has no end of its own; timeout(1) ends a command");
   if (*how == strategy::row_lock && !note.empty())
     throw failure(exit_usage, "--note can't be had with row_lock, which writes nothing");
   return o;
@@ -46,9 +51,10 @@ mutex_options run_options::for_mutex() const {
 guard_plan run_options::for_guard(std::vector<std::string> command) const {
   auto const lasts = ttl.value_or(mutex_options{}.ttl);
   auto const slack = slack_for(lasts);
-  auto const g = grace.value_or(std::min(longest_standard_grace, lasts / 6));
+  auto const g =
+      grace.value_or(std::min(longest_standard_grace, std::min(lasts, hard_limit.value_or(lasts)) / 6));
   // Without trust there is no end of it to be in time for.
-  if (for_mutex().how == strategy::row_lock) return {std::move(command), g, slack};
+  if (for_mutex().how == strategy::row_lock) return {std::move(command), g, slack, name};
   // Renewals are sent each third of the ttl and trusted for nine tenths of it: just before one, 0.57 ttl are
   // left. Half the ttl leaves a little for the round trip.
   if (auto const room = lasts / 2 - slack; g > room) {
@@ -64,7 +70,14 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
             format_duration(lasts * 9 / 10), format_duration(room), exact_duration(room),
             exact_duration(std::chrono::ceil<std::chrono::seconds>((g + 500ms) * 2))));
   }
-  return {std::move(command), g, slack};
+  if (hard_limit && g > *hard_limit / 2)
+    throw failure(
+        exit_usage,
+        fmt::format(
+            "--grace {} does not fit into --hard-limit {}: the command would be told to end before half "
+            "of it. Give a longer limit, or a shorter grace",
+            format_duration(g), format_duration(*hard_limit)));
+  return {std::move(command), g, slack, name};
 }
 
 }  // namespace rowlock::tool

@@ -5,6 +5,7 @@
 #include <rowlock/options.hpp>
 #include <string>
 
+#include "exit_status.hpp"
 #include "process/guardian.hpp"
 
 namespace rowlock::tool {
@@ -17,12 +18,15 @@ struct run_options {
   std::optional<std::chrono::milliseconds> grace;
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::milliseconds> at_least;
+  std::optional<std::chrono::milliseconds> hard_limit;
+  int conflict_status = exit_busy;  ///< instead of it
   std::string strategy_name;
   std::string note;
 
   /// @throws failure(exit_usage)
   mutex_options for_mutex() const;
-  /// How the guardian is to end the command. Without --grace a sixth of the ttl, 5 s at most.
+  /// How the guardian is to end the command. Without --grace a sixth of the ttl, or of the hard limit if that
+  /// is shorter, 5 s at most.
   /// @throws failure(exit_usage) if a renewal that comes in time would come too late for it
   guard_plan for_guard(std::vector<std::string> command) const;
 };

@@ -4,15 +4,41 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <stop_token>
+#include <string_view>
 
+#include "commands/waiting_line.hpp"
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "holder.hpp"
 #include "process/interrupt_watch.hpp"
 
 namespace rowlock::tool {
+namespace {
+
+bool environment_is(char const* name, std::string const& value) {
+  char const* set = std::getenv(name);
+  return set != nullptr && value == set;
+}
+
+/// Whether this is (of) the command of a `rowlock run` for that name.
+bool runs_under(std::string const& name) { return environment_is("ROWLOCK_NAME", name); }
+
+/// The same for the same address, schema and prefix: 64-bit FNV-1a, which two programs compute alike.
+std::string fingerprint(database const& db) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::string_view const part :
+       {std::string_view(db.url), std::string_view(db.schema), std::string_view(db.table_prefix)}) {
+    for (char const c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    hash *= 0x100000001b3;  // as if a zero byte followed: "a", "b" is not "ab", ""
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace
 
 session::session(database const& db, run_options const& options, mutex_options how,
                  signal_setup const& signals, guard& g)
@@ -29,9 +55,9 @@ session::session(database const& db, run_options const& options, mutex_options h
 
 void session::hear(event const& e) {
   if (e.kind == event_kind::renewed && e.trusted_until) guard_.renewed(*e.trusted_until);
-  if (e.kind != event_kind::error) return;
+  if (e.kind != event_kind::error && e.kind != event_kind::renewed) return;
   std::lock_guard const lock(trouble_mutex_);
-  trouble_ = e.message;
+  trouble_ = e.message;  // of a renewal none: what was before is over
 }
 
 std::optional<end_of_program> session::take() {
@@ -54,6 +80,7 @@ std::optional<end_of_program> session::take() {
     return end_of_program{128 + interrupted, interrupted};  // `got` gives back what it has
   if (!*got) return not_had(*got);
   lock_.emplace(*std::move(*got));
+  taken_at_ = boot_clock::now();
   return {};
 }
 
@@ -65,14 +92,59 @@ void session::connect() try {
 }
 
 acquisition session::acquire(std::stop_token stop) try {
-  auto m = manager_->make_mutex(options_.name, mutex_options_);
-  if (options_.no_wait) return m.try_acquire();
-  if (options_.wait) return m.try_acquire_for(*options_.wait, std::move(stop));
-  return m.acquire(std::move(stop));
+  if (!options_.no_wait) return wait_for(std::move(stop));
+  auto got = manager_->make_mutex(options_.name, mutex_options_).try_acquire();
+  refuse_own(got);
+  return got;
 } catch (error const& e) {
   if (!options_.wait || !e.retryable()) throw;
   throw failure(exit_busy, fmt::format("'{}' was not had within {}: {}", options_.name,
                                        format_duration(*options_.wait), e.what()));
+}
+
+acquisition session::wait_for(std::stop_token stop) {
+  auto const deadline =
+      std::chrono::steady_clock::now() + options_.wait.value_or(std::chrono::milliseconds{0});
+  waiting_line line(options_.name);
+  auto how = mutex_options_;
+  if (line.wanted())
+    how.retry.policy = [&line](int made, holder_info const* holder) {
+      line.show(holder);
+      return usual_wait(made, holder);
+    };
+  auto m = manager_->make_mutex(options_.name, how);
+  if (line.wanted() || runs_under(options_.name)) {
+    // Once without waiting, which says who has it: also with row_lock, which waits in the server.
+    try {
+      auto got = m.try_acquire();
+      if (got) return got;
+      refuse_own(got);
+      line.show(got.holder() ? &*got.holder() : nullptr);
+    } catch (error const& e) {
+      if (!e.retryable()) throw;  // what can be ridden out is, below
+    }
+  }
+  if (!options_.wait) return m.acquire(std::move(stop));
+  auto const left = deadline - std::chrono::steady_clock::now();
+  return m.try_acquire_for(std::max(left, left.zero()), std::move(stop));
+}
+
+/// Who runs under the lock that he asks for waits for himself. The token tells that it is that very lock, and
+/// not one of the same name in another database. Of a row lock no database tells the token: there the address
+/// is compared.
+void session::refuse_own(acquisition const& a) const {
+  if (a || !runs_under(options_.name)) return;
+  bool const same = mutex_options_.how == strategy::row_lock
+                        ? environment_is("ROWLOCK_DATABASE", fingerprint(db_))
+                        : a.holder() && a.holder()->token &&
+                              environment_is("ROWLOCK_TOKEN", std::to_string(a.holder()->token.value));
+  if (!same) return;
+  throw failure(
+      exit_usage,
+      fmt::format(
+          "this runs under '{}' already (ROWLOCK_NAME), and would wait for itself for ever: leave out the "
+          "inner `rowlock run`, or take another name",
+          options_.name));
 }
 
 end_of_program session::not_had(acquisition const& a) const {
@@ -96,7 +168,8 @@ end_of_program session::not_had(acquisition const& a) const {
 }
 
 outcome session::guard_command() {
-  guard_.start(options_.name, lock_->token(), lock_->term().value, lock_->trusted_until().value_or(never));
+  guard_.start(options_.name, lock_->token(), lock_->term().value, lock_->trusted_until().value_or(never),
+               mutex_options_.how == strategy::row_lock ? fingerprint(db_) : "");
   std::stop_callback const on_loss(lock_->loss_token(), [this] { lock_lost(); });
   return guard_.wait(signal_fd_.get());
 }
@@ -133,6 +206,8 @@ std::string session::why_lost(outcome const& o) const {
   std::lock_guard const lock(trouble_mutex_);
   auto const trouble = trouble_.empty() ? "" : fmt::format(" ({})", trouble_);
   auto const loss = lock_->loss();
+  if (at_hard_limit())
+    return fmt::format("--hard-limit {} was reached", format_duration(*options_.hard_limit));
   if (!loss || *loss == loss_reason::expired || *loss == loss_reason::database_unreachable)
     return trouble_.empty()
                ? fmt::format("it was not renewed in time; {} stopped or suspended",
@@ -152,13 +227,23 @@ std::string session::why_lost(outcome const& o) const {
   }
 }
 
+/// Whether trust could not be prolonged any more: it ends a fiftieth of the limit and a tenth of the ttl
+/// before the limit itself, reckoned from when the lock was asked for, which was a moment before it was had.
+bool session::at_hard_limit() const {
+  auto const loss = lock_->loss();
+  auto const trusted = lock_->trusted_until();
+  if (!options_.hard_limit || !trusted || (loss && *loss != loss_reason::expired)) return false;
+  auto const limit = *options_.hard_limit;
+  return *trusted >= taken_at_ + limit - limit / 50 - std::min(limit, mutex_options_.ttl) / 5;
+}
+
 /// Something of the command still runs and is not ours to end: the lock must not be given to anybody before
 /// it has to be, so this process ends without giving it back.
 void session::leave_to_expire(outcome const& o) const {
   say(
-      fmt::format("{} of the command for '{}' could not be ended (another user's, or stuck in the kernel). "
-                  "The lock was not "
-                  "given back; it is free {}, and is then not held by what still runs",
+      fmt::format("{} of the command for '{}' could not be ended (another user's, stuck in the kernel, or "
+                  "not shown by /proc). The lock was not given back; it is free {}, and is then not held by "
+                  "what still runs",
                   o.what.left == 1 ? "a process" : fmt::format("{} processes", o.what.left), options_.name,
                   mutex_options_.how == strategy::row_lock
                       ? "now, with its connection"

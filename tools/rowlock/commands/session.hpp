@@ -29,10 +29,13 @@ class session {
  private:
   void connect();
   acquisition acquire(std::stop_token);
+  acquisition wait_for(std::stop_token);
+  void refuse_own(acquisition const&) const;
   end_of_program not_had(acquisition const&) const;
   void hear(event const&);
   void lock_lost() noexcept;
   std::string why_lost(outcome const&) const;
+  bool at_hard_limit() const;
   [[noreturn]] void leave_to_expire(outcome const&) const;
 
   database const& db_;
@@ -44,6 +47,7 @@ class session {
   std::string trouble_;  ///< the latest error of the library's, for messages
   std::unique_ptr<lock_manager> manager_;
   std::optional<held_lock> lock_;
+  boot_time_point taken_at_;
 };
 
 }  // namespace rowlock::tool

@@ -14,12 +14,18 @@ namespace {
 
 [[noreturn]] void become(std::vector<std::string> command, order const& lock, signal_setup const& signals,
                          pid_t parent, int exec_error) {
-  // If the guardian is killed, at least the command itself goes with it at once; rowlock ends the rest.
+  // If the guardian is killed, at least the command itself goes with it at once; rowlock ends the rest. The
+  // kernel sends it when the thread ends that forked: the guardian has only one. It forgets it when a program
+  // is executed that sets its user id.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(126);
   ::setenv("ROWLOCK_NAME", lock.name.data(), 1);
   ::setenv("ROWLOCK_TOKEN", std::to_string(lock.token).c_str(), 1);
   ::setenv("ROWLOCK_TERM", lock.term.data(), 1);
+  if (lock.database[0] != '\0')
+    ::setenv("ROWLOCK_DATABASE", lock.database.data(), 1);
+  else
+    ::unsetenv("ROWLOCK_DATABASE");
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (auto& word : command) argv.push_back(word.data());

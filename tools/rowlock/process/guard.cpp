@@ -13,6 +13,8 @@
 #include <exception>
 #include <system_error>
 
+#include "process/limits.hpp"
+
 namespace rowlock::tool {
 namespace {
 
@@ -40,8 +42,7 @@ void put(std::array<char, Size>& to, std::string const& text) {
 
 guard::guard(guard_plan plan, signal_setup const& signals)
     : slack_(plan.slack), trust_ends_(never.time_since_epoch().count()) {
-  if (!read_process(::getpid()))
-    throw std::system_error(ENOENT, std::generic_category(), "cannot read /proc");
+  require_own_proc();
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair");
@@ -69,13 +70,14 @@ void guard::send(order const& o) noexcept {
 }
 
 void guard::start(std::string const& name, fencing_token token, std::string const& term,
-                  boot_time_point trust_ends) {
+                  boot_time_point trust_ends, std::string const& database) {
   order o;
   o.kind = order_kind::start;
   o.trust_ends = trust_ends.time_since_epoch().count();
   o.token = token.value;
   put(o.name, name);
   put(o.term, term);
+  put(o.database, database);
   trust_ends_ = o.trust_ends;
   overdue_.set(earlier(trust_ends, slack_ / 2));
   send(o);

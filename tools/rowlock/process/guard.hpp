@@ -29,17 +29,18 @@ struct outcome {
 ///       └── orders ─────┘ └── is their subreaper; ends them all before trust ends, or when main is gone
 class guard {
  public:
-  /// Must be called while the process has one thread and no database connection. @throws std::system_error
+  /// Must be called while the process has one thread and no database connection. @throws std::system_error,
+  /// system_refusal
   guard(guard_plan, signal_setup const&);
   /// Ends what runs, if the report was not waited for.
   ~guard();
   guard(guard const&) = delete;
   guard& operator=(guard const&) = delete;
 
-  /// Runs the command, the lock being held until `trust_ends` at least. `token` and `term` are for its
-  /// environment.
+  /// Runs the command, the lock being held until `trust_ends` at least. `token`, `term` and, unless it is
+  /// empty, `database` are for its environment.
   void start(std::string const& name, fencing_token token, std::string const& term,
-             boot_time_point trust_ends);
+             boot_time_point trust_ends, std::string const& database = {});
   /// Trust goes on until then. Any thread.
   void renewed(boot_time_point trust_ends) noexcept;
   /// The lock is lost: the command must be gone by `kill_by`, sooner if trust ends or its grace is over. Any

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "process/command_line.hpp"
+
 namespace rowlock::tool {
 namespace {
 
@@ -55,8 +57,10 @@ guardian::guardian(guard_plan plan, signal_setup const& signals, descriptor rowl
       signals_(signals),
       rowlock_(std::move(rowlock)),
       child_ended_(block_all_but_children()) {
-  // Not "rowlock": so that `killall rowlock` meets the one that may be killed.
+  // Not "rowlock", and not the words of `rowlock run`: so that `killall rowlock` and `pkill -f 'rowlock run'`
+  // meet the one that may be killed.
   ::prctl(PR_SET_NAME, "lock-guardian");
+  write_over(plan_.command_line, "rowlock-guardian " + plan_.name);
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
     throw std::system_error(errno, std::generic_category(), "prctl");
 }
@@ -135,9 +139,11 @@ void guardian::start(order const& o) {
 }
 
 /// The command has our group, the terminal's foreground; we go, so that no Ctrl-Z or kill of the group stops
-/// us.
+/// us. Into a session of our own and not only a group: as the command's parent from another group of the same
+/// session we would be what keeps the caller's group from being orphaned, and the kernel would send SIGHUP to
+/// all of it when the command ends while anything in it is stopped (setpgid(2), "orphaned process group").
 void guardian::leave_terminal() {
-  ::setpgid(0, 0);
+  ::setsid();
   drop_other_files({rowlock_.get(), child_ended_.get(), timer_.get(), exec_error_.get()});
 }
 
@@ -181,13 +187,18 @@ void guardian::begin_end(ending why, boot_time_point kill_by) {
   ending_ = true;
   report_.why = why;
   kill_at_ = kill_by;
+  bool command_seen = false;
   for (auto const& p : descendants_of(::getpid())) {
+    command_seen |= p.id.pid == command_;
     if (p.dead) continue;
     if (p.id.pid != command_) ++report_.ended;
     if (kill_at_ <= now) continue;
     send_signal(p.id, SIGTERM);
     send_signal(p.id, SIGCONT);  // a stopped one would not see it
   }
+  if (command_seen || command_ <= 0 || children_.status() || kill_at_ <= now) return;
+  ::kill(command_, SIGTERM);  // /proc does not show it: its id is still its own, as it was not reaped
+  ::kill(command_, SIGCONT);
 }
 
 void guardian::finish(int left) {

@@ -5,6 +5,7 @@
 #include <rowlock/types.hpp>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ namespace rowlock::tool {
 
 struct guard_plan {
   std::vector<std::string> command;
-  boot_clock::duration grace{};  ///< between SIGTERM and SIGKILL
-  boot_clock::duration slack{};  ///< SIGKILL is sent this long before trust ends
+  boot_clock::duration grace{};    ///< between SIGTERM and SIGKILL
+  boot_clock::duration slack{};    ///< SIGKILL is sent this long before trust ends
+  std::string name{};              ///< of the lock, for those who look at ps
+  std::span<char> command_line{};  ///< main()'s words as they lie in memory: the guardian puts its own there
 };
 
 /// Why a process of its own: it is there when rowlock is killed or stopped. It has one thread and no database

@@ -21,6 +21,7 @@ struct order {
   std::int64_t token = 0;
   std::array<char, 256> name{};  ///< a name has 255 bytes at most
   std::array<char, 64> term{};
+  std::array<char, 32> database{};
 };
 
 /// Why the command is there no more.

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -13,7 +14,6 @@
 #include <cstring>
 #include <memory>
 #include <set>
-#include <system_error>
 #include <unordered_map>
 
 #include "process/descriptor.hpp"
@@ -26,10 +26,11 @@ constexpr int stop_rounds = 50;
 /// A killed process needs a moment to be gone; look again at the latest after this long.
 constexpr timespec pause{0, 5'000'000};
 
+/// None if /proc can't be read: who has to end them has to go on with what he knows.
 std::vector<pid_t> all_pids() {
-  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
-  if (!proc) throw std::system_error(errno, std::generic_category(), "cannot read /proc");
   std::vector<pid_t> pids;
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  if (!proc) return pids;
   while (dirent const* entry = ::readdir(proc.get()))
     if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
       pids.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
@@ -147,14 +148,22 @@ bool reaper::reap() noexcept {
   }
 }
 
+void reaper::kill_command() const noexcept {
+  if (command_ > 0 && !status_) ::kill(command_, SIGKILL);
+}
+
 int kill_descendants(reaper& children, boot_time_point give_up) {
   int only_refused = 0;
   while (children.reap()) {
     stop_descendants();
     auto const count = kill_once();
+    children.kill_command();
     only_refused = count.living > 0 && count.refused == count.living ? only_refused + 1 : 0;
     // Twice in a row: what was killed a moment ago may not yet have handed its own children up to us.
-    if (only_refused > 2 || (boot_clock::now() > give_up && count.living > 0)) return count.living;
+    if (only_refused > 2) return count.living;
+    // Also those that /proc does not show: another user's where it is mounted with hidepid, or all if it is
+    // gone.
+    if (boot_clock::now() > give_up && children.reap()) return std::max(count.living, 1);
     if (children.reap()) wait_for_child();
   }
   return 0;

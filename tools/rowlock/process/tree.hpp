@@ -31,7 +31,8 @@ struct process_entry {
 std::optional<process_entry> read_process(pid_t);
 
 /// What /proc shows below `root` just now. A process that is forked or loses its parent while /proc is read
-/// may be missed: go on until waitpid() says ECHILD, which is exact for a subreaper.
+/// may be missed, and so are those that /proc hides: go on until waitpid() says ECHILD, which is exact for a
+/// subreaper.
 std::vector<process_entry> descendants_of(pid_t root);
 
 bool is_descendant(pid_t, pid_t root);
@@ -48,6 +49,8 @@ class reaper {
   explicit reaper(pid_t command = 0) noexcept : command_(command) {}
   /// @return false once there is no child left: for a subreaper, no descendant.
   bool reap() noexcept;
+  /// SIGKILL for the command, unless it was reaped: by its id alone, whatever /proc shows.
+  void kill_command() const noexcept;
   std::optional<int> const& status() const noexcept { return status_; }
 
  private:
@@ -57,8 +60,8 @@ class reaper {
 
 /// SIGKILLs all descendants of this process, a subreaper in which SIGCHLD is blocked, and reaps them. They
 /// are stopped first, all of them, so that none can fork faster than it is killed.
-/// @return how many were left when it gave up: at once if those left may not be signalled (another user's),
-/// at `give_up` if they are stuck in the kernel.
+/// @return how many were left when it gave up, as far as they can be counted: at once if those left may not
+/// be signalled (another user's), at `give_up` if they are stuck in the kernel or not shown by /proc.
 int kill_descendants(reaper&, boot_time_point give_up);
 
 }  // namespace rowlock::tool

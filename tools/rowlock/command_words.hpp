@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rowlock::tool {
+
+/// Where the command of `rowlock run NAME COMMAND...` begins among the program's arguments, without "--":
+/// right behind NAME, unless that is an option or "--". Nothing if it does not, or if anything before is not
+/// understood.
+std::optional<std::size_t> bare_command(CLI::App const&, std::vector<std::string> const& arguments);
+
+/// Which of `names` is written most alike. There must be one.
+std::string nearest(std::string const& name, std::vector<std::string> const& names);
+
+}  // namespace rowlock::tool

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <rowlock/types.hpp>
+#include <string>
+
+namespace rowlock::tool {
+
+/// On a terminal: one line on stderr that says for whom is waited, rewritten as that changes and gone at the
+/// end. On one that can't rewrite (TERM=dumb) a line that stays. On anything else nothing.
+class waiting_line {
+ public:
+  explicit waiting_line(std::string const& name);
+  ~waiting_line();
+  waiting_line(waiting_line const&) = delete;
+  waiting_line& operator=(waiting_line const&) = delete;
+
+  bool wanted() const noexcept { return wanted_; }
+  /// Null: nobody knows whom.
+  void show(holder_info const*);
+
+ private:
+  std::string const& name_;
+  bool wanted_;
+  bool rewrites_;
+  std::string shown_;
+};
+
+/// How long to wait before attempt `made` + 1, as retry_options has it, for a policy of ours in its place.
+std::chrono::milliseconds usual_wait(int made, holder_info const*);
+
+}  // namespace rowlock::tool

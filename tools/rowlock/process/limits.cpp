@@ -1,0 +1,89 @@
+#include "process/limits.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <vector>
+
+#include "process/descriptor.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+/// Three connections to a database, each with what its driver and TLS open beside it, and what the guardian
+/// needs.
+constexpr int files_needed = 24;
+
+std::string limit_of(decltype(RLIMIT_NOFILE) what) {
+  rlimit now{};
+  if (::getrlimit(what, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return "no limit here";
+  return fmt::format("{} here", now.rlim_cur);
+}
+
+/// The ids of this process, from the pid namespace of /proc down to its own; empty if /proc does not know it.
+std::vector<long> ids_in_proc() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("NSpid:")) continue;
+    std::vector<long> ids;
+    char* rest = line.data() + 6;
+    for (char* end = nullptr; *rest != '\0'; rest = end) {
+      ids.push_back(std::strtol(rest, &end, 10));
+      if (end == rest) return {};
+    }
+    return ids;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> limit_behind(int error) {
+  switch (error) {
+    case EMFILE:
+      return fmt::format("this process may have no more files open: raise `ulimit -n` ({}), or LimitNOFILE=",
+                         limit_of(RLIMIT_NOFILE));
+    case ENFILE:
+      return "this machine may have no more files open: raise fs.file-max";
+    case EAGAIN:
+      return fmt::format(
+          "no further process or thread is to be had: raise `ulimit -u` ({}), or the limit of the container "
+          "or "
+          "unit (pids.max, TasksMax=)",
+          limit_of(RLIMIT_NPROC));
+    case ENOMEM:
+      return fmt::format(
+          "there is no more memory: free some, or raise `ulimit -v` ({}), or the limit of the "
+          "container or unit (memory.max, MemoryMax=)",
+          limit_of(RLIMIT_AS));
+    default:
+      return std::nullopt;
+  }
+}
+
+void require_room_for_files() {
+  std::vector<descriptor> taken;
+  for (int i = 0; i < files_needed; ++i) {
+    taken.emplace_back(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (taken.back()) continue;
+    if (auto const limit = limit_behind(errno == EINVAL ? EMFILE : errno))
+      throw system_refusal(
+          fmt::format("{} more files have to be opened than can be: {}", files_needed - i, *limit));
+  }
+}
+
+void require_own_proc() {
+  auto const ids = ids_in_proc();
+  if (ids.size() == 1 && ids.front() == ::getpid()) return;
+  throw system_refusal(fmt::format(
+      "rowlock run finds the processes that it may have to end in /proc, and {}. Have it mounted: `mount -t "
+      "proc proc /proc`, `unshare --mount-proc`; in a chroot, too",
+      ids.empty() ? "there is none here that shows this process"
+                  : "the one here belongs to another pid namespace"));
+}
+
+}  // namespace rowlock::tool

@@ -1,0 +1,28 @@
+#pragma once
+// What this machine, or whoever set limits on it, does not give us: no bug, and nothing of the database's.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace rowlock::tool {
+
+/// The message names the limit, and the way out.
+class system_refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// For an errno by which the system says that there are no more files, processes or memory to be had: which
+/// limit that is. Nothing for any other.
+std::optional<std::string> limit_behind(int error);
+
+/// @throws system_refusal unless as many files more can be opened as the program may need at a time: said
+/// once and at the beginning, instead of by whatever it is that fails first
+void require_room_for_files();
+
+/// @throws system_refusal unless /proc is there and shows the processes of this pid namespace under the ids
+/// that they have in it
+void require_own_proc();
+
+}  // namespace rowlock::tool
