@@ -94,6 +94,15 @@ TEST_CASE("guardian: what the command leaves running is ended, also if it left t
   CHECK(seconds_since(began) < 2);
 }
 
+TEST_CASE("guardian: a renewal that it did not read any more does not hide its report") {
+  // Renewed each 20 ms, and a child that has to be killed, which takes some, in which it reads nothing.
+  for (int i = 0; i < 30; ++i) {
+    auto const r = run(guarded(shell("sh -c 'trap \"\" TERM; sleep 1' & exit 3"), 10, 60));
+    CAPTURE(r.err);
+    CHECK(r.status != 70);
+  }
+}
+
 TEST_CASE("guardian: a descendant that ends at SIGTERM costs no grace") {
   auto const began = clock_type::now();
   CHECK(run(guarded(shell("(setsid sleep " + unique_sleep() + " &); exit 0"), 1000)).status == 0);

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 
 #include "cli.hpp"
@@ -23,7 +24,8 @@ void open_standard_files() {
 int main(int argc, char** argv) {
   open_standard_files();
   // Written at the end, so that output_written() hears why if it can't be; a person is not kept waiting.
-  if (::isatty(STDOUT_FILENO) != 1) std::setvbuf(stdout, nullptr, _IOFBF, 1 << 16);
+  static std::array<char, 1 << 16> buffer;  // glibc heeds the size only of one that it is given
+  if (::isatty(STDOUT_FILENO) != 1) std::setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());
   auto const end = rowlock::tool::output_written(rowlock::tool::run_program(argc, argv));
   if (end.signal) rowlock::tool::die_by(*end.signal);
   return end.status;

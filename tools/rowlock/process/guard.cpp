@@ -108,7 +108,10 @@ outcome guard::wait(int signals) {
         {{guardian_.get(), POLLIN, 0}, {signals, POLLIN, 0}, {overdue_.get(), POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), -1);
     outcome o;
-    auto const size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
+    auto size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
+    // It has ended and not read our latest orders, a renewal: the kernel tells that first, once, and then its
+    // report.
+    if (size < 0 && errno == ECONNRESET) size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
     if (size == sizeof o.what) {
       ::waitpid(guardian_pid_, nullptr, 0);
       done_ = true;
