@@ -24,7 +24,7 @@ constexpr auto late_release_interval = 200ms;
 
 // Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
 constexpr std::size_t most_rows = 1000;
-constexpr std::size_t most_bytes = 128 * 1024;
+constexpr std::size_t most_bytes = std::size_t{128} * 1024;
 
 strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts().term}; }
 

@@ -186,7 +186,7 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
           "ttti"
           "titi"
           "iiti"
-          "iitn");
+          "iitni");
   }
   auto const one = with(R"([{"name":"n","term":"t"}])");
   auto const checked = c->execute(book.at("lock_check"), one, in(5000)).rows.at(0);

@@ -133,7 +133,7 @@ TEST_CASE_TEMPLATE("lease: take, busy, renew, release by name and term", On, ROW
   auto const read = run("lock_read", {name});
   REQUIRE(read.rows.size() == 1);
   auto const& row = read.rows[0];
-  REQUIRE(row.size() == 16);
+  REQUIRE(row.size() == 17);
   CHECK(as_text(row[2]) == "t1");
   CHECK(as_int(row[12]) > 25'000);
   CHECK(as_int(row[12]) <= 30'000);

@@ -64,7 +64,7 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
-  expect(all, "schema", verdict::ok, "version 4");
+  expect(all, "schema", verdict::ok, "version 5");
 }
 
 TEST_CASE("file: index: names that are not unique, not bytes, not looked up") {

@@ -287,7 +287,8 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
   std::set<std::string> const internals{
       "rowlock::backend::connection", "rowlock::backend::source", "rowlock::backend::as_int",
       "rowlock::backend::as_text", "rowlock::base::event", "rowlock::base::boot_waiter",
-      "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::caller_connection",
+      "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::wire",
+      "rowlock::backend::caller_connection",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow"};
   int versioned = 0;

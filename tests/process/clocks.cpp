@@ -110,7 +110,7 @@ TEST_CASE_TEMPLATE("C5: a server's clock was an hour ahead and went back", kind,
     CHECK(reaped.ended == 1);  // "forgotten": the others live, or nobody knows how long they last
     CHECK(other.make_mutex(of + " forgotten").try_acquire());
 
-    CHECK(holder::rival(server.address(), of + " extended", how) == "timed_out");
+    CHECK(holder::rival(server.address(), of + " extended", how) == "timed out");
     CHECK_FALSE(other.make_mutex(of + " living").try_acquire_for(long_enough));
     CHECK_FALSE(other.make_mutex(of + " old").try_acquire_for(long_enough));
     CHECK(extended->valid());

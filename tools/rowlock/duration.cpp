@@ -34,7 +34,7 @@ std::optional<milliseconds> parse_seconds(std::string_view text) noexcept {
   auto const* const text_end = text.data() + text.size();
   auto const [end, error] = std::from_chars(text.data(), text_end, number, std::chars_format::fixed);
   if (error != std::errc{} || end != text_end) return parse_duration(text);
-  bool const fits = number >= 0 && number <= static_cast<double>(longest / 1'000);  // false for a NaN, too
+  bool const fits = number >= 0 && number * 1'000 <= static_cast<double>(longest);  // false for a NaN, too
   if (!fits) return std::nullopt;
   return std::chrono::ceil<milliseconds>(std::chrono::duration<double>(number));
 }

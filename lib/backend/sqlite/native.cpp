@@ -66,7 +66,7 @@ errc classify(int code, std::string_view message) noexcept {
 }
 
 error opening_error(sqlite3* db, std::string const& what, std::string const& where) {
-  auto const problem = statement_error(db, what, where);
+  auto problem = statement_error(db, what, where);
   if (problem.reason() != errc::in_doubt) return problem;
   // The file beside it that all programs share could not grow: an I/O error like any other to SQLite.
   int const cause = sqlite3_system_errno(db);

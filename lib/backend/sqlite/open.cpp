@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <rowlock/types.hpp>
 #include <system_error>
 
 #include "backend/sqlite/process.hpp"
