@@ -88,7 +88,7 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 3s);
+  held_and_watched h(*m, 6s);
   auto const trust = *h.lock->trusted_until();
   CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
   CHECK(h.lock->valid());
@@ -102,7 +102,7 @@ CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal")
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw std::runtime_error("out of the blue");
   };
-  held_and_watched h(*m, 3s);
+  held_and_watched h(*m, 6s);
   auto const trust = *h.lock->trusted_until();
   CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
 }
