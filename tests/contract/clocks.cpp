@@ -219,6 +219,7 @@ CONTRACT_CASE("C33: an operator's revocation is not undone by the explicit owner
     auto const again = f.manager();
     CHECK_FALSE(again->make_mutex("x", {.owner = "job-7"}).try_acquire());
     f.seam->before = nullptr;
+    f.seam->after = nullptr;
     CHECK(looks > 0);
   }
   CHECK(m->list().at(0).holder.revoked);
