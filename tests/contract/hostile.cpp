@@ -282,7 +282,7 @@ CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw 42;
   };
-  auto const lock = m->make_mutex("x", {.ttl = 3s}).acquire();
+  auto const lock = m->make_mutex("x", {.ttl = 6s}).acquire();
   auto const trust = *lock->trusted_until();
   CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
 }
