@@ -35,6 +35,7 @@ process_state& state() {
 }
 
 void close_without_checkpoint(sqlite3* db) {
+  sqlite3_busy_handler(db, nullptr, nullptr);  // its session may be gone
   while (auto* statement = sqlite3_next_stmt(db, nullptr)) sqlite3_finalize(statement);
   sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_close_v2(db);

@@ -37,6 +37,7 @@ class session final : public connection {
 
   void set_up(boot_time_point deadline);
   void limit_wait(boot_time_point deadline);
+  static int look_again(void* self, int tries) noexcept;
   void begin(std::string const& what, boot_time_point deadline);
   void end(std::string const& what);
   sqlite3_stmt* prepare(statement const&);
@@ -50,6 +51,7 @@ class session final : public connection {
   std::optional<file_identity> file_;
   pid_t process_;
   bool durable_ = false;
+  boot_time_point wait_until_;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };
