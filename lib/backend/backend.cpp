@@ -60,9 +60,10 @@ table_names table_names::of(dialect const& d, std::string schema, std::string pr
 }
 
 std::string table_names::table(std::string_view what) const {
-  // Both parts are validated identifiers: nothing in them can end the quotes.
-  return schema.empty() ? fmt::format("{0}{1}{2}{0}", quote, prefix, what)
-                        : fmt::format("{0}{1}{0}.{0}{2}{3}{0}", quote, schema, prefix, what);
+  if (schema.empty()) return fmt::format("{0}{1}{2}{0}", quote, prefix, what);
+  std::string place;  // what was named is a validated identifier, what was found may be anything
+  for (char const c : schema) place.append(c == quote ? 2 : 1, c);
+  return fmt::format("{0}{1}{0}.{0}{2}{3}{0}", quote, place, prefix, what);
 }
 
 std::string table_names::render(std::string_view sql) const {
@@ -87,14 +88,41 @@ result connection::wait_for_row(statement const& s, std::span<value const>, boot
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
 }
 
-statement_book::statement_book(dialect const& d, table_names const& tables) : returning_(d.returning) {
-  for (auto const& [name, text] : d.statements)
-    by_name_.emplace(name, statement{std::string(name), tables.render(text)});
+statement_book::statement_book(dialect const& d, table_names tables)
+    : dialect_(d),
+      named_(!tables.schema.empty()),
+      tables_(std::move(tables)),
+      first_(rendered(tables_)),
+      now_(first_.get()) {}
+
+std::unique_ptr<statement_book::statements const> statement_book::rendered(table_names const& tables) const {
+  auto all = std::make_unique<statements>();
+  for (auto const& [name, text] : dialect_.statements)
+    all->emplace(name, statement{std::string(name), tables.render(text)});
+  return all;
 }
 
 statement const& statement_book::at(std::string_view name) const {
-  if (auto found = by_name_.find(std::string(name)); found != by_name_.end()) return found->second;
+  auto const& all = *now_.load(std::memory_order_acquire);
+  if (auto found = all.find(std::string(name)); found != all.end()) return found->second;
   throw error(errc::failed, fmt::format("no statement named '{}' in this dialect", name));
+}
+
+bool statement_book::settle(std::string const& schema) {
+  if (named_ || schema.empty()) return true;
+  std::lock_guard const guard(mutex_);
+  if (settled_) return tables_.schema == schema;
+  auto tables = tables_;
+  tables.schema = schema;
+  settled_ = rendered(tables);
+  tables_ = std::move(tables);
+  now_.store(settled_.get(), std::memory_order_release);
+  return true;
+}
+
+table_names statement_book::tables() const {
+  std::lock_guard const guard(mutex_);
+  return tables_;
 }
 
 }  // namespace rowlock::backend

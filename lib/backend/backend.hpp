@@ -5,9 +5,11 @@
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -97,17 +99,31 @@ struct statement {
   std::string sql;
 };
 
-/// All statements of a dialect, rendered for one set of table names. Immutable, shared between threads.
+/// All statements of a dialect, rendered for one set of table names. Shared between threads.
 class statement_book {
  public:
-  statement_book(dialect const&, table_names const&);
-  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds).
+  statement_book(dialect const&, table_names);
+  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). What was
+  /// returned stays valid as long as the book.
   statement const& at(std::string_view name) const;
-  bool returning() const noexcept { return returning_; }  ///< dialect::returning
+  bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
+
+  /// Puts in the schema that a session has found (connection::find_schema), where none was named. The first
+  /// one stays. @return whether the names have this one now; always, where one was named
+  bool settle(std::string const& schema);
+  table_names tables() const;
 
  private:
-  bool returning_;
-  std::unordered_map<std::string, statement> by_name_;
+  using statements = std::unordered_map<std::string, statement>;
+  std::unique_ptr<statements const> rendered(table_names const&) const;
+
+  dialect const& dialect_;
+  bool const named_;
+  mutable std::mutex mutex_;  ///< of what follows, which at() reads without it
+  table_names tables_;
+  std::unique_ptr<statements const> first_;
+  std::unique_ptr<statements const> settled_;
+  std::atomic<statements const*> now_;
 };
 
 /// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
@@ -119,6 +135,7 @@ inline constexpr std::chrono::seconds longest_silence{30};
 struct session_facts {
   /// The server's process, by the word of whoever answered the login: a pooler's, if there is one between.
   std::optional<std::int64_t> server_process;
+  bool pooled = false;  ///< by way of a pooler, each transaction perhaps on another session of the server's
   std::optional<std::string> encryption;  ///< protocol at this end of the wire; "": none
   std::optional<bool> leaves_machine;     ///< the wire is neither a Unix socket nor loopback
   /// How long a dead wire goes unnoticed while nothing is said; 0: for ever.
@@ -159,6 +176,15 @@ class ROWLOCK_EXPORT connection {
 
   /// @throws error(errc::unsupported) where a locked row is locked within one node of several only
   virtual void expect_row_locks() const {}
+
+  /// Where the name of a table without a schema leads for whoever connects as this session did: the schema
+  /// that has it; if there is none and `or_new`, the one that CREATE TABLE would use. The session itself
+  /// may look elsewhere, or nowhere: statements name the schema that was found. Nothing if there is none;
+  /// "" where names go without.
+  virtual std::optional<std::string> find_schema(std::string const& /*table*/, bool /*or_new*/,
+                                                 boot_time_point /*deadline*/) {
+    return std::string();
+  }
 
   virtual bool usable() const noexcept = 0;
 

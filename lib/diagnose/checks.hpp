@@ -30,6 +30,7 @@ std::optional<opinion> timeouts(examination&);
 std::optional<opinion> row_security(examination&);
 std::optional<opinion> durability(examination&);
 std::optional<opinion> replicas(examination&);
+std::optional<opinion> creators(examination&);
 std::optional<opinion> pooler(examination&);
 std::optional<opinion> tls(examination&);
 std::optional<opinion> index(examination&);

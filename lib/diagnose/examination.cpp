@@ -129,7 +129,7 @@ settings const& examination::known(std::string const& statement) {
 }
 
 std::optional<backend::row> examination::table(std::string const& what) {
-  auto const r = ask("doctor_tables", {options_.schema, options_.table_prefix + what});
+  auto const r = ask("doctor_tables", {schema_of_tables(), options_.table_prefix + what});
   if (r.rows.empty()) return std::nullopt;
   return r.rows[0];
 }
@@ -145,6 +145,7 @@ std::vector<examination::named_check> examination::checks() const {
             {"row_security", postgresql::row_security},
             {"durability", postgresql::durability},
             {"replicas", postgresql::replicas},
+            {"creators", postgresql::creators},
             {"pooler", postgresql::pooler},
             {"clock", clock},
             {"keepalive", keepalive},

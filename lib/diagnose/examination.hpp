@@ -62,6 +62,8 @@ class examination {
   settings const& known(std::string const& statement);
   /// doctor_tables of one table, `what` being "locks" or "tokens". Nothing if the server tells nothing of it.
   std::optional<backend::row> table(std::string const& what);
+  /// Empty if the options name none, and none was found.
+  std::string schema_of_tables() const { return database_.tables().schema; }
   /// The schema version that this program would make.
   int latest_version() const noexcept { return source_->sql().migrations.back().version; }
   /// @throws error as managers do when the tables are not there, or not of the right version

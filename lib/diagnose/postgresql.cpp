@@ -161,14 +161,41 @@ std::optional<opinion> replicas(examination& x) {
                  fmt::format("commits wait for a standby ({} synchronous of {})", synchronous, all)};
 }
 
-// A pooler answers the login itself and makes up a pid, or tells that of some session of the server's. With
-// one, two of our sessions tell how it deals them out: both are idle, so in transaction mode one of the
-// server's will do for both.
+// Whoever may create there can put a function or an operator where that of the server's own is meant.
+// Rowlock's statements and functions don't look there; a person's psql and other programs may.
+std::optional<opinion> creators(examination& x) {
+  auto const schema = x.schema_of_tables();
+  if (schema.empty()) return std::nullopt;
+  std::string others;
+  for (auto const& row : x.ask("doctor_creators", {schema, x.options().table_prefix + "locks"}).rows)
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", backend::as_text(row.at(0)));
+  if (others.empty())
+    return opinion{verdict::ok, fmt::format("nobody else may create objects in schema {}", schema)};
+  return opinion{
+      verdict::warning,
+      fmt::format("others may create objects in schema {}, where rowlock's tables are: {}; what they "
+                  "put there may run with the rights of whoever works on the tables by hand",
+                  schema, others),
+      fmt::format("REVOKE CREATE ON SCHEMA {} FROM {}; or a schema of rowlock's own (--schema)", schema,
+                  others)};
+}
+
+// A pooler answers the login itself and makes up a pid, or tells that of some session of the server's.
+// Whether it lends these out by the transaction is not asked, unless the program says that it does not: then
+// two of our sessions tell how it deals them out. Both are idle, so in transaction mode one of the server's
+// will do for both.
 std::optional<opinion> pooler(examination& x) {
-  auto const told = x.session().facts().server_process;
+  auto const facts = x.session().facts();
   auto const first = backend_pid(x.ask("doctor_status"));
-  if (!told) return std::nullopt;
-  if (std::to_string(*told) == first) return opinion{verdict::ok, "connected to the server itself"};
+  if (!facts.server_process) return std::nullopt;
+  if (std::to_string(*facts.server_process) == first)
+    return opinion{verdict::ok, "connected to the server itself"};
+  if (facts.pooled)
+    return opinion{
+        verdict::ok,
+        "there is a pooler between: each statement is sent as a transaction of its own, and row_lock is "
+        "refused (if it lends out the server's sessions by the session: pooler=session in the "
+        "connection string)"};
   auto const second = x.another();
   bool shared = false;
   std::set<std::string> seen{first};
@@ -182,8 +209,10 @@ std::optional<opinion> pooler(examination& x) {
     return opinion{
         verdict::error,
         "there is a pooler between (PgBouncer or the like) that lends out the server's sessions by the "
-        "transaction: settings and prepared statements get lost, row locks and time limits with them",
-        "Connect to the server itself, or set pool_mode = session for this database or user."};
+        "transaction, although the connection string says pooler=session: settings and prepared statements "
+        "get "
+        "lost, row locks and time limits with them",
+        "Leave out pooler=session, or set pool_mode = session for this database or user."};
   return opinion{verdict::ok, "there is a pooler between, in session mode as far as can be seen"};
 }
 

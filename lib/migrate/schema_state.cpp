@@ -205,9 +205,9 @@ schema_state inspect(session& s) {
 }
 
 std::string display_name(session const& s, std::string_view what) {
-  auto const& names = s.tables();
-  return names.schema.empty() ? fmt::format("{}{}", names.prefix, what)
-                              : fmt::format("{}.{}{}", names.schema, names.prefix, what);
+  auto const& schema = s.named_schema();
+  return schema.empty() ? fmt::format("{}{}", s.tables().prefix, what)
+                        : fmt::format("{}.{}{}", schema, s.tables().prefix, what);
 }
 
 int latest_version(backend::dialect const& d) noexcept {

@@ -94,10 +94,21 @@ void session::connect() {
   if (make_) source_.create_if_missing();
   connection_ = source_.connect(reply_deadline());
   connected_before_ = true;
+  if (!tables_.schema.empty()) return;
+  // Where no schema is named the tables' own is found once, and named in each statement from then on. [C12]
+  auto const found = connection_->find_schema(tables_.prefix + "meta", true, reply_deadline());
+  if (!found)
+    throw refusal(
+        errc::schema_missing,
+        fmt::format(
+            "{}: the search path leads to no schema that this role may use: say which one with --schema",
+            source_.describe()));
+  statements_.settle(*found);
+  tables_ = statements_.tables();
 }
 
 void session::enter() {
-  auto const entered = run("migrate_enter", {options_.schema, options_.table_prefix});
+  auto const entered = run("migrate_enter", {tables_.schema, options_.table_prefix});
   if (backend::as_int(entered.rows.at(0).at(0)) == 0)
     throw error(errc::row_locked, "another process is migrating the same tables");
 }
@@ -157,7 +168,7 @@ std::string session::in_the_way() {
   std::string out;
   try {
     connect();
-    for (auto const& row : run("migrate_in_the_way", {options_.schema, options_.table_prefix}).rows)
+    for (auto const& row : run("migrate_in_the_way", {tables_.schema, options_.table_prefix}).rows)
       out += fmt::format(
           "{} server process {} (role '{}', application '{}', {}, its transaction is {} s old)",
           out.empty() ? "; in the way:" : ",", backend::as_int(row.at(0)), backend::as_text(row.at(1)),

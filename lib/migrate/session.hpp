@@ -32,6 +32,7 @@ class session {
 
   backend::dialect const& dialect() const noexcept { return source_.sql(); }
   backend::table_names const& tables() const noexcept { return tables_; }
+  std::string const& named_schema() const noexcept { return options_.schema; }  ///< for messages
 
   backend::result run(std::string_view statement, std::initializer_list<backend::value> parameters = {});
   void script(std::string_view sql);

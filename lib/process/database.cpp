@@ -8,8 +8,11 @@
 namespace rowlock::process {
 namespace {
 
-backend::statement_book make_book(backend::source const& source, manager_options const& options) {
-  return {source.sql(), backend::table_names::of(source.sql(), options.schema, options.table_prefix)};
+error no_tables(std::string const& where, error const* cause = nullptr) {
+  return {errc::schema_missing,
+          fmt::format("{} has no rowlock tables: `rowlock migrate up` makes them", where),
+          cause == nullptr ? "meta_read" : cause->statement(), cause == nullptr ? "" : cause->sqlstate(),
+          cause == nullptr ? 0 : cause->native_code()};
 }
 
 // What is the same on every server that goes on with this one's data, as far as the server tells; else empty.
@@ -28,8 +31,8 @@ std::string lineage_of(backend::connection& c, backend::statement const& s, boot
 
 database::database(std::shared_ptr<backend::source> source, manager_options const& options)
     : source_(std::move(source)),
-      book_(make_book(*source_, options)),
-      table_(backend::table_names{options.schema, options.table_prefix}.table("locks")) {}
+      named_(!options.schema.empty()),
+      book_(source_->sql(), backend::table_names::of(source_->sql(), options.schema, options.table_prefix)) {}
 
 std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
   auto connection = source_->connect(deadline);
@@ -37,15 +40,28 @@ std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
   return connection;
 }
 
+// Statements name the schema of each table, whatever the session's search path is: somebody else's table,
+// view or temporary table of the same name is never met. [C12]
+void database::find_tables(backend::connection& c, boot_time_point deadline) {
+  if (named_) return;
+  auto const known = book_.tables();
+  auto const found = c.find_schema(known.prefix + "meta", false, deadline);
+  if (!found) throw no_tables(describe());
+  if (!book_.settle(*found))
+    throw error(errc::unreachable,
+                fmt::format("{}: the search path leads to the tables in schema {} now, and led to {} at "
+                            "first: what is held there means nothing here",
+                            describe(), *found, known.schema));
+}
+
 int database::check_schema(backend::connection& c, boot_time_point deadline) {
+  find_tables(c, deadline);
   backend::result found;
   try {
     found = c.execute(book_.at("meta_read"), {}, deadline);
   } catch (error const& e) {
     if (e.reason() != errc::schema_missing) throw;
-    throw error(errc::schema_missing,
-                fmt::format("{} has no rowlock tables: `rowlock migrate up` makes them", describe()),
-                e.statement(), e.sqlstate(), e.native_code());
+    throw no_tables(describe(), &e);
   }
   if (found.rows.empty())
     throw error(errc::schema_missing,
@@ -81,7 +97,8 @@ void database::expect_same(backend::connection& c, std::string const& id, boot_t
     database_id_ = id;
     server_ = server;
     lineage_ = lineage;
-    identity_ = id + '@' + server + '/' + table_;
+    // Two schemas of one server may hold copies of one rowlock_meta.
+    identity_ = id + '@' + server + '/' + book_.tables().table("locks");
   }
   if (database_id_ != id)
     throw error(errc::unreachable,

@@ -47,6 +47,8 @@ class database {
   bool gone(std::size_t server) const;
 
   backend::statement_book const& statements() const noexcept { return book_; }
+  /// Where the tables are; the schema is known after the first open(), if the options name none.
+  backend::table_names tables() const { return book_.tables(); }
   std::string describe() const { return source_->describe(); }
   backend::dialect const& sql() const noexcept { return source_->sql(); }
 
@@ -54,8 +56,10 @@ class database {
   void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
 
   std::shared_ptr<backend::source> source_;
+  void find_tables(backend::connection&, boot_time_point deadline);
+
+  bool const named_;  ///< the options name the schema
   backend::statement_book book_;
-  std::string const table_;  ///< two schemas of one server may hold copies of one rowlock_meta
   mutable std::mutex mutex_;
   std::string database_id_;
   std::string server_;   ///< of the first session

@@ -16,8 +16,8 @@ namespace {
 using backend::as_int;
 using namespace std::chrono_literals;
 
-backend::statement const add_row{"add_row", "INSERT INTO t VALUES (1)"};
-backend::statement const count_rows{"count_rows", "SELECT count(*) FROM t"};
+backend::statement const add_row{"add_row", "INSERT INTO public.t VALUES (1)"};
+backend::statement const count_rows{"count_rows", "SELECT count(*) FROM public.t"};
 
 // A server with an empty table, and a session on it that has the statements prepared.
 struct scene {
@@ -26,7 +26,7 @@ struct scene {
   std::unique_ptr<backend::connection> c = connect(10'000);
 
   scene() {
-    c->script("CREATE TABLE t (a int)", in(5000));
+    c->script("CREATE TABLE public.t (a int)", in(5000));
     c->execute(add_row, {}, in(5000));
     c->execute(count_rows, {}, in(5000));
   }
@@ -107,9 +107,12 @@ TEST_CASE("postgresql: a commit whose wait for the standby was cancelled is in d
     s.c->script(std::string("ALTER SYSTEM SET ") + setting, in(5000));
   s.server.stop();
   s.server.restart();
-  auto const c = s.connect(10'000);
+  std::string how;
+  SUBCASE("in a session") {}
+  SUBCASE("C19: in a transaction by way of a pooler") { how = " pooler=transaction"; }
+  auto const c = postgresql::source(s.server.address() + how).implementation()->connect(in(10'000));
   auto const watch = s.connect(5000);
-  c->script("CREATE TABLE IF NOT EXISTS t (a int)", in(5000));
+  c->script("CREATE TABLE IF NOT EXISTS public.t (a int)", in(5000));
   watch->script("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", in(5000));
   watch->script("SELECT pg_reload_conf()", in(5000));
   backend::statement const cancel{

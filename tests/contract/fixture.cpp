@@ -86,6 +86,10 @@ class observed_connection final : public backend::connection {
       for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
   }
   void expect_row_locks() const override { inner_->expect_row_locks(); }
+  std::optional<std::string> find_schema(std::string const& table, bool or_new,
+                                         boot_time_point deadline) override {
+    return inner_->find_schema(table, or_new, deadline);
+  }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }

@@ -25,6 +25,11 @@
 
 #include "support/soci_pool.hpp"
 #endif
+#ifdef ROWLOCK_POOLER_PAIRS
+#include <rowlock/postgresql.hpp>
+
+#include "support/pgbouncer.hpp"
+#endif
 
 namespace rowlock::test {
 
@@ -195,6 +200,23 @@ struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
 };
 #endif
 
+#ifdef ROWLOCK_POOLER_PAIRS
+/// The same database, by way of PgBouncer in transaction mode. [C19]
+class postgresql_pooler_fixture : public postgresql_fixture {
+ public:
+  static constexpr char const* backend = "postgresql-pooler";
+  postgresql_pooler_fixture() : pooler_(postgresql_conninfo(), "transaction"), native_(source) {
+    source = rowlock::postgresql::source(pooler_.address());
+  }
+  ~postgresql_pooler_fixture() override { source = native_; }
+  std::string url() const override { return pooler_.address(); }
+
+ private:
+  pgbouncer pooler_;
+  connection_source native_;
+};
+#endif
+
 dialect dialect_of(fixture const&);
 
 /// Begins a transaction that may write.
@@ -281,6 +303,10 @@ using insert_on_soci_sqlite = on<soci_sqlite_fixture<>, strategy::unique_insert>
 using insert_on_soci_postgresql = on<soci_postgresql_fixture<>, strategy::unique_insert>;
 using insert_on_soci_mariadb = on<soci_mariadb_fixture<>, strategy::unique_insert>;
 #endif
+#ifdef ROWLOCK_POOLER_PAIRS
+using lease_on_postgresql_pooler = on<postgresql_pooler_fixture, strategy::lease>;
+using insert_on_postgresql_pooler = on<postgresql_pooler_fixture, strategy::unique_insert>;
+#endif
 
 /// The pair that a case runs for.
 struct running_pair {
@@ -345,18 +371,31 @@ TYPE_TO_STRING_AS("row_lock on soci-mariadb", rowlock::test::row_lock_on_soci_ma
 #define ROWLOCK_SOCI_ROW_LOCKS
 #endif
 
+#ifdef ROWLOCK_POOLER_PAIRS
+TYPE_TO_STRING_AS("postgresql-pooler", rowlock::test::postgresql_pooler_fixture);
+TYPE_TO_STRING_AS("lease on postgresql-pooler", rowlock::test::lease_on_postgresql_pooler);
+TYPE_TO_STRING_AS("unique_insert on postgresql-pooler", rowlock::test::insert_on_postgresql_pooler);
+#define ROWLOCK_POOLER_DATABASES , rowlock::test::postgresql_pooler_fixture
+#define ROWLOCK_POOLER_LEASES , rowlock::test::lease_on_postgresql_pooler
+#define ROWLOCK_POOLER_INSERTS , rowlock::test::insert_on_postgresql_pooler
+#else
+#define ROWLOCK_POOLER_DATABASES
+#define ROWLOCK_POOLER_LEASES
+#define ROWLOCK_POOLER_INSERTS
+#endif
+
 #define ROWLOCK_LEASES                                                                                 \
   rowlock::test::lease_on_sqlite, rowlock::test::lease_on_postgresql, rowlock::test::lease_on_mariadb, \
-      rowlock::test::lease_on_mysql ROWLOCK_SOCI_LEASES
+      rowlock::test::lease_on_mysql ROWLOCK_SOCI_LEASES ROWLOCK_POOLER_LEASES
 #define ROWLOCK_INSERTS                                                                                   \
   rowlock::test::insert_on_sqlite, rowlock::test::insert_on_postgresql, rowlock::test::insert_on_mariadb, \
-      rowlock::test::insert_on_mysql ROWLOCK_SOCI_INSERTS
+      rowlock::test::insert_on_mysql ROWLOCK_SOCI_INSERTS ROWLOCK_POOLER_INSERTS
 #define ROWLOCK_ROW_LOCKS                                                    \
   rowlock::test::row_lock_on_postgresql, rowlock::test::row_lock_on_mariadb, \
       rowlock::test::row_lock_on_mysql ROWLOCK_SOCI_ROW_LOCKS
 
 /// A case for each of the pairs. Its body knows `pair` and `f`, the pair's own database; it is a plain
-/// function and no template over the pairs, of which there are 19: that would take the compiler ten times as
+/// function and no template over the pairs, of which there are 21: that would take the compiler ten times as
 /// long.
 #define PAIRS_CASE(text, ...) PAIRS_CASE_AS(DOCTEST_ANONYMOUS(BODY_), text, __VA_ARGS__)
 #define PAIRS_CASE_AS(body, text, ...)                                                      \

@@ -105,3 +105,11 @@ TEST_CASE(
   s.sql("ALTER TABLE rowlock_tokens DROP CONSTRAINT rowlock_tokens_pkey");
   expect(s.examine(), "index", verdict::error, "a name is in rowlock_tokens once", "ADD PRIMARY KEY (name)");
 }
+
+TEST_CASE("C12: creators: whoever else may create objects beside the tables is named <postgresql>") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql("CREATE ROLE maker; GRANT CREATE ON SCHEMA public TO PUBLIC, maker, app");
+  expect(s.examine(), "creators", verdict::warning,
+         "schema public, where rowlock's tables are: PUBLIC, maker;",
+         "REVOKE CREATE ON SCHEMA public FROM PUBLIC, maker;");
+}

@@ -107,13 +107,17 @@ std::string server_scene::as_app() const {
              : std::regex_replace(as_admin(), std::regex("//[^@]*@"), "//app:secret@");
 }
 
-void server_scene::sql(std::string const& text) const {
-  source_from_url(as_admin()).implementation()->connect(soon())->script(text, soon());
+// As a person's session is: rowlock's own look for no tables in public.
+std::unique_ptr<backend::connection> server_scene::connect() const {
+  auto c = source_from_url(as_admin()).implementation()->connect(soon());
+  if (kind == server_kind::postgresql) c->script("SET search_path = public", soon());
+  return c;
 }
 
+void server_scene::sql(std::string const& text) const { connect()->script(text, soon()); }
+
 std::string server_scene::value(std::string const& text) const {
-  auto const r =
-      source_from_url(as_admin()).implementation()->connect(soon())->execute({"value", text}, {}, soon());
+  auto const r = connect()->execute({"value", text}, {}, soon());
   auto const& v = r.rows.at(0).at(0);
   auto const* number = std::get_if<std::int64_t>(&v);
   return number != nullptr ? std::to_string(*number) : backend::as_text(v);

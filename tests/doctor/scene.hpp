@@ -41,6 +41,7 @@ class server_scene {
   std::string as_admin() const { return server.address(); }
   std::string as_app() const;
   /// As the administrator; rowlock's tables by their names.
+  std::unique_ptr<backend::connection> connect() const;
   void sql(std::string const&) const;
   /// One value.
   std::string value(std::string const& sql) const;

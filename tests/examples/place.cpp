@@ -18,7 +18,10 @@ std::string place::url() const {
 
 std::unique_ptr<backend::connection> place::connect() {
   if (kind_ != kind::postgresql) return database_->connect();
-  return postgresql::source(url()).implementation()->connect(in(5000));
+  auto c = postgresql::source(url()).implementation()->connect(in(5000));
+  c->script("SET search_path = " + database_->tables().schema,
+            in(5000));  // rowlock's own sessions look nowhere
+  return c;
 }
 
 }  // namespace rowlock::test

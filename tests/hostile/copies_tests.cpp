@@ -8,6 +8,7 @@
 #include "cli/program.hpp"
 #include "process/database.hpp"
 #include "support/database_server.hpp"
+#include "support/look_at_tables.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -38,7 +39,9 @@ source_ptr migrated(std::string const& url, std::string const& id) {
   auto const done = run({rowlock_program, "migrate", "up"}, {{"ROWLOCK_DB", url}});
   REQUIRE_MESSAGE(done.status == 0, done.err);
   auto out = source_from_url(url).implementation();
-  out->connect(soon())->script("UPDATE rowlock_meta SET database_id = '" + id + "'", soon());
+  auto const c = out->connect(soon());
+  look_at_tables(*c);
+  c->script("UPDATE rowlock_meta SET database_id = '" + id + "'", soon());
   return out;
 }
 

@@ -54,7 +54,13 @@ std::string for_the_server(std::string const& sql) {
 }
 
 std::unique_ptr<backend::connection> database::connect() const {
-  return source_->implementation()->connect(soon());
+  auto c = source_->implementation()->connect(soon());
+  look_there(*c);
+  return c;
+}
+
+void postgresql_database::look_there(backend::connection& c) const {
+  c.script("SET search_path = " + schema_, soon());
 }
 
 std::vector<backend::row> database::query(std::string const& sql) const {

@@ -28,6 +28,7 @@ class database {
   bool is_mysql() const { return kind() == "mysql"; }
   std::string const& address() const { return address_; }
 
+  /// Looks for tables where the address says; rowlock's own sessions look nowhere.
   std::unique_ptr<backend::connection> connect() const;
   /// One statement in autocommit on a connection of its own; table names as they are in the text.
   std::vector<backend::row> query(std::string const& sql) const;
@@ -42,6 +43,7 @@ class database {
  protected:
   /// SQL for the database's time and some seconds.
   virtual std::string in_seconds(int) const = 0;
+  virtual void look_there(backend::connection&) const {}
 
   std::unique_ptr<connection_source> source_;
   std::string address_;
@@ -69,6 +71,7 @@ class postgresql_database : public database {
 
  private:
   std::string in_seconds(int) const override;
+  void look_there(backend::connection&) const override;
   std::string schema_;
 };
 

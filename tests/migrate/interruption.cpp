@@ -30,6 +30,10 @@ class cut_connection final : public backend::connection {
     real_.reset();
     throw error(errc::in_doubt, "cut by the test");
   }
+  std::optional<std::string> find_schema(std::string const& table, bool or_new,
+                                         boot_time_point deadline) override {
+    return real_->find_schema(table, or_new, deadline);
+  }
   bool usable() const noexcept override { return real_ && real_->usable(); }
   std::string const& server_identity() const noexcept override { return real_->server_identity(); }
   void close() noexcept override { real_->close(); }

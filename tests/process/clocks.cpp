@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "process/taker.hpp"
+#include "support/look_at_tables.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -76,7 +77,9 @@ TEST_CASE_TEMPLATE("C5: a server's clock was an hour ahead and went back", kind,
   auto const source = source_from_url(server.address());
   migrator(source).up();
   auto const sql = [&](std::string const& text) {
-    source.implementation()->connect(boot_clock::now() + 10s)->script(text, boot_clock::now() + 10s);
+    auto const c = source.implementation()->connect(boot_clock::now() + 10s);
+    look_at_tables(*c);
+    c->script(text, boot_clock::now() + 10s);
   };
   for (auto const how : {strategy::lease, strategy::unique_insert}) {
     CAPTURE(to_string(how));

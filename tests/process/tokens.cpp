@@ -4,6 +4,7 @@
 
 #include "process/taker.hpp"
 #include "support/database_server.hpp"
+#include "support/look_at_tables.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -32,6 +33,7 @@ class rising {
 
 void reap_by_hand(connection_source const& source) {
   auto session = source.implementation()->connect(boot_clock::now() + 10s);
+  look_at_tables(*session);
   session->script(
       "UPDATE rowlock_meta SET token_floor = (SELECT max(t) FROM (SELECT token_floor AS t FROM rowlock_meta "
       "UNION "

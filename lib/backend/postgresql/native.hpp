@@ -66,6 +66,8 @@ class channel {
   bool alive();
   /// After one of libpq's PQsend functions: everything until the server is ready again.
   reply collect(boot_time_point deadline);
+  /// The same in pipeline mode, up to the synchronization point.
+  reply collect_pipelined(boot_time_point deadline);
   /// From now on replies may be as long as a list of locks; before, as long as what a session's set-up says.
   void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 

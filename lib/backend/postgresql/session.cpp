@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 #include <utility>
 
 #include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/settings.hpp"
 #include "backend/postgresql/values.hpp"
 #include "backend/wire.hpp"
 
@@ -16,39 +18,21 @@ namespace rowlock::backend::postgresql {
 namespace {
 
 constexpr int oldest_server = 12'00'00;
-
 // A role's statement_timeout may be so short that it ends the set-up, now and then.
 constexpr int most_set_ups = 20;
+constexpr char const* set_up_name = "session set-up";
+constexpr char const* no_answer = "what answers there does not speak as PostgreSQL does";
+constexpr char const* only_local_text =
+    "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
-// One round trip. SET comes first and is quick: from then on no statement_timeout of the role's ends the
-// rest. A take must survive a crash of the server, so commits are flushed (but a synchronous standby's
-// remote_apply, which is more, stays). lock_timeout: a row that a transaction has locked is busy. No other
-// timeout may end a statement or an idle session of ours, whatever the role's defaults are. Keepalives: the
-// server's own default finds a client whose host is gone after two hours, and until then it keeps what the
-// session has locked; the client side has the same in connect.cpp.
-std::string set_up_text(int server_version, bool check_client) {
-  std::string text =
-      "SET statement_timeout = 0;"
-      "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text,"
-      " (SELECT oid::text FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),"
-      " set_config('default_transaction_isolation', 'read committed', false),"
-      " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN"
-      " ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, false),"
-      " set_config('lock_timeout', '1s', false),"
-      " set_config('statement_timeout', '0', false),"
-      " set_config('idle_in_transaction_session_timeout', '0', false),"
-      " set_config('tcp_keepalives_idle', '5', false),"
-      " set_config('tcp_keepalives_interval', '2', false),"
-      " set_config('tcp_keepalives_count', '3', false),"
-      " set_config('tcp_user_timeout', '10s', false),"
-      " set_config('standard_conforming_strings', 'on', false),"
-      " set_config('client_encoding', 'UTF8', false)";
-  if (server_version >= 14'00'00) text += ", set_config('idle_session_timeout', '0', false)";
-  if (server_version >= 17'00'00) text += ", set_config('transaction_timeout', '0', false)";
-  // Ends a statement that waits for a row although its client is gone: it would get the lock for nobody.
-  if (server_version >= 14'00'00 && check_client)
-    text += ", set_config('client_connection_check_interval', '1s', false)";
-  return text;
+// Without pg_temp, where the user names it: a temporary table is nobody else's, and so no lock.
+std::vector<std::string> schemas_in(char const* json) {
+  std::vector<std::string> all;
+  for (auto const& name : nlohmann::json::parse(json, nullptr, false)) {
+    auto const* schema = name.get_ptr<std::string const*>();
+    if (schema != nullptr && !schema->starts_with("pg_")) all.push_back(*schema);
+  }
+  return all;
 }
 
 bool failed(PGresult const* r) {
@@ -62,33 +46,45 @@ bool ends_session(PGresult const* r) {
   return severity == "FATAL" || severity == "PANIC";
 }
 
-bool says_rollback(std::string_view sql) {
+bool begins_with(std::string_view sql, std::string_view wanted) {
   auto const at = sql.find_first_not_of(" \t\r\n");
   if (at == sql.npos) return false;
-  std::string word(sql.substr(at, 8));
+  std::string word(sql.substr(at, wanted.size()));
   for (char& c : word) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return word == "ROLLBACK" || word.substr(0, 5) == "ABORT";
+  return word == wanted;
+}
+
+bool says_rollback(std::string_view sql) { return begins_with(sql, "ROLLBACK") || begins_with(sql, "ABORT"); }
+
+// In one transaction with the settings: that which the text begins, or that which several statements are by
+// themselves. (BEGIN first, or its isolation level would come too late.)
+std::string with_settings(std::string_view sql, std::string_view settings) {
+  bool const begins = begins_with(sql, "BEGIN") || begins_with(sql, "START");
+  return begins ? fmt::format("{}; {}", sql, settings) : fmt::format("{}; {}", settings, sql);
 }
 
 }  // namespace
 
-session::session(native_connection c, std::string where, boot_time_point deadline)
-    : channel_(std::move(c)), where_(std::move(where)) {
+session::session(native_connection c, std::string where, boot_time_point deadline, pooling how)
+    : channel_(std::move(c)), where_(std::move(where)), pooling_(how) {
   set_up(deadline);
 }
 
+// One round trip. Whether a pooler is between is seen in the server: then nothing is set there, where it
+// would stay behind for other programs.
 void session::set_up(boot_time_point deadline) {
   int const version = PQserverVersion(channel_.native());
   if (version < oldest_server)
     throw error(errc::unsupported,
                 fmt::format("{}: PostgreSQL {} is too old: 12 is the oldest that rowlock works on", where_,
                             version / 1'00'00));
+  local_settings_ = local_settings_text(version);
   bool check_client = true;
   for (int tries = 1;; ++tries) {
-    auto const text = set_up_text(version, check_client);
+    auto const text = set_up_text(version, check_client, pooling_, PQbackendPID(channel_.native()));
     auto const results = [&] {
       try {
-        return finish(PQsendQuery(channel_.native(), text.c_str()) == 1, "session set-up", stake::nothing,
+        return finish(PQsendQuery(channel_.native(), text.c_str()) == 1, set_up_name, stake::nothing,
                       deadline);
       } catch (error const& e) {
         // Not every operating system of a server can watch its clients.
@@ -99,11 +95,63 @@ void session::set_up(boot_time_point deadline) {
       }
     }();
     if (results.empty()) continue;
-    auto const* told = results.back().get();
-    identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(told, 0, 0), PQgetvalue(told, 0, 1));
-    channel_.expect_long_replies();
-    return;
+    if (results.size() <= who_place) give_up(stake::nothing, set_up_name, no_answer);
+    return meet(results[who_place].get());
   }
+}
+
+void session::meet(PGresult const* who) {
+  if (PQntuples(who) != 1 || PQnfields(who) != 4) give_up(stake::nothing, set_up_name, no_answer);
+  identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1));
+  if (pooling_ == pooling::detect)
+    pooling_ = std::to_string(PQbackendPID(channel_.native())) == PQgetvalue(who, 0, 2)
+                   ? pooling::session
+                   : pooling::transaction;
+  path_ = schemas_in(PQgetvalue(who, 0, 3));
+  channel_.expect_long_replies();
+  if (pooling_ != pooling::transaction) return;
+  std::string_view const encoding = pg_encoding_to_char(PQclientEncoding(channel_.native()));
+  if (encoding != "UTF8")
+    throw error(errc::unsupported,
+                fmt::format("{}: client_encoding is {}: behind a pooler rowlock changes no setting of the "
+                            "session, so ask for UTF8 when connecting",
+                            where_, encoding));
+}
+
+// A transaction's session may have been left with a search path by another program: the one that the user,
+// the role or the database has is meant.
+std::vector<std::string> session::usual_path(boot_time_point deadline) {
+  static std::string const what = "search path";
+  if (pooling_ != pooling::transaction) return path_;
+  begin(what, deadline);
+  auto const results =
+      finish(PQsendQuery(channel_.native(),
+                         "SET LOCAL statement_timeout = 0; SET LOCAL search_path TO DEFAULT;"
+                         " SELECT pg_catalog.array_to_json(pg_catalog.current_schemas(false))") == 1,
+             what, stake::nothing, deadline);
+  if (results.empty() || PQntuples(results.back().get()) != 1) give_up(stake::nothing, what, no_answer);
+  return schemas_in(PQgetvalue(results.back().get(), 0, 0));
+}
+
+std::optional<std::string> session::find_schema(std::string const& table, bool or_new,
+                                                boot_time_point deadline) {
+  auto const path = usual_path(deadline);
+  static statement const find{
+      "find_schema",
+      "SELECT p.name FROM json_array_elements_text($1::json) WITH ORDINALITY AS p(name, place)"
+      " WHERE to_regclass(format('%I.%I', p.name, $2::text)) IS NOT NULL ORDER BY p.place LIMIT 1"};
+  std::vector<value> const parameters{nlohmann::json(path).dump(), table};
+  auto const found = execute(find, parameters, deadline);
+  if (found.rows.empty() && (!or_new || path.empty())) return std::nullopt;
+  auto schema = found.rows.empty() ? path.front() : as_text(found.rows[0].at(0));
+  // It is put into statements and functions, also within strings.
+  if (schema.find('\'') != schema.npos || schema.find("$$") != schema.npos)
+    throw error(errc::unsupported,
+                fmt::format("{}: rowlock's tables can't be in schema {}, which the search path leads to: its "
+                            "name could end a string",
+                            where_, schema),
+                find.name, "", 0);
+  return schema;
 }
 
 bool session::usable() const noexcept {
@@ -114,6 +162,7 @@ session_facts session::facts() const {
   session_facts out;
   auto* const c = channel_.native();
   out.server_process = PQbackendPID(c);
+  out.pooled = pooling_ == pooling::transaction;
   char const* const protocol = PQsslInUse(c) != 0 ? PQsslAttribute(c, "protocol") : "";
   out.encryption = protocol == nullptr ? "TLS" : protocol;
   read_wire(PQsocket(c), out);
@@ -142,6 +191,13 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (boot_clock::now() >= deadline) give_up(stake::nothing, what, "no time was left to send it");
 }
 
+void session::refuse(PGresult const* r, std::string const& what, stake at_stake) {
+  auto const refused = statement_error(r, what, where_);
+  if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(r))
+    give_up(at_stake, what, one_line(PQresultErrorMessage(r)));
+  throw refused;
+}
+
 std::vector<native_result> session::finish(bool sent, std::string const& what, stake at_stake,
                                            boot_time_point deadline) {
   if (!sent) {
@@ -152,15 +208,9 @@ std::vector<native_result> session::finish(bool sent, std::string const& what, s
   auto r = channel_.collect(deadline);
   if (r.how != reply::outcome::complete) give_up(at_stake, what, r.message);
   for (auto const& one : r.results) {
-    if (!failed(one.get())) continue;
-    auto const refused = statement_error(one.get(), what, where_);
-    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(one.get()))
-      give_up(at_stake, what, one_line(PQresultErrorMessage(one.get())));
-    throw refused;
+    if (failed(one.get())) refuse(one.get(), what, at_stake);
   }
-  if (r.only_local)
-    give_up(at_stake, what,
-            "the wait for the synchronous standby was cancelled: the commit may be lost at a failover");
+  if (r.only_local) give_up(at_stake, what, only_local_text);
   return std::move(r.results);
 }
 
@@ -187,8 +237,54 @@ native_result session::run_prepared(statement const& s, std::span<value const> p
   return results.empty() ? nullptr : std::move(results.back());
 }
 
+// Nothing is prepared: the next transaction may come to another of the server's sessions.
+bool session::send_pooled(statement const& s, text_parameters const& texts) {
+  auto* c = channel_.native();
+  auto const send = [c](char const* text) {
+    return PQsendQueryParams(c, text, 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
+  };
+  auto const send_statement = [&] {
+    return PQsendQueryParams(c, s.sql.c_str(), texts.count(), nullptr, texts.data(), nullptr, nullptr, 0) ==
+           1;
+  };
+  if (PQtransactionStatus(c) != PQTRANS_IDLE) return send_statement();
+  return PQenterPipelineMode(c) == 1 && send("BEGIN ISOLATION LEVEL READ COMMITTED") &&
+         send(local_settings_.c_str()) && send_statement() && send("COMMIT") && PQpipelineSync(c) == 1;
+}
+
+// A transaction of its own, unless one is open. The server skips what stands behind a statement that fails,
+// so COMMIT is either answered or was not run. What was sent and not answered is in doubt, as ever.
+native_result session::run_pooled(statement const& s, std::span<value const> parameters,
+                                  boot_time_point deadline) {
+  constexpr std::size_t its_place = 2;
+  text_parameters const texts(parameters, s.name);
+  auto* c = channel_.native();
+  if (PQtransactionStatus(c) != PQTRANS_IDLE) {
+    auto results = finish(send_pooled(s, texts), s.name, stake::statement, deadline);
+    return results.empty() ? nullptr : std::move(results.back());
+  }
+  if (!send_pooled(s, texts)) give_up(stake::statement, s.name, channel_.error_message());
+  auto r = channel_.collect_pipelined(deadline);
+  if (r.how != reply::outcome::complete) give_up(stake::statement, s.name, r.message);
+  if (PQexitPipelineMode(c) != 1) give_up(stake::statement, s.name, channel_.error_message());
+  for (auto const& one : r.results) {
+    if (!failed(one.get())) continue;
+    try {
+      refuse(one.get(), s.name, stake::statement);
+    } catch (error const&) {
+      if (usable() && PQtransactionStatus(c) != PQTRANS_IDLE) roll_back();
+      throw;
+    }
+  }
+  if (r.results.size() != its_place + 2 || PQcmdStatus(r.results.back().get()) != std::string_view("COMMIT"))
+    give_up(stake::statement, s.name, "COMMIT was not answered as such");
+  if (r.only_local) give_up(stake::statement, s.name, only_local_text);
+  return std::move(r.results[its_place]);
+}
+
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
   begin(s.name, deadline);
+  if (pooling_ == pooling::transaction) return decode(run_pooled(s, parameters, deadline).get());
   bool const in_transaction = PQtransactionStatus(channel_.native()) != PQTRANS_IDLE;
   try {
     return decode(run_prepared(s, parameters, deadline).get());
@@ -204,7 +300,9 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 void session::script(std::string_view sql, boot_time_point deadline) {
   static std::string const what = "script";
   begin(what, deadline);
-  std::string const text(sql);
+  bool const bare =
+      pooling_ == pooling::transaction && PQtransactionStatus(channel_.native()) == PQTRANS_IDLE;
+  std::string const text = bare ? with_settings(sql, local_settings_) : std::string(sql);
   auto const results =
       finish(PQsendQuery(channel_.native(), text.c_str()) == 1, what, stake::statement, deadline);
   // COMMIT of a transaction that a failed statement has aborted is answered with success, and with this tag.
@@ -233,6 +331,15 @@ boot_time_point later(boot_time_point t, std::chrono::nanoseconds by) {
 
 result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
                              std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  if (pooling_ == pooling::transaction)
+    throw error(
+        errc::unsupported,
+        fmt::format("{}: a row_lock is a transaction that stays open, and there is a pooler between that "
+                    "lends out the server's sessions by the transaction: use lease or unique_insert, connect "
+                    "to the server itself, or say pooler=session in the connection string if it lends "
+                    "them out by the session",
+                    where_),
+        s.name, "", 0);
   base::stop_event const stopped(std::move(stop));
   auto const prepare_by = boot_clock::now() + reply_timeout;
   begin(s.name, prepare_by);

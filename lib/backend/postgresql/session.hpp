@@ -1,29 +1,39 @@
 #pragma once
-// A session of the library's own on a PostgreSQL server.
+// A session of the library's own on a PostgreSQL server; or, behind a pooler that lends out the server's
+// sessions by the transaction, the library's transactions on any of them. There nothing is set, prepared or
+// kept outside of a transaction: each statement goes as BEGIN, what a session would have been set up with as
+// SET LOCAL, the statement and COMMIT, in one round trip.
 
 #include <rowlock/error.hpp>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "backend/backend.hpp"
 #include "backend/postgresql/native.hpp"
+#include "backend/postgresql/pooler.hpp"
 
 namespace rowlock::backend::postgresql {
+
+class text_parameters;
 
 class session final : public connection {
  public:
   /// Takes over a connected session and sets it up in one round trip. `where` is for messages.
-  session(native_connection, std::string where, boot_time_point deadline);
+  session(native_connection, std::string where, boot_time_point deadline, pooling = pooling::detect);
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
   /// BEGIN, the limit of the wait and the statement go in one round trip. A wait that is cancelled ends with
-  /// the session: a request to cancel may reach the server late, and hit what comes after.
+  /// the session: a request to cancel may reach the server late, and hit what comes after. Refused behind a
+  /// pooler: a lock that is an open transaction would keep one of its few sessions.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool usable() const noexcept override;
   bool alive() override { return !channel_.forked() && channel_.alive(); }
   std::string const& server_identity() const noexcept override { return identity_; }
+  std::optional<std::string> find_schema(std::string const& table, bool or_new,
+                                         boot_time_point deadline) override;
   session_facts facts() const override;
   void close() noexcept override { channel_.close(); }
 
@@ -36,6 +46,8 @@ class session final : public connection {
   enum class stake { nothing, statement };
 
   void set_up(boot_time_point deadline);
+  void meet(PGresult const* who);
+  std::vector<std::string> usual_path(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
   prepared const& prepare(statement const&, boot_time_point deadline);
   result wait_once(prepared const&, std::string const& what, std::span<value const> parameters,
@@ -43,12 +55,18 @@ class session final : public connection {
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
   void roll_back() noexcept;
   native_result run_prepared(statement const&, std::span<value const> parameters, boot_time_point deadline);
+  native_result run_pooled(statement const&, std::span<value const> parameters, boot_time_point deadline);
+  bool send_pooled(statement const&, text_parameters const&);
   std::vector<native_result> finish(bool sent, std::string const& what, stake, boot_time_point deadline);
+  [[noreturn]] void refuse(PGresult const*, std::string const& what, stake);
   [[noreturn]] void give_up(stake, std::string const& what, std::string const& why);
 
   channel channel_;
   std::string where_;
+  pooling pooling_;
   std::string identity_;
+  std::string local_settings_;     ///< behind a pooler: for each transaction
+  std::vector<std::string> path_;  ///< the schemas in which the user's own search path looks
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;
 };

@@ -15,17 +15,20 @@ namespace {
 class conninfo_source final : public source {
  public:
   explicit conninfo_source(std::string conninfo)
-      : conninfo_(std::move(conninfo)), description_(describe_conninfo(conninfo_)) {}
+      : conninfo_(std::move(conninfo)),
+        pooling_(take_pooler(conninfo_)),
+        description_(describe_conninfo(conninfo_)) {}
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     return std::make_unique<session>(postgresql::connect(conninfo_, description_, deadline), description_,
-                                     deadline);
+                                     deadline, pooling_);
   }
   dialect const& sql() const noexcept override { return postgresql_dialect(); }
   std::string describe() const override { return description_; }
 
  private:
   std::string conninfo_;
+  pooling pooling_;
   std::string description_;
 };
 

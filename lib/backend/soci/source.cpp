@@ -66,6 +66,10 @@ class placed_connection final : public connection {
     return inner_->wait_for_row(s, parameters, deadline, reply_timeout, std::move(stop));
   }
   void expect_row_locks() const override { inner_->expect_row_locks(); }
+  std::optional<std::string> find_schema(std::string const& table, bool or_new,
+                                         boot_time_point deadline) override {
+    return inner_->find_schema(table, or_new, deadline);
+  }
   bool usable() const noexcept override { return inner_->usable(); }
   bool alive() override { return inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }

@@ -49,7 +49,8 @@ struct doctor_options {
 /// - durability: is what was acknowledged there after a crash of the server
 /// - replicas: is it there after a failover
 /// - galera: is the node part of the cluster (MariaDB, MySQL)
-/// - pooler: is there one between, and does each session have a server's session to itself (PostgreSQL)
+/// - creators: may others create objects beside the tables (PostgreSQL)
+/// - pooler: is there one between, and how are its sessions used (PostgreSQL)
 /// - clock: how far this machine's clock and the database's are apart
 /// - keepalive: is a dead connection noticed within the ttl
 /// - tls: is the connection encrypted, where it leaves this machine

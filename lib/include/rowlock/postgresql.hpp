@@ -15,7 +15,9 @@ namespace rowlock::postgresql::inline v0 {
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `conninfo`: a URL (postgresql://...) or libpq keyword string, passed to libpq as it is; environment
-  /// variables (PGHOST, ...), password file and service file work as libpq documents.
+  /// variables (PGHOST, ...), password file and service file work as libpq documents. One word more is taken
+  /// out before: `pooler=session` or `pooler=transaction`, how a pooler between lends out the server's
+  /// sessions. Without it any pooler that is found there is taken for one that does so by the transaction.
   explicit source(std::string conninfo);
 
   /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing

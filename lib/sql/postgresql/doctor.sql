@@ -46,6 +46,17 @@ JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
 LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
 WHERE t.oid = to_regclass(CASE WHEN $1::text = '' THEN '' ELSE quote_ident($1::text) || '.' END || quote_ident($2::text))
 
+-- Who else than its owner, the owner of table $2 there and this role may create in schema $1. (Superusers may anyway.)
+-- name: doctor_creators
+SELECT coalesce(r.rolname::text, 'PUBLIC')
+FROM pg_class AS t
+JOIN pg_namespace AS n ON n.oid = t.relnamespace
+CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
+LEFT JOIN pg_roles AS r ON r.oid = a.grantee
+WHERE n.nspname = $1 AND t.relname = $2 AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, t.relowner)
+  AND (r.rolname IS NULL OR (NOT r.rolsuper AND r.rolname <> current_user))
+ORDER BY 1
+
 -- In the transaction of doctor_explain: small tables are read as a whole, and rightly so, although there is an index.
 -- name: doctor_prefer_index
 SELECT set_config('enable_seqscan', 'off', true)

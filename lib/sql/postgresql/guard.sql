@@ -1,6 +1,10 @@
 -- Statements that run in the program's own transaction, at whatever isolation level that has. Each runs in a savepoint of
 -- ours, so that one that fails leaves the transaction usable. None waits for a row but guard_wait and guard_insert, which
 -- wait as long as the program's own lock_timeout says. lib/doc/guard.md.
+--
+-- The search path is the program's, too, and is not changed. Others may have put operators and functions there that fit
+-- better than the server's own, so each of those is named with its schema, here and where unique_set_token and meta_read
+-- run on the program's connection; types are those that are the grammar's own words. [C12]
 
 -- Writes to the lock's row, by name and term: whoever would take it over waits for the end of the transaction. A share lock
 -- would not do: Galera does not certify it, and FOR KEY SHARE lets a takeover pass. `renewals`, so that something changes.
@@ -8,25 +12,29 @@
 -- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
 -- snapshot is error 40001, also where it was only renewed. (As a join it would be planned for three times as long, each time.)
 -- name: guard_require
-UPDATE rowlock_locks SET renewals = renewals + 1
-WHERE term = $2 AND name = (
-  SELECT name FROM rowlock_locks WHERE name = $1 AND term = $2 AND NOT revoked FOR UPDATE SKIP LOCKED)
+UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
+WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
+  SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+  FOR UPDATE SKIP LOCKED)
 RETURNING term
 
 -- The term of $1 as this transaction sees it, and its isolation level.
 -- name: guard_look
-SELECT (SELECT term FROM rowlock_locks WHERE name = $1), current_setting('transaction_isolation')
+SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1),
+  pg_catalog.current_setting('transaction_isolation')
 
 -- At READ COMMITTED each statement after this one sees what the former owner has committed. Above, the section would read
 -- what was before the lock: no row then, and nothing is locked.
 -- name: guard_wait
 SELECT name FROM rowlock_locks
-WHERE name = $1 AND strategy = 'row_lock' AND current_setting('transaction_isolation') = 'read committed'
+WHERE name OPERATOR(pg_catalog.=) $1 AND strategy OPERATOR(pg_catalog.=) 'row_lock'
+  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
 FOR UPDATE
 
 -- name: guard_try
 SELECT name FROM rowlock_locks
-WHERE name = $1 AND strategy = 'row_lock' AND current_setting('transaction_isolation') = 'read committed'
+WHERE name OPERATOR(pg_catalog.=) $1 AND strategy OPERATOR(pg_catalog.=) 'row_lock'
+  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
 FOR UPDATE SKIP LOCKED
 
 -- As unique_take, with the time that guard_clock has told: $8.
@@ -34,8 +42,9 @@ FOR UPDATE SKIP LOCKED
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, note, longest, longest_term)
 VALUES ($1, 'unique_insert', $2, 0, $3, $4::bigint, $5, $6::bigint, $7::bigint, 'clock',
-  timestamptz 'epoch' + $8::bigint * interval '1 microsecond',
-  timestamptz 'epoch' + $8::bigint * interval '1 microsecond' + $7::bigint * interval '1 millisecond',
+  timestamp with time zone 'epoch' OPERATOR(pg_catalog.+) ($8::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'),
+  timestamp with time zone 'epoch' OPERATOR(pg_catalog.+) ($8::bigint OPERATOR(pg_catalog.*) interval '1 microsecond')
+    OPERATOR(pg_catalog.+) ($7::bigint OPERATOR(pg_catalog.*) interval '1 millisecond'),
   $9, $7::bigint, $2)
 ON CONFLICT DO NOTHING
 

@@ -179,8 +179,10 @@ WHERE name = $1 AND strategy = $2
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp())
         ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint END END
 
+-- Also on the program's own connection: see guard.sql for the operators.
 -- name: unique_set_token
-UPDATE rowlock_locks SET token = $3::bigint WHERE name = $1 AND term = $2
+UPDATE rowlock_locks SET token = $3::bigint
+WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2
 
 -- As lock_release: need not be flushed.
 -- name: unique_release

@@ -22,6 +22,10 @@ SELECT EXISTS (SELECT 1 FROM pragma_index_list(?2) AS i
     AND (SELECT group_concat(x.name || ' ' || x.coll) FROM pragma_index_xinfo(i.name) AS x WHERE x."key" = 1)
       = 'name BINARY')
 
+-- Nobody's objects come between a name and what it means here.
+-- name: doctor_creators
+SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two) AS asked WHERE 1 = 0
+
 -- name: doctor_prefer_index
 SELECT NULL
 

@@ -36,7 +36,8 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   durability   is what was granted still there after a crash
   replicas     is it still there after a failover
   galera       is the node part of the cluster (MariaDB, MySQL)
-  pooler       does each session have one of the server's to itself (PostgreSQL)
+  creators     may others create objects beside the tables (PostgreSQL)
+  pooler       is there one between, and how are its sessions used (PostgreSQL)
   clock        how far apart are this machine's clock and the database's
   keepalive    is a dead connection noticed within the ttl
   tls          is the connection encrypted, where it leaves this machine

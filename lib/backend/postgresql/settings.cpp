@@ -1,0 +1,86 @@
+#include "backend/postgresql/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+// Under the user's own search path, which anybody may have put something on: so all names are qualified, and
+// operators, too. [C12]
+constexpr std::string_view who_text =
+    "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)"
+    "::pg_catalog.int8::pg_catalog.text,"
+    " (SELECT d.oid::pg_catalog.text FROM pg_catalog.pg_database AS d"
+    " WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()),"
+    " pg_catalog.pg_backend_pid(),"
+    " pg_catalog.array_to_json(pg_catalog.current_schemas(false))";
+
+using setting = std::pair<char const*, char const*>;
+
+// What statements rely on. A take must survive a crash of the server, so commits are flushed (but a
+// synchronous standby's remote_apply, which is more, stays). search_path: a schema in which others may create
+// operators and functions comes before the server's own where theirs fit better, so there is none; and
+// pg_temp is named, last, or it would come first. lock_timeout: a row that a transaction has locked is busy.
+// No other timeout may end a statement or an idle session of ours, whatever the role's defaults are.
+std::vector<setting> needed_settings(int server_version) {
+  std::vector<setting> all{
+      {"search_path", "'pg_catalog, pg_temp'"},
+      {"synchronous_commit",
+       "CASE WHEN pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=)"
+       " ANY (ARRAY['off', 'local', 'remote_write']::pg_catalog.text[])"
+       " THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END"},
+      {"lock_timeout", "'1s'"},
+      {"statement_timeout", "'0'"},
+      {"idle_in_transaction_session_timeout", "'0'"}};
+  if (server_version >= 17'00'00) all.emplace_back("transaction_timeout", "'0'");
+  return all;
+}
+
+// And what only a session of our own has. Keepalives: the server's own default finds a client whose host is
+// gone after two hours, and until then it keeps what the session has locked; the client side has the same in
+// connect.cpp.
+std::vector<setting> session_settings(int server_version, bool check_client) {
+  auto all = needed_settings(server_version);
+  all.insert(all.end(), {{"default_transaction_isolation", "'read committed'"},
+                         {"tcp_keepalives_idle", "'5'"},
+                         {"tcp_keepalives_interval", "'2'"},
+                         {"tcp_keepalives_count", "'3'"},
+                         {"tcp_user_timeout", "'10s'"},
+                         {"standard_conforming_strings", "'on'"},
+                         {"client_encoding", "'UTF8'"}});
+  if (server_version >= 14'00'00) all.emplace_back("idle_session_timeout", "'0'");
+  // Ends a statement that waits for a row although its client is gone: it would get the lock for nobody.
+  if (server_version >= 14'00'00 && check_client)
+    all.emplace_back("client_connection_check_interval", "'1s'");
+  return all;
+}
+
+std::string set_text(std::vector<setting> const& settings, bool local) {
+  std::string text;
+  for (auto const& [name, value] : settings)
+    text += fmt::format("{} pg_catalog.set_config('{}', {}, {})", text.empty() ? "SELECT" : ",", name, value,
+                        local);
+  return text;
+}
+
+}  // namespace
+
+// SET LOCAL comes first and is quick: from then on no statement_timeout of the role's ends the rest.
+std::string set_up_text(int server_version, bool check_client, pooling how, int told_process) {
+  auto text = fmt::format("SET LOCAL statement_timeout = 0; {}", who_text);
+  if (how == pooling::transaction) return text;
+  text += "; " + set_text(session_settings(server_version, check_client), false);
+  if (how == pooling::detect)
+    text += fmt::format(" WHERE pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) {}", told_process);
+  return text;
+}
+
+std::string local_settings_text(int server_version) {
+  return set_text(needed_settings(server_version), true);
+}
+
+}  // namespace rowlock::backend::postgresql
