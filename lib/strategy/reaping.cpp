@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
+#include "strategy/lock_rows.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -104,7 +105,11 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
     auto const how = strategy_from_string(as_text(columns.at(1)));
     if (how != strategy::lease && how != strategy::unique_insert) continue;
     if (as_int(columns.at(4)) <= 0) continue;  // made by hand
-    out.push_back({as_text(columns.at(0)),
+    auto const name = as_text(columns.at(0));
+    // Whether a term may be watched at all is decided as for takers.
+    auto const row = lock_rows(book_).read(c, name, deadline);
+    if (!row || !row->must_be_silent_for()) continue;
+    out.push_back({name,
                    *how,
                    {as_text(columns.at(2))},
                    as_int(columns.at(3)),
