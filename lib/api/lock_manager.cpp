@@ -27,12 +27,18 @@ void check(manager_options const& o) {
 
 lock_manager::lock_manager(connection_source const& source, manager_options options) {
   check(options);
-  manager_ = std::make_shared<process::manager>(source.implementation(), std::move(options));
+  manager_ = process::manager::make(source.implementation(), std::move(options));
 }
 
-lock_manager::~lock_manager() { manager_->shut_down(); }
+// The pointer stays as it is: threads that go on while the process ends may use a static lock_manager after
+// its end, and what it points to is kept then.
+lock_manager::~lock_manager() { manager_->close(); }
 
-void lock_manager::connect() { manager_->connect(); }
+// A copy in each call, for a hook may destroy *this meanwhile.
+void lock_manager::connect() {
+  auto const m = manager_;
+  m->connect();
+}
 
 mutex lock_manager::make_mutex(std::string name, mutex_options options) {
   return mutex(std::make_unique<basic_mutex::state>(
@@ -44,10 +50,19 @@ recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_optio
       manager_, manager_->spec(std::move(name), std::move(options), true)));
 }
 
-std::vector<lock_info> lock_manager::list(bool idle_too) { return manager_->list(idle_too); }
+std::vector<lock_info> lock_manager::list(bool idle_too) {
+  auto const m = manager_;
+  return m->list(idle_too);
+}
 
-bool lock_manager::release(inserted_lock const& lock) { return manager_->release(lock); }
+bool lock_manager::release(inserted_lock const& lock) {
+  auto const m = manager_;
+  return m->release(lock);
+}
 
-bool lock_manager::revoke(std::string const& name, revoke_mode mode) { return manager_->revoke(name, mode); }
+bool lock_manager::revoke(std::string const& name, revoke_mode mode) {
+  auto const m = manager_;
+  return m->revoke(name, mode);
+}
 
 }  // namespace rowlock

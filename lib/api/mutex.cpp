@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/mutex_state.hpp"
+#include "base/process_end.hpp"
 #include "process/identity.hpp"
 
 namespace rowlock {
@@ -12,50 +13,80 @@ basic_mutex::basic_mutex(std::unique_ptr<state> s) noexcept : state_(std::move(s
 basic_mutex::basic_mutex(basic_mutex&&) noexcept = default;
 
 basic_mutex::~basic_mutex() {
-  // In a forked child the parent may have been amid lock(): leave everything.
-  if (state_ && state_->epoch != base::fork_epoch()) (void)state_.release();
+  if (!state_) return;
+  bool const forked = state_->epoch != base::fork_epoch();
+  if (forked || base::process_ends()) state_->self = state_;
+  // exit() in a signal handler or hook: what this thread has in its hands is left to the manager's end.
+  if (forked || (base::process_ends() && process::inside_the_library())) return;
+  state_->give_back_all();
+}
+
+bool basic_mutex::state::keep(acquisition taken) {
+  if (!taken) return false;
+  auto const owner = taken->owner().thread;
+  std::lock_guard const guard(mutex);
+  kept[owner].push_back(*std::move(taken));
+  return true;
+}
+
+void basic_mutex::state::give_back_all() noexcept {
+  decltype(kept) all;
+  {
+    std::lock_guard const guard(mutex);
+    all.swap(kept);
+  }
+  for (auto& [owner, locks] : all)
+    for (auto& one : locks) (void)one.release();
+  if (self) given_back.swap(all);
 }
 
 std::string const& basic_mutex::name() const noexcept { return state_->spec.name; }
 
 acquisition basic_mutex::acquire(std::stop_token stop) {
-  return state_->manager->acquire(state_->spec, {}, std::move(stop));
+  auto const s = state_;
+  return s->manager->acquire(s->spec, {}, std::move(stop));
 }
 
 acquisition basic_mutex::try_acquire() {
-  return state_->manager->acquire(state_->spec, {.one_attempt = true}, {});
+  auto const s = state_;
+  return s->manager->acquire(s->spec, {.one_attempt = true}, {});
 }
 
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return state_->manager->acquire(state_->spec, {.deadline = process::deadline_after(timeout)},
-                                  std::move(stop));
+  auto const s = state_;
+  return s->manager->acquire(s->spec, {.deadline = process::deadline_after(timeout)}, std::move(stop));
 }
 
 void basic_mutex::lock() {
-  while (!keep(state_->manager->acquire(state_->spec, {.insistent = true}, {}))) {
+  auto const s = state_;
+  for (;;) {
+    auto came = s->manager->acquire(s->spec, {.insistent = true}, {});
+    if (came.status() == acquire_status::cancelled) s->manager->say_closed();
+    if (s->keep(std::move(came))) return;
   }
 }
 
-bool basic_mutex::try_lock() { return keep(try_acquire()); }
+bool basic_mutex::try_lock() {
+  auto const s = state_;
+  return s->keep(s->manager->acquire(s->spec, {.one_attempt = true}, {}));
+}
 
-bool basic_mutex::keep(acquisition taken) {
-  if (!taken) return false;
-  auto const owner = taken->owner().thread;
-  std::lock_guard const guard(state_->mutex);
-  state_->kept[owner].push_back(*std::move(taken));
-  return true;
+bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
+  auto const s = state_;
+  return s->keep(s->manager->acquire(s->spec, {.deadline = process::deadline_after(timeout)}, {}));
 }
 
 void basic_mutex::unlock() noexcept {
-  if (state_->epoch != base::fork_epoch()) return;
+  auto const s = state_;
+  if (s->epoch != base::fork_epoch()) return;
   std::optional<held_lock> last;
   {
-    std::lock_guard const guard(state_->mutex);
-    auto const found = state_->kept.find(state_->spec.owner().thread);
-    if (found == state_->kept.end()) return;
+    std::lock_guard const guard(s->mutex);
+    auto const found = s->kept.find(s->spec.owner().thread);
+    if (found == s->kept.end()) return;
     last.emplace(std::move(found->second.back()));
     found->second.pop_back();
-    if (found->second.empty()) state_->kept.erase(found);
+    if (found->second.empty()) s->kept.erase(found);
   }
   (void)last->release();
 }

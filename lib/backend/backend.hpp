@@ -203,7 +203,8 @@ class ROWLOCK_EXPORT connection {
   virtual void close() noexcept = 0;
 };
 
-/// Opens connections; thread-safe.
+/// Opens connections; thread-safe. Its constructor initializes the driver: what the driver has registered for
+/// the process's end (std::atexit, static objects) then runs after that of whoever was made from the source.
 class ROWLOCK_EXPORT source {
  public:
   virtual ~source() = default;
@@ -229,6 +230,10 @@ class ROWLOCK_EXPORT source {
   /// Makes an empty database where the engine can (an SQLite file, with the mode that the umask leaves, and a
   /// WAL), for `migrate up`; elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}
+
+  /// Whether connecting uses objects of the program's (a function, a pool), which may be destroyed as soon as
+  /// a manager is.
+  virtual bool uses_the_programs() const noexcept { return false; }
 };
 
 }  // namespace rowlock::backend

@@ -49,6 +49,8 @@ class category final : public std::error_category {
         return "the transaction has ended";
       case errc::snapshot_too_old:
         return "the transaction's snapshot is older than the lock";
+      case errc::closed:
+        return "the lock_manager has ended";
       case errc::failed:
         return "the database refused a statement";
     }
@@ -59,6 +61,8 @@ class category final : public std::error_category {
     switch (static_cast<errc>(code)) {
       case errc::would_deadlock:
         return std::errc::resource_deadlock_would_occur;
+      case errc::closed:
+        return std::errc::operation_canceled;
       case errc::invalid_argument:
         return std::errc::invalid_argument;
       case errc::unsupported:

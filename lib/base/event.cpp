@@ -1,8 +1,10 @@
 #include "base/event.hpp"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
@@ -23,6 +25,19 @@ void event::set() const noexcept {
 void event::clear() const noexcept {
   std::uint64_t drained = 0;
   (void)!::read(fd_, &drained, sizeof drained);
+}
+
+// In slices: poll's own clock stands still while the machine sleeps, the deadline's does not.
+bool wait_for(event const& e, boot_time_point deadline) noexcept {
+  using namespace std::chrono_literals;
+  for (;;) {
+    auto const left = std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 1s);
+    bool const forever = deadline == boot_time_point::max();
+    pollfd one{e.fd(), POLLIN, 0};
+    auto const ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    if (::poll(&one, 1, forever ? -1 : static_cast<int>(ms)) > 0) return true;
+    if (left == 0ns) return false;
+  }
 }
 
 }  // namespace rowlock::base

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rowlock/export.hpp>
+#include <rowlock/types.hpp>
 
 namespace rowlock::base {
 
@@ -19,5 +20,8 @@ class ROWLOCK_EXPORT event {
  private:
   int fd_;
 };
+
+/// Waits until it is set, which it stays. @return false if it was not at `deadline`
+bool wait_for(event const&, boot_time_point deadline) noexcept;
 
 }  // namespace rowlock::base

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/process_end.hpp"
 #include "base/random_id.hpp"
 #include "process/deadlocks.hpp"
 #include "process/row_locker.hpp"
@@ -39,7 +40,8 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
     : engine_(e),
       spec_(s),
       patience_(p),
-      stop_(std::move(stop)),
+      on_stop_(std::move(stop), forward{stop_source_}),
+      on_closing_(e.closing.get_token(), forward{stop_source_}),
       owner_(s.owner()),
       backoff_(s.options.retry.first) {}
 
@@ -52,12 +54,14 @@ bool acquirer::past_deadline() const {
   return patience_.deadline && steady_clock::now() >= *patience_.deadline;
 }
 
+bool acquirer::stopped() const noexcept { return stop_.stop_requested() || base::process_ends_elsewhere(); }
+
 acquirer::result acquirer::run() {
-  if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+  if (stopped()) return lost(acquire_status::cancelled);
   try {
     connect();
   } catch (error const&) {
-    if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+    if (stopped()) return lost(acquire_status::cancelled);
     throw;
   }
   return queue();
@@ -68,7 +72,7 @@ registry::key acquirer::place() const {
 }
 
 acquirer::result acquirer::queue() {
-  if (stop_.stop_requested()) return lost(acquire_status::cancelled);
+  if (stopped()) return lost(acquire_status::cancelled);
   auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
   auto entered = registry::of_this_process().enter(place(), owner_, queue_until, stop_, in_line());
   if (auto* mine = std::get_if<registry::already_held>(&entered)) {
@@ -82,7 +86,8 @@ acquirer::result acquirer::queue() {
     return compete({}, mine->by_me);
   }
   if (auto const* no = std::get_if<registry::not_now>(&entered))
-    return {nullptr, no->why, no->holder ? std::optional(no->holder->as_holder()) : std::nullopt};
+    return {nullptr, stopped() ? acquire_status::cancelled : no->why,
+            no->holder ? std::optional(no->holder->as_holder()) : std::nullopt};
   seen_.reset();  // whom it was waited for has given it back
   return compete(std::move(std::get<registry::turn>(entered)), nullptr);
 }
@@ -108,7 +113,7 @@ void acquirer::connect() {
   while (engine_.db.identity().empty()) {
     ++attempts_;
     try {
-      (void)engine_.pool_of(spec_.how).borrow(engine_.reply_deadline());
+      (void)engine_.pool_of(spec_.how).borrow(engine_.reply_deadline(), stop_);
     } catch (error const& e) {
       if (!survives(e) || !wait_for_next_attempt()) throw;
     }
@@ -119,13 +124,17 @@ void acquirer::connect() {
 
 acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> const& former_self) {
   for (;;) {
-    if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
+    if (stopped()) return give_up(acquire_status::cancelled);
     ++attempts_;
     last_error_.reset();
     contended_ = false;
     try {
-      if (attempt()) return {start_holding(former_self ? supersede(former_self) : std::move(turn))};
+      if (attempt()) {
+        if (auto h = start_holding(former_self ? supersede(former_self) : std::move(turn))) return {h};
+        return give_up(acquire_status::cancelled);
+      }
     } catch (error const& e) {
+      if (stopped()) return give_up(acquire_status::cancelled);
       if (!survives(e)) {
         give_up(acquire_status::busy);
         if (in_doubt_) throw doubtful(e);
@@ -141,7 +150,7 @@ acquirer::result acquirer::compete(registry::turn turn, std::shared_ptr<hold> co
     }
     if (!wait_for_next_attempt()) break;
   }
-  if (stop_.stop_requested()) return give_up(acquire_status::cancelled);
+  if (stopped()) return give_up(acquire_status::cancelled);
   auto const failed = last_error_;
   auto const held = patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out;
   auto given_up = give_up(contended_ ? acquire_status::contended : held);
@@ -191,9 +200,10 @@ bool acquirer::attempt_row_lock() {
 
 bool acquirer::attempt() {
   if (spec_.how == strategy::row_lock) return attempt_row_lock();
-  auto loan = engine_.pool.borrow(engine_.reply_deadline());
+  auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
   auto& session = *loan;
   if (!doubts_.empty() && settle_doubts(session)) return true;
+  if (stopped()) return false;  // connecting may have taken its time
   if (take(session, std::nullopt)) return true;
   if (!seen_ || seen_->term.empty()) return false;
   if (adopt(session, *seen_)) return true;
@@ -359,7 +369,7 @@ bool acquirer::pause(steady_clock::time_point until) const {
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_until(lock, stop_, until, [] { return false; });
-  return !stop_.stop_requested();
+  return !stopped();
 }
 
 // Busy means held by somebody: a locked row or file says nothing of that.
@@ -385,21 +395,16 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
   auto const& f = h->facts();
   engine_.has_granted = true;
   try {
-    engine_.watch.watch(h);
     if (session_)
       engine_.sessions.keep(h, std::move(*session_));
     else if (f.renew)
       engine_.keep.keep(h);
-  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
-    engine_.keep.forget(*h);
-    engine_.watch.forget(*h);
-    h->lose(loss_reason::expired);
-    if (f.how == strategy::row_lock) {
-      (void)engine_.sessions.give_back(*h, engine_.reply_deadline());
-      throw;
+    if (base::process_ends_elsewhere() || !engine_.watch.watch(h)) {
+      give_back_unwatched(*h);
+      return nullptr;
     }
-    auto loan = engine_.pool.borrow(engine_.reply_deadline());
-    give_back_at_once(*loan, f.term);
+  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
+    give_back_unwatched(*h);
     throw;
   }
   if (attempts_ > 1)
@@ -411,6 +416,23 @@ std::shared_ptr<hold> acquirer::start_holding(registry::turn turn) {
                      .duration = waited,
                      .trusted_until = h->trusted_until()});
   return h;
+}
+
+void acquirer::give_back_unwatched(hold& h) {
+  auto const& f = h.facts();
+  engine_.keep.forget(h);
+  engine_.watch.forget(h);
+  h.lose(loss_reason::expired);
+  if (f.how == strategy::row_lock) {
+    (void)engine_.sessions.give_back(h, engine_.reply_deadline());
+    return;
+  }
+  try {
+    auto loan = engine_.pool.borrow(engine_.reply_deadline());
+    give_back_at_once(*loan, f.term);
+  } catch (error const&) {
+    engine_.keep.give_back_later({{f.name, f.term}, f.how, 0ms, f.sent_at + f.ttl});
+  }
 }
 
 // What may have been granted without our hearing of it is given back as soon as that can be done.

@@ -74,14 +74,27 @@ class acquirer {
   registry::patience in_line();
   std::optional<std::chrono::milliseconds> next_wait();
   registry::turn supersede(std::shared_ptr<hold> const& former_self);
+  /// @return null if the manager was closed meanwhile; then the lock has been given back
   std::shared_ptr<hold> start_holding(registry::turn);
+  void give_back_unwatched(hold&);
   result give_up(acquire_status);
   bool past_deadline() const;
+  /// By the caller's token or the manager's end; or the process ends: what is given back as its static
+  /// objects are destroyed is for others.
+  bool stopped() const noexcept;
 
   engine& engine_;
   lock_spec const& spec_;
   patience const patience_;
-  std::stop_token const stop_;
+  // Triggered by the caller's token, and when the manager is closed.
+  struct forward {
+    std::stop_source to;
+    void operator()() const noexcept { (void)std::stop_source(to).request_stop(); }
+  };
+  std::stop_source const stop_source_;
+  std::stop_token const stop_ = stop_source_.get_token();
+  std::stop_callback<forward> const on_stop_;
+  std::stop_callback<forward> const on_closing_;
   std::chrono::steady_clock::time_point const called_at_ = std::chrono::steady_clock::now();
   owner_id const owner_;
 

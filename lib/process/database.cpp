@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <rowlock/error.hpp>
 
+#include "base/process_end.hpp"
+
 namespace rowlock::process {
 namespace {
 
@@ -30,14 +32,28 @@ std::string lineage_of(backend::connection& c, backend::statement const& s, boot
 }  // namespace
 
 database::database(std::shared_ptr<backend::source> source, manager_options const& options)
-    : source_(std::move(source)),
+    : sql_(source->sql()),
+      description_(source->describe()),
       named_(!options.schema.empty()),
-      book_(source_->sql(), backend::table_names::of(source_->sql(), options.schema, options.table_prefix)) {}
+      book_(sql_, backend::table_names::of(sql_, options.schema, options.table_prefix)),
+      source_(std::move(source)) {}
 
 std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
-  auto connection = source_->connect(deadline);
+  auto const source = [this] {
+    std::lock_guard const guard(mutex_);
+    return source_;
+  }();
+  if (!source) throw error(errc::closed, "the lock_manager has ended");
+  base::stay_out_of_ended_drivers();
+  auto connection = source->connect(deadline);
   check_schema(*connection, deadline);
   return connection;
+}
+
+void database::close() noexcept {
+  std::shared_ptr<backend::source> last;  // dropped after the mutex is free
+  std::lock_guard const guard(mutex_);
+  last.swap(source_);
 }
 
 // Statements name the schema of each table, whatever the session's search path is: somebody else's table,
@@ -135,12 +151,14 @@ std::size_t database::server_of(backend::connection const& c) {
 
 bool database::gone(std::size_t server) const {
   std::string identity;
+  std::shared_ptr<backend::source> source;
   {
     std::lock_guard const guard(mutex_);
-    if (server >= servers_.size()) return false;
+    if (server >= servers_.size() || !source_) return false;
     identity = servers_[server];
+    source = source_;
   }
-  return source_->gone(identity);
+  return source->gone(identity);
 }
 
 connection_pool::connection_pool(database& d, int limit, char const* option)
@@ -215,6 +233,7 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline, std::sto
     }
   }
   try {
+    base::stay_out_of_ended_drivers();
     if (idle && idle->alive()) return {*this, std::move(idle)};
     idle.reset();
     return {*this, database_.open(deadline)};
@@ -228,10 +247,18 @@ void connection_pool::give_back(std::unique_ptr<backend::connection> connection)
   bool const broke = connection && !connection->usable();
   {
     std::lock_guard const guard(mutex_);
-    if (connection && !broke) idle_.push_back(std::move(connection));
+    if (connection && !broke && !closed_) idle_.push_back(std::move(connection));
     next_in_line();
   }
   if (broke) drop_idle();
+}
+
+void connection_pool::close() noexcept {
+  {
+    std::lock_guard const guard(mutex_);
+    closed_ = true;
+  }
+  drop_idle();
 }
 
 // What ended one session has probably ended the idle ones, too, and a cut wire says nothing: each would cost

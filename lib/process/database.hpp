@@ -26,12 +26,15 @@ class database {
  public:
   database(std::shared_ptr<backend::source>, manager_options const&);
 
-  /// @throws error what backend::source::connect throws; schema_missing, schema_old, schema_new; unreachable
-  /// if other tables than at first are found (another database, or a copy, answers)
+  /// @throws error what backend::source::connect throws; schema_missing, schema_old, schema_new; closed;
+  /// unreachable if other tables than at first are found (another database, or a copy, answers)
   std::unique_ptr<backend::connection> open(boot_time_point deadline);
 
   /// What open() does with a session that it has opened. @return the version that the tables have
   int check_schema(backend::connection&, boot_time_point deadline);
+
+  /// Opens no more, and lets go of the source.
+  void close() noexcept;
 
   /// What rowlock_meta says of these tables; known after the first open().
   std::string id() const;
@@ -49,18 +52,20 @@ class database {
   backend::statement_book const& statements() const noexcept { return book_; }
   /// Where the tables are; the schema is known after the first open(), if the options name none.
   backend::table_names tables() const { return book_.tables(); }
-  std::string describe() const { return source_->describe(); }
-  backend::dialect const& sql() const noexcept { return source_->sql(); }
+  std::string const& describe() const noexcept { return description_; }
+  backend::dialect const& sql() const noexcept { return sql_; }
 
  private:
   void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
 
-  std::shared_ptr<backend::source> source_;
   void find_tables(backend::connection&, boot_time_point deadline);
 
+  backend::dialect const& sql_;
+  std::string const description_;
   bool const named_;  ///< the options name the schema
   backend::statement_book book_;
   mutable std::mutex mutex_;
+  std::shared_ptr<backend::source> source_;  ///< null: closed
   std::string database_id_;
   std::string server_;   ///< of the first session
   std::string lineage_;  ///< the same; lib/doc/identity.md
@@ -110,6 +115,9 @@ class connection_pool {
   loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
               boot_time_point place_by = boot_time_point::max());
 
+  /// Ends the idle sessions, and from now on each that comes back.
+  void close() noexcept;
+
   /// While it lives, its borrower only waits: `give_way` is triggered when others stand in line for a session
   /// and the turn is over. Then the borrower should give its session back, and line up again.
   class waiting {
@@ -143,6 +151,7 @@ class connection_pool {
   std::list<turn> turns_;  ///< the oldest first
   std::vector<std::unique_ptr<backend::connection>> idle_;
   int lent_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace rowlock::process

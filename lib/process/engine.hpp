@@ -2,7 +2,9 @@
 // The parts that a lock_manager is made of, in the order in which they depend on each other.
 
 #include <atomic>
+#include <stop_token>
 
+#include "process/calls.hpp"
 #include "process/database.hpp"
 #include "process/events.hpp"
 #include "process/keeper.hpp"
@@ -32,7 +34,7 @@ struct engine {
   boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
 
   manager_options const options;
-  events const tell;
+  events tell;
   database db;
   connection_pool pool;
   connection_pool row_sessions;  ///< one for each row lock that is held or waited for
@@ -43,6 +45,8 @@ struct engine {
   watchdog watch;
   keeper keep;
   session_keeper sessions;
+  std::stop_source closing;  ///< nobody waits any more, and nothing is taken any more
+  calls under_way;
   /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full
   /// disk).
   std::atomic<bool> has_granted = false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <rowlock/options.hpp>
 
@@ -11,14 +12,18 @@ class events {
   explicit events(std::function<void(event const&)> hook) : hook_(std::move(hook)) {}
 
   void tell(event const& e) const noexcept {
-    if (!hook_) return;
+    if (!hook_ || muted_) return;
     try {
       hook_(e);
     } catch (...) {  // the hook is for logs and metrics: a failing one must not touch a lock
     }
   }
 
+  /// Whoever destroyed the manager may next destroy what the hook uses.
+  void mute() noexcept { muted_ = true; }
+
  private:
+  std::atomic<bool> muted_{false};
   std::function<void(event const&)> hook_;
 };
 

@@ -5,6 +5,7 @@
 #include <rowlock/error.hpp>
 #include <unordered_set>
 
+#include "process/calls.hpp"
 #include "process/loss.hpp"
 
 namespace rowlock::process {
@@ -43,6 +44,7 @@ keeper::keeper(database& d, connection_pool& pool, watchdog& w, events const& e,
 void keeper::keep(std::shared_ptr<hold> const& h) {
   auto const next = h->facts().sent_at + interval(*h);
   std::lock_guard const guard(mutex_);
+  if (closed_) return;  // about to be given back
   kept_.emplace(h.get(), kept{h, next});
   start();
   if (next < armed_for_) waiter_.wake();
@@ -64,6 +66,7 @@ void keeper::give_back_later(late_release r) noexcept try {
 }
 
 void keeper::run(std::stop_token stop) {
+  serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {
     auto next = boot_clock::now() + 100ms;
@@ -75,7 +78,10 @@ void keeper::run(std::stop_token stop) {
       failed("something that is no std::exception was thrown");
     }
     borrowed_.reset();
-    if (stop.stop_requested() && nothing_left()) return;
+    if (stop.stop_requested() && nothing_left()) {
+      connection_.reset();  // handles keep the rest of the manager for longer, and a pool wants it back
+      return;
+    }
     waiter_.wait_until(next);
   }
 }
@@ -92,8 +98,13 @@ boot_time_point keeper::work() {
     reschedule(holds, start, interval);
     reschedule(soon, boot_clock::now(), retry_interval);
   }
-  give_back_due(boot_clock::now() + release_timeout_);
+  give_back_due(std::min(boot_clock::now() + release_timeout_, stop_by()));
   return next_work();
+}
+
+boot_time_point keeper::stop_by() {
+  std::lock_guard const guard(mutex_);
+  return stop_by_;
 }
 
 // All that are due, and those that would be soon: so that locks that were taken at different moments come
@@ -285,23 +296,58 @@ void keeper::failed(std::string_view what) noexcept {
   events_.tell({.kind = event_kind::error, .message = what});
 }
 
-void keeper::stop(boot_time_point deadline) noexcept {
+void keeper::stop(boot_time_point deadline, std::thread::id spare) noexcept {
+  std::unordered_map<hold const*, kept> dropped;  // after the mutex is free
   std::unique_lock lock(mutex_);
+  closed_ = true;
+  dropped.swap(kept_);
   stop_by_ = deadline;
+  try {
+    if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
+  } catch (std::exception const& e) {  // no thread to be had: the term ends by its expiry
+    failed(e.what());
+  }
   if (!thread_.joinable()) return;
+  thread_.request_stop();
+  if (thread_.get_id() == spare) {
+    lock.unlock();
+    return give_back_here(deadline);
+  }
   auto ending = std::move(thread_);
   stopping_ = true;
   lock.unlock();
-  ending.request_stop();
   ending.join();
   lock.lock();
   stopping_ = false;
-  if (kept_.empty()) return;
-  try {  // somebody took a lock meanwhile, by a mutex that outlives the lock_manager
-    start();
-  } catch (std::exception const& e) {  // no thread to be had: the watchdog will say that it is lost
-    failed(e.what());
+}
+
+// On the calling thread, because the keeper's own is where the process ends, or the manager is destroyed.
+void keeper::give_back_here(boot_time_point deadline) noexcept try {
+  base::event const never;
+  for (;;) {
+    std::vector<late_release> left;
+    {
+      std::lock_guard const guard(mutex_);
+      left.swap(late_);
+    }
+    std::erase_if(left, [&](late_release const& r) {
+      try {
+        auto loan = pool_.borrow(deadline);
+        taking_.give_back(*loan, r.how, r.which, r.at_least, deadline);
+        return true;
+      } catch (error const& e) {
+        failed(e.what());
+        return boot_clock::now() >= deadline;
+      }
+    });
+    if (left.empty()) return;
+    std::unique_lock lock(mutex_);
+    late_.insert(late_.end(), std::move_iterator(left.begin()), std::move_iterator(left.end()));
+    lock.unlock();
+    base::wait_for(never, std::min(deadline, boot_clock::now() + late_release_interval / 4));
   }
+} catch (std::exception const& e) {  // no memory, or descriptor, to be had
+  failed(e.what());
 }
 
 void keeper::start() {

@@ -30,14 +30,15 @@ class keeper {
  public:
   /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
   keeper(database&, connection_pool& pool, watchdog&, events const&, manager_options const&);
-  ~keeper() { stop(boot_clock::now()); }
+  ~keeper() { stop(boot_clock::now(), {}); }
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
   void give_back_later(late_release) noexcept;
 
-  /// Ends the thread; what is still to be given back is tried until `deadline`.
-  void stop(boot_time_point deadline) noexcept;
+  /// Nothing is renewed from now on. Ends the thread; what is still to be given back is tried until
+  /// `deadline`. Does not wait for the thread `spare`, which is told to end all the same.
+  void stop(boot_time_point deadline, std::thread::id spare) noexcept;
 
  private:
   struct kept {
@@ -49,6 +50,7 @@ class keeper {
   void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
   bool nothing_left();
+  boot_time_point stop_by();
   boot_time_point work();
   batch due(boot_time_point now);
   bool any_due(boot_time_point now) const;  ///< with the mutex
@@ -64,6 +66,7 @@ class keeper {
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due(boot_time_point deadline);
+  void give_back_here(boot_time_point deadline) noexcept;
   backend::connection& connection(boot_time_point deadline);
   void failed(std::string_view what) noexcept;
 
@@ -87,7 +90,8 @@ class keeper {
 
   std::unique_ptr<backend::connection> connection_;  ///< the thread's own
   std::optional<connection_pool::loan> borrowed_;    ///< instead of it, for one round of work
-  bool stopping_ = false;
+  bool stopping_ = false;                            ///< a former thread still ends
+  bool closed_ = false;
   std::jthread thread_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "base/process_end.hpp"
 #include "base/text.hpp"
 #include "process/deadlocks.hpp"
 #include "process/loss.hpp"
@@ -12,18 +13,31 @@ namespace rowlock::process {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// Beyond the closer's own deadline, until it has said that it is done.
+constexpr auto closing_grace = 200ms;
+
+bool row_may_be_ours(hold const& h) noexcept {
+  auto const why = h.loss();
+  return h.facts().how != strategy::row_lock && why && *why != loss_reason::taken_over &&
+         *why != loss_reason::row_gone;
+}
+
+}  // namespace
+
 manager::manager(std::shared_ptr<backend::source> source, manager_options options)
-    : engine_(std::make_shared<engine>(std::move(source), std::move(options))) {
-  engine_->watch.set_anchor(engine_);
+    : engine_(std::make_unique<engine>(source, std::move(options))),
+      source_is_the_programs_(source->uses_the_programs()) {}
+
+std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> source, manager_options options) {
+  std::shared_ptr<manager> made(new manager(source, std::move(options)));
+  closer::of_this_process().know(made, *source);
+  return made;
 }
 
 manager::~manager() {
-  if (forked()) {
-    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for this the child may as well end
-    (void)new std::shared_ptr(engine_);  // its threads don't exist here, and its sessions are the parent's
-    return;
-  }
-  shut_down();
+  if (forked()) (void)engine_.release();  // its threads don't exist here, and its sessions are the parent's
 }
 
 void manager::refuse_if_forked() const {
@@ -37,13 +51,22 @@ lock_spec manager::spec(std::string name, mutex_options options, bool recursive)
   return {std::move(name), std::move(options), recursive, engine_->options.how, engine_->db.sql()};
 }
 
-void manager::connect() {
+void manager::refuse_if_closed() const {
   refuse_if_forked();
+  if (engine_->closing.stop_requested())
+    throw error(errc::closed, "the lock_manager was destroyed, or the process ends");
+}
+
+void manager::connect() {
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
   (void)engine_->pool_of(engine_->options.how).borrow(engine_->reply_deadline());
 }
 
 acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
   refuse_if_forked();
+  closer::of_this_process().get_ready();
+  calls::scope const here(engine_->under_way);
   auto came = acquirer(*engine_, spec, p, std::move(stop)).run();
   if (!came.won) return {came.why, std::move(came.holder)};
   return held_lock(shared_from_this(), std::move(came.won));
@@ -51,6 +74,7 @@ acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token 
 
 bool manager::extend(std::shared_ptr<hold> const& h, std::chrono::milliseconds duration) {
   refuse_if_forked();
+  calls::scope const here(engine_->under_way);
   if (duration <= 0ms || duration > std::chrono::hours(24 * 366))
     throw error(errc::invalid_argument,
                 fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
@@ -97,7 +121,13 @@ bool manager::extend_row(std::shared_ptr<hold> const& h, std::chrono::millisecon
 release_result manager::release(std::shared_ptr<hold> const& h) noexcept {
   if (forked()) return release_result::already_lost;
   if (!h->unshare()) return release_result::released;
-  return give_back(h, boot_clock::now() + engine_->options.release_timeout);
+  // A static handle, and exit() in a signal handler or hook: this thread may have a mutex of ours, or a
+  // session in the middle of a statement. It is left to the closer.
+  if (base::process_ends() && inside_the_library()) return release_result::in_doubt;
+  if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
+  calls::scope const here(engine_->under_way);
+  base::end_time_spent const spent;
+  return give_back(h, boot_clock::now() + base::time_left(engine_->options.release_timeout));
 }
 
 release_result manager::give_back(std::shared_ptr<hold> const& h, boot_time_point deadline) noexcept {
@@ -185,7 +215,8 @@ bool manager::is_locked(hold const& h, backend::connection& session, boot_time_p
 }
 
 bool manager::release(inserted_lock const& lock) {
-  refuse_if_forked();
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
   base::require_name(lock.name);
   auto const deadline = engine_->reply_deadline();
   auto loan = engine_->pool.borrow(deadline);
@@ -197,17 +228,28 @@ bool manager::release(inserted_lock const& lock) {
 // A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not
 // wait for its expiry once we have stopped.
 void manager::give_back_lost(hold const& h) noexcept {
-  auto const why = h.loss();
-  if (!why || *why == loss_reason::taken_over || *why == loss_reason::row_gone) return;
   auto const& f = h.facts();
-  if (f.how == strategy::row_lock)
+  if (f.how == strategy::row_lock && h.loss())
     (void)engine_->sessions.give_back(h, boot_clock::now() + engine_->options.release_timeout);
-  else
+  else if (row_may_be_ours(h))
     engine_->keep.give_back_later({{f.name, f.term}, f.how, f.at_least, boot_clock::now() + f.ttl});
 }
 
+// As above, but now: nobody will come back for it.
+void manager::give_back_lost(hold const& h, boot_time_point deadline) noexcept {
+  if (!row_may_be_ours(h)) return;
+  auto const& f = h.facts();
+  try {
+    auto loan = engine_->pool.borrow(deadline);
+    engine_->taking.give_back(*loan, f.how, {f.name, f.term}, f.at_least, deadline);
+  } catch (std::exception const&) {
+    give_back_lost(h);
+  }
+}
+
 std::vector<lock_info> manager::list(bool idle_too) {
-  refuse_if_forked();
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
   std::vector<lock_info> found;
   bool const has_row_locks = engine_->db.sql().no_row_locks.empty();
@@ -226,7 +268,8 @@ std::vector<lock_info> manager::list(bool idle_too) {
 }
 
 bool manager::revoke(std::string const& name, revoke_mode mode) {
-  refuse_if_forked();
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
   base::require_name(name);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
   // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
@@ -243,13 +286,70 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
   });
 }
 
-void manager::shut_down() noexcept {
+void manager::close() noexcept {
   if (forked()) return;
-  auto const deadline = boot_clock::now() + engine_->options.release_timeout;
-  for (auto const& h : engine_->watch.watched()) give_back(h, deadline);
-  engine_->keep.stop(deadline);
-  engine_->sessions.stop();
-  engine_->watch.stop();
+  auto& c = closing_;
+  auto const& o = engine_->options;
+  base::end_time_spent const spent;
+  auto const time = base::time_left(o.release_timeout);
+  if (!c.asked.exchange(true)) {
+    c.by = std::this_thread::get_id();
+    c.calls_of_by = engine_->under_way.in(calls::stack_of_this_thread());
+    c.time = time;
+    c.whom = shared_from_this();
+    if (!closer::of_this_process().ask(c)) {  // nothing was ever taken
+      c.whom.reset();
+      shut_down();
+    }
+  }
+  auto const deadline = boot_clock::now() + time + closing_grace;
+  // In a callback: the threads are waited for by nobody, for two managers may be destroyed by each other's.
+  if (inside_the_library() && !base::process_ends())
+    base::wait_for(c.given_back, deadline);
+  else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
+    base::wait_for(c.ended, deadline + o.reply_timeout);
+  engine_->tell.mute();
+}
+
+void manager::say_closed() const {
+  auto const& o = engine_->options;
+  base::event const never;
+  base::wait_for(never, boot_clock::now() + 2 * o.release_timeout);
+  if (base::process_ends())
+    base::wait_for(never, boot_clock::now() + 2 * o.release_timeout + o.reply_timeout);
+  refuse_if_closed();
+  throw error(errc::closed, "the lock_manager has ended");
+}
+
+void manager::shut_down() noexcept {
+  auto const deadline = boot_clock::now() + closing_.time;
+  engine_->closing.request_stop();
+  for (auto const& h : engine_->watch.close())
+    if (give_back(h, deadline) == release_result::already_lost) give_back_lost(*h, deadline);
+  engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
+  closing_.given_back.set();
+  end_threads(deadline, closing_.by);
+  if (engine_->under_way.wait_until_gone(0, deadline)) end_sessions();
+  closing_.ended.set();
+}
+
+void manager::finish() noexcept {
+  // What an attempt that took longer has won, it gives back.
+  engine_->under_way.wait_until_gone(0, boot_time_point::max());
+  end_threads(boot_clock::now() + engine_->options.release_timeout, {});
+  end_sessions();
+}
+
+void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexcept {
+  engine_->keep.stop(deadline, spare);
+  engine_->sessions.stop(spare);
+  engine_->watch.stop(spare);
+}
+
+void manager::end_sessions() noexcept {
+  engine_->pool.close();
+  engine_->row_sessions.close();
+  engine_->db.close();
 }
 
 }  // namespace rowlock::process

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "process/acquirer.hpp"
+#include "process/closer.hpp"
 #include "process/engine.hpp"
 
 namespace rowlock::process {
 
 class manager : public std::enable_shared_from_this<manager> {
  public:
-  manager(std::shared_ptr<backend::source>, manager_options);
+  static std::shared_ptr<manager> make(std::shared_ptr<backend::source>, manager_options);
   /// In a forked child everything is left as it is: threads and sessions are the parent's.
   ~manager();
   manager(manager const&) = delete;
@@ -32,11 +33,26 @@ class manager : public std::enable_shared_from_this<manager> {
   /// For what works beside the manager, on its sessions: lib/guard.
   engine& parts() const noexcept { return *engine_; }
 
-  /// Gives back what is held and ends the threads, within manager_options::release_timeout and a last
-  /// reply_timeout.
+  /// Has it closed by the closer: nobody waits any more, nothing is taken any more, what is held is given
+  /// back. Waits for that, and for the threads, for release_timeout at most (and a last reply_timeout, if the
+  /// source uses objects of the program's); never for the calling thread itself. Its copies in mutexes and
+  /// handles may be used on: attempts come back as cancelled.
+  void close() noexcept;
+
+  /// For lock(), whose attempt came back as cancelled. @throws error(errc::closed), but not at once: at the
+  /// end of the process an exception that nobody catches would end it before its time
+  [[noreturn]] void say_closed() const;
+
+  /// What the closer does: first what others wait for, and then what is left.
   void shut_down() noexcept;
+  void finish() noexcept;
+  closing& its_closing() noexcept { return closing_; }
 
  private:
+  manager(std::shared_ptr<backend::source>, manager_options);
+  void refuse_if_closed() const;
+  void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
+  void end_sessions() noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
   bool extend_row(std::shared_ptr<hold> const&, std::chrono::milliseconds, boot_time_point deadline);
@@ -47,9 +63,12 @@ class manager : public std::enable_shared_from_this<manager> {
   release_result tell_row(hold const&, boot_time_point deadline, loss_reason& why);
   bool is_locked(hold const&, backend::connection&, boot_time_point deadline);
   void give_back_lost(hold const&) noexcept;
+  void give_back_lost(hold const&, boot_time_point deadline) noexcept;
 
   unsigned const epoch_ = base::fork_epoch();
-  std::shared_ptr<engine> engine_;  ///< shared only with the watchdog's thread while callbacks run
+  std::unique_ptr<engine> engine_;
+  bool const source_is_the_programs_;
+  closing closing_;
 };
 
 }  // namespace rowlock::process

@@ -4,6 +4,8 @@
 #include <rowlock/error.hpp>
 #include <vector>
 
+#include "process/calls.hpp"
+
 namespace rowlock::process {
 
 using namespace std::chrono_literals;
@@ -59,6 +61,7 @@ bool session_keeper::give_back(hold const& h, boot_time_point deadline) noexcept
 }
 
 void session_keeper::run(std::stop_token stop) {
+  serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   while (!stop.stop_requested()) {
     auto next = boot_clock::now() + 100ms;
@@ -109,14 +112,17 @@ void session_keeper::ping(kept& one) {
   if (!lives) watchdog_.report_lost(h, loss_reason::session_ended);
 }
 
-void session_keeper::stop() noexcept {
+void session_keeper::stop(std::thread::id spare) noexcept {
+  decltype(kept_) lost;
   std::jthread ending;
   {
     std::lock_guard const guard(mutex_);
+    lost.swap(kept_);
+    if (!thread_.joinable()) return;
+    thread_.request_stop();
+    if (thread_.get_id() == spare) return;
     ending = std::move(thread_);
   }
-  if (!ending.joinable()) return;
-  ending.request_stop();
   ending.join();
 }
 

@@ -19,7 +19,7 @@ namespace rowlock::process {
 class session_keeper {
  public:
   session_keeper(database&, watchdog&, events const&, std::chrono::milliseconds reply_timeout);
-  ~session_keeper() { stop(); }
+  ~session_keeper() { stop({}); }
 
   /// The session that holds the lock, with the anchor to be touched when it is given back. Whatever is thrown
   /// on the way: a session that was not given back is closed, and never goes to its next borrower with the
@@ -41,7 +41,8 @@ class session_keeper {
   /// and the lock with it
   bool give_back(hold const&, boot_time_point deadline) noexcept;
 
-  void stop() noexcept;
+  /// Ends the thread, but does not wait for `spare`, and the sessions of locks that were lost.
+  void stop(std::thread::id spare) noexcept;
 
  private:
   struct kept {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "process/calls.hpp"
+
 namespace rowlock::process {
 
 using namespace std::chrono_literals;
@@ -16,29 +18,27 @@ boot_time_point alarm_time(hold const& h) {
 
 }  // namespace
 
-watchdog::~watchdog() {
-  stop();
-  if (thread_.joinable()) thread_.detach();  // this is the thread itself: it ends when this call returns
-}
-
-void watchdog::watch(std::shared_ptr<hold> const& h) {
+bool watchdog::watch(std::shared_ptr<hold> const& h) {
   holds one{h};
   std::lock_guard const guard(mutex_);
+  if (closed_) return false;
   start();
   if (!h->held()) {  // superseded already: whoever did it did not find it here
     lost_.splice(lost_.end(), one);
     waiter_.wake();
-    return;
+    return true;
   }
   where_.emplace(h.get(), one.begin());
   watched_.splice(watched_.end(), one);
   if (alarm_time(*h) < armed_for_) waiter_.wake();
+  return true;
 }
 
 void watchdog::forget(hold const& h) noexcept {
   holds forgotten;  // dropped after the mutex is free
   std::lock_guard const guard(mutex_);
   move_to(forgotten, h);
+  told_.erase(&h);
 }
 
 void watchdog::move_to(holds& other, hold const& h) noexcept {
@@ -83,6 +83,7 @@ boot_time_point watchdog::look() noexcept {
     }
     armed_for_ = next;
     lost.swap(lost_);
+    for (auto const& h : lost) remember_told(h);
   }
   for (auto const& h : lost) {
     event e{.kind = event_kind::lost,
@@ -97,40 +98,49 @@ boot_time_point watchdog::look() noexcept {
   return next;
 }
 
+void watchdog::remember_told(std::shared_ptr<hold> const& h) noexcept {
+  try {
+    told_.insert_or_assign(h.get(), h);
+  } catch (std::exception const&) {  // no memory: its row ends by its expiry
+  }
+}
+
 void watchdog::run(std::stop_token stop) {
-  std::shared_ptr<void> alive;  // first, so that it is dropped last: *this may end with it
+  serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {
     bool const last_look = stop.stop_requested();
-    alive = anchor_.lock();
     auto const next = look();
-    // A callback dropped every other reference. From another thread that can't happen: it waits for this one.
-    if (alive.use_count() == 1) return;
-    alive.reset();
     if (last_look) return;
     waiter_.wait_until(next);
   }
 }
 
-std::vector<std::shared_ptr<hold>> watchdog::watched() {
+std::vector<std::shared_ptr<hold>> watchdog::close() noexcept {
   std::lock_guard const guard(mutex_);
-  return {watched_.begin(), watched_.end()};
+  closed_ = true;
+  std::vector<std::shared_ptr<hold>> all(watched_.begin(), watched_.end());
+  all.insert(all.end(), lost_.begin(), lost_.end());
+  for (auto const& [key, one] : told_)
+    if (auto h = one.lock()) all.push_back(std::move(h));
+  return all;
 }
 
-void watchdog::stop() noexcept {
+void watchdog::stop(std::thread::id spare) noexcept {
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable() || thread_.get_id() == std::this_thread::get_id()) return;
-  auto ending = std::move(thread_);
-  stopping_ = true;
-  lock.unlock();
-  ending.request_stop();
-  ending.join();
-  lock.lock();
-  stopping_ = false;
-  if (watched_.empty() && lost_.empty()) return;
-  try {  // somebody took a lock meanwhile, by a mutex that outlives the lock_manager
-    start();
-  } catch (std::exception const&) {  // no thread to be had: hold::loss() goes by the clock all the same
+  while (thread_.joinable()) {
+    thread_.request_stop();
+    if (thread_.get_id() == spare) return;
+    auto ending = std::move(thread_);
+    stopping_ = true;
+    lock.unlock();
+    ending.join();
+    lock.lock();
+    stopping_ = false;
+    try {  // a loss that was reported after the last look
+      if (!lost_.empty()) start();
+    } catch (std::exception const&) {  // no thread to be had: hold::loss() goes by the clock all the same
+    }
   }
 }
 

@@ -16,16 +16,13 @@
 namespace rowlock::process {
 
 /// One thread, started with the first lock. Thread-safe.
-///
-/// A loss callback may drop the last reference to everything: `anchor` is what keeps the watchdog alive, and
-/// its thread holds it while callbacks run.
 class watchdog {
  public:
   explicit watchdog(events const& e) : events_(e) {}
-  ~watchdog();
-  void set_anchor(std::weak_ptr<void> a) { anchor_ = std::move(a); }
+  ~watchdog() { stop({}); }
 
-  void watch(std::shared_ptr<hold> const&);
+  /// @return false after close(): nobody would give it back
+  bool watch(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
 
   /// hold::lose(), and if it was the first to say so: its callbacks are run on the watchdog's thread.
@@ -36,12 +33,12 @@ class watchdog {
   /// term; empty if the hold was lost or given back already
   std::optional<registry::turn> report_superseded(std::shared_ptr<hold> const&) noexcept;
 
-  /// All that are held now.
-  std::vector<std::shared_ptr<hold>> watched();
+  /// Watches nothing more. @return all that are held now, and those that were lost and not given back
+  std::vector<std::shared_ptr<hold>> close() noexcept;
 
-  /// Ends the thread, once the callbacks are done. Does nothing on the thread itself (called from a
-  /// callback): it ends with the last reference to the anchor.
-  void stop() noexcept;
+  /// Ends the thread, once the callbacks are done. Does not wait for the thread `spare`, which is told to end
+  /// all the same.
+  void stop(std::thread::id spare) noexcept;
 
  private:
   using holds = std::list<std::shared_ptr<hold>>;
@@ -51,9 +48,9 @@ class watchdog {
   boot_time_point look() noexcept;
   void to_be_announced(hold const&) noexcept;
   void move_to(holds& other, hold const&) noexcept;
+  void remember_told(std::shared_ptr<hold> const&) noexcept;  ///< with the mutex
 
   events const& events_;
-  std::weak_ptr<void> anchor_;
   base::boot_waiter waiter_;
   std::mutex mutex_;
   // Lists, because a loss must be told also when there is no memory to be had.
@@ -61,7 +58,10 @@ class watchdog {
   holds lost_;                                              ///< reported, callbacks not yet run
   std::unordered_map<hold const*, holds::iterator> where_;  ///< in watched_
   boot_time_point armed_for_ = boot_time_point::max();
-  bool stopping_ = false;
+  /// Of which everybody was told, but whose handles are still there.
+  std::unordered_map<hold const*, std::weak_ptr<hold>> told_;
+  bool stopping_ = false;  ///< a former thread still ends
+  bool closed_ = false;
   std::jthread thread_;
 };
 

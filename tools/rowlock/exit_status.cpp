@@ -34,6 +34,7 @@ exit_status status_of(errc code) noexcept {
       return exit_usage;
     case errc::would_deadlock:
     case errc::forked:
+    case errc::closed:
     case errc::failed:
       return exit_bug;
   }

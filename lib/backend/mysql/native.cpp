@@ -5,13 +5,19 @@
 
 #include <mutex>
 
+#include "base/process_end.hpp"
+
 namespace rowlock::backend::mysql {
 namespace {
 
 class known_thread {
  public:
   explicit known_thread(sql::Driver& d) : driver_(d) { driver_.threadInit(); }
-  ~known_thread() { driver_.threadEnd(); }
+  // Also that of a thread of the program's, while another one ends the process.
+  ~known_thread() {
+    base::driver_call const now;
+    driver_.threadEnd();
+  }
   known_thread(known_thread const&) = delete;
   known_thread& operator=(known_thread const&) = delete;
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/per_process.hpp"
+#include "base/process_end.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -68,6 +69,7 @@ void session::close() noexcept {
     if (socket_) socket_->close_copies();
     return abandon();
   }
+  base::driver_call const now;
   try {
     native_->enter_thread();
     prepared_.clear();
@@ -96,6 +98,7 @@ std::string session::why_ended() const {
 }
 
 void session::refuse(refusal const& e, stake at_stake, std::string const& what) {
+  base::stay_out_of_ended_drivers();
   bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
   if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable) close();
@@ -141,6 +144,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "",
                 0);
   if (!native_) give_up(what, "the connection was given up");
+  base::stay_out_of_ended_drivers();
   // A session that ended while it was idle (a restarted server) is no doubt about a statement.
   if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");

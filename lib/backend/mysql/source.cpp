@@ -6,14 +6,16 @@
 #include "backend/mysql/connect.hpp"
 #include "backend/mysql/connector.hpp"
 #include "backend/mysql/dialect.hpp"
+#include "backend/mysql/native.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
 
 class url_source final : public source {
  public:
-  explicit url_source(std::string const& url)
-      : settings_(read_url(url)), description_(settings_.describe()) {}
+  explicit url_source(std::string const& url) : settings_(read_url(url)), description_(settings_.describe()) {
+    (void)driver();  // its handlers for the process's end must come after those of whoever uses it [C3]
+  }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     return mysql::connect(settings_, description_, deadline);
@@ -30,6 +32,7 @@ class function_source final : public source {
  public:
   explicit function_source(std::function<::sql::Connection*()> open) : open_(std::move(open)) {
     if (!open_) throw error(errc::invalid_argument, "the function that opens MySQL connections is empty");
+    (void)driver();
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
@@ -37,6 +40,7 @@ class function_source final : public source {
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
   std::string describe() const override { return "mysql, connections opened by the program"; }
+  bool uses_the_programs() const noexcept override { return true; }
 
  private:
   native_connection open() const {

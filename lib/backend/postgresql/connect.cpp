@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <memory>
+#include <mutex>
 #include <rowlock/error.hpp>
 
 #include "backend/postgresql/errors.hpp"
@@ -179,6 +180,12 @@ void refuse_unusable(settings const& given, std::string const& conninfo, std::st
 }
 
 }  // namespace
+
+void initialize_driver() {
+  // Any digest does it. (Nothing of libpq's own is registered.)
+  static std::once_flag once;
+  std::call_once(once, [] { PQfreemem(PQencryptPassword("", "")); });
+}
 
 std::string describe_conninfo(std::string const& conninfo) {
   auto const parsed = parse(conninfo);

@@ -8,6 +8,10 @@
 
 namespace rowlock::backend::postgresql {
 
+/// Has OpenSSL, where libpq uses it, register its handler for the process's end now: it runs before those of
+/// what was registered earlier, and whatever is to talk to a server at the end must come after this. [C3]
+void initialize_driver();
+
 /// What libpq makes of a connection string, without the secrets in it: for messages.
 /// @throws error(errc::invalid_argument) if libpq can't read it
 std::string describe_conninfo(std::string const& conninfo);

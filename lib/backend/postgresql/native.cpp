@@ -14,6 +14,7 @@
 
 #include "base/per_process.hpp"
 #include "base/printable.hpp"
+#include "base/process_end.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -38,6 +39,7 @@ bool wait_for_any(std::span<pollfd> fds, boot_time_point deadline) {
     auto const slice = std::min<std::chrono::nanoseconds>(left, 1s);
     int const ready = ::poll(fds.data(), fds.size(),
                              static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
+    base::stay_out_of_ended_drivers();
     if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // an error shows at the next read
   }
 }
@@ -207,7 +209,10 @@ reply channel::collect_pipelined(boot_time_point deadline) {
 }
 
 void channel::close() noexcept {
-  if (!forked()) return connection_.reset();
+  if (!forked()) {
+    base::driver_call const now;
+    return connection_.reset();
+  }
   // PQfinish would end the session that the parent process goes on using; closing our copy of its socket does
   // not.
   if (auto* leaked = connection_.release(); leaked != nullptr) ::close(PQsocket(leaked));

@@ -17,7 +17,9 @@ class conninfo_source final : public source {
   explicit conninfo_source(std::string conninfo)
       : conninfo_(std::move(conninfo)),
         pooling_(take_pooler(conninfo_)),
-        description_(describe_conninfo(conninfo_)) {}
+        description_(describe_conninfo(conninfo_)) {
+    initialize_driver();
+  }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     return std::make_unique<session>(postgresql::connect(conninfo_, description_, deadline), description_,
@@ -37,6 +39,7 @@ class function_source final : public source {
   explicit function_source(std::function<PGconn*()> open) : open_(std::move(open)) {
     if (!open_)
       throw error(errc::invalid_argument, "the function that opens PostgreSQL connections is empty");
+    initialize_driver();
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
@@ -51,6 +54,7 @@ class function_source final : public source {
   }
   dialect const& sql() const noexcept override { return postgresql_dialect(); }
   std::string describe() const override { return "postgresql, connections opened by the program"; }
+  bool uses_the_programs() const noexcept override { return true; }
 
  private:
   static char const* text(char const* t) { return t == nullptr ? "" : t; }

@@ -112,6 +112,7 @@ class pool_source final : public source {
   bool gone(std::string const& identity) const noexcept override {
     return witness_ != nullptr && witness_->gone(identity);
   }
+  bool uses_the_programs() const noexcept override { return true; }
 
  private:
   void sit_down(place& p) const {

@@ -79,6 +79,7 @@ class function_source final : public source {
     std::lock_guard const guard(mutex_);
     return !last_path_.empty() && is_gone(identity, last_path_);
   }
+  bool uses_the_programs() const noexcept override { return true; }
 
  private:
   database open() const {

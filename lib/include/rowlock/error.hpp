@@ -33,6 +33,7 @@ enum class errc {
                        ///< write
   transaction_ended,   ///< the caller's transaction is gone, or good for nothing: roll back, and begin again
   snapshot_too_old,    ///< the caller's transaction sees the database as before the lock: begin it anew
+  closed,  ///< the lock_manager was destroyed, or the process ends (equals std::errc::operation_canceled)
 };
 
 ROWLOCK_EXPORT std::error_category const& error_category() noexcept;

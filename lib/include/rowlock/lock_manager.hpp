@@ -44,7 +44,9 @@ class ROWLOCK_EXPORT lock_manager {
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.
   explicit lock_manager(connection_source const& source, manager_options options = {});
-  /// Gives back what is held, within manager_options::release_timeout.
+  /// Gives back what is held, within manager_options::release_timeout; calls that wait for a lock of it, in
+  /// other threads, come back as cancelled. May be called by its own callbacks, hook and retry policies. A
+  /// manager that is not destroyed is closed in this way when the process ends by exit() or return from main.
   ~lock_manager();
   lock_manager(lock_manager const&) = delete;
   lock_manager& operator=(lock_manager const&) = delete;

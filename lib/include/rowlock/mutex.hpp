@@ -31,12 +31,12 @@ class ROWLOCK_EXPORT basic_mutex {
   std::string const& name() const noexcept;
 
   /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody
-  /// to tell.
+  /// to tell. If the lock_manager is destroyed meanwhile, it throws error(errc::closed), with a delay.
   void lock();
   bool try_lock();
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> const& timeout) {
-    return keep(try_acquire_for(saturated_nanoseconds(timeout)));
+    return try_lock_in(saturated_nanoseconds(timeout));
   }
   template <class Clock, class Duration>
   bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
@@ -74,9 +74,9 @@ class ROWLOCK_EXPORT basic_mutex {
 
  private:
   friend class lock_manager;
-  bool keep(acquisition);
+  bool try_lock_in(std::chrono::nanoseconds timeout);
 
-  std::unique_ptr<state> state_;
+  std::shared_ptr<state> state_;
 };
 
 /// A lock that its owner can't take twice: a second attempt of the same thread, by any object of any manager

@@ -79,11 +79,13 @@ struct manager_options {
   /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end
   /// at most this much after it.
   std::chrono::milliseconds reply_timeout{5'000};
-  /// How long unlock() and destructors may block at most; the manager's own destructor waits for a renewal
-  /// that is under way as well, reply_timeout at most.
+  /// How long unlock(), destructors and the end of the process may be held up at most. If the source uses a
+  /// function or a pool of the program's, the manager's own destructor waits reply_timeout longer, if need
+  /// be, until nobody uses them.
   std::chrono::milliseconds release_timeout{2'000};
   /// Called for logs and metrics, from any thread of the caller's or the library's, also two at once; must be
-  /// quick, must not call rowlock, and what it throws is dropped.
+  /// quick, must not take locks, and what it throws is dropped. Not called any more once the manager's
+  /// destructor has returned.
   std::function<void(event const&)> on_event{};
 };
 

@@ -107,7 +107,7 @@ enum class acquire_status {
   acquired,
   busy,       ///< somebody else holds it, and the call was not to wait
   timed_out,  ///< somebody else held it until the deadline, or the allowed number of attempts was used up
-  cancelled,  ///< the caller's std::stop_token was triggered
+  cancelled,  ///< the caller's std::stop_token was triggered, the lock_manager destroyed, or the process ends
   /// Nobody holds it, but a transaction had its row, or the SQLite file, locked: for a second if the call was
   /// not to wait, else at the last attempt.
   contended,

@@ -1,0 +1,235 @@
+// The end of a manager while others wait, attempts are under way, and callbacks run.
+#include <future>
+#include <latch>
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// A moment that one thread reaches and another lets it go on from. At the end everybody goes on.
+class gate {
+ public:
+  ~gate() { open(); }
+  void pass() {
+    reached_.count_down();
+    opened_.wait();
+  }
+  void wait_for_somebody() { reached_.wait(); }
+  void open() {
+    if (!is_open_.exchange(true)) opened_.count_down();
+  }
+
+ private:
+  std::latch reached_{1};
+  std::latch opened_{1};
+  std::atomic<bool> is_open_{false};
+};
+
+manager_options quick(fixture& f) {
+  auto o = f.options;
+  o.release_timeout = 300ms;
+  o.reply_timeout = 5s;
+  return o;
+}
+
+std::chrono::milliseconds time_of(std::function<void()> const& call) {
+  auto const began = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+}
+
+}  // namespace
+
+EVERY_CASE("C2: who waits for a lock of the manager's own gets cancelled at its end, and the lock is free") {
+  stranger other(f);
+  auto m = f.manager();
+  auto x = m->make_mutex("x");
+  auto const lock = x.acquire();
+  REQUIRE(lock);
+  std::atomic<int> started{0};
+  std::vector<std::future<acquire_status>> waiters;
+  for (int i = 0; i < 3; ++i)
+    waiters.push_back(std::async(std::launch::async, [&] {
+      ++started;
+      return x.acquire().status();
+    }));
+  REQUIRE(eventually([&] { return started == 3; }));
+  m.reset();
+  for (auto& w : waiters) CHECK(w.get() == acquire_status::cancelled);
+  CHECK(other.take("x"));
+  CHECK(x.try_acquire().status() == acquire_status::cancelled);
+}
+
+EVERY_CASE("C2: who waits at the database gets cancelled at the manager's end") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto m = f.manager();
+  auto x = m->make_mutex("x");
+  auto waiter = std::async(std::launch::async, [&] { return x.acquire().status(); });
+  REQUIRE(eventually([&] { return f.waited(2); }));
+  m.reset();
+  CHECK(waiter.get() == acquire_status::cancelled);
+  REQUIRE(other.release("x"));
+  CHECK(other.take("x"));
+}
+
+CONTRACT_CASE("C2: lock() that waits when the manager ends throws: closed") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto m = f.manager(quick(f));
+  auto x = m->make_mutex("x");
+  auto waiter = std::async(std::launch::async, [&] {
+    try {
+      x.lock();
+    } catch (error const& e) {
+      return e.code() == std::errc::operation_canceled && e.reason() == errc::closed;
+    }
+    return false;
+  });
+  REQUIRE(eventually([&] { return f.waited(2); }));
+  m.reset();
+  CHECK(waiter.get());
+  CHECK_FALSE(x.try_lock());
+}
+
+CONTRACT_CASE(
+    "C2: an attempt that wins after the end gives back by itself, and the end does not wait for it") {
+  stranger other(f);
+  auto m = f.manager(quick(f));
+  auto x = m->make_mutex("x");
+  REQUIRE(x.try_acquire());  // the sessions are there
+  gate reply;
+  std::atomic<bool> first{true};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && first.exchange(false)) reply.pass();
+  };
+  auto attempt = std::async(std::launch::async, [&] { return x.acquire().status(); });
+  reply.wait_for_somebody();
+  CHECK(time_of([&] { m.reset(); }) < 20s);
+  CHECK_FALSE(other.sees_free("x"));  // granted
+  reply.open();
+  CHECK(attempt.get() == acquire_status::cancelled);
+  CHECK(other.sees_free("x"));
+}
+
+CONTRACT_CASE("C2: a lock of another manager's is left alone, and its waiter gets what is given back") {
+  auto ending = f.manager();
+  auto const staying = f.manager();
+  auto x = ending->make_mutex("x");
+  auto kept = staying->make_mutex("y").acquire();
+  auto const lock = x.acquire();
+  REQUIRE(lock);
+  auto waiter = std::async(std::launch::async, [&] {
+    auto got = staying->make_mutex("x").try_acquire_for(60s);
+    return got && got->valid();
+  });
+  ending.reset();
+  CHECK(waiter.get());
+  CHECK(kept->valid());
+}
+
+CONTRACT_CASE("C2: who waits for a connection can be cancelled") {
+  auto o = f.options;
+  o.connections = 1;
+  o.reply_timeout = 60s;
+  auto m = f.manager(o);
+  REQUIRE(m->make_mutex("y").try_acquire());
+  gate reply;
+  std::atomic<bool> first{true};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && first.exchange(false)) reply.pass();
+  };
+  auto busy = std::async(std::launch::async, [&] { return m->make_mutex("y").try_acquire().status(); });
+  reply.wait_for_somebody();
+  std::stop_source stop;
+  std::atomic<bool> started{false};
+  auto waiter = std::async(std::launch::async, [&] {
+    started = true;
+    return m->make_mutex("x").acquire(stop.get_token()).status();
+  });
+  REQUIRE(eventually([&] { return started.load(); }));
+  std::this_thread::sleep_for(50ms);  // to be waiting for it
+  stop.request_stop();
+  CHECK(waiter.wait_for(30s) == std::future_status::ready);
+  reply.open();
+  CHECK(waiter.get() == acquire_status::cancelled);
+  CHECK(busy.get() == acquire_status::acquired);
+}
+
+CONTRACT_CASE("C3: two loss callbacks destroy each other's managers") {
+  stranger other(f);
+  struct side {
+    std::unique_ptr<lock_manager> manager;
+    std::optional<acquisition> lock;
+    std::atomic<bool> done{false};
+  } one{f.manager(), {}, {}}, two{f.manager(), {}, {}};
+  one.lock.emplace(one.manager->make_mutex("one", {.ttl = 600ms}).acquire());
+  two.lock.emplace(two.manager->make_mutex("two", {.ttl = 600ms}).acquire());
+  std::latch both{2};
+  auto const destroy = [&both](side& of) {
+    both.arrive_and_wait();
+    of.manager.reset();
+    of.done = true;
+  };
+  std::stop_callback const first((*one.lock)->loss_token(), [&] { destroy(two); });
+  std::stop_callback const second((*two.lock)->loss_token(), [&] { destroy(one); });
+  REQUIRE(other.take_over("one"));
+  REQUIRE(other.take_over("two"));
+  CHECK(eventually([&] { return one.done && two.done; }));
+  CHECK(eventually([&] { return f.seam->connections == 0; }));
+}
+
+CONTRACT_CASE("C3: a manager that is destroyed by an event hook does not wait for its own thread") {
+  std::unique_ptr<lock_manager> m;
+  std::atomic<bool> destroyed{false};
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    if (e.kind != event_kind::renewed || !m) return;
+    auto mine = std::move(m);
+    CHECK(time_of([&] { mine.reset(); }) < 20s);
+    destroyed = true;
+  };
+  std::optional<acquisition> lock;
+  m = f.manager(o);
+  lock.emplace(m->make_mutex("x", {.ttl = 600ms}).acquire());
+  CHECK(eventually([&] { return destroyed.load(); }));
+  CHECK_FALSE((*lock)->valid());
+  CHECK(stranger(f).take("x"));
+  CHECK(eventually([&] { return f.seam->connections == 0; }));
+}
+
+CONTRACT_CASE("C3: a manager and a mutex that are destroyed by a retry policy do not wait for that call") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto m = f.manager();
+  std::optional<mutex> x;
+  retry_options retry;
+  retry.policy = [&](int, holder_info const*) {
+    x.reset();
+    m.reset();
+    return std::optional(1ms);
+  };
+  x.emplace(m->make_mutex("x", {.retry = retry}));
+  auto status = acquire_status::acquired;
+  CHECK(time_of([&] { status = x->acquire().status(); }) < 20s);
+  CHECK(status == acquire_status::cancelled);
+  CHECK(eventually([&] { return f.seam->connections == 0; }));
+}
+
+CONTRACT_CASE("C3: a lock that was lost is given back at the end, though its handle is still there") {
+  stranger other(f);
+  auto m = f.manager();
+  auto const lock = m->make_mutex("x", {.ttl = 30s}).acquire();
+  auto const quick_one = m->make_mutex("y", {.ttl = 900ms}).acquire();
+  REQUIRE(lock);
+  REQUIRE(m->revoke("y", revoke_mode::at_renewal));
+  REQUIRE(eventually([&] { return quick_one->loss_token().stop_requested(); }));
+  m.reset();
+  CHECK(other.sees_free("x"));
+  CHECK(other.sees_free("y"));
+  CHECK(quick_one->loss() == loss_reason::revoked);
+}

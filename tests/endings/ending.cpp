@@ -1,0 +1,204 @@
+// A program that takes locks and ends as it is told to:
+// rowlock_ending URL SCHEMA STRATEGY VIA PLACE END MS
+// VIA: native, soci. PLACE, of the manager, the mutexes and the handles: static, thread, heap, stack.
+// END: return, exit, exit-in-thread, exit-in-handler, exit-in-callback, exit-in-hook, exit-in-policy,
+// exception. MS: release_timeout.
+// It says "ready" once it holds what it wants and others wait, "lost" when it is told that a lock is lost,
+// and what each waiter got; it ends when it reads a line.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <rowlock/rowlock.hpp>
+#include <rowlock/soci.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <latch>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "support/soci_pool.hpp"
+
+using namespace rowlock;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int status = 7;
+
+std::string url, schema, how, via, place, ending, release_ms;
+std::atomic<bool> told_to_end{false};
+
+// One write, whatever other threads and static destructors do.
+void say(std::string text) {
+  text += '\n';
+  (void)!::write(STDOUT_FILENO, text.data(), text.size());
+}
+
+[[noreturn]] void stay() {
+  for (;;) ::pause();
+}
+
+[[noreturn]] void end_now() { std::exit(status); }
+
+// A hook is called by several threads.
+void end_once() {
+  static std::atomic<bool> ends{false};
+  if (!ends.exchange(true)) end_now();
+}
+
+manager_options options() {
+  manager_options o;
+  o.schema = schema;
+  o.how = *strategy_from_string(how);
+  o.reply_timeout = 3s;
+  o.release_timeout = std::chrono::milliseconds(std::stol(release_ms));
+  o.on_event = [](event const& e) {
+    if ((e.kind == event_kind::renewed || e.kind == event_kind::error) && ending == "exit-in-hook" &&
+        told_to_end)
+      end_once();
+  };
+  return o;
+}
+
+::soci::connection_pool& pool() {
+  static auto const made = new std::shared_ptr(test::make_soci_pool(url, 8));
+  return **made;
+}
+
+struct made_manager : lock_manager {
+  made_manager() : lock_manager(source(), options()) {}
+  static connection_source source() {
+    if (via == "soci") return rowlock::soci::source(pool());
+    return source_from_url(url);
+  }
+};
+
+// Where things are: what is made once, in each of the places.
+template <class T, class... Arguments>
+T& make(std::optional<T>& on_stack, Arguments&&... arguments) {
+  if (place == "static") {
+    static T one{std::forward<Arguments>(arguments)...};
+    return one;
+  }
+  if (place == "thread") {
+    thread_local T one{std::forward<Arguments>(arguments)...};
+    return one;
+  }
+  if (place == "heap") return *new T{std::forward<Arguments>(arguments)...};
+  return on_stack.emplace(std::forward<Arguments>(arguments)...);
+}
+
+struct held_mutex : mutex {
+  explicit held_mutex(lock_manager& m) : mutex(m.make_mutex("held", {.ttl = 60s})) {}
+};
+struct quick_mutex : mutex {
+  explicit quick_mutex(lock_manager& m) : mutex(m.make_mutex("lost", quick())) {}
+  static mutex_options quick() {
+    mutex_options o;
+    o.ttl = 900ms;
+    return o;
+  }
+};
+struct foreign_mutex : mutex {
+  foreign_mutex(lock_manager& m, std::latch& waits) : mutex(m.make_mutex("foreign", waiting(waits))) {}
+  static mutex_options waiting(std::latch& waits) {
+    mutex_options o;
+    if (how == "row_lock") {
+      waits.count_down();
+      return o;
+    }
+    o.retry.policy = [&waits, first = true](int, holder_info const*) mutable {
+      if (std::exchange(first, false)) waits.count_down();
+      if (ending == "exit-in-policy" && told_to_end) end_now();
+      return std::optional(10ms);
+    };
+    return o;
+  }
+};
+struct lock_of : std::optional<held_lock> {
+  // By a thread of its own: the one that ends the process may never have used the driver.
+  explicit lock_of(mutex& m) {
+    std::jthread([&] { emplace(*m.acquire()); }).join();
+  }
+};
+
+void on_handler(int) { end_now(); }
+
+void wait_for(mutex& m, char const* who) {
+  std::thread([&m, who] { say(std::string(who) + ' ' + to_string(m.acquire().status())); }).detach();
+}
+
+void wait_by_lock(mutex& m) {
+  std::thread([&m] {
+    m.lock();
+    say("locker acquired");
+  }).detach();
+}
+
+int run() {
+  std::optional<made_manager> manager_on_stack;
+  std::optional<held_mutex> held_on_stack;
+  std::optional<quick_mutex> quick_on_stack;
+  std::optional<foreign_mutex> foreign_on_stack;
+  std::optional<lock_of> lock_on_stack, lost_on_stack;
+  auto& waits = *new std::latch(1);
+
+  auto& manager = make(manager_on_stack);
+  auto& held = make(held_on_stack, manager);
+  auto& quick = make(quick_on_stack, manager);
+  auto& foreign = make(foreign_on_stack, manager, waits);
+  auto& lock = make(lock_on_stack, held);
+  auto& lost = make(lost_on_stack, quick);
+  auto& on_loss = *new std::stop_callback(lost->loss_token(), std::function<void()>([] {
+                                            say("lost");
+                                            if (ending == "exit-in-callback") end_now();
+                                          }));
+  (void)on_loss;
+  wait_for(held, "in line");
+  wait_by_lock(held);
+  wait_for(foreign, "at the database");
+  waits.wait();
+  if (!lock->valid()) return 70;
+  say("ready");
+  if (ending == "exit-in-callback") stay();
+  std::string line;
+  // Amid a wait of this thread's, which the handler interrupts.
+  if (ending == "exit-in-handler") {
+    ::signal(SIGUSR1, on_handler);
+    std::thread([self = ::pthread_self()] {
+      std::string any;
+      std::getline(std::cin, any);
+      ::pthread_kill(self, SIGUSR1);
+    }).detach();
+    (void)foreign.acquire();
+    stay();
+  }
+  std::getline(std::cin, line);
+  told_to_end = true;
+  if (ending == "exit") end_now();
+  if (ending == "exit-in-thread") {
+    std::thread(end_now).detach();
+    stay();
+  }
+  if (ending == "exception") throw std::runtime_error("nobody catches this");
+  if (ending != "return") stay();
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 8) return 64;
+  std::string* const words[] = {&url, &schema, &how, &via, &place, &ending, &release_ms};
+  for (int i = 0; i < 7; ++i) *words[i] = argv[i + 1];
+  ::prctl(PR_SET_DUMPABLE, 0);  // no core of those that end by an exception
+  return run();
+}
