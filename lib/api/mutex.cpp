@@ -15,9 +15,10 @@ basic_mutex::basic_mutex(basic_mutex&&) noexcept = default;
 basic_mutex::~basic_mutex() {
   if (!state_) return;
   bool const forked = state_->epoch != base::fork_epoch();
-  if (forked || base::process_ends()) state_->self = state_;
+  bool const interrupted = state_->manager->parts().under_way.interrupted();
+  if (forked || interrupted || base::process_ends()) state_->self = state_;
   // exit() in a signal handler or hook: what this thread has in its hands is left to the manager's end.
-  if (forked || (base::process_ends() && process::inside_the_library())) return;
+  if (forked || interrupted || (base::process_ends() && process::inside_the_library())) return;
   state_->give_back_all();
 }
 

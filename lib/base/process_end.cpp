@@ -33,6 +33,10 @@ void watch_for_process_end() noexcept {
   [[maybe_unused]] static int const registered = std::atexit(note_the_beginning);
 }
 
+void watch_for_process_end_of_others() noexcept {
+  [[maybe_unused]] static int const registered = std::atexit(note_the_beginning);
+}
+
 bool process_ends() noexcept { return ends; }
 
 bool process_ends_elsewhere() noexcept { return ends && !ends_in_this_thread(); }

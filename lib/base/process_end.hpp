@@ -10,8 +10,12 @@ namespace rowlock::base {
 /// From the first call on the beginning of the end is noticed: before what was made until then is destroyed.
 void watch_for_process_end() noexcept;
 
+/// The same, once more: to be called by whoever is about to wait for a lock of this process. A static handle
+/// takes its lock while it is made, so that the first call is not early enough for its own destructor.
+void watch_for_process_end_of_others() noexcept;
+
 /// False, perhaps, while those static objects are destroyed that were made after the first call of
-/// watch_for_process_end().
+/// one of these two.
 bool process_ends() noexcept;
 
 /// It ends, and that is the work of another thread.

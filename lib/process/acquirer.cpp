@@ -334,7 +334,10 @@ std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const& retry = spec_.options.retry;
   auto const* holder = seen_ ? &seen_->holder : nullptr;
   if (retry.policy) {
-    auto const wait = retry.policy(attempts_, holder);
+    auto const wait = [&] {
+      outside const there;
+      return retry.policy(attempts_, holder);
+    }();
     if (wait || !patience_.insistent) return wait;
   } else if (retry.attempts > 0 && attempts_ >= retry.attempts && !patience_.insistent) {
     return std::nullopt;

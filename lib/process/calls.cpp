@@ -1,9 +1,12 @@
 #include "process/calls.hpp"
 
+#include <utility>
+
 namespace rowlock::process {
 namespace {
 
 thread_local calls::scope const* innermost = nullptr;
+thread_local calls::scope const* left = nullptr;  ///< innermost when the program's code was entered
 thread_local bool serves = false;
 
 }  // namespace
@@ -30,6 +33,12 @@ int calls::in(scope const* stack) const noexcept {
   return n;
 }
 
+bool calls::interrupted() const noexcept {
+  for (auto const* s = innermost; s != left; s = s->around_)
+    if (&s->of_ == this) return true;
+  return false;
+}
+
 bool calls::wait_until_gone(int others_than, boot_time_point deadline) {
   std::unique_lock lock(mutex_);
   auto const gone = [&] { return under_way_ <= others_than; };
@@ -39,6 +48,9 @@ bool calls::wait_until_gone(int others_than, boot_time_point deadline) {
   }
   return left_.wait_until(lock, std::chrono::steady_clock::now() + (deadline - boot_clock::now()), gone);
 }
+
+outside::outside() noexcept : left_(std::exchange(left, innermost)) {}
+outside::~outside() { left = left_; }
 
 serving::serving() noexcept { serves = true; }
 serving::~serving() { serves = false; }

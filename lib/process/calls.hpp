@@ -29,6 +29,9 @@ class calls {
   static scope const* stack_of_this_thread() noexcept;
   /// How many of those are this manager's.
   int in(scope const* stack) const noexcept;
+  /// Whether a signal handler has interrupted one of this manager's calls, of the calling thread: it may have
+  /// a mutex of ours, and a session in the middle of a statement.
+  bool interrupted() const noexcept;
   /// Waits until no more than `others_than` are left. @return false if they were at the deadline
   bool wait_until_gone(int others_than, boot_time_point deadline);
 
@@ -45,6 +48,18 @@ class serving {
   ~serving();
   serving(serving const&) = delete;
   serving& operator=(serving const&) = delete;
+};
+
+/// While it lives, the calling thread runs code of the program's: a hook, or a policy.
+class outside {
+ public:
+  outside() noexcept;
+  ~outside();
+  outside(outside const&) = delete;
+  outside& operator=(outside const&) = delete;
+
+ private:
+  calls::scope const* const left_;
 };
 
 /// Whether the calling thread is a manager's own, or in a call: a hook or callback runs, or a signal handler.

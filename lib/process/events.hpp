@@ -4,6 +4,8 @@
 #include <functional>
 #include <rowlock/options.hpp>
 
+#include "process/calls.hpp"
+
 namespace rowlock::process {
 
 /// Hands events to the user's hook; what it throws ends here.
@@ -14,6 +16,7 @@ class events {
   void tell(event const& e) const noexcept {
     if (!hook_ || muted_) return;
     try {
+      outside const there;
       hook_(e);
     } catch (...) {  // the hook is for logs and metrics: a failing one must not touch a lock
     }

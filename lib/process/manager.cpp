@@ -121,9 +121,9 @@ bool manager::extend_row(std::shared_ptr<hold> const& h, std::chrono::millisecon
 release_result manager::release(std::shared_ptr<hold> const& h) noexcept {
   if (forked()) return release_result::already_lost;
   if (!h->unshare()) return release_result::released;
-  // A static handle, and exit() in a signal handler or hook: this thread may have a mutex of ours, or a
-  // session in the middle of a statement. It is left to the closer.
-  if (base::process_ends() && inside_the_library()) return release_result::in_doubt;
+  // exit() in a signal handler (a handle that is thread_local goes before anybody knows that the process
+  // ends), or in a hook. It is left to the closer.
+  if (engine_->under_way.interrupted() || (base::process_ends() && inside_the_library())) return release_result::in_doubt;
   if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
   calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;

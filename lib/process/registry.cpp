@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/per_process.hpp"
+#include "base/process_end.hpp"
 #include "process/hold.hpp"
 
 namespace rowlock::process {
@@ -95,6 +96,7 @@ registry::entrance registry::enter(key k, owner_id const& owner,
   if (deadline && *deadline <= std::chrono::steady_clock::now())
     return not_now{acquire_status::busy, holder()};
 
+  base::watch_for_process_end_of_others();
   waiter me{owner, false, {}};
   places_.at(k).line.push_back(&me);
   auto const leave_line = [&] {

@@ -13,8 +13,10 @@
 #include <rowlock/soci.hpp>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <latch>
@@ -35,6 +37,7 @@ constexpr int status = 7;
 
 std::string url, schema, how, via, place, ending, release_ms;
 std::atomic<bool> told_to_end{false};
+std::atomic<bool> main_waits{false};
 
 // One write, whatever other threads and static destructors do.
 void say(std::string text) {
@@ -117,8 +120,9 @@ struct foreign_mutex : mutex {
     }
     o.retry.policy = [&waits, first = true](int, holder_info const*) mutable {
       if (std::exchange(first, false)) waits.count_down();
+      if (::gettid() == ::getpid()) main_waits = true;
       if (ending == "exit-in-policy" && told_to_end) end_now();
-      return std::optional(10ms);
+      return std::optional<std::chrono::milliseconds>(ending == "exit-in-handler" ? 1h : 10ms);
     };
     return o;
   }
@@ -131,6 +135,17 @@ struct lock_of : std::optional<held_lock> {
 };
 
 void on_handler(int) { end_now(); }
+
+// Amid a wait of the main thread's, which the handler interrupts: it has nothing in its hands then.
+void until_main_sleeps() {
+  auto const asleep = [] {
+    std::ifstream stat("/proc/self/stat");
+    std::string pid, program, state;
+    stat >> pid >> program >> state;
+    return state == "S";
+  };
+  while (!main_waits || !asleep()) std::this_thread::yield();
+}
 
 void wait_for(mutex& m, char const* who) {
   std::thread([&m, who] { say(std::string(who) + ' ' + to_string(m.acquire().status())); }).detach();
@@ -170,12 +185,12 @@ int run() {
   say("ready");
   if (ending == "exit-in-callback") stay();
   std::string line;
-  // Amid a wait of this thread's, which the handler interrupts.
   if (ending == "exit-in-handler") {
     ::signal(SIGUSR1, on_handler);
     std::thread([self = ::pthread_self()] {
       std::string any;
       std::getline(std::cin, any);
+      until_main_sleeps();
       ::pthread_kill(self, SIGUSR1);
     }).detach();
     (void)foreign.acquire();
@@ -199,6 +214,9 @@ int main(int argc, char** argv) {
   if (argc != 8) return 64;
   std::string* const words[] = {&url, &schema, &how, &via, &place, &ending, &release_ms};
   for (int i = 0; i < 7; ++i) *words[i] = argv[i + 1];
-  ::prctl(PR_SET_DUMPABLE, 0);  // no core of those that end by an exception
+  if (ending == "exception") {  // neither its text nor a core
+    ::prctl(PR_SET_DUMPABLE, 0);
+    (void)!std::freopen("/dev/null", "w", stderr);
+  }
   return run();
 }
