@@ -1,5 +1,7 @@
 #include <rowlock/error.hpp>
 
+#include "base/never_destroyed.hpp"
+
 namespace rowlock::inline v0 {
 namespace {
 
@@ -80,7 +82,7 @@ class category final : public std::error_category {
 }  // namespace
 
 std::error_category const& error_category() noexcept {
-  static category const instance;
+  static auto const& instance = base::never_destroyed<category>();
   return instance;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/never_destroyed.hpp"
 #include "base/text.hpp"
 #include "diagnose/checks.hpp"
 
@@ -70,7 +71,7 @@ settings::settings(backend::result const& r) {
 }
 
 std::string const& settings::operator[](std::string const& name) const {
-  static std::string const none;
+  static auto const& none = base::never_destroyed<std::string>();
   auto const found = values_.find(name);
   return found == values_.end() ? none : found->second;
 }

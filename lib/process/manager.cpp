@@ -123,7 +123,8 @@ release_result manager::release(std::shared_ptr<hold> const& h) noexcept {
   if (!h->unshare()) return release_result::released;
   // exit() in a signal handler (a handle that is thread_local goes before anybody knows that the process
   // ends), or in a hook. It is left to the closer.
-  if (engine_->under_way.interrupted() || (base::process_ends() && inside_the_library())) return release_result::in_doubt;
+  if (engine_->under_way.interrupted() || (base::process_ends() && inside_the_library()))
+    return release_result::in_doubt;
   if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
   calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;
@@ -329,7 +330,9 @@ void manager::shut_down() noexcept {
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);
-  if (engine_->under_way.wait_until_gone(0, deadline)) end_sessions();
+  // Whoever ends the process in a hook or policy does not come back from it.
+  int const never_leave = base::process_ends() ? closing_.calls_of_by : 0;
+  if (engine_->under_way.wait_until_gone(never_leave, deadline)) end_sessions();
   closing_.ended.set();
 }
 

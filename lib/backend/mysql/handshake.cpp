@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/never_destroyed.hpp"
 #include "base/per_process.hpp"
 
 namespace rowlock::backend::mysql {
@@ -79,7 +80,8 @@ int no_other_connection(MYSQL*, enum_server_command, char const*, std::size_t, m
 // Two libraries of one process may have this code.
 std::string const& gate_name() {
   static char const here = 0;
-  static std::string const name = fmt::format("rowlock{:x}", reinterpret_cast<std::uintptr_t>(&here));
+  static auto const& name =
+      base::never_destroyed<std::string>(fmt::format("rowlock{:x}", reinterpret_cast<std::uintptr_t>(&here)));
   return name;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/never_destroyed.hpp"
 #include "base/per_process.hpp"
 #include "base/process_end.hpp"
 
@@ -106,7 +107,7 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
 }
 
 void session::set_up(boot_time_point deadline) {
-  static std::string const what = "session set-up";
+  static auto const& what = base::never_destroyed<std::string>("session set-up");
   begin(what, deadline);
   auto const limit = until(deadline, most_early_bytes);
   try {
@@ -240,7 +241,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 }
 
 void session::script(std::string_view sql, boot_time_point deadline) {
-  static std::string const what = "script";
+  static auto const& what = base::never_destroyed<std::string>("script");
   begin(what, deadline);
   auto const limit = until(deadline);
   try {

@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <rowlock/error.hpp>
 
@@ -98,11 +97,11 @@ tls encryption_of(std::string const& mode) {
 
 struct option {
   std::string_view name;
-  std::function<void(settings&, std::string const&)> set;
+  void (*set)(settings&, std::string const&);
 };
 
 std::array<option, 6> const& known_options() {
-  static std::array<option, 6> const all{{
+  static constexpr std::array<option, 6> all{{
       {"socket", [](settings& s, std::string const& v) { s.socket = v; }},
       {"password-file", [](settings& s, std::string const& v) { s.password_file = v; }},
       {"ssl-mode", [](settings& s, std::string const& v) { s.encryption = encryption_of(v); }},

@@ -13,6 +13,7 @@
 #include "backend/postgresql/settings.hpp"
 #include "backend/postgresql/values.hpp"
 #include "backend/wire.hpp"
+#include "base/never_destroyed.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -298,7 +299,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 }
 
 void session::script(std::string_view sql, boot_time_point deadline) {
-  static std::string const what = "script";
+  static auto const& what = base::never_destroyed<std::string>("script");
   begin(what, deadline);
   bool const bare =
       pooling_ == pooling::transaction && PQtransactionStatus(channel_.native()) == PQTRANS_IDLE;

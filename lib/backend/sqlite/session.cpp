@@ -10,6 +10,7 @@
 
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/values.hpp"
+#include "base/never_destroyed.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -34,7 +35,7 @@ bool session::forked() const noexcept { return process_ != ::getpid(); }
 char const* session::change() const noexcept { return file_ ? change_since(*file_, path_) : nullptr; }
 
 void session::set_up(boot_time_point deadline) {
-  static std::string const what = "session set-up";
+  static auto const& what = base::never_destroyed<std::string>("session set-up");
   sqlite3_extended_result_codes(database_.get(), 1);
   sqlite3_busy_handler(database_.get(), &session::look_again, this);
   limit_wait(deadline);
@@ -175,7 +176,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 }
 
 void session::script(std::string_view sql, boot_time_point deadline) {
-  static std::string const what = "script";
+  static auto const& what = base::never_destroyed<std::string>("script");
   inside const sqlite;
   begin(what, deadline);
   std::string const text(sql);
