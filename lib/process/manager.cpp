@@ -26,11 +26,12 @@ bool row_may_be_ours(hold const& h) noexcept {
 
 }  // namespace
 
-manager::manager(std::shared_ptr<backend::source> source, manager_options options)
+manager::manager(std::shared_ptr<backend::source> const& source, manager_options options)
     : engine_(std::make_unique<engine>(source, std::move(options))),
       source_is_the_programs_(source->uses_the_programs()) {}
 
-std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> source, manager_options options) {
+std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
+                                       manager_options options) {
   std::shared_ptr<manager> made(new manager(source, std::move(options)));
   closer::of_this_process().know(made, *source);
   return made;

@@ -15,7 +15,7 @@ namespace rowlock::process {
 
 class manager : public std::enable_shared_from_this<manager> {
  public:
-  static std::shared_ptr<manager> make(std::shared_ptr<backend::source>, manager_options);
+  static std::shared_ptr<manager> make(std::shared_ptr<backend::source> const&, manager_options);
   /// In a forked child everything is left as it is: threads and sessions are the parent's.
   ~manager();
   manager(manager const&) = delete;
@@ -49,7 +49,7 @@ class manager : public std::enable_shared_from_this<manager> {
   closing& its_closing() noexcept { return closing_; }
 
  private:
-  manager(std::shared_ptr<backend::source>, manager_options);
+  manager(std::shared_ptr<backend::source> const&, manager_options);
   void refuse_if_closed() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;

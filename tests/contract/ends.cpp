@@ -52,6 +52,7 @@ EVERY_CASE("C2: who waits for a lock of the manager's own gets cancelled at its 
   REQUIRE(lock);
   std::atomic<int> started{0};
   std::vector<std::future<acquire_status>> waiters;
+  waiters.reserve(3);
   for (int i = 0; i < 3; ++i)
     waiters.push_back(std::async(std::launch::async, [&] {
       ++started;
