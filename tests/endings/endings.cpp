@@ -4,6 +4,7 @@
 // whose name has it in it, such as "static exit-in-hook broken".
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -30,6 +31,11 @@ constexpr std::array<char const*, 5> names_of_sessions{"alive", "lost lock", "br
 // Far more than release_timeout: the machine is busy, and that it hangs is what is looked for.
 constexpr auto bound = 40s;
 
+int times() {
+  char const* const n = std::getenv("ROWLOCK_ENDINGS");
+  return n == nullptr ? 0 : std::atoi(n);
+}
+
 struct combination {
   std::string via;
   std::string place;
@@ -52,6 +58,7 @@ class scene {
 
   void run(combination const& c) {
     CAPTURE(c.text());
+    if (times() > 0) ::alarm(240);  // the bound of a case, for each of its runs
     if (wire_) wire_->mend();
     auto const url = wire_ ? wire_->through(f_.url()) : f_.url();
     child_process program({ROWLOCK_ENDING, url, f_.options.schema, to_string(f_.options.how), c.via, c.place,
@@ -111,11 +118,6 @@ class scene {
 std::vector<sessions> states_of(fixture& f) {
   if (dialect_of(f) == dialect::sqlite) return {sessions::alive, sessions::lost_lock};
   return {sessions::alive, sessions::lost_lock, sessions::broken, sessions::reconnecting, sessions::silent};
-}
-
-int times() {
-  char const* const n = std::getenv("ROWLOCK_ENDINGS");
-  return n == nullptr ? 0 : std::atoi(n);
 }
 
 bool asked_for(combination const& c) {
