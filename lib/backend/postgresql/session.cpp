@@ -122,7 +122,7 @@ void session::meet(PGresult const* who) {
 // A transaction's session may have been left with a search path by another program: the one that the user,
 // the role or the database has is meant.
 std::vector<std::string> session::usual_path(boot_time_point deadline) {
-  static std::string const what = "search path";
+  static auto const& what = base::never_destroyed<std::string>("search path");
   if (pooling_ != pooling::transaction) return path_;
   begin(what, deadline);
   auto const results =
@@ -137,10 +137,10 @@ std::vector<std::string> session::usual_path(boot_time_point deadline) {
 std::optional<std::string> session::find_schema(std::string const& table, bool or_new,
                                                 boot_time_point deadline) {
   auto const path = usual_path(deadline);
-  static statement const find{
+  static auto const& find = base::never_destroyed<statement>(statement{
       "find_schema",
       "SELECT p.name FROM json_array_elements_text($1::json) WITH ORDINALITY AS p(name, place)"
-      " WHERE to_regclass(format('%I.%I', p.name, $2::text)) IS NOT NULL ORDER BY p.place LIMIT 1"};
+      " WHERE to_regclass(format('%I.%I', p.name, $2::text)) IS NOT NULL ORDER BY p.place LIMIT 1"});
   std::vector<value> const parameters{nlohmann::json(path).dump(), table};
   auto const found = execute(find, parameters, deadline);
   if (found.rows.empty() && (!or_new || path.empty())) return std::nullopt;
