@@ -61,9 +61,9 @@ bool looked_at(findings const& all, std::string const& check) {
   return std::any_of(all.begin(), all.end(), [&](auto const& f) { return f.check == check; });
 }
 
-finding const& found(findings const& all, std::string const& check) {
+finding const& found(findings const& all, std::string_view check) {
   auto const at = std::find_if(all.begin(), all.end(), [&](auto const& f) { return f.check == check; });
-  if (at == all.end()) FAIL("nothing was said of " << check);
+  if (at == all.end()) FAIL("nothing was said of " << std::string(check));
   return *at;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/fixture.hpp"
@@ -22,8 +23,9 @@ findings examined(std::string const& url, doctor_options = {});
 /// Connections on which this was run before: what a pooler or proxy between would do to them.
 connection_source spoilt_by(std::string const& sql, connection_source const&);
 
-/// The finding of that check; the case fails if there is none.
-finding const& found(findings const&, std::string const& check);
+/// The finding of that check; the case fails if there is none. (g++ 14 takes a string by reference for its
+/// owner.)
+finding const& found(findings const&, std::string_view check);
 bool looked_at(findings const&, std::string const& check);
 
 /// That check came to this, `why` and `remedy` being parts of what it says; no remedy at all if that is

@@ -116,9 +116,13 @@ class mysql_seat final : public seat, public source {
   }
 
  private:
-  // The library has taken our session's, and the server's default collation for it.
+  // The library has taken our session's, and by SET NAMES the server's default collation for it. What the
+  // program had was made by the greeting, which names the collation that the library takes for the default.
+  // The server takes it at its word; MariaDB since 11.2 takes its own default instead
+  // (character_set_collations), as with SET NAMES alone. [C35]
   void restore_names() {
-    auto const names = fmt::format("SET NAMES {} COLLATE {}", character_set_, collation_);
+    auto const names =
+        fmt::format("SET NAMES {0} COLLATE {1} /*M!110201 , NAMES {0} */", character_set_, collation_);
     if (::mysql_set_character_set(&native_, character_set_.c_str()) != 0 ||
         ::mysql_real_query(&native_, names.data(), names.size()) != 0)
       throw refusal_of(native_);
