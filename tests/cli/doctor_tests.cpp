@@ -40,7 +40,8 @@ CLI_CASE(
                                    one["check"].template get<std::string>());
     REQUIRE(at < lines.size());
     CHECK(lines[at].rfind(begin, 0) == 0);
-    if (one["check"] != "clock") CHECK(lines[at].substr(begin.size()) == one["why"]);
+    if (one["check"] != "clock")
+      CHECK(lines[at].substr(begin.size()) == one["why"].template get<std::string>());
     ++at;
     if (one["remedy"] == "") continue;
     REQUIRE(at < lines.size());
