@@ -40,6 +40,13 @@ bool held_lock::extend(std::chrono::milliseconds duration) {
   return live_ && manager_->extend(hold_, duration);
 }
 
+std::optional<detached_lock> held_lock::detach() {
+  if (!live_) return std::nullopt;
+  auto left = manager_->detach(hold_);
+  live_ = false;
+  return left;
+}
+
 release_result held_lock::release() noexcept {
   if (!std::exchange(live_, false)) return release_result::released;
   return manager_->release(hold_);

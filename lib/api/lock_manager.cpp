@@ -55,7 +55,17 @@ std::vector<lock_info> lock_manager::list(bool idle_too) {
   return m->list(idle_too);
 }
 
-bool lock_manager::release(inserted_lock const& lock) {
+std::optional<lock_info> lock_manager::find(std::string const& name) {
+  auto const m = manager_;
+  return m->find(name);
+}
+
+bool lock_manager::renew(detached_lock const& lock) {
+  auto const m = manager_;
+  return m->renew(lock);
+}
+
+bool lock_manager::release(detached_lock const& lock) {
   auto const m = manager_;
   return m->release(lock);
 }

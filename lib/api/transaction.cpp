@@ -30,7 +30,7 @@ bool basic_transaction::try_lock_for(std::span<std::string_view const> names,
   return guarded_->lock(names, {.in_server = false, .until = until});
 }
 
-std::optional<inserted_lock> basic_transaction::insert(std::string const& name, std::chrono::milliseconds ttl,
+std::optional<detached_lock> basic_transaction::insert(std::string const& name, std::chrono::milliseconds ttl,
                                                        std::string const& note) {
   return guarded_->insert(name, ttl, note);
 }

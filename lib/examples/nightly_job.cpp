@@ -30,7 +30,7 @@ void run(sql::Connection& c, std::string const& sql) {
 /// Writes down that this night's run has begun, and locks the night, both or neither: whoever comes later
 /// finds it locked. Like a unique key, but the lock of a host that died while it ran ends after `longest`.
 /// @return nothing if it runs, or has run, elsewhere
-std::optional<rowlock::inserted_lock> begin_run(rowlock::lock_manager& manager, sql::Connection& c,
+std::optional<rowlock::detached_lock> begin_run(rowlock::lock_manager& manager, sql::Connection& c,
                                                 std::string const& night, std::chrono::milliseconds longest) {
   rowlock::mysql::transaction tx{manager, c};
   for (;;) {

@@ -246,7 +246,7 @@ void guarded_transaction::expect_fresh(std::string const& name, std::string cons
   if (seen.rows.empty() || seen.rows[0].at(0) != value(drawn.value)) too_old(name);
 }
 
-std::optional<inserted_lock> guarded_transaction::insert(std::string const& name,
+std::optional<detached_lock> guarded_transaction::insert(std::string const& name,
                                                          std::chrono::milliseconds ttl,
                                                          std::string const& note) {
   manager_->refuse_if_forked();
@@ -263,7 +263,7 @@ std::optional<inserted_lock> guarded_transaction::insert(std::string const& name
   if (!engine().db.sql().two_views && !engine().db.sql().one_writer) refuse_level(name);
   if (!is_free(name)) return std::nullopt;
   caller_->set_savepoint();
-  std::optional<inserted_lock> taken;
+  std::optional<detached_lock> taken;
   try {
     taken = insert_row(spec);
   } catch (...) {
@@ -313,14 +313,14 @@ bool guarded_transaction::is_free(std::string const& name) {
   return true;
 }
 
-std::optional<inserted_lock> guarded_transaction::insert_row(process::lock_spec const& spec) {
+std::optional<detached_lock> guarded_transaction::insert_row(process::lock_spec const& spec) {
   value now;
   {
     auto loan = engine().pool.borrow(reply_deadline());
     now = loan->execute(engine().db.statements().at("guard_clock"), {}, reply_deadline()).rows.at(0).at(0);
   }
   auto const owner = spec.owner();
-  inserted_lock taken{spec.name, {base::random_id()}, {}};
+  detached_lock taken{spec.name, {base::random_id()}, {}, strategy::unique_insert};
   auto const inserted =
       run("guard_insert", {spec.name, taken.term.value, owner.host, owner.pid, owner.process, owner.thread,
                            std::int64_t{spec.options.ttl.count()}, now, spec.options.note});

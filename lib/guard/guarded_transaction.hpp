@@ -29,7 +29,7 @@ class guarded_transaction {
   void require(std::span<held_lock const* const> locks);
   /// @return false if one of them could not be had in time
   bool lock(std::span<std::string_view const> names, patience const&);
-  std::optional<inserted_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
+  std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                       std::string const& note);
 
  private:
@@ -55,7 +55,7 @@ class guarded_transaction {
   void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);
   bool is_free(std::string const& name);
   void undo_insert(std::string const& name);
-  std::optional<inserted_lock> insert_row(process::lock_spec const&);
+  std::optional<detached_lock> insert_row(process::lock_spec const&);
 
   std::shared_ptr<process::manager> manager_;
   std::unique_ptr<backend::caller_connection> caller_;

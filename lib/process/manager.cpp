@@ -216,15 +216,64 @@ bool manager::is_locked(hold const& h, backend::connection& session, boot_time_p
   return engine_->rows.is_locked(session, which, deadline);
 }
 
-bool manager::release(inserted_lock const& lock) {
+bool manager::release(detached_lock const& lock) {
   refuse_if_closed();
   calls::scope const here(engine_->under_way);
   base::require_name(lock.name);
   auto const deadline = engine_->reply_deadline();
   auto loan = engine_->pool.borrow(deadline);
   return despite_deadlocks(engine_->tell, lock.name, deadline, [&] {
-    return engine_->taking.of(strategy::unique_insert).release(*loan, {lock.name, lock.term}, deadline);
+    auto how = lock.how;
+    if (!how) {
+      auto const row = engine_->rows.read(*loan, lock.name, deadline);
+      if (!row || row->term != lock.term) return false;
+      how = row->holder.how;
+    }
+    return engine_->taking.of(*how).release(*loan, {lock.name, lock.term}, deadline);
   });
+}
+
+bool manager::renew(detached_lock const& lock) {
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
+  base::require_name(lock.name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  strategies::name_and_term const which{lock.name, lock.term};
+  return despite_deadlocks(engine_->tell, lock.name, deadline, [&] {
+    if (!engine_->rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
+    for (auto const& left : engine_->rows.check(*loan, std::span(&which, 1), deadline))
+      if (!left.revoked && !left.hard_limit_reached)
+        throw error(errc::row_locked,
+                    fmt::format("'{}' could not be renewed: a transaction has its row locked", lock.name));
+    return false;
+  });
+}
+
+// The watchdog and the keeper forget it, and so does the closer: from now on it is a row that nobody here
+// holds.
+std::optional<detached_lock> manager::detach(std::shared_ptr<hold> const& h) {
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
+  auto const& f = h->facts();
+  if (f.how == strategy::row_lock)
+    throw error(
+        errc::unsupported,
+        fmt::format("'{}' is used with row_lock, which ends with its session: it can't be left behind",
+                    f.name));
+  if (!h->unshare() && h->share())
+    throw error(errc::invalid_argument,
+                fmt::format("'{}': other handles share this lock, and would be left without it", f.name));
+  if (h->held() && !h->valid()) engine_->watch.report_lost(h, h->why_expired());
+  bool const ours = h->begin_release();
+  engine_->keep.forget(*h);
+  engine_->watch.forget(*h);
+  if (!ours) {
+    give_back_lost(*h);
+    return std::nullopt;
+  }
+  h->end_release();
+  return detached_lock{f.name, f.term, f.token, f.how};
 }
 
 // A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not
@@ -267,6 +316,20 @@ std::vector<lock_info> manager::list(bool idle_too) {
           {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
   }
   return found;
+}
+
+std::optional<lock_info> manager::find(std::string const& name) {
+  refuse_if_closed();
+  calls::scope const here(engine_->under_way);
+  base::require_name(name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  if (engine_->db.sql().no_row_locks.empty())
+    for (auto& held : engine_->row_locks.holders(*loan, name, deadline))
+      return lock_info{name, true, std::move(held.by), {}};
+  auto row = engine_->rows.find(*loan, name, deadline);
+  if (!row) return std::nullopt;
+  return lock_info{name, !row->term.empty(), std::move(row->holder), std::move(row->unreadable)};
 }
 
 bool manager::revoke(std::string const& name, revoke_mode mode) {

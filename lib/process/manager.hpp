@@ -26,9 +26,12 @@ class manager : public std::enable_shared_from_this<manager> {
   acquisition acquire(lock_spec const&, patience, std::stop_token);
   bool extend(std::shared_ptr<hold> const&, std::chrono::milliseconds);
   release_result release(std::shared_ptr<hold> const&) noexcept;
+  std::optional<detached_lock> detach(std::shared_ptr<hold> const&);
   std::vector<lock_info> list(bool idle_too);
+  std::optional<lock_info> find(std::string const& name);
   bool revoke(std::string const& name, revoke_mode);
-  bool release(inserted_lock const&);
+  bool release(detached_lock const&);
+  bool renew(detached_lock const&);
   void refuse_if_forked() const;
   /// For what works beside the manager, on its sessions: lib/guard.
   engine& parts() const noexcept { return *engine_; }

@@ -80,6 +80,18 @@ void decode_kind(backend::row const& columns, lock_row& r) {
   if (when != to_string(r.takeover)) throw error(errc::schema_new, unknown_word("takeover", when));
 }
 
+lock_row decode_if_possible(backend::row const& columns) {
+  lock_row row;
+  try {
+    row = decode(columns);
+    decode_kind(columns, row);
+  } catch (error const& e) {
+    row.name = text_or_empty(columns.at(0));
+    row.unreadable = base::plain_message(e);
+  }
+  return row;
+}
+
 std::string to_json(std::span<name_and_term const> wanted) {
   auto list = nlohmann::json::array();
   for (auto const& [name, term] : wanted) list.push_back({{"name", name}, {"term", term.value}});
@@ -120,17 +132,15 @@ std::vector<lock_row> lock_rows::list(backend::connection& c, bool idle_too, boo
   auto const found = c.execute(book_.at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
   std::vector<lock_row> rows;
   rows.reserve(found.rows.size());
-  for (auto const& columns : found.rows) {
-    auto& row = rows.emplace_back();
-    try {
-      row = decode(columns);
-      decode_kind(columns, row);
-    } catch (error const& e) {
-      row.name = text_or_empty(columns.at(0));
-      row.unreadable = base::plain_message(e);
-    }
-  }
+  for (auto const& columns : found.rows) rows.push_back(decode_if_possible(columns));
   return rows;
+}
+
+std::optional<lock_row> lock_rows::find(backend::connection& c, std::string const& name,
+                                        boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
+  if (found.rows.empty()) return std::nullopt;
+  return decode_if_possible(found.rows.front());
 }
 
 void lock_rows::refuse_if_hidden(backend::connection& c, std::string const& name,

@@ -58,7 +58,10 @@ class lock_rows {
   /// @throws error(errc::schema_new) if this version doesn't know the row's strategy or takeover. Times that
   /// can't be read are no error: the statements decide by the row, not by what is read here.
   std::optional<lock_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
-  /// Fails for no row: see lock_row::unreadable.
+  /// The same, but fails for no row: see lock_row::unreadable.
+  std::optional<lock_row> find(backend::connection&, std::string const& name,
+                               boot_time_point deadline) const;
+  /// Fails for no row, either.
   std::vector<lock_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
 
   /// For a row that can neither be read nor be put there. @throws error(errc::access_denied) if row-level

@@ -45,6 +45,8 @@ TEST_CASE("help teaches: examples, exit statuses, durations; for every command; 
                            "Ctrl-Z", "--db URL"})
     CHECK(one.out.find(part) != std::string::npos);
   for (words const& command : {words{"list"},
+                               {"take"},
+                               {"renew"},
                                {"release"},
                                {"reap"},
                                {"migrate"},

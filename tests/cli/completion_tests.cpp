@@ -43,7 +43,8 @@ bool contains(words const& all, std::string const& one) {
 }  // namespace
 
 TEST_CASE(
-    "completion: `rowlock re<TAB>` in an interactive bash becomes release or reap, `rowlock vers<TAB>` "
+    "completion: `rowlock re<TAB>` in an interactive bash becomes renew, release or reap, `rowlock "
+    "vers<TAB>` "
     "version") {
   terminal shell;
   shell.type("exec bash --norc --noprofile -i\n");
@@ -73,7 +74,7 @@ TEST_CASE("completion: every command and option of --help is offered where it ma
       CHECK_MESSAGE(contains(options, option), fmt::format("{}: {}", fmt::join(command, " "), option));
     CHECK(contains(options, "--db"));  // of the program, after every command
   }
-  CHECK(offered({"re"}) == words{"release", "reap"});
+  CHECK(offered({"re"}) == words{"renew", "release", "reap"});
   CHECK_FALSE(contains(offered({"list", "--"}), "--grace"));
 }
 
@@ -120,7 +121,7 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
     }
   }
   auto const re = fish("rowlock re");
-  CHECK(re.find("\nrelease\tTakes a lock away") != re.npos);
+  CHECK(re.find("\nrelease\tGives back what") != re.npos);
   CHECK(re.find("run") == re.npos);
   CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
   CHECK(fish("rowlock run nightly unam").starts_with("\nuname"));

@@ -100,7 +100,21 @@ T& make(std::optional<T>& on_stack, Arguments&&... arguments) {
 }
 
 struct held_mutex : mutex {
-  explicit held_mutex(lock_manager& m) : mutex(m.make_mutex("held", {.ttl = 60s})) {}
+  held_mutex(lock_manager& m, std::latch& waits) : mutex(m.make_mutex("held", waiting(waits))) {}
+  // Both that stand in line have to be inside their calls: a mutex that is destroyed before may not be used.
+  static mutex_options waiting(std::latch& waits) {
+    mutex_options o;
+    o.ttl = 60s;
+    if (how == "row_lock") {
+      waits.count_down(2);
+      return o;
+    }
+    o.retry.policy = [&waits, left = std::make_shared<std::atomic<int>>(2)](int, holder_info const*) {
+      if (left->fetch_sub(1) > 0) waits.count_down();
+      return std::optional<std::chrono::milliseconds>(1h);
+    };
+    return o;
+  }
 };
 struct quick_mutex : mutex {
   explicit quick_mutex(lock_manager& m) : mutex(m.make_mutex("lost", quick())) {}
@@ -164,10 +178,10 @@ int run() {
   std::optional<quick_mutex> quick_on_stack;
   std::optional<foreign_mutex> foreign_on_stack;
   std::optional<lock_of> lock_on_stack, lost_on_stack;
-  auto& waits = *new std::latch(1);
+  auto& waits = *new std::latch(3);
 
   auto& manager = make(manager_on_stack);
-  auto& held = make(held_on_stack, manager);
+  auto& held = make(held_on_stack, manager, waits);
   auto& quick = make(quick_on_stack, manager);
   auto& foreign = make(foreign_on_stack, manager, waits);
   auto& lock = make(lock_on_stack, held);

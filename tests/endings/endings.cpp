@@ -74,6 +74,7 @@ class scene {
     if (c.state == sessions::reconnecting) wire_->mend();
     program.read_for(bound);
     auto const took = std::chrono::steady_clock::now() - began;
+    if (took > longest) slowest = c.text();
     longest = std::max(longest, took);
     if (took >= bound) program.kill();
     auto const status = program.finish();
@@ -94,6 +95,7 @@ class scene {
 
   int runs = 0;
   std::chrono::steady_clock::duration longest{0};
+  std::string slowest;
 
  private:
   void prepare(combination const& c, child_process& program) {
@@ -144,9 +146,9 @@ void run_table(fixture& f, char const* backend, std::string const& via) {
         for (int i = 0; i < std::max(times(), 1); ++i) s.run(c);
       }
   if (times() > 0)
-    MESSAGE(fmt::format("{} {} over {}: {} runs, the longest end took {} ms", to_string(f.options.how),
+    MESSAGE(fmt::format("{} {} over {}: {} runs, the longest end took {} ms: {}", to_string(f.options.how),
                         backend, via, s.runs,
-                        std::chrono::duration_cast<std::chrono::milliseconds>(s.longest).count()));
+                        std::chrono::duration_cast<std::chrono::milliseconds>(s.longest).count(), s.slowest));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ Exit status:
   71   this machine gives no more files, processes or memory; run: /proc is missing
   74   the output could not be written (a full disk)
   75   held by somebody else, or timed out
-  76   the lock was lost while the command ran, or its --hard-limit was reached
+  76   the lock was lost while the command ran, or its --hard-limit was reached; renew, release --term: it was lost before
   77   the database refused the login
   78   tables or database file are missing or wrong, or the name is in use with another strategy
   126  run: the command can't be executed; 127: it was not found; 128+N: it died of signal N
@@ -230,6 +230,8 @@ end_of_program run_program(int argc, char** argv) {
   add_common(app, call);
   add_run(app, call);
   add_list(app, call);
+  add_take(app, call);
+  add_renew(app, call);
   add_release(app, call);
   add_reap(app, call);
   add_migrate(app, call);

@@ -58,6 +58,15 @@ class ROWLOCK_EXPORT held_lock {
   /// @throws error if the database can't be asked; trust is then as it was.
   bool extend(std::chrono::milliseconds duration);
 
+  /// Lets go of the lock without giving it back: it stays taken until its term is over, which nothing
+  /// prolongs from now on, whatever becomes of this process. For work that goes on elsewhere. Nobody tells
+  /// that work that its time is over: let it end well before, or pass on the token. Sends nothing.
+  /// mutex_options:: at_least is forgotten. @return what to renew or release it by; empty if the lock was
+  /// lost or given back
+  /// @throws error(errc::unsupported) for row_lock, which ends with its session; errc::invalid_argument if
+  /// other handles of a recursive lock share it. The handle is then as it was.
+  std::optional<detached_lock> detach();
+
   /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call,
   /// and one on a handle of a recursive lock that is not the last, does nothing and returns released.
   [[nodiscard]] release_result release() noexcept;

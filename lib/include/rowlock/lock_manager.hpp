@@ -6,6 +6,7 @@
 #include <rowlock/options.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,10 +65,20 @@ class ROWLOCK_EXPORT lock_manager {
   /// with lock_info::unknown. @throws error
   std::vector<lock_info> list(bool idle_too = false);
 
-  /// Gives back what transaction::insert() took, once its transaction was committed; from any process. One
-  /// round trip. @return false if the term is not there any more: it has expired and somebody took the name,
-  /// or its transaction was rolled back @throws error(errc::row_locked) if a transaction has its row
-  bool release(inserted_lock const& lock);
+  /// One name's state, by its key: also an idle row, and one that can't be read, as list() has them. Empty if
+  /// there is none. @throws error
+  std::optional<lock_info> find(std::string const& name);
+
+  /// Gives back what transaction::insert() took, once its transaction was committed, or held_lock::detach()
+  /// left; from any process. One round trip. @return false if the term is not there any more: it has expired
+  /// and somebody took the name, or its transaction was rolled back
+  /// @throws error(errc::row_locked) if a transaction has its row
+  bool release(detached_lock const& lock);
+
+  /// Makes the term of such a lock last its ttl from now on; never shortens. One round trip, two if it fails.
+  /// @return false if the term is not there any more, is to be given back (revoked), or has reached its hard
+  /// limit @throws error(errc::row_locked) if a transaction has its row: it is as it was, and a retry helps
+  bool renew(detached_lock const& lock);
 
   /// Takes a lock away from its holder. @return false if nobody holds it. @throws error
   bool revoke(std::string const& name, revoke_mode);

@@ -122,7 +122,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// @return term and token; empty if somebody holds the name. On SQLite the token, too, counts from the
   /// COMMIT only
   /// @throws error as lock(); invalid_argument for a ttl that is not between 100 ms and 366 days
-  [[nodiscard]] std::optional<inserted_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
+  [[nodiscard]] std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                                     std::string const& note = {});
 
  protected:

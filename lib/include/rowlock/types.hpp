@@ -95,11 +95,15 @@ struct holder_info {
   std::string note;
 };
 
-/// What transaction::insert() has put into the program's transaction.
-struct inserted_lock {
+/// A lock that no handle keeps: what transaction::insert() has put into the program's transaction, or what
+/// held_lock::detach() has left. Nothing renews it, nothing tells of its loss, and it outlives the process;
+/// any process that knows name and term may renew it or give it back, by lock_manager::renew() and release().
+struct detached_lock {
   std::string name;
   term_id term;
-  fencing_token token;
+  fencing_token token{};
+  /// Empty: not known; release() then looks first, which is one more round trip.
+  std::optional<strategy> how{};
 };
 
 /// What became of an attempt to take a lock.

@@ -6,6 +6,7 @@
 #include <rowlock/rowlock.hpp>
 
 #include "cli.hpp"
+#include "commands/term.hpp"
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "holder.hpp"
@@ -15,7 +16,7 @@ namespace rowlock::tool {
 namespace {
 
 struct release_options {
-  std::string name;
+  named_term which;
   bool force = false;
   bool now = false;
 };
@@ -34,9 +35,10 @@ revoked revoke(invocation& call, release_options const& options) {
     o.schema = db.schema;
     lock_manager manager(db.url, o);
     manager.connect();
-    for (auto& lock : manager.list())
-      if (lock.name == options.name && lock.unknown.empty()) done.holder = std::move(lock.holder);
-    done.was_held = manager.revoke(options.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
+    if (auto seen = manager.find(options.which.name); seen && seen->held && seen->unknown.empty())
+      done.holder = std::move(seen->holder);
+    done.was_held =
+        manager.revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
   });
   return done;
 }
@@ -49,24 +51,30 @@ std::string what_happens(release_options const& options, revoked const& done) {
 }
 
 end_of_program release(invocation& call, release_options const& options) {
+  if (!options.which.term.empty())
+    return by_term(call, options.which, "released",
+                   [](lock_manager& m, detached_lock const& lock) { return m.release(lock); });
   if (!options.force)
     throw failure(
         exit_usage,
-        fmt::format(
-            "this takes '{0}' away from whoever holds it; if that is meant: rowlock release --force {1}. "
-            "The holder then gives it back at its next renewal, so that there are never two of them. "
-            "With --now it is free at once, and its former holder may work on for a while.",
-            options.name, shell_word(options.name)));
+        fmt::format("this would take '{0}' away from whoever holds it; if that is meant: rowlock release "
+                    "--force {1}. "
+                    "The holder then gives it back at its next renewal, so that there are never two of them. "
+                    "With --now it is free at once, and its former holder may work on for a while. What "
+                    "`rowlock take` "
+                    "took is given back with --term.",
+                    options.which.name, shell_word(options.which.name)));
   auto const done = revoke(call, options);
   if (call.json) {
-    nlohmann::ordered_json out{{"name", options.name}, {"was_held", done.was_held}, {"now", options.now}};
-    if (done.was_held && done.holder) out["holder"] = to_json({options.name, true, *done.holder, {}});
+    nlohmann::ordered_json out{
+        {"name", options.which.name}, {"was_held", done.was_held}, {"now", options.now}};
+    if (done.was_held && done.holder) out["holder"] = to_json({options.which.name, true, *done.holder, {}});
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else if (done.was_held) {
-    fmt::print("'{}' was held{}: {}.\n", printable(options.name),
+    fmt::print("'{}' was held{}: {}.\n", printable(options.which.name),
                done.holder ? " by " + printable(describe(*done.holder)) : "", what_happens(options, done));
   } else {
-    fmt::print("Nobody holds '{}'.\n", printable(options.name));
+    fmt::print("Nobody holds '{}'.\n", printable(options.which.name));
   }
   return {};
 }
@@ -75,16 +83,25 @@ end_of_program release(invocation& call, release_options const& options) {
 
 void add_release(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<release_options>();
-  auto* command = app.add_subcommand("release", "Takes a lock away from its holder, for operators");
+  auto* command = app.add_subcommand("release", "Gives back what `rowlock take` took; or takes a lock away");
   command->fallthrough();
-  command->add_option("NAME", options->name, "The lock")->required();
-  command->add_flag("--force", options->force, "Yes, take it away");
-  command->add_flag("--now", options->now, "Free it at once, although its former holder may still work");
+  command->add_option("NAME", options->which.name, "The lock")->required();
+  auto* term =
+      command->add_option("--term", options->which.term, "Give back what `rowlock take` took: ROWLOCK_TERM");
+  command->add_flag("--force", options->force, "For operators: take it away from its holder")->excludes(term);
+  command
+      ->add_flag("--now", options->now,
+                 "With --force: free it at once, although its former holder may still work")
+      ->excludes(term);
   command->footer(R"(
-Without --now the holder learns of it when it renews (every third of its ttl), ends its command and gives the lock
+With --term the lock is given back by who has it; if its time was over and somebody else has it nothing is changed, and the
+exit status is 76.
+
+With --force it is taken away. Without --now the holder learns of it when it renews (every third of its ttl), ends its command and gives the lock
 back; it is free at its expiry at the latest, and at no moment do two hold it.
 
-Example:
+Examples:
+  rowlock release nightly --term "$ROWLOCK_TERM"
   rowlock release --force nightly)");
   command->callback([&call, options] { call.chosen = [&call, options] { return release(call, *options); }; });
 }

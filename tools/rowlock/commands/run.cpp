@@ -76,18 +76,6 @@ end_of_program command_ended(outcome const& o, run_options const& options,
   return {128 + signal, {}};
 }
 
-/// With what -E says instead of 75, whatever it stands for.
-std::optional<end_of_program> take(invocation const& call, session& s, run_options const& options) {
-  std::optional<end_of_program> ended;
-  auto const failed = reported(call, [&] {
-    ended = s.take();
-    return end_of_program{};
-  });
-  if (failed.status != exit_ok) ended = failed;
-  if (ended && ended->status == exit_busy) ended->status = options.conflict_status;
-  return ended;
-}
-
 end_of_program run(invocation& call, run_options const& options) {
   if (call.command.empty())
     throw failure(exit_usage, "the command is missing: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
@@ -101,7 +89,7 @@ end_of_program run(invocation& call, run_options const& options) {
   auto const& db = call.use_database();
   if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
   session s(db, options, mutex_how, signals, g);
-  if (auto const ended = take(call, s, options)) return *ended;
+  if (auto const ended = s.take(call)) return *ended;
   auto const o = s.guard_command();
   if (auto const lost = s.give_back(o)) return *lost;
   return command_ended(o, options, call.command);
@@ -114,25 +102,7 @@ void add_run(CLI::App& app, invocation& call) {
   auto* command = app.add_subcommand("run", "Runs a command while holding a lock");
   command->fallthrough();
   command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
-  auto* wait = add_duration(*command, "--wait", options->wait, "Wait this long at most; default: for ever");
-  auto* seconds = command
-                      ->add_option_function<std::string>(
-                          "-w,--wait-seconds",
-                          [options](std::string const& text) {
-                            options->wait = parse_seconds(text);
-                            if (!options->wait)
-                              throw CLI::ValidationError(
-                                  "-w", fmt::format("'{}' is no number of seconds, as 10 or 0.5", text));
-                          },
-                          "The same in seconds, as flock(1) has it: 10, 0.5")
-                      ->type_name("SECONDS")
-                      ->excludes(wait);
-  command->add_flag("-n,--no-wait", options->no_wait, "Try once")->excludes(wait)->excludes(seconds);
-  command
-      ->add_option("-E,--conflict-exit-code", options->conflict_status,
-                   "Exit status if it is held by somebody else, or timed out; default: 75")
-      ->type_name("STATUS")
-      ->check(CLI::Range(0, 255));
+  options->waiting.add_to(*command);
   add_duration(*command, "--grace", options->grace,
                "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "
                "ttl, 5s at most");

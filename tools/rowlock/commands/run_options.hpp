@@ -5,7 +5,7 @@
 #include <rowlock/options.hpp>
 #include <string>
 
-#include "exit_status.hpp"
+#include "commands/taking.hpp"
 #include "process/guardian.hpp"
 
 namespace rowlock::tool {
@@ -13,13 +13,11 @@ namespace rowlock::tool {
 /// The options of `rowlock run`, as they were given.
 struct run_options {
   std::string name;
-  std::optional<std::chrono::milliseconds> wait;
-  bool no_wait = false;
+  waiting_options waiting;
   std::optional<std::chrono::milliseconds> grace;
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::milliseconds> at_least;
   std::optional<std::chrono::milliseconds> hard_limit;
-  int conflict_status = exit_busy;  ///< instead of it
   std::string strategy_name;
   std::string note;
 

@@ -19,19 +19,14 @@ class session {
  public:
   session(database const&, run_options const&, mutex_options, signal_setup const&, guard&);
 
-  /// Waits for the lock. @return how the program is to end if it was not had. @throws error, failure
-  std::optional<end_of_program> take();
+  /// Waits for the lock. @return how the program is to end if it was not had
+  std::optional<end_of_program> take(invocation const&);
   /// Runs the command until it and its descendants are gone.
   outcome guard_command();
   /// Gives the lock back, or says why it was lost. @return how the program is to end if it was
   std::optional<end_of_program> give_back(outcome const&);
 
  private:
-  void connect();
-  acquisition acquire(std::stop_token);
-  acquisition wait_for(std::stop_token);
-  void refuse_own(acquisition const&) const;
-  end_of_program not_had(acquisition const&) const;
   void hear(event const&);
   void lock_lost() noexcept;
   std::string why_lost(outcome const&) const;
@@ -42,6 +37,7 @@ class session {
   run_options const& options_;
   mutex_options mutex_options_;
   guard& guard_;
+  signal_setup const& signals_;
   descriptor signal_fd_;
   mutable std::mutex trouble_mutex_;
   std::string trouble_;  ///< the latest error of the library's, for messages

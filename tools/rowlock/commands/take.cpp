@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <rowlock/rowlock.hpp>
+
+#include "cli.hpp"
+#include "commands/taking.hpp"
+#include "duration.hpp"
+#include "exit_status.hpp"
+#include "text.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+constexpr char const* take_footer = R"help(
+Takes the lock NAME, says its token and term on stdout, and ends. The lock stays taken until `rowlock release NAME --term
+TERM`, or until the ttl is over: nothing renews it by itself, and nothing ends the script when its time is over, as
+`rowlock run` would. So give a ttl that is longer than the work, renew it (`rowlock renew`) and stop if that fails, or pass
+on ROWLOCK_TOKEN to what is written to. Whatever fits under `rowlock run` is better off there.
+
+The output is shell assignments: ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each holder) and ROWLOCK_TERM (which
+tells this lock from every other); with --json the same as JSON. If it can't be written the lock is given back.
+
+In a script don't write eval "$(rowlock take ...)": the shell would go on if the lock was not had.
+
+Example:
+  lock=$(rowlock take nightly --ttl 10m --wait 1m) || exit
+  eval "$lock"
+  trap 'rowlock release nightly --term "$ROWLOCK_TERM"' EXIT
+  ./first-part
+  rowlock renew nightly --term "$ROWLOCK_TERM" || exit
+  ./second-part
+
+Exit status: 0 taken; 75 held by somebody else or timed out (or what -E says), 69 database unreachable, 64 wrong command
+line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 74 the output could not be written.)help";
+
+struct take_options {
+  std::string name;
+  waiting_options waiting;
+  std::optional<std::chrono::milliseconds> ttl;
+  std::string note;
+};
+
+std::string as_text(invocation const& call, take_options const& options, detached_lock const& lock) {
+  if (!call.json)
+    return fmt::format("ROWLOCK_NAME={}\nROWLOCK_TOKEN={}\nROWLOCK_TERM={}\n", shell_word(lock.name),
+                       lock.token.value, shell_word(lock.term.value));
+  nlohmann::ordered_json const out{{"name", lock.name},
+                                   {"token", lock.token.value},
+                                   {"term", lock.term.value},
+                                   {"ttl_ms", options.ttl->count()}};
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+/// Whoever can't be told of it can't give it back.
+end_of_program hand_over(lock_manager& manager, detached_lock const& lock, std::string const& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return {};
+  if (!manager.release(lock)) say(fmt::format("'{}' was lost at once", lock.name));
+  return {};  // output_written() says the rest
+}
+
+end_of_program take(invocation& call, take_options const& options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  signal_setup const signals;  // while it waits; after that it is done in a moment
+  auto const& db = call.use_database();
+  if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
+  manager_options o;
+  o.table_prefix = db.table_prefix;
+  o.schema = db.schema;
+  o.connections = 1;
+  lock_manager manager(db.url, o);
+  mutex_options how;
+  how.ttl = *options.ttl;
+  how.renew = false;
+  how.note = options.note;
+  taking asked(db, manager, options.name, how, options.waiting, signals);
+  auto lock = asked.take(call);
+  if (!lock) return asked.ended();
+  auto const left = lock->detach();
+  if (!left)
+    throw failure(exit_lost, fmt::format("'{}' was lost at once: its ttl is too short", options.name));
+  return hand_over(manager, *left, as_text(call, options, *left));
+}
+
+}  // namespace
+
+void add_take(CLI::App& app, invocation& call) {
+  auto const options = std::make_shared<take_options>();
+  auto* command = app.add_subcommand("take", "Takes a lock and leaves it taken, for the middle of a script");
+  command->fallthrough();
+  command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
+  add_duration(*command, "--ttl", options->ttl, "How long it stays taken unless it is renewed or released")
+      ->required();
+  options->waiting.add_to(*command);
+  command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
+  command->footer(take_footer);
+  command->callback([&call, options] { call.chosen = [&call, options] { return take(call, *options); }; });
+}
+
+}  // namespace rowlock::tool

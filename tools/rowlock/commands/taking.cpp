@@ -1,0 +1,192 @@
+#include "commands/taking.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <stop_token>
+#include <string_view>
+
+#include "commands/waiting_line.hpp"
+#include "duration.hpp"
+#include "holder.hpp"
+#include "process/interrupt_watch.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+bool environment_is(char const* name, std::string const& value) {
+  char const* set = std::getenv(name);
+  return set != nullptr && value == set;
+}
+
+/// Whether this is (of) the command of a `rowlock run` for that name.
+bool runs_under(std::string const& name) { return environment_is("ROWLOCK_NAME", name); }
+
+}  // namespace
+
+// 64-bit FNV-1a.
+std::string fingerprint(database const& db) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::string_view const part :
+       {std::string_view(db.url), std::string_view(db.schema), std::string_view(db.table_prefix)}) {
+    for (char const c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    hash *= 0x100000001b3;  // as if a zero byte followed: "a", "b" is not "ab", ""
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+void waiting_options::add_to(CLI::App& command) {
+  auto* by_duration = add_duration(command, "--wait", wait, "Wait this long at most; default: for ever");
+  auto* seconds = command
+                      .add_option_function<std::string>(
+                          "-w,--wait-seconds",
+                          [this](std::string const& text) {
+                            wait = parse_seconds(text);
+                            if (!wait)
+                              throw CLI::ValidationError(
+                                  "-w", fmt::format("'{}' is no number of seconds, as 10 or 0.5", text));
+                          },
+                          "The same in seconds, as flock(1) has it: 10, 0.5")
+                      ->type_name("SECONDS")
+                      ->excludes(by_duration);
+  command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
+  command
+      .add_option("-E,--conflict-exit-code", conflict_status,
+                  "Exit status if it is held by somebody else, or timed out; default: 75")
+      ->type_name("STATUS")
+      ->check(CLI::Range(0, 255));
+}
+
+taking::taking(database const& db, lock_manager& manager, std::string const& name, mutex_options how,
+               waiting_options const& options, signal_setup const& signals)
+    : db_(db),
+      manager_(manager),
+      name_(name),
+      how_(std::move(how)),
+      options_(options),
+      signal_fd_(signals.open()) {}
+
+std::optional<held_lock> taking::take(invocation const& call) {
+  std::optional<held_lock> lock;
+  auto const failed = reported(call, [&] {
+    lock = attempt();
+    return end_of_program{};
+  });
+  if (failed.status != exit_ok) ended_ = failed;
+  if (ended_.status == exit_busy) ended_.status = options_.conflict_status;
+  return lock;
+}
+
+std::optional<held_lock> taking::attempt() {
+  {
+    // Nothing is held yet: a signal ends the program on the spot.
+    interrupt_watch const watch(signal_fd_.get(), [](int signal) { die_by(signal); });
+    connect();
+  }
+  std::stop_source stop;
+  std::atomic<int> interrupted = 0;
+  std::optional<acquisition> got;
+  {
+    interrupt_watch const watch(signal_fd_.get(), [&](int signal) {
+      interrupted = signal;
+      stop.request_stop();
+    });
+    got = acquire(stop.get_token());
+  }
+  if (interrupted != 0) {
+    ended_ = {128 + interrupted, interrupted};
+    return std::nullopt;  // `got` gives back what it has
+  }
+  if (!*got) {
+    say_not_had(*got);
+    ended_ = {exit_busy, {}};
+    return std::nullopt;
+  }
+  return *std::move(*got);
+}
+
+void taking::connect() try {
+  with_standard_file(db_, [this] { manager_.connect(); });
+} catch (error const& e) {
+  // Others use all connections just now: that passes, and can be waited for like the lock.
+  if (e.reason() != errc::too_many_connections || options_.no_wait) throw;
+}
+
+acquisition taking::acquire(std::stop_token stop) try {
+  if (!options_.no_wait) return wait_for(std::move(stop));
+  auto got = manager_.make_mutex(name_, how_).try_acquire();
+  refuse_own(got);
+  return got;
+} catch (error const& e) {
+  if (!options_.wait || !e.retryable()) throw;
+  throw failure(exit_busy, fmt::format("'{}' was not had within {}: {}", name_,
+                                       format_duration(*options_.wait), e.what()));
+}
+
+acquisition taking::wait_for(std::stop_token stop) {
+  auto const deadline =
+      std::chrono::steady_clock::now() + options_.wait.value_or(std::chrono::milliseconds{0});
+  waiting_line line(name_);
+  auto how = how_;
+  if (line.wanted())
+    how.retry.policy = [&line](int made, holder_info const* holder) {
+      line.show(holder);
+      return usual_wait(made, holder);
+    };
+  auto m = manager_.make_mutex(name_, how);
+  if (line.wanted() || runs_under(name_)) {
+    // Once without waiting, which says who has it: also with row_lock, which waits in the server.
+    try {
+      auto got = m.try_acquire();
+      if (got) return got;
+      refuse_own(got);
+      line.show(got.holder() ? &*got.holder() : nullptr);
+    } catch (error const& e) {
+      if (!e.retryable()) throw;  // what can be ridden out is, below
+    }
+  }
+  if (!options_.wait) return m.acquire(std::move(stop));
+  auto const left = deadline - std::chrono::steady_clock::now();
+  return m.try_acquire_for(std::max(left, left.zero()), std::move(stop));
+}
+
+/// Who runs under the lock that he asks for waits for himself. The token tells that it is that very lock, and
+/// not one of the same name in another database. Of a row lock no database tells the token: there the address
+/// is compared.
+void taking::refuse_own(acquisition const& a) const {
+  if (a || !runs_under(name_)) return;
+  bool const same = how_.how == strategy::row_lock
+                        ? environment_is("ROWLOCK_DATABASE", fingerprint(db_))
+                        : a.holder() && a.holder()->token &&
+                              environment_is("ROWLOCK_TOKEN", std::to_string(a.holder()->token.value));
+  if (!same) return;
+  throw failure(
+      exit_usage,
+      fmt::format(
+          "this runs under '{}' already (ROWLOCK_NAME), and would wait for itself for ever: leave out the "
+          "inner `rowlock run`, or take another name",
+          name_));
+}
+
+void taking::say_not_had(acquisition const& a) const {
+  if (a.status() == acquire_status::contended) {
+    auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
+    say(fmt::format(
+        "'{}' is held by nobody, but was not had{}: a transaction has its row, or the SQLite file, "
+        "locked. Try again",
+        name_, within));
+    return;
+  }
+  auto const& holder = a.holder();
+  auto const who =
+      holder ? "held by " + describe(*holder) : std::string("in use by a transaction of somebody else");
+  if (options_.no_wait)
+    say(fmt::format("'{}' is {}", name_, who));
+  else
+    say(fmt::format("'{}' was not had within {}: it is {}", name_,
+                    format_duration(options_.wait.value_or(std::chrono::milliseconds{0})), who));
+}
+
+}  // namespace rowlock::tool
