@@ -89,7 +89,6 @@ CONTRACT_CASE("renew: what an operator wants back, or is at its hard limit, is n
 }
 
 CONTRACT_CASE("renew: a row that a transaction has locked is told from a lost one") {
-  if (dialect_of(f) == dialect::sqlite) return;  // the whole file is locked: an error of the statement's own
   auto m = f.manager();
   auto const left = m->make_mutex("x", {.ttl = 60s}).acquire()->detach();
   stranger other(f);
