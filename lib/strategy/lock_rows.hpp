@@ -59,8 +59,7 @@ class lock_rows {
   /// can't be read are no error: the statements decide by the row, not by what is read here.
   std::optional<lock_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// The same, but fails for no row: see lock_row::unreadable.
-  std::optional<lock_row> find(backend::connection&, std::string const& name,
-                               boot_time_point deadline) const;
+  std::optional<lock_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// Fails for no row, either.
   std::vector<lock_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
 
