@@ -74,13 +74,17 @@ void closer::run() {
   for (;;) {
     base::wait_for(wake_, boot_time_point::max());
     wake_.clear();
-    for (auto* c = asked_.exchange(nullptr); c != nullptr;) {
-      auto* const next = c->next;
-      begin(*c);
-      c = next;
-    }
+    begin_asked();
     if (all_asked_.exchange(false)) begin_all();
     join_done();
+  }
+}
+
+void closer::begin_asked() {
+  for (auto* c = asked_.exchange(nullptr); c != nullptr;) {
+    auto* const next = c->next;
+    begin(*c);
+    c = next;
   }
 }
 
@@ -125,7 +129,19 @@ void closer::begin_all() {
     begin(c);
   }
   for (auto const& m : all) base::wait_for(m->its_closing().ended, until);
+  join_all(until);
   all_closed_.set();
+}
+
+// Also of managers that were destroyed a moment ago: OpenSSL frees what it has kept for each thread when the
+// process ends, and so does a thread that ends just then.
+void closer::join_all(boot_time_point deadline) {
+  for (;;) {
+    join_done();
+    if (workers_.empty() || !base::wait_for(wake_, deadline)) return;
+    wake_.clear();
+    begin_asked();
+  }
 }
 
 void closer::join_done() {

@@ -64,9 +64,11 @@ class closer {
   };
 
   void run();
+  void begin_asked();
   void begin(closing&);
   void begin_all();
   void join_done();
+  void join_all(boot_time_point deadline);
 
   base::event wake_;
   std::atomic<bool> ready_{false};

@@ -394,16 +394,18 @@ void manager::shut_down() noexcept {
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);
-  // Whoever ends the process in a hook or policy does not come back from it.
-  int const never_leave = base::process_ends() ? closing_.calls_of_by : 0;
-  if (engine_->under_way.wait_until_gone(never_leave, deadline)) end_sessions();
+  if (engine_->under_way.wait_until_gone(never_leave(), deadline)) end_sessions();
   closing_.ended.set();
 }
 
+// Whoever ends the process in a hook or policy does not come back from it.
+int manager::never_leave() const noexcept { return base::process_ends() ? closing_.calls_of_by : 0; }
+
 void manager::finish() noexcept {
   // What an attempt that took longer has won, it gives back.
-  engine_->under_way.wait_until_gone(0, boot_time_point::max());
-  end_threads(boot_clock::now() + engine_->options.release_timeout, {});
+  engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
+  end_threads(boot_clock::now() + engine_->options.release_timeout,
+              base::process_ends() ? closing_.by : std::thread::id{});
   end_sessions();
 }
 

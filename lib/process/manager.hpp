@@ -56,6 +56,7 @@ class manager : public std::enable_shared_from_this<manager> {
   void refuse_if_closed() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
+  int never_leave() const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   release_result give_back(std::shared_ptr<hold> const&, boot_time_point deadline) noexcept;
   bool extend_row(std::shared_ptr<hold> const&, std::chrono::milliseconds, boot_time_point deadline);
