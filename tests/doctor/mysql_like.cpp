@@ -121,7 +121,6 @@ TEST_CASE("Galera: a node of a cluster, and one that has lost the rest of it <ma
   server_scene const s(server_kind::mariadb, {.durable = true, .galera = true});
   expect(s.examine(), "galera", verdict::ok, "a cluster of 1: lease and unique_insert work");
   // A second member, without data, and not for long.
-  s.sql("SET GLOBAL wsrep_provider_options = 'evs.suspect_timeout=PT1S'");
   auto const options = s.value("SELECT @@wsrep_provider_options");
   std::smatch listens;
   REQUIRE(std::regex_search(options, listens, std::regex("gmcast.listen_addr = tcp://([0-9.:]+)")));
