@@ -7,6 +7,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
+#include "process/closer.hpp"
 #include "process/deadlocks.hpp"
 #include "process/row_locker.hpp"
 
@@ -64,6 +65,7 @@ acquirer::result acquirer::run() {
     if (stopped()) return lost(acquire_status::cancelled);
     throw;
   }
+  closer::of_this_process().get_ready();  // before anything can be held
   return queue();
 }
 

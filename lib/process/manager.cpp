@@ -66,7 +66,6 @@ void manager::connect() {
 
 acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
   refuse_if_forked();
-  closer::of_this_process().get_ready();
   calls::scope const here(engine_->under_way);
   auto came = acquirer(*engine_, spec, p, std::move(stop)).run();
   if (!came.won) return {came.why, std::move(came.holder)};
