@@ -364,6 +364,9 @@ void manager::close() noexcept {
     if (!closer::of_this_process().ask(c)) {  // nothing was ever taken
       c.whom.reset();
       shut_down();
+      if (source_is_the_programs_)
+        engine_->under_way.wait_until_gone(c.calls_of_by, boot_clock::now() + o.reply_timeout);
+      c.ended.set();
     }
   }
   auto const deadline = boot_clock::now() + time + closing_grace;
@@ -393,8 +396,10 @@ void manager::shut_down() noexcept {
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);
-  if (engine_->under_way.wait_until_gone(never_leave(), deadline)) end_sessions();
-  closing_.ended.set();
+  bool const all_left = engine_->under_way.wait_until_gone(never_leave(), deadline);
+  if (all_left) end_sessions();
+  // Whoever hears of it may destroy what a source of the program's uses.
+  if (all_left || !source_is_the_programs_) closing_.ended.set();
 }
 
 // Whoever ends the process in a hook or policy does not come back from it.
@@ -406,6 +411,7 @@ void manager::finish() noexcept {
   end_threads(boot_clock::now() + engine_->options.release_timeout,
               base::process_ends() ? closing_.by : std::thread::id{});
   end_sessions();
+  closing_.ended.set();
 }
 
 void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexcept {

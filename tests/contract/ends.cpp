@@ -29,6 +29,21 @@ class gate {
   std::atomic<bool> is_open_{false};
 };
 
+/// As one that connects by a function or a pool of the program's.
+class programs_source final : public backend::source {
+ public:
+  explicit programs_source(connection_source const& s) : inner_(s.implementation()) {}
+  std::unique_ptr<backend::connection> connect(boot_time_point deadline) override {
+    return inner_->connect(deadline);
+  }
+  backend::dialect const& sql() const noexcept override { return inner_->sql(); }
+  std::string describe() const override { return inner_->describe(); }
+  bool uses_the_programs() const noexcept override { return true; }
+
+ private:
+  std::shared_ptr<backend::source> inner_;
+};
+
 manager_options quick(fixture& f) {
   auto o = f.options;
   o.release_timeout = 300ms;
@@ -234,4 +249,41 @@ CONTRACT_CASE("C3: a lock that was lost is given back at the end, though its han
   CHECK(other.sees_free("x"));
   CHECK(other.sees_free("y"));
   CHECK(quick_one->loss() == loss_reason::revoked);
+}
+
+CONTRACT_CASE("C3: the end waits, beyond release_timeout, until no call uses what is the program's") {
+  auto o = quick(f);
+  o.reply_timeout = 20s;
+  auto m = std::make_unique<lock_manager>(
+      connection_source(std::make_shared<programs_source>(observed_by(f.source, f.seam))), o);
+  std::optional<held_lock> lock;
+  SUBCASE("nothing was taken") {}
+  SUBCASE("a lock was") { lock.emplace(*m->make_mutex("x").acquire()); }
+  gate in_the_middle;
+  std::atomic<bool> is_used{true};
+  f.seam->before = [&](std::string const& s) {
+    if (s != "lock_list") return;
+    in_the_middle.pass();
+    is_used = false;
+  };
+  auto call = std::async(std::launch::async, [&, m = m.get()] {
+    try {
+      (void)m->list();
+    } catch (error const&) {  // it may be closed by then
+    }
+  });
+  in_the_middle.wait_for_somebody();
+  bool was_used_at_the_end = true;
+  auto end = std::async(std::launch::async, [&, mine = std::move(m)]() mutable {
+    mine.reset();
+    was_used_at_the_end = is_used;
+  });
+  // Far longer than release_timeout and all that is added to it.
+  bool const too_early = end.wait_for(2s) == std::future_status::ready;
+  in_the_middle.open();
+  end.get();
+  call.get();
+  CHECK_FALSE(too_early);
+  CHECK_FALSE(was_used_at_the_end);
+  CHECK(stranger(f).take("x"));
 }
