@@ -1,9 +1,9 @@
 // Database clocks that were an hour ahead and went back (C5), by moving real servers' clocks.
-#include <filesystem>
 #include <thread>
 
 #include "process/taker.hpp"
 #include "support/look_at_tables.hpp"
+#include "support/moved_clock.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -124,13 +124,9 @@ TEST_CASE_TEMPLATE("C5: a server's clock was an hour ahead and went back", kind,
 
 // The clock is that of each process.
 TEST_CASE("C5: the holder's clock was an hour ahead: sqlite") {
-  std::string library;
-  for (auto const& folder : std::filesystem::directory_iterator("/usr/lib"))
-    if (auto const there = folder.path() / "faketime/libfaketime.so.1"; std::filesystem::exists(there))
-      library = there.string();
-  REQUIRE(!library.empty());
-  std::vector<std::string> const ahead{"/usr/bin/env", "LD_PRELOAD=" + library, "FAKETIME=+3600s",
-                                       "FAKETIME_DISABLE_SHM=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"};
+  scratch_folder const folder;
+  auto const ahead = with_moved_clock(folder.file("clock"));
+  move_clock(folder.file("clock"), 3600s);
   sqlite_fixture f;
   for (auto const how : {strategy::lease, strategy::unique_insert}) {
     std::string const of = to_string(how);

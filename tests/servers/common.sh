@@ -82,12 +82,10 @@ thaw() {
 }
 
 kill_all() {
-  local pids pid
+  local pids
   pids=$(freeze)
   kill -KILL $pids 2>/dev/null || true
   wait_until gone $pids
-  # libfaketime would have removed these at an orderly end.
-  for pid in $pids; do rm -f "/dev/shm/faketime_shm_$pid" "/dev/shm/sem.faketime_sem_$pid"; done
 }
 
 free_port() {
@@ -111,10 +109,12 @@ make_folder() {
   chmod 700 "$dir"
   as_server test -w "$dir" || fail "$dir can't be reached by the user who runs the server: use a folder directly under /tmp"
   as_server sh -c 'umask 077; cat >"$1"' sh "$dir/password" <<<"$password"
-  if [ -n "$faketime" ]; then
-    [ -e "$faketime" ] || echo +0 >"$faketime"
-    as_server test -r "$faketime" || fail "$faketime can't be read by the user who runs the server"
-    echo "$faketime" >"$dir/faketime_file"
+  if [ -n "$clock_library" ]; then
+    # What was built may lie in a folder that the user who runs the server can't enter.
+    as_server test -r "$clock_library" ||
+      { as_server sh -c 'cat >"$1"' sh "$dir/moved_clock.so" <"$clock_library" && clock_library=$dir/moved_clock.so; }
+    echo "$clock_library" >"$dir/clock_library"
+    as_server sh -c 'head -c 8 /dev/zero >"$1"' sh "$dir/clock"
   fi
 }
 
@@ -128,13 +128,8 @@ make_certificate() {
 
 # Sets clock=(...), what a server whose clock is moved must have in its environment: a command's beginning, or nothing.
 moved_clock() {
-  local library
   clock=()
-  [ -s "$dir/faketime_file" ] || return 0
-  library=$(printf '%s\n' /usr/lib/*/faketime/libfaketime.so.1 | head -1)
-  [ -e "$library" ] || fail "no libfaketime: install the package libfaketime (tools/install-packages test)"
-  clock=(env LD_PRELOAD="$library" FAKETIME_TIMESTAMP_FILE="$(cat "$dir/faketime_file")" FAKETIME_NO_CACHE=1
-    FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1)
+  [ ! -s "$dir/clock" ] || clock=(env LD_PRELOAD="$(cat "$dir/clock_library")" ROWLOCK_MOVED_CLOCK="$dir/clock")
 }
 
 start() {
@@ -178,14 +173,14 @@ run_verb() {
   shift
   as_server=()
   [ "$(id -u)" != 0 ] || as_server=(setpriv --reuid="$user" --regid="$user" --clear-groups env HOME="$dir")
-  durable=no max_connections= port= faketime= settings=()
+  durable=no max_connections= port= clock_library= settings=()
   while [ $# -gt 0 ]; do
     case $verb:$1 in
       start:--durable) durable=yes ;;
       start:--max-connections) max_connections=${2:?--max-connections needs a number} && shift ;;
       start:--port) port=${2:?--port needs a number} && shift ;;
       start:--set) settings+=("${2:?--set needs NAME=VALUE}") && shift ;;
-      start:--faketime) faketime=$(realpath -m -- "${2:?--faketime needs a file}") && shift ;;
+      start:--clock) clock_library=$(realpath -e -- "${2:?--clock needs a library}") && shift ;;
       start:--standby-of | start:--node-of)
         # A kind of server that has such an option has its variable.
         variable=${1#--} variable=${variable//-/_}

@@ -4,12 +4,12 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <stdexcept>
 
+#include "support/moved_clock.hpp"
 #include "support/source_path.hpp"
 
 namespace rowlock::test {
@@ -45,7 +45,7 @@ database_server::database_server(server_kind kind, options wanted) : kind_(kind)
   if (wanted.standby_of != nullptr)
     arguments += " --standby-of " + quoted(wanted.standby_of->folder_.path().string());
   if (wanted.node_of != nullptr) arguments += " --node-of " + quoted(wanted.node_of->folder_.path().string());
-  if (wanted.movable_clock) arguments += " --faketime " + quoted(folder_.file("clock"));
+  if (wanted.movable_clock) arguments += " --clock " + quoted(moved_clock_library());
   run("start", arguments);
   address_ = run(kind == server_kind::postgresql ? "conninfo" : "url");
   if (address_.ends_with('\n')) address_.pop_back();
@@ -65,13 +65,7 @@ void database_server::pause() { run("pause"); }
 void database_server::resume() { run("resume"); }
 void database_server::stop() { run("stop"); }
 
-void database_server::set_clock(std::chrono::seconds offset) {
-  // By renaming, so that the server never reads half a file.
-  std::ofstream{folder_.file("clock.new")} << fmt::format("{:+d}\n", offset.count());
-  std::filesystem::permissions(folder_.file("clock.new"), std::filesystem::perms::others_read,
-                               std::filesystem::perm_options::add);
-  std::filesystem::rename(folder_.file("clock.new"), folder_.file("clock"));
-}
+void database_server::set_clock(std::chrono::seconds offset) { move_clock(folder_.file("clock"), offset); }
 
 std::string database_server::log() const {
   std::ifstream file{folder_.file("log")};

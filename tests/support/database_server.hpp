@@ -18,7 +18,7 @@ class database_server {
   struct options {
     bool durable = false;  ///< flush as in production: for tests of what survives
     int max_connections = 100;
-    bool movable_clock = false;                   ///< set_clock() works (libfaketime)
+    bool movable_clock = false;                   ///< set_clock() works
     bool galera = false;                          ///< MariaDB only: a cluster of one node
     bool tls = false;                             ///< with a certificate of its own; MySQL has one anyway
     std::vector<std::string> settings{};          ///< lines of its option file: "fsync = on"
