@@ -337,6 +337,11 @@ bool stranger::renew(std::string const& name, term_id const& term) {
   return !rows_.renew(*session_, one, soon()).empty();
 }
 
+bool stranger::has_still(std::string const& name) {
+  auto const row = read(name);
+  return row && row->term == terms_.at(name);
+}
+
 bool stranger::release(std::string const& name) {
   if (how_ == strategy::row_lock) {
     row_locks_.give_back(*session_, soon());

@@ -237,6 +237,8 @@ class stranger {
   bool renew(std::string const& name);
   /// Renews somebody's term.
   bool renew(std::string const& name, term_id const&);
+  /// The term that it took is there.
+  bool has_still(std::string const& name);
   bool release(std::string const& name);
   std::optional<strategies::lock_row> read(std::string const& name);
   /// No row, or one without a term.
