@@ -143,12 +143,17 @@ TEST_CASE("C28: output that can't be written is told, and no command ends with 0
                             {"migrate", "repair"},
                             {"migrate", "sql"}}) {
     CAPTURE(fmt::format("{}", args.front()));
-    auto const r = run(in_shell("exec \"$@\" >/dev/full", p.command(args)), p.variables());
-    CHECK(r.status == 74);
-    CHECK(r.says("rowlock: the output could not be written: No space left on device"));
+    auto const full = run(in_shell("exec \"$@\" >/dev/full", p.command(args)), p.variables());
+    CHECK(full.status == 74);
+    CHECK(full.says("rowlock: the output could not be written: No space left on device"));
+    auto const closed = run(in_shell("exec \"$@\" >&-", p.command(args)), p.variables());
+    CHECK(closed.status == 74);
+    CHECK(closed.says("rowlock: the output could not be written: Bad file descriptor"));
   }
   // What else went wrong is more, and who prints nothing has no trouble.
-  CHECK(run(in_shell("exec \"$@\" >/dev/full", p.command({"reap", "--quiet"})), p.variables()).status == 0);
   auto const own = p.command({"run", "n", "--", "sh", "-c", "exit 3"});
-  CHECK(run(in_shell("exec \"$@\" >/dev/full", own), p.variables()).status == 3);
+  for (std::string const where : {"/dev/full", "&-"}) {
+    CHECK(run(in_shell("exec \"$@\" >" + where, p.command({"reap", "--quiet"})), p.variables()).status == 0);
+    CHECK(run(in_shell("exec \"$@\" >" + where, own), p.variables()).status == 3);
+  }
 }

@@ -112,14 +112,13 @@ CLI_CASE("take: it waits, and a signal while it does ends it with nothing taken"
 
 CLI_CASE("take: what nobody can be told of is given back: 74") {
   Place const p;
-  for (std::string const more : {"", " --json"}) {
-    std::string options;
-    for (auto const& word : p.options()) options += " '" + word + "'";
-    auto const full =
-        run({"sh", "-c", fmt::format("'{}'{} take n --ttl 1m{} >/dev/full", rowlock_program, options, more)},
-            p.variables());
-    CHECK(full.status == 74);
-    CHECK(full.says("the output could not be written"));
+  std::string options;
+  for (auto const& word : p.options()) options += " '" + word + "'";
+  for (std::string const more : {" >/dev/full", " --json >/dev/full", " >&-"}) {
+    auto const untold = run(
+        {"sh", "-c", fmt::format("'{}'{} take n --ttl 1m{}", rowlock_program, options, more)}, p.variables());
+    CHECK(untold.status == 74);
+    CHECK(untold.says("the output could not be written"));
     CHECK(state_of(p, "n").is_null());
   }
 }

@@ -10,13 +10,12 @@
 namespace {
 
 /// With one of them closed, a socket of ours could become the command's stdin, or a message go into the
-/// database. What is opened here is closed again for the command.
+/// database. What is opened here is closed again for the command. stdout can't be written to then: who asked
+/// for output must hear that nobody got it.
 void open_standard_files() {
-  int fd = 0;
-  do {
-    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  } while (fd >= 0 && fd <= STDERR_FILENO);
-  if (fd >= 0) ::close(fd);
+  for (int const fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0)
+      (void)::open("/dev/null", (fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) | O_CLOEXEC);  // the lowest: fd
 }
 
 }  // namespace

@@ -33,9 +33,13 @@ sql::Driver& driver() {
   static sql::Driver* instance = nullptr;
   std::call_once(once, [] { instance = sql::mysql::get_driver_instance(); });
 #ifdef __clang__
+#pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wexit-time-destructors"
 #endif
   thread_local known_thread const here(*instance);  // what is destroyed is the thread's
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
   return *instance;
 }
 
