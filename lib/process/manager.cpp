@@ -381,7 +381,10 @@ void manager::close() noexcept {
 void manager::say_closed() const {
   auto const& o = engine_->options;
   base::event const never;
-  base::wait_for(never, boot_clock::now() + 2 * o.release_timeout);
+  // Longer than close() takes: whoever ends the process next has to have the time to begin.
+  auto const closing_takes =
+      o.release_timeout + closing_grace + (source_is_the_programs_ ? o.reply_timeout : 0ms);
+  base::wait_for(never, boot_clock::now() + closing_takes + o.release_timeout);
   if (base::process_ends())
     base::wait_for(never, boot_clock::now() + 2 * o.release_timeout + o.reply_timeout);
   refuse_if_closed();

@@ -73,6 +73,8 @@ TEST_CASE("words for a shell") {
   CHECK(shell_word("") == "''");
   CHECK(shell_word("host=h dbname=d") == "'host=h dbname=d'");
   CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("=ls") == "'=ls'");
+  CHECK(shell_word("a=ls") == "a=ls");
 }
 
 TEST_CASE("every error of the library has an exit status of the documented ones") {

@@ -115,6 +115,19 @@ CONTRACT_CASE("C5: a row that can't be read is not watched: nobody knows what it
   CHECK(other.renew("x"));
 }
 
+CONTRACT_CASE("C5: a longest time that nobody can mean is not watched, and stops no reaper") {
+  stranger other(f);
+  REQUIRE(other.take("x", 300ms));
+  clock_went_back(f, 300ms);
+  for (std::string const longest : {"9223372036854775807", "-9223372036854775807", "0"}) {
+    CAPTURE(longest);
+    f.sql("UPDATE rowlock_locks SET longest = " + longest);
+    CHECK(run_reaper(f).ended == 0);
+    CHECK_FALSE(f.manager()->make_mutex("x").try_acquire_for(500ms));
+  }
+  CHECK(other.renew("x"));
+}
+
 CONTRACT_CASE("C5: the claim names term and renewals that were watched") {
   stranger other(f);
   REQUIRE(other.take("x", 300ms));

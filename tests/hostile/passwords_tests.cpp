@@ -151,6 +151,26 @@ TEST_CASE("C13: what a server says reaches the terminal escaped") {
     }
 }
 
+TEST_CASE("C14: postgresql: a server that wants the password hashed for an hour is refused at once") {
+  fake_server server([&](peer& p) {
+    hear_postgresql_start(p);
+    p.say(postgresql_says::log_in_by(10, std::string("SCRAM-SHA-256\0\0", 15)));
+    auto const head = p.hear(5);  // 'p' and a length
+    if (head.size() < 5) return;
+    auto const first =
+        p.hear(static_cast<unsigned char>(head[3]) * 256u + static_cast<unsigned char>(head[4]) - 4);
+    auto const nonce = first.find("r=");
+    if (nonce == first.npos) return;
+    p.say(postgresql_says::log_in_by(11, first.substr(nonce) + "more,s=c2FsdA==,i=2000000000"));
+    p.hear_all();
+  });
+  auto const start = boot_clock::now();
+  auto const done = list(postgresql_at(server));
+  CHECK(boot_clock::now() - start < 20s);
+  CHECK(done.status == 77);
+  CHECK(done.says("scram_iterations"));
+}
+
 TEST_CASE("C13: postgresql: a server that nobody has verified gets no password by asking") {
   struct request {
     char const* name;

@@ -49,7 +49,7 @@ Exit status:
   0    done (run: the command's own status)
   64   the command line is wrong, or run: it is started under the very lock that it asks for
   69   the database can't be reached, or cancelled a statement
-  70   a bug of rowlock's
+  70   a bug of rowlock's; run: its guardian was killed
   71   this machine gives no more files, processes or memory; run: /proc is missing
   74   the output could not be written (a full disk)
   75   held by somebody else, or timed out

@@ -1,6 +1,8 @@
 #include "backend/postgresql/log_in_filter.hpp"
 
+#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace rowlock::backend::postgresql {
@@ -16,11 +18,25 @@ constexpr std::uint32_t ssl_request = 80877103;
 constexpr std::uint32_t gss_request = 80877104;
 constexpr std::uint32_t in_clear = 3;
 constexpr std::uint32_t as_md5 = 5;
+constexpr std::uint32_t scram_challenge = 11;
+// As often as the server says the password is hashed, while nothing can stop libpq: these take about a
+// second. PostgreSQL's own number is 4096 (scram_iterations).
+constexpr std::uint64_t most_rounds = 1'000'000;
 
 std::uint32_t number_at(std::string_view text, std::size_t at) {
   std::uint32_t out = 0;
   for (char const c : text.substr(at, 4)) out = out << 8u | static_cast<unsigned char>(c);
   return out;
+}
+
+/// "r=NONCE,s=SALT,i=ROUNDS" (RFC 5802); the most that there can be if it is no number.
+std::uint64_t rounds_in(std::string_view challenge) {
+  auto const found = challenge.find(",i=");
+  if (found == challenge.npos) return 0;  // libpq refuses it
+  std::uint64_t rounds = 0;
+  auto const* const begin = challenge.data() + found + 3;
+  auto const [end, bad] = std::from_chars(begin, challenge.data() + challenge.size(), rounds);
+  return bad == std::errc() ? rounds : std::numeric_limits<std::uint64_t>::max();
 }
 
 }  // namespace
@@ -90,6 +106,10 @@ void log_in_filter::look_at(char type, std::string_view body) {
   if (type != 'R' || body.size() < 4) return;
   auto const method = number_at(body, 0);
   if (method == 0) logged_in_ = true;
+  if (method == scram_challenge && rounds_in(body.substr(4)) > most_rounds)
+    throw log_in_refused(errc::access_denied,
+                         "the server wants the password hashed more than a million times "
+                         "(scram_iterations): that would take longer than a connection may");
   if (method == in_clear || method == as_md5)
     throw log_in_refused(errc::access_denied, std::string("the server asks for the password ") +
                                                   (method == in_clear ? "in clear" : "as MD5") +

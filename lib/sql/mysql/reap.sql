@@ -27,7 +27,8 @@ FROM (
   FROM (
     SELECT l.name, l.strategy, l.term, l.takeover, l.token,
       l.takeover = 'clock' AND l.longest_term = l.term
-        AND l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND AS kept,
+        AND CASE WHEN l.longest BETWEEN 1 AND 6311520000000
+        THEN l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND ELSE 0 END AS kept,
       l.token > timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 86400000000 AS ahead,
       CASE l.strategy
         WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= utc_timestamp(6)
@@ -71,19 +72,22 @@ WHERE (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp
 -- name: reap_kept
 SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
 WHERE l.name > $1 AND l.name <= $2 AND l.takeover = 'clock' AND l.longest_term = l.term
-  AND l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND
+  AND CASE WHEN l.longest BETWEEN 1 AND 6311520000000
+        THEN l.expires_at > utc_timestamp(6) + INTERVAL 1000 * l.longest MICROSECOND ELSE 0 END
 ORDER BY l.name LIMIT $3
 
 -- By primary key, in autocommit: waits for that one row, for a second at most, and looks at it again then.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6), term = NULL
 WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy = 'lease' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
 WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy = 'unique_insert' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 
 -- name: reap_tokens_look
 SELECT count(*), max(p.name), CAST(coalesce(sum(p.due), 0) AS SIGNED), coalesce(max(CASE WHEN p.due THEN p.token END), 0)

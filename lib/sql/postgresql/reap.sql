@@ -32,7 +32,8 @@
 
 -- The page of $2 names after $1, $3 milliseconds being idle: how many there are, the last one, how many are due of each
 -- strategy, how many must stay because of takeover 'observed' and because their token is ahead, highest token of those
--- due. Read only; nothing is promised by it. And how many terms a clock that went back keeps: reap_kept.
+-- due. Read only; nothing is promised by it. And how many terms a clock that went back keeps: reap_kept. A `longest`
+-- that nobody can mean (200 years) is none: one row that somebody has written to must not stop the reaper.
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'unique_insert'),
@@ -45,7 +46,8 @@ SELECT count(*), max(p.name),
 FROM (
   SELECT l.name, l.strategy, l.term, l.takeover, l.token, o.old,
     l.takeover = 'clock' AND l.longest_term = l.term
-      AND l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond' AS kept,
+      AND CASE WHEN l.longest BETWEEN 1 AND 6311520000000
+        THEN l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond' ELSE false END AS kept,
     l.token > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000 AS ahead,
     o.old AND (l.term IS NULL OR (l.takeover = 'clock' AND l.strategy <> 'row_lock')) AS due
   FROM (SELECT * FROM rowlock_locks WHERE name > $1 ORDER BY name LIMIT $2::bigint) AS l,
@@ -94,7 +96,8 @@ RETURNING l.strategy
 -- name: reap_kept
 SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
 WHERE l.name > $1 AND l.name <= $2 AND l.takeover = 'clock' AND l.longest_term = l.term
-  AND l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond'
+  AND CASE WHEN l.longest BETWEEN 1 AND 6311520000000
+        THEN l.expires_at > clock_timestamp() + l.longest::double precision * interval '1 millisecond' ELSE false END
 ORDER BY l.name LIMIT $3::bigint
 
 -- Ends a term that was watched for long enough: exactly that one, if it was renewed no more ($3). Whoever changed the row
@@ -103,13 +106,15 @@ ORDER BY l.name LIMIT $3::bigint
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'lease' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond'
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 
 -- As unique_insert gives back: the name's last token is in rowlock_tokens.
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
 WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'unique_insert' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond'
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 
 -- The same for rowlock_tokens: how many, the last name, how many are due, highest token of those. A token is at least the
 -- microseconds since 1970 when it was drawn, so that it tells its own age.

@@ -21,7 +21,8 @@ FROM (
   FROM (
     SELECT name, strategy, term, takeover, token,
       takeover = 'clock' AND longest_term = term
-        AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest AS kept,
+        AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END AS kept,
       token > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 86400000000 AS ahead,
       CASE strategy
         WHEN 'unique_insert' THEN term IS NULL OR expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
@@ -56,18 +57,21 @@ RETURNING strategy
 -- name: reap_kept
 SELECT l.name, l.strategy, l.term, l.renewals, l.longest FROM rowlock_locks AS l
 WHERE l.name > ?1 AND l.name <= ?2 AND l.takeover = 'clock' AND l.longest_term = l.term
-  AND l.expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + l.longest
+  AND CASE WHEN l.longest BETWEEN 1 AND 6311520000000
+        THEN l.expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + l.longest ELSE 0 END
 ORDER BY l.name LIMIT ?3
 
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'lease' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
 WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'unique_insert' AND takeover = 'clock'
-  AND longest_term = term AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest
+  AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
+        THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 
 -- name: reap_tokens_look
 SELECT count(*), max(name), coalesce(sum(due), 0), coalesce(max(token) FILTER (WHERE due), 0)

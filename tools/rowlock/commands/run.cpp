@@ -53,7 +53,8 @@ Exit status: the command's own; 126 it can't be executed, 127 it was not found, 
 somebody else or timed out (or what -E says), 69 database unreachable when it starts, 76 lock lost while the command ran or
 --hard-limit reached, 64 wrong command line, or NAME is the lock under which this runs (it would wait for itself),
 77 login refused, 78 tables or database file missing or wrong, or another strategy, 71 this machine gives
-no more files or processes or has no /proc, 70 a bug of rowlock's.)";
+no more files or processes or has no /proc, 74 the output could not be written, 70 the guardian was killed, or a bug of
+rowlock's.)";
 
 end_of_program command_ended(outcome const& o, run_options const& options,
                              std::vector<std::string> const& command) {
