@@ -9,6 +9,7 @@
 #include "process/database.hpp"
 #include "support/database_server.hpp"
 #include "support/look_at_tables.hpp"
+#include "support/pgbouncer.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -95,6 +96,87 @@ TEST_CASE("C8: postgresql: a copy within the server that got the first one's nam
   REQUIRE(done("ALTER DATABASE {0} RENAME TO {0}old"));
   REQUIRE(done("ALTER DATABASE {0}c RENAME TO {0}"));
   CHECK_THROWS_WITH_AS(d.open(soon()), doctest::Contains("a copy of the database answers"), error);
+}
+
+TEST_CASE(
+    "C8: postgresql: a pooler that leads connected programs to a copy of the database is noticed by the next "
+    "statement") {
+  auto const name = unique_identifier();
+  auto const server = source_from_url(postgresql_conninfo()).implementation();
+  auto const url = postgresql_url(postgresql_conninfo(), fresh_database(postgresql_conninfo(), name));
+  (void)migrated(url, "same");
+  pgbouncer const between(url, "transaction");
+  lock_manager m(source_from_url(between.address()));
+  auto held = m.make_mutex("x", {.ttl = 10min}).try_acquire();
+  REQUIRE(held);
+  REQUIRE(held->extend(10min));
+  auto const admin = server->connect(soon());
+  auto const done = [&](std::string const& text) {
+    return within(20s, [&] {  // the pooler connects to the server anew as long as it is asked
+      try {
+        admin->script(
+            fmt::format("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", name),
+            soon());
+        admin->script(fmt::format(fmt::runtime(text), name), soon());
+        return true;
+      } catch (error const&) {
+        return false;
+      }
+    });
+  };
+  REQUIRE(done("CREATE DATABASE {0}c TEMPLATE {0}"));
+  REQUIRE(done("ALTER DATABASE {0} RENAME TO {0}old"));
+  REQUIRE(done("ALTER DATABASE {0}c RENAME TO {0}"));
+  for (auto const* said : {"behind the pooler another server", "a copy of the database answers"}) {
+    auto const noticed = [&]() -> std::string {
+      try {
+        return held->extend(10min) ? "extended in the copy" : "not extended";
+      } catch (error const& e) {
+        CHECK(e.reason() == errc::unreachable);
+        return e.what();
+      }
+    };
+    std::string heard;
+    // A session of the pooler's that was ended under it may cost one statement more.
+    CHECK(within(20s, [&] {
+      heard = noticed();
+      return heard.find(said) != heard.npos || heard.find("in the copy") != heard.npos;
+    }));
+    CHECK_MESSAGE(heard.find(said) != heard.npos, heard);
+  }
+  // Several statements in one transaction: BEGIN takes the settings, and the look, with it.
+  auto const c = source_from_url(between.address()).implementation()->connect(soon());
+  REQUIRE(done("ALTER DATABASE {0} RENAME TO {0}c"));
+  REQUIRE(done("ALTER DATABASE {0}old RENAME TO {0}"));
+  CHECK_THROWS_WITH_AS(c->script("BEGIN", soon()), doctest::Contains("behind the pooler another server"),
+                       error);
+  CHECK_FALSE(c->usable());
+  CHECK(held->extend(10min));
+}
+
+TEST_CASE(
+    "C8: postgresql: a server that was restarted behind a pooler is the same database, after a new log-in") {
+  database_server server(server_kind::postgresql);
+  auto const name = unique_identifier();
+  auto const url = postgresql_url(server.address(), fresh_database(server.address(), name));
+  (void)migrated(url, "same");
+  pgbouncer const between(url, "transaction", "server_login_retry = 0");
+  lock_manager m(source_from_url(between.address()));
+  auto held = m.make_mutex("x", {.ttl = 10min}).try_acquire();
+  REQUIRE(held);
+  server.kill();
+  server.restart();
+  std::string why;
+  CHECK(within(20s, [&] {
+    try {
+      return held->extend(10min);
+    } catch (error const& e) {
+      why = e.what();
+      return false;
+    }
+  }));
+  CHECK_MESSAGE(held->valid(), why);
+  CHECK(m.make_mutex("y").try_acquire());
 }
 
 TEST_CASE("C8: postgresql: a standby that was promoted is the same database") {

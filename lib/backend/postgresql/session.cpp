@@ -23,6 +23,8 @@ constexpr int oldest_server = 12'00'00;
 constexpr int most_set_ups = 20;
 constexpr char const* set_up_name = "session set-up";
 constexpr char const* no_answer = "what answers there does not speak as PostgreSQL does";
+constexpr char const* other_server =
+    "behind the pooler another server or database answers than at the log-in (or the server was restarted)";
 constexpr char const* only_local_text =
     "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
@@ -34,6 +36,10 @@ std::vector<std::string> schemas_in(char const* json) {
     if (schema != nullptr && !schema->starts_with("pg_")) all.push_back(*schema);
   }
   return all;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
 }
 
 bool failed(PGresult const* r) {
@@ -79,7 +85,6 @@ void session::set_up(boot_time_point deadline) {
     throw error(errc::unsupported,
                 fmt::format("{}: PostgreSQL {} is too old: 12 is the oldest that rowlock works on", where_,
                             version / 1'00'00));
-  local_settings_ = local_settings_text(version);
   bool check_client = true;
   for (int tries = 1;; ++tries) {
     auto const text = set_up_text(version, check_client, pooling_, PQbackendPID(channel_.native()));
@@ -102,7 +107,11 @@ void session::set_up(boot_time_point deadline) {
 }
 
 void session::meet(PGresult const* who) {
-  if (PQntuples(who) != 1 || PQnfields(who) != 4) give_up(stake::nothing, set_up_name, no_answer);
+  if (PQntuples(who) != 1 || PQnfields(who) != 4 || !is_number(PQgetvalue(who, 0, 0)) ||
+      !is_number(PQgetvalue(who, 0, 1)))
+    give_up(stake::nothing, set_up_name, no_answer);
+  local_settings_ =
+      local_settings_text(PQserverVersion(channel_.native()), {PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1)});
   identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1));
   if (pooling_ == pooling::detect)
     pooling_ = std::to_string(PQbackendPID(channel_.native())) == PQgetvalue(who, 0, 2)
@@ -196,6 +205,8 @@ void session::refuse(PGresult const* r, std::string const& what, stake at_stake)
   auto const refused = statement_error(r, what, where_);
   if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(r))
     give_up(at_stake, what, one_line(PQresultErrorMessage(r)));
+  if (refused.sqlstate() == "22023" && std::string_view(refused.what()).find(moved) != std::string_view::npos)
+    give_up(stake::nothing, what, other_server);
   throw refused;
 }
 

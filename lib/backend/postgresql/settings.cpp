@@ -11,15 +11,21 @@ namespace {
 
 // Under the user's own search path, which anybody may have put something on: so all names are qualified, and
 // operators, too. [C12]
-constexpr std::string_view who_text =
-    "SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)"
-    "::pg_catalog.int8::pg_catalog.text,"
-    " (SELECT d.oid::pg_catalog.text FROM pg_catalog.pg_database AS d"
-    " WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()),"
-    " pg_catalog.pg_backend_pid(),"
-    " pg_catalog.array_to_json(pg_catalog.current_schemas(false))";
+constexpr std::string_view started_text =
+    "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)"
+    "::pg_catalog.int8::pg_catalog.text";
+constexpr std::string_view database_text =
+    "(SELECT d.oid::pg_catalog.text FROM pg_catalog.pg_database AS d"
+    " WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())";
 
-using setting = std::pair<char const*, char const*>;
+std::string who_text() {
+  return fmt::format(
+      "SELECT {}, {}, pg_catalog.pg_backend_pid(),"
+      " pg_catalog.array_to_json(pg_catalog.current_schemas(false))",
+      started_text, database_text);
+}
+
+using setting = std::pair<std::string, std::string>;
 
 // What statements rely on. A take must survive a crash of the server, so commits are flushed (but a
 // synchronous standby's remote_apply, which is more, stays). search_path: a schema in which others may create
@@ -71,7 +77,7 @@ std::string set_text(std::vector<setting> const& settings, bool local) {
 
 // SET LOCAL comes first and is quick: from then on no statement_timeout of the role's ends the rest.
 std::string set_up_text(int server_version, bool check_client, pooling how, int told_process) {
-  auto text = fmt::format("SET LOCAL statement_timeout = 0; {}", who_text);
+  auto text = fmt::format("SET LOCAL statement_timeout = 0; {}", who_text());
   if (how == pooling::transaction) return text;
   text += "; " + set_text(session_settings(server_version, check_client), false);
   if (how == pooling::detect)
@@ -79,8 +85,16 @@ std::string set_up_text(int server_version, bool check_client, pooling how, int 
   return text;
 }
 
-std::string local_settings_text(int server_version) {
-  return set_text(needed_settings(server_version), true);
+// A value that lock_timeout can't have is how a SELECT fails where and when we want it: set_config() is
+// volatile, so nothing of it is worked out before it is known who answers.
+std::string local_settings_text(int server_version, whereabouts const& place) {
+  auto all = needed_settings(server_version);
+  for (auto& [name, value] : all)
+    if (name == "lock_timeout")
+      value = fmt::format(
+          "CASE WHEN {} OPERATOR(pg_catalog.=) '{}' AND {} OPERATOR(pg_catalog.=) '{}' THEN {} ELSE '{}' END",
+          started_text, place.started, database_text, place.database, value, moved);
+  return set_text(all, true);
 }
 
 }  // namespace rowlock::backend::postgresql

@@ -14,7 +14,16 @@ std::string set_up_text(int server_version, bool check_client, pooling, int told
 /// number, the process that answers, and as JSON the schemas that the user's own search path leads to.
 inline constexpr std::size_t who_place = 1;
 
-/// One statement that sets what statements rely on, until the transaction ends.
-std::string local_settings_text(int server_version);
+/// What tells a server and its database from all others: two numbers, as the server wrote them.
+struct whereabouts {
+  std::string started;   ///< microseconds
+  std::string database;  ///< its oid
+};
+
+/// One statement that sets what statements rely on, until the transaction ends. It fails, with `moved` in the
+/// message, where another server or database answers: who is behind a pooler may change while we stay
+/// connected to it. [C8]
+std::string local_settings_text(int server_version, whereabouts const&);
+inline constexpr char const* moved = "rowlock: not the server and database of the log-in";
 
 }  // namespace rowlock::backend::postgresql
