@@ -10,10 +10,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Loss is reported a little before trust ends, so that whoever hears of it can still stop in time.
+// Loss is reported a little before trust ends, so that whoever hears of it can still stop in time: a
+// twentieth of the ttl, or of the hard limit if that is shorter.
 boot_time_point alarm_time(hold const& h) {
-  return h.trusted_until() -
-         std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 20, 1s);
+  auto const& facts = h.facts();
+  auto const lasts = facts.hard_limit == 0ms ? facts.ttl : std::min(facts.ttl, facts.hard_limit);
+  return h.trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
 }
 
 }  // namespace

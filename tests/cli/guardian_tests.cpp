@@ -48,6 +48,18 @@ double last_line(std::string const& file) {
   return std::strtod(text.substr(text.rfind('\n') + 1).c_str(), nullptr);
 }
 
+bool is_stopped(pid_t pid) {
+  return read_file(fmt::format("/proc/{}/stat", pid)).find(") T ") != std::string::npos;
+}
+
+/// rowlock first: it has a guardian that is stopped go on.
+void stop_both(program const& p, pid_t guardian) {
+  p.signal(SIGSTOP);
+  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  ::kill(guardian, SIGSTOP);
+  REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+}
+
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -196,13 +208,31 @@ TEST_CASE("guardian: if the guardian is stopped while rowlock can't renew, rowlo
   REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
-  ::kill(guardian, SIGSTOP);
-  p.signal(SIGSTOP);
+  stop_both(p, guardian);
   REQUIRE_FALSE(within(3s, [] { return false; }));
   p.signal(SIGCONT);
   CHECK(p.wait() == 76);
   CHECK_FALSE(any_process_with(folder.file("f")));
   CHECK_FALSE(alive(guardian));
+}
+
+TEST_CASE("C18: a guardian that is stopped is told to go on, and so ends all when rowlock is killed") {
+  auto const mark = unique_sleep();
+  program p(guarded(shell("echo ready; sleep " + mark)));
+  REQUIRE(p.prints("ready"));
+  auto const guardian = guardian_of(p.pid());
+  REQUIRE(guardian > 0);
+  for (int i = 0; i < 3; ++i) {
+    ::kill(guardian, SIGSTOP);
+    CHECK(within(20s, [&] { return !is_stopped(guardian); }));
+  }
+  // Both are stopped, and rowlock alone is told to go on.
+  stop_both(p, guardian);
+  p.signal(SIGCONT);
+  CHECK(within(20s, [&] { return !is_stopped(guardian); }));
+  p.signal(SIGKILL);
+  CHECK(within(20s, [&] { return !any_process_with(mark); }));
+  ::kill(guardian, SIGCONT);  // whatever has failed above
 }
 
 TEST_CASE("guardian: signals sent to rowlock reach the command, once") {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "cli/place.hpp"
 #include "cli/terminal.hpp"
@@ -23,18 +24,38 @@ CLI_CASE("issue 10: --hard-limit ends a command that hangs, in time, and says so
     CHECK(hangs.wait() == 76);
     CHECK(seconds_since(began) > 2);
     CAPTURE(hangs.err());
-    CHECK(hangs.err().find("the lock 'n' was lost: --hard-limit 8s was reached. The command was ended") !=
-          std::string::npos);
+    CHECK(hangs.err().find(fmt::format("the lock 'n' was lost: --hard-limit 8s was near, and the command's "
+                                       "grace of {} had to fit in before it. The command was ended",
+                                       ttl == "5s" ? "833ms" : "1.3s")) != std::string::npos);
     CHECK(p.rowlock({"run", "--wait", "20s", "n", "--", "true"}).status == 0);
   }
   CHECK(p.rowlock({"run", "--hard-limit", "10s", "n", "--", "sh", "-c", "exit 3"}).status == 3);
   auto const no_room = p.rowlock({"run", "--hard-limit", "2s", "--grace", "1500ms", "n", "--", "true"});
   CHECK(no_room.status == 64);
   CHECK(no_room.says("--grace 1.5s does not fit into --hard-limit 2s"));
+  CHECK(no_room.says("Give --grace 660ms or less"));
   if (p.strategies().size() > 2) {
     auto const never = p.rowlock({"run", "--strategy", "row_lock", "--hard-limit", "2s", "n", "--", "true"});
     CHECK(never.status == 64);
     CHECK(never.says("--hard-limit can't be had with row_lock"));
+  }
+}
+
+TEST_CASE("issue 10: a command has more than half of a short --hard-limit, too") {
+  on_sqlite const p;
+  for (auto const& [limit, half] : std::map<std::string, double>{{"300ms", 0.15}, {"1s", 0.5}, {"2s", 1}}) {
+    CAPTURE(limit);
+    auto const began = std::chrono::steady_clock::now();  // before it was taken, so that no load makes it red
+    auto const hangs = p.rowlock({"run", "--hard-limit", limit, "n", "--", "sleep", "100"});
+    CHECK(hangs.status == 76);
+    CHECK(seconds_since(began) > half);
+    CHECK(hangs.says("--hard-limit " + limit + " was near"));
+  }
+  for (words const& wrong : {words{"--hard-limit", "1s", "--grace", "400ms"}, {"--hard-limit", "50ms"}}) {
+    auto args = wrong;
+    args.insert(args.begin(), "run");
+    args.insert(args.end(), {"n", "--", "true"});
+    CHECK(p.rowlock(args).status == 64);
   }
 }
 

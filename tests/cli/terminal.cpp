@@ -13,7 +13,14 @@
 
 namespace rowlock::test {
 
-terminal::terminal() {
+terminal::terminal() : terminal({"bash", "--norc", "--noprofile", "--noediting", "-i"}) {
+  expect("prompt> ");
+}
+
+terminal::terminal(words leader) {
+  std::vector<char*> argv;
+  for (auto& word : leader) argv.push_back(word.data());
+  argv.push_back(nullptr);
   shell_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
   if (shell_ < 0) throw std::runtime_error("forkpty");
   if (shell_ == 0) {
@@ -21,16 +28,25 @@ terminal::terminal() {
     ::setenv("HOME", home_.path().c_str(), 1);
     ::setenv("PS1", "prompt> ", 1);
     ::setenv("TERM", "dumb", 1);
-    ::execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i", nullptr);
+    ::execvp(argv[0], argv.data());
     ::_exit(99);
   }
-  expect("prompt> ");
 }
 
 terminal::~terminal() {
+  if (master_ >= 0) ::close(master_);
+  if (shell_ < 0) return;
   ::kill(shell_, SIGKILL);
-  ::close(master_);
   ::waitpid(shell_, nullptr, 0);
+}
+
+int terminal::hang_up() {
+  ::close(master_);
+  master_ = -1;
+  int status = 0;
+  if (!within(20s, [&] { return ::waitpid(shell_, &status, WNOHANG) == shell_; })) return -1;
+  shell_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 void terminal::type(std::string const& keys) {

@@ -12,6 +12,8 @@ namespace rowlock::test {
 class terminal {
  public:
   terminal();
+  /// With these words in the shell's place: what runs is the leader of the session.
+  explicit terminal(words leader);
   ~terminal();
   terminal(terminal const&) = delete;
   terminal& operator=(terminal const&) = delete;
@@ -22,6 +24,10 @@ class terminal {
   void expect(std::string const& text);
   /// The same, and returns what is shown before it.
   std::string until(std::string const& text);
+  /// Closes it, as when its window is closed or its connection lost. @return the leader's exit status, or 128
+  /// + the signal that it died of; -1 if it goes on
+  int hang_up();
+  std::string home() const { return home_.path().string(); }
 
  private:
   bool read_more(std::chrono::milliseconds);

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 using namespace rowlock::test;
 
 namespace {
@@ -137,4 +139,21 @@ TEST_CASE("C16: programs that read key by key, suspend themselves, or are shells
   t.expect("prompt> ");
   t.type("echo status $?\n");
   t.expect("status 5");
+}
+
+TEST_CASE("C16: a terminal that goes away ends the command, also where rowlock is the session's leader") {
+  for (std::string const script :
+       {"echo pid $$ is ready; exec sleep 100", "echo pid $$ is ready; kill -STOP $$; sleep 100"}) {
+    bool const stops = script.find("STOP") != script.npos;
+    CAPTURE(stops);
+    auto const mark = unique_identifier();
+    terminal t({rowlock_program, "--db", "local", "run", mark, "sh", "-c", script});
+    t.expect("pid ");
+    auto const stat = "/proc/" + t.until(" is ready") + "/stat";
+    if (stops) REQUIRE(within(20s, [&] { return read_file(stat).find(") T ") != std::string::npos; }));
+    CHECK(t.hang_up() == 128 + SIGHUP);
+    CHECK(within(20s, [&] { return !any_process_with(mark) && read_file(stat).empty(); }));
+    CHECK(run({rowlock_program, "--db", "local", "run", "--no-wait", mark, "true"}, {{"HOME", t.home()}})
+              .status == 0);
+  }
 }

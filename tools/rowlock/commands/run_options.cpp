@@ -48,11 +48,18 @@ mutex_options run_options::for_mutex() const {
   return o;
 }
 
+milliseconds run_options::lasts() const { return ttl.value_or(mutex_options{}.ttl); }
+
+milliseconds run_options::longest_term() const { return std::min(lasts(), hard_limit.value_or(lasts())); }
+
+milliseconds run_options::time_to_end() const {
+  return grace.value_or(std::min(longest_standard_grace, longest_term() / 6));
+}
+
 guard_plan run_options::for_guard(std::vector<std::string> command) const {
-  auto const lasts = ttl.value_or(mutex_options{}.ttl);
-  auto const slack = slack_for(lasts);
-  auto const g =
-      grace.value_or(std::min(longest_standard_grace, std::min(lasts, hard_limit.value_or(lasts)) / 6));
+  auto const lasts = this->lasts();
+  auto const slack = slack_for(longest_term());
+  auto const g = time_to_end();
   // Without trust there is no end of it to be in time for.
   if (for_mutex().how == strategy::row_lock) return {std::move(command), g, slack, name};
   // Renewals are sent each third of the ttl and trusted for nine tenths of it: just before one, 0.57 ttl are
@@ -70,13 +77,20 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
             format_duration(lasts * 9 / 10), format_duration(room), exact_duration(room),
             exact_duration(std::chrono::ceil<std::chrono::seconds>((g + 500ms) * 2))));
   }
-  if (hard_limit && g > *hard_limit / 2)
-    throw failure(
-        exit_usage,
-        fmt::format(
-            "--grace {} does not fit into --hard-limit {}: the command would be told to end before half "
-            "of it. Give a longer limit, or a shorter grace",
-            format_duration(g), format_duration(*hard_limit)));
+  // Trust ends before the limit: hold.cpp has by how much.
+  if (hard_limit) {
+    auto const trusted = *hard_limit - *hard_limit / 50 - longest_term() / 10;
+    auto const room = trusted - slack - *hard_limit / 2;
+    if (room < 0ms)
+      throw failure(exit_usage, fmt::format("--hard-limit: {} is too short; 100ms is the least",
+                                            format_duration(*hard_limit)));
+    if (g > room)
+      throw failure(
+          exit_usage,
+          fmt::format("--grace {} does not fit into --hard-limit {}: the command would be told to end before "
+                      "half of it. Give --grace {} or less, or a longer limit",
+                      format_duration(g), format_duration(*hard_limit), exact_duration(room)));
+  }
   return {std::move(command), g, slack, name};
 }
 

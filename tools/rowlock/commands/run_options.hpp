@@ -23,10 +23,17 @@ struct run_options {
 
   /// @throws failure(exit_usage)
   mutex_options for_mutex() const;
-  /// How the guardian is to end the command. Without --grace a sixth of the ttl, or of the hard limit if that
-  /// is shorter, 5 s at most.
+  /// Between SIGTERM and SIGKILL. Without --grace a sixth of the ttl, or of the hard limit if that is
+  /// shorter, 5 s at most.
+  std::chrono::milliseconds time_to_end() const;
+  /// How the guardian is to end the command.
   /// @throws failure(exit_usage) if a renewal that comes in time would come too late for it
   guard_plan for_guard(std::vector<std::string> command) const;
+
+ private:
+  std::chrono::milliseconds lasts() const;
+  /// The ttl, or the hard limit if that is shorter.
+  std::chrono::milliseconds longest_term() const;
 };
 
 }  // namespace rowlock::tool

@@ -86,7 +86,8 @@ std::string session::why_lost(outcome const& o) const {
   auto const trouble = trouble_.empty() ? "" : fmt::format(" ({})", trouble_);
   auto const loss = lock_->loss();
   if (at_hard_limit())
-    return fmt::format("--hard-limit {} was reached", format_duration(*options_.hard_limit));
+    return fmt::format("--hard-limit {} was near, and the command's grace of {} had to fit in before it",
+                       format_duration(*options_.hard_limit), format_duration(options_.time_to_end()));
   if (!loss || *loss == loss_reason::expired || *loss == loss_reason::database_unreachable)
     return trouble_.empty()
                ? fmt::format("it was not renewed in time; {} stopped or suspended",

@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -33,6 +34,16 @@ constexpr std::chrono::seconds patience_without_guardian{2};
   ::_exit(status);
 }
 
+/// SIGCHLD is blocked since signal_setup.
+descriptor watch_children() {
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  descriptor fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) throw std::system_error(errno, std::generic_category(), "signalfd");
+  return fd;
+}
+
 template <std::size_t Size>
 void put(std::array<char, Size>& to, std::string const& text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), Size - 1));
@@ -41,7 +52,7 @@ void put(std::array<char, Size>& to, std::string const& text) {
 }  // namespace
 
 guard::guard(guard_plan plan, signal_setup const& signals)
-    : slack_(plan.slack), trust_ends_(never.time_since_epoch().count()) {
+    : slack_(plan.slack), child_changed_(watch_children()), trust_ends_(never.time_since_epoch().count()) {
   require_own_proc();
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -104,9 +115,12 @@ void guard::end(boot_time_point kill_by) noexcept {
 
 outcome guard::wait(int signals) {
   for (;;) {
-    std::array<pollfd, 3> fds{
-        {{guardian_.get(), POLLIN, 0}, {signals, POLLIN, 0}, {overdue_.get(), POLLIN, 0}}};
+    std::array<pollfd, 4> fds{{{guardian_.get(), POLLIN, 0},
+                               {signals, POLLIN, 0},
+                               {child_changed_.get(), POLLIN, 0},
+                               {overdue_.get(), POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), -1);
+    wake_guardian();
     outcome o;
     auto size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
     // It has ended and not read our latest orders, a renewal: the kernel tells that first, once, and then its
@@ -126,17 +140,37 @@ outcome guard::wait(int signals) {
 
 /// What the terminal sent went to the whole foreground group, and what one of the command's own processes
 /// sends us (kill 0) it could send to the command as well: passing these on would have the command see them
-/// twice.
+/// twice. But that the terminal is gone (closed, a connection lost) the kernel tells the session's leader
+/// alone, with SIGHUP and SIGCONT: it is for him to tell the others.
 void guard::pass_on(int signals) {
   signalfd_siginfo info{};
   while (::read(signals, &info, sizeof info) == sizeof info) {
-    if (info.ssi_code == SI_KERNEL) continue;
+    auto const signal = static_cast<int>(info.ssi_signo);
+    bool const hung_up = info.ssi_code == SI_KERNEL && signal == SIGHUP && ::getsid(0) == ::getpid();
+    if (info.ssi_code == SI_KERNEL && !hung_up) continue;
     if (info.ssi_pid != 0 && is_descendant(static_cast<pid_t>(info.ssi_pid), ::getpid())) continue;
-    order o;
-    o.kind = order_kind::signal;
-    o.signal = static_cast<std::int32_t>(info.ssi_signo);
-    send(o);
+    pass_on_one(signal);
+    if (hung_up) pass_on_one(SIGCONT);
   }
+}
+
+void guard::pass_on_one(int signal) noexcept {
+  order o;
+  o.kind = order_kind::signal;
+  o.signal = static_cast<std::int32_t>(signal);
+  send(o);
+}
+
+/// A guardian that is stopped ends nothing, and if we were killed then nobody would: it goes on at once. Only
+/// stops are looked for, so that its end is left to waitpid().
+void guard::wake_guardian() noexcept {
+  signalfd_siginfo ignored{};
+  while (::read(child_changed_.get(), &ignored, sizeof ignored) > 0) {
+  }
+  siginfo_t stopped{};
+  if (::waitid(P_PID, static_cast<id_t>(guardian_pid_), &stopped, WSTOPPED | WNOHANG) == 0 &&
+      stopped.si_pid == guardian_pid_)
+    ::kill(guardian_pid_, SIGCONT);
 }
 
 outcome guard::end_all(outcome::source from) {

@@ -16,7 +16,7 @@ struct outcome {
   enum class source {
     guardian,       ///< `what` is what the guardian reported
     guardian_gone,  ///< the guardian was killed; the command and its descendants were ended here instead
-    guardian_late,  ///< the guardian was stopped while trust ended; the same
+    guardian_late,  ///< the guardian did nothing (frozen, held by a debugger) while trust ended; the same
   };
   source from = source::guardian;
   report what;
@@ -47,16 +47,19 @@ class guard {
   /// thread.
   void end(boot_time_point kill_by) noexcept;
 
-  /// Waits until the command and all its descendants are gone, and passes on to it the signals that come in
-  /// by `signals` (of signal_setup::open()) and did not reach it anyway.
+  /// Waits until the command and all its descendants are gone. Passes on to it the signals that come in by
+  /// `signals` (of signal_setup::open()) and did not reach it anyway; has a guardian that was stopped go on.
   outcome wait(int signals);
 
  private:
   void send(order const&) noexcept;
   void pass_on(int signals);
+  void pass_on_one(int signal) noexcept;
+  void wake_guardian() noexcept;
   outcome end_all(outcome::source);
 
   boot_clock::duration slack_;
+  descriptor child_changed_;  ///< a signalfd
   descriptor guardian_;
   pid_t guardian_pid_ = -1;
   std::atomic<std::int64_t> trust_ends_;
