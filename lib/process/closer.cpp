@@ -36,7 +36,11 @@ void closer::know(std::shared_ptr<manager> const& m, backend::source const& sour
     known_.erase(std::remove_if(known_.begin(), known_.end(), [](auto const& w) { return w.expired(); }),
                  known_.end());
   known_.push_back(m);
-  std::chrono::nanoseconds const time = m->parts().options.release_timeout;
+  auto const& o = m->parts().options;
+  // A SOCI session connects in one call that nothing cuts short: a library below it would abort if it were at
+  // it when the process is gone half way.
+  std::chrono::nanoseconds const time =
+      o.release_timeout + (source.uses_the_programs() ? o.reply_timeout : std::chrono::milliseconds(0));
   longest_ = std::max(longest_.load(), time.count());
 }
 

@@ -76,7 +76,7 @@ class closer {
   std::atomic<bool> all_asked_{false};
   std::thread::id all_by_;  ///< as closing has it
   calls::scope const* calls_of_all_by_ = nullptr;
-  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< of the release_timeouts
+  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< that the end of one may take
   base::event all_closed_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<manager>> known_;

@@ -385,8 +385,7 @@ void manager::say_closed() const {
   auto const closing_takes =
       o.release_timeout + closing_grace + (source_is_the_programs_ ? o.reply_timeout : 0ms);
   base::wait_for(never, boot_clock::now() + closing_takes + o.release_timeout);
-  if (base::process_ends())
-    base::wait_for(never, boot_clock::now() + 2 * o.release_timeout + o.reply_timeout);
+  if (base::process_ends()) base::wait_for(never, boot_clock::now() + closing_takes + o.reply_timeout);
   refuse_if_closed();
   throw error(errc::closed, "the lock_manager has ended");
 }

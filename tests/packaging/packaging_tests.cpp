@@ -341,7 +341,7 @@ void check_dependencies(installation const& there) {
   CHECK(field("rowlock", "Depends").starts_with(same));
   CHECK(field("librowlock-dev", "Depends") == same + "\n");
   auto const drivers = field("librowlock0", "Depends");
-  for (std::string const one : {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7v5 (>=",
+  for (std::string const one : {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7",
                                 "liburiparser1 (>=", "libsoci-core4.0 (>="})
     CHECK_MESSAGE(drivers.find(one) != drivers.npos, one << " in " << drivers);
   CHECK(field("rowlock", "Depends").find("libpq5") == std::string::npos);
