@@ -32,14 +32,14 @@ LOCK TABLE methodLock IN SHARE ROW EXCLUSIVE MODE;
 DO $do$
 DECLARE
   locks CONSTANT text := (
-    SELECT format('%I.%I', n.nspname, c.relname)
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE c.oid = 'rowlock_locks'::regclass);
+    SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
 BEGIN
   -- Whoever waits in the INSERT (for a taker that has not committed yet) finds the row afterwards, and fails as on a
   -- duplicate in methodLock itself. What has expired may be taken, as rowlock itself does it; looked at again by whoever
   -- had to wait for the row.
-  EXECUTE format($make$
+  EXECUTE pg_catalog.format($make$
     CREATE OR REPLACE FUNCTION method_lock_take() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
     BEGIN
@@ -52,13 +52,24 @@ BEGIN
         'by a row in methodLock');
       RETURN NEW;
     END $body$ $make$, locks);
-  EXECUTE format($make$
+  EXECUTE pg_catalog.format($make$
     CREATE OR REPLACE FUNCTION method_lock_give_back() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
     BEGIN
       DELETE FROM %1$s WHERE name = OLD.method_name::text AND owner_process = 'methodLock';
       RETURN NULL;
     END $body$ $make$, locks);
+  -- CREATE OR REPLACE leaves a function its owner, who could replace it again: only a superuser gets as far as here with
+  -- somebody else's.
+  IF EXISTS (
+    SELECT FROM pg_catalog.pg_proc AS p
+    WHERE p.oid OPERATOR(pg_catalog.=) ANY (
+        ARRAY['method_lock_take()'::pg_catalog.regprocedure::pg_catalog.oid, 'method_lock_give_back()'::pg_catalog.regprocedure::pg_catalog.oid])
+      AND pg_catalog.pg_get_userbyid(p.proowner) OPERATOR(pg_catalog.<>) current_user)
+  THEN
+    RAISE EXCEPTION 'method_lock_take() or method_lock_give_back() is there already and somebody else''s'
+      USING ERRCODE = 'insufficient_privilege', HINT = 'Drop it if nobody needs it.';
+  END IF;
 END $do$;
 
 REVOKE ALL ON FUNCTION method_lock_take(), method_lock_give_back() FROM PUBLIC;

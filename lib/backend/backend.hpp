@@ -48,6 +48,12 @@ struct migration_text {
   std::string_view down;
 };
 
+/// The checksum of an up text that a version had in former programs, with the same tables as now.
+struct former_text {
+  int version;
+  std::string_view checksum;
+};
+
 /// What differs between databases beside the driver: texts and a few facts.
 struct dialect {
   std::string_view name;  ///< "sqlite", "postgresql", "mysql"
@@ -70,6 +76,8 @@ struct dialect {
   bool one_writer = false;
   /// A file of this machine's, behind which there is no server: for remedies.
   bool is_file = false;
+  /// Recorded with one of these, a migration's text is not taken for one that somebody has changed.
+  std::span<former_text const> former_texts{};
   std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
 

@@ -1,6 +1,7 @@
 #include "diagnose/examination.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -196,6 +197,30 @@ std::optional<opinion> examination::look(named_check const& one) {
   }
 }
 
+std::vector<std::string> examination::strangers(std::string const& schema, bool unreadable) {
+  std::vector<std::string> out;
+  for (auto const& row : ask("migrate_strangers", {schema, options_.table_prefix, std::int64_t{0}}).rows)
+    if (!unreadable || backend::as_int(row.at(2)) > 1)
+      out.push_back(
+          fmt::format("{}.{} {}", schema, backend::as_text(row.at(0)), backend::as_text(row.at(1))));
+  return out;
+}
+
+std::optional<opinion> examination::not_tables() try {
+  auto schema = schema_of_tables();
+  if (schema.empty())
+    schema = session().find_schema(options_.table_prefix + "meta", false, deadline()).value_or("");
+  auto const bad = strangers(schema, true);
+  if (bad.empty()) return std::nullopt;
+  return opinion{verdict::error,
+                 fmt::format("{}: nothing more is looked at, because reading it may run functions with this "
+                             "role's rights",
+                             fmt::join(bad, "; ")),
+                 "Drop it, or name rowlock's schema (--schema)."};
+} catch (error const&) {
+  return std::nullopt;  // each check says for itself why it can't be made
+}
+
 std::vector<finding> examination::run() {
   try {
     session();
@@ -204,6 +229,10 @@ std::vector<finding> examination::run() {
     return {{"connection", verdict::error, base::plain_message(e), remedy}};
   }
   std::vector<finding> all{{"connection", verdict::ok, source_->describe(), ""}};
+  if (auto const found = not_tables()) {
+    all.push_back({"schema", found->result, found->why, found->remedy});
+    return all;
+  }
   for (auto const& one : checks())
     if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
   session_.reset();

@@ -64,6 +64,9 @@ class examination {
   std::optional<backend::row> table(std::string const& what);
   /// Empty if the options name none, and none was found.
   std::string schema_of_tables() const { return database_.tables().schema; }
+  /// What bears the name of one of rowlock's tables or functions and is somebody else's: a sentence each.
+  /// `unreadable`: only what must not even be read.
+  std::vector<std::string> strangers(std::string const& schema, bool unreadable = false);
   /// The schema version that this program would make.
   int latest_version() const noexcept { return source_->sql().migrations.back().version; }
   /// @throws error as managers do when the tables are not there, or not of the right version
@@ -83,6 +86,8 @@ class examination {
   };
   std::vector<named_check> checks() const;
   std::optional<opinion> look(named_check const&);
+  /// What keeps all others from being made: they would read it.
+  std::optional<opinion> not_tables();
   /// Of a check that could not be made.
   opinion undecided(error const&) const;
 

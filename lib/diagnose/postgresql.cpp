@@ -1,5 +1,6 @@
 // What is particular to PostgreSQL.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <set>
@@ -9,8 +10,8 @@
 namespace rowlock::diagnose::postgresql {
 namespace {
 
-constexpr auto timeout_names = {"statement_timeout", "idle_in_transaction_session_timeout",
-                                "idle_session_timeout", "transaction_timeout"};
+// Not idle_in_transaction_session_timeout, which rowlock sets itself.
+constexpr auto timeout_names = {"statement_timeout", "idle_session_timeout", "transaction_timeout"};
 
 constexpr long long shortest_timeout_ms = 100;
 
@@ -162,10 +163,18 @@ std::optional<opinion> replicas(examination& x) {
 }
 
 // Whoever may create there can put a function or an operator where that of the server's own is meant.
-// Rowlock's statements and functions don't look there; a person's psql and other programs may.
+// Rowlock's statements and functions don't look there; a person's psql and other programs may. What is there
+// already by a name of ours is worse.
 std::optional<opinion> creators(examination& x) {
   auto const schema = x.schema_of_tables();
   if (schema.empty()) return std::nullopt;
+  if (auto const there = x.strangers(schema); !there.empty())
+    return opinion{
+        verdict::error,
+        fmt::format("{}: what another role has put there may run with the rights of whoever locks, "
+                    "migrates or calls rowlock's functions",
+                    fmt::join(there, "; ")),
+        "Drop it, or name another schema (--schema)."};
   std::string others;
   for (auto const& row : x.ask("doctor_creators", {schema, x.options().table_prefix + "locks"}).rows)
     others += fmt::format("{}{}", others.empty() ? "" : ", ", backend::as_text(row.at(0)));

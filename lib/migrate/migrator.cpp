@@ -71,13 +71,14 @@ schema_state existing_state(session& s, schema_state state) {
   return state;
 }
 
-migration_status status_of(backend::migration_text const& m, schema_state const& state) {
+migration_status status_of(backend::dialect const& d, backend::migration_text const& m,
+                           schema_state const& state) {
   migration_status out{m.version, std::string(m.name), m.version <= state.version,
                        false,     std::nullopt,        false};
   if (!out.applied) return out;
   if (auto const* r = state.record_of(m.version)) {
     out.applied_at = r->applied_at;
-    out.checksum_differs = r->checksum != migrate::checksum_of(m);
+    out.checksum_differs = !migrate::known_checksum(d, m, r->checksum);
   } else {
     out.adopted = true;
   }
@@ -150,7 +151,7 @@ std::vector<migration_status> migrator::status() {
   session s(*source_.implementation(), options_);
   auto const state = read_state(s);
   std::vector<migration_status> out;
-  for (auto const& m : s.dialect().migrations) out.push_back(status_of(m, state));
+  for (auto const& m : s.dialect().migrations) out.push_back(status_of(s.dialect(), m, state));
   for (int version = latest() + 1; version <= state.version; ++version)
     out.push_back(status_of_unknown(version, state));
   return out;
@@ -158,8 +159,14 @@ std::vector<migration_status> migrator::status() {
 
 std::vector<std::string> migrator::validate() {
   session s(*source_.implementation(), options_);
-  auto const state = existing_state(s, read_state(s));
-  auto lines = state.differences;
+  schema_state found;
+  std::vector<std::string> lines;
+  s.read([&] {
+    found = migrate::inspect(s);
+    lines = migrate::strangers(s, false);
+  });
+  auto const state = existing_state(s, found);
+  lines.insert(lines.begin(), state.differences.begin(), state.differences.end());
   if (state.interrupted)
     lines.push_back(
         fmt::format("a migration from version {} to {}, or back, was interrupted, or is under way: "
@@ -192,6 +199,7 @@ std::vector<std::string> migrator::repair() {
   std::vector<std::string> done;
   auto const mend = [&](bool) {
     done.clear();
+    migrate::demand_no_strangers(s);
     auto const state = existing_state(s, migrate::inspect(s));
     migrate::demand_sound(state);
     auto const records = migrate::compare_records(s.dialect(), state);

@@ -1,6 +1,7 @@
 #include "migrate/schema_state.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -167,7 +168,42 @@ void demand_sight(session& s) {
                   hidden));
 }
 
+constexpr std::int64_t unreadable = 2;
+
+std::vector<std::string> complaints(session& s, bool to_write, std::int64_t least) {
+  std::vector<std::string> out;
+  auto const& t = s.tables();
+  for (auto const& row :
+       s.run("migrate_strangers", {t.schema, t.prefix, std::int64_t{to_write ? 1 : 0}}).rows)
+    if (as_int(row.at(2)) >= least)
+      out.push_back(fmt::format("{}.{} {}", t.schema, as_text(row.at(0)), as_text(row.at(1))));
+  return out;
+}
+
+void demand_tables(session& s) {
+  auto const bad = complaints(s, false, unreadable);
+  if (bad.empty()) return;
+  throw refusal(errc::schema_missing,
+                fmt::format("{}, and so is not read, because that may run functions with the reader's "
+                            "rights: drop it, or name another schema with --schema",
+                            bad.front()));
+}
+
 }  // namespace
+
+std::vector<std::string> strangers(session& s, bool to_write) { return complaints(s, to_write, 1); }
+
+void demand_no_strangers(session& s) {
+  auto const all = strangers(s, true);
+  if (all.empty()) return;
+  throw refusal(
+      errc::access_denied,
+      fmt::format(
+          "{}: what another role has put there would run with the rights of whoever migrates or takes "
+          "locks: drop it, or name another schema with --schema; or, if it is meant to be there, "
+          "migrate as that role",
+          fmt::join(all, "; ")));
+}
 
 recorded_version const* schema_state::record_of(int v) const {
   auto const found =
@@ -176,6 +212,7 @@ recorded_version const* schema_state::record_of(int v) const {
 }
 
 schema_state inspect(session& s) {
+  demand_tables(s);
   schema_state state;
   auto const meta = actual_columns(s, "meta");
   if (meta.empty()) {
@@ -226,6 +263,13 @@ std::string checksum_of(backend::migration_text const& m) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (char const c : m.up) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
+}
+
+bool known_checksum(backend::dialect const& d, backend::migration_text const& m,
+                    std::string const& recorded) {
+  return recorded == checksum_of(m) ||
+         std::any_of(d.former_texts.begin(), d.former_texts.end(),
+                     [&](auto const& f) { return f.version == m.version && f.checksum == recorded; });
 }
 
 }  // namespace rowlock::migrate

@@ -29,8 +29,15 @@ struct schema_state {
   recorded_version const* record_of(int v) const;
 };
 
-/// Inside a transaction of `s`.
+/// Inside a transaction of `s`. @throws refusal where a table's name is that of a view, which is not read
 schema_state inspect(session& s);
+
+/// What bears the name of one of the tables or functions and is somebody else's, or is not what it should be;
+/// a sentence each. `to_write`: as whoever migrates has to see it, who trusts fewer than whoever looks. [C12]
+std::vector<std::string> strangers(session& s, bool to_write);
+
+/// @throws refusal if there are any for who writes: nothing of theirs is to run with our rights
+void demand_no_strangers(session& s);
 
 /// For messages: schema and prefix as people write them.
 std::string display_name(session const& s, std::string_view what);
@@ -42,5 +49,7 @@ backend::migration_text const& migration_of(backend::dialect const&, int version
 
 /// Of the up text as it is shipped, 16 hexadecimal digits.
 std::string checksum_of(backend::migration_text const&);
+/// Whether a version's recorded checksum is that, or one of a text that it had in former programs.
+bool known_checksum(backend::dialect const&, backend::migration_text const&, std::string const& recorded);
 
 }  // namespace rowlock::migrate

@@ -172,7 +172,7 @@ record_mending compare_records(backend::dialect const& d, schema_state const& st
     auto const* r = state.record_of(m.version);
     if (r == nullptr)
       out.missing.push_back(m.version);
-    else if (r->checksum != checksum_of(m) || r->name != m.name)
+    else if (!known_checksum(d, m, r->checksum) || r->name != m.name)
       out.different.push_back(m.version);
   }
   for (auto const& r : state.records)
@@ -193,6 +193,7 @@ std::vector<int> go_up(session& s, int goal) {
     return fmt::format("applied {} {}", version, migration_of(s.dialect(), version).name);
   };
   auto const step = [&](bool after_doubt) {
+    demand_no_strangers(s);
     auto const state = inspect(s);
     told.clear();
     if (after_doubt && doing && state.version >= *doing) {
@@ -208,7 +209,10 @@ std::vector<int> go_up(session& s, int goal) {
   };
   for (bool first = true;; first = false) {
     schema_state state;
-    s.read([&] { state = inspect(s); });
+    s.read([&] {
+      demand_no_strangers(s);
+      state = inspect(s);
+    });
     // What looks wrong is looked at again in the step, alone: another migrator may be at work just now.
     bool const done = state.differences.empty() && up_is_done(s, state, goal);
     if (first) tell_first_look(s, state, goal);
@@ -226,6 +230,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
   std::vector<int> undone;
   std::optional<int> doing;
   auto const step = [&](bool after_doubt) {
+    demand_no_strangers(s);
     auto const state = inspect(s);
     if (after_doubt && doing && state.version < *doing) undone.push_back(*doing);
     doing.reset();
@@ -244,7 +249,10 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
   };
   for (;;) {
     schema_state state;
-    s.read([&] { state = inspect(s); });
+    s.read([&] {
+      demand_no_strangers(s);
+      state = inspect(s);
+    });
     if (state.version <= goal && state.differences.empty() && !state.interrupted) return undone;
     s.write(step);
     if (!doing) continue;

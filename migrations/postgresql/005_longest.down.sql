@@ -86,15 +86,29 @@ BEGIN
   END LOOP;
 END $$;
 
--- The tables' schema, whatever search path the caller has; pg_temp last, or a temporary table would come first.
+-- What the functions name is the server's own or, with its schema, rowlock's, whatever search path the caller has: an operator,
+-- function or type that somebody has put beside the tables is never met, nor a temporary table (pg_temp would come first
+-- if it were not named). The tables' schema is put into their text. [C12]
 DO $$
 DECLARE
-  place CONSTANT text := (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = 'rowlock_locks'::regclass);
-  one regprocedure;
+  place CONSTANT text := (
+    SELECT pg_catalog.quote_ident(n.nspname)
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
+  one pg_catalog.regprocedure;
+  body text;
+  qualified text;
 BEGIN
-  FOREACH one IN ARRAY ARRAY['rowlock_try_acquire(text, interval, text)']::regprocedure[]
+  FOREACH one IN ARRAY ARRAY['rowlock_try_acquire(text, interval, text)']::pg_catalog.regprocedure[]
   LOOP
-    EXECUTE format('ALTER FUNCTION %s SET search_path = %s, pg_temp', one, place);
+    EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
+    body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
+    qualified := body;
+    IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
+      qualified := pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta',
+        pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
+    END IF;
+    EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);
   END LOOP;
 END $$;
 DROP FUNCTION rowlock_take_seen(text, interval, text, xid, bigint);

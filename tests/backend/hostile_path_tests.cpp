@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <libpq-fe.h>
 
+#include <fstream>
 #include <memory>
 #include <regex>
 #include <rowlock/postgresql.hpp>
@@ -13,6 +14,7 @@
 #include <set>
 
 #include "backend/database.hpp"
+#include "support/source_path.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -30,6 +32,11 @@ class raw_session {
     REQUIRE_MESSAGE(PQstatus(native_.get()) == CONNECTION_OK, PQerrorMessage(native_.get()));
     PQsetNoticeProcessor(
         native_.get(), [](void*, char const*) {}, nullptr);
+  }
+  /// What the server says of an error, on one line; empty if there is none.
+  std::string refusal(std::string const& sql) {
+    std::unique_ptr<PGresult, decltype(&PQclear)> const r(PQexec(native_.get(), sql.c_str()), &PQclear);
+    return PQresultErrorMessage(r.get());
   }
   /// The first column of the first row; what the server says of an error fails the case.
   std::string run(std::string const& sql, std::vector<std::string> const& parameters = {}) {
@@ -50,6 +57,11 @@ class raw_session {
   std::unique_ptr<PGconn, finish_connection> native_;
 };
 
+std::string shipped(std::string const& file) {
+  std::ifstream in(source_path(file));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 std::string quoted_list(std::set<std::string> const& words) {
   std::string out;
   for (auto const& w : words) out += (out.empty() ? "'" : ",'") + w + "'";
@@ -68,7 +80,7 @@ DO $do$
 DECLARE
   body CONSTANT text := $$ AS 'BEGIN PERFORM pg_catalog.nextval(''trapped.sprung''); RAISE EXCEPTION ''sprung''; END'$$;
   types CONSTANT text[] := ARRAY['int4', 'int8', 'numeric', 'float8', 'text', 'varchar', 'name', 'json', 'timestamptz',
-    'timestamp', 'interval', 'bool', 'char', 'xid', 'evil'];
+    'timestamp', 'interval', 'bool', 'char', 'xid', 'oid', 'regclass', 'evil'];
   few CONSTANT text[] := ARRAY['text', 'name', 'int8', 'bool', 'evil'];
   a text; b text; c text; f text; r text; place text;
 BEGIN
@@ -161,11 +173,16 @@ class trapped_database {
   std::string conninfo() const {
     return conninfo_with({{"dbname", name_}, {"options", "-c search_path=trapped,pg_catalog"}});
   }
+  /// As most people have it: the server's own first, and what fits better all the same.
+  std::string as_people() const {
+    return conninfo_with({{"dbname", name_}, {"options", "-c search_path=trapped"}});
+  }
   std::string plain() const { return conninfo_with({{"dbname", name_}}); }
   /// Whoever connects plainly from now on.
   void look_in(std::string const& schema) const {
     raw_session(plain()).run(fmt::format("ALTER DATABASE {} SET search_path = \"{}\"", name_, schema));
   }
+  std::string const& attacker() const noexcept { return attacker_; }
   bool sprung() const { return raw_session(plain()).run("SELECT is_called FROM trapped.sprung") == "t"; }
 
  private:
@@ -286,6 +303,75 @@ TEST_CASE("C12: statements in the program's own transaction run nothing of its s
   run("unique_set_token", {"i", "ti", "7"});
   CHECK(program.run("SELECT token FROM trapped.rowlock_locks WHERE name OPERATOR(pg_catalog.=) 'i'") == "7");
   program.run("COMMIT");
+  CHECK_FALSE(db.sprung());
+}
+
+TEST_CASE("C12: shipped and printed SQL runs nothing of it when people apply it by hand <postgresql>") {
+  trapped_database const db;
+  raw_session person(db.as_people());
+  migrator const m{postgresql::source(db.plain())};
+  SUBCASE("the files of schema/") {
+    person.run(shipped("schema/postgresql.sql"));
+    person.run("CREATE TABLE methodLock (id serial PRIMARY KEY, method_name varchar(64) NOT NULL UNIQUE)");
+    person.run(shipped("schema/postgresql-method-lock.sql"));
+    CHECK(person.run("INSERT INTO methodLock (method_name) VALUES ('n') RETURNING 'taken'") == "taken");
+    CHECK(person.run("SELECT owner_host FROM rowlock_locks") == "methodLock");
+    person.run("DELETE FROM methodLock");
+  }
+  SUBCASE("migrate sql, up and down") {
+    for (int v = 0; v < m.latest(); ++v) person.run(m.sql(v, v + 1));
+    CHECK(migrator(postgresql::source(db.as_people())).validate().size() == 5);  // none is recorded
+    for (int v = m.latest(); v > 0; --v) person.run(m.sql(v, v - 1));
+  }
+  SUBCASE("migrate sql of all versions at once, into a schema that is named") {
+    migrator const named(postgresql::source(db.plain()), {.schema = "trapped"});
+    person.run(named.sql(0, m.latest()));
+    person.run(named.sql(m.latest(), 0));
+  }
+  CHECK_FALSE(db.sprung());
+}
+
+TEST_CASE(
+    "C12: the functions of version 4 run nothing of it, whether one came up or down to it <postgresql>") {
+  trapped_database const db;
+  migrator m{postgresql::source(db.as_people())};
+  SUBCASE("up") { m.up(4); }
+  SUBCASE("down") {
+    m.up();
+    m.down(4);
+  }
+  raw_session person(db.as_people());
+  CHECK(person.run("SELECT count(*) FROM pg_proc WHERE proname ~ '^rowlock_'"
+                   " AND proconfig @> ARRAY['search_path=pg_catalog, pg_temp']") == "4");
+  auto const term = person.run("SELECT term FROM rowlock_try_acquire('n', '1 min')");
+  CHECK(term.size() == 32);
+  CHECK(person.run("SELECT rowlock_renew('n', '" + term + "')") == "t");
+  CHECK(person.run("SELECT rowlock_require('n', '" + term + "')").empty());
+  CHECK(person.run("SELECT rowlock_release('n', '" + term + "')") == "t");
+  CHECK_FALSE(db.sprung());
+}
+
+TEST_CASE(
+    "C12: method-lock.sql does not put up with functions of its names that are somebody else's "
+    "<postgresql>") {
+  trapped_database const db;
+  migrator(postgresql::source(db.as_people())).up();
+  raw_session person(db.as_people());
+  person.run("CREATE TABLE methodLock (id serial PRIMARY KEY, method_name varchar(64) NOT NULL UNIQUE)");
+  for (std::string const name : {"method_lock_take", "method_lock_give_back"}) {
+    CAPTURE(name);
+    person.run(fmt::format("SET ROLE {}", db.attacker()));
+    person.run(fmt::format("CREATE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+                           name));
+    person.run("RESET ROLE");
+    auto const said = person.refusal(shipped("schema/postgresql-method-lock.sql"));
+    CHECK_MESSAGE(said.find("somebody else's") != std::string::npos, said);
+    person.run("ROLLBACK");
+    CHECK(person.run("SELECT count(*) FROM pg_trigger WHERE tgname ~ '^rowlock_'") == "0");
+    person.run(fmt::format("DROP FUNCTION {}()", name));
+  }
+  person.run(shipped("schema/postgresql-method-lock.sql"));
+  person.run(shipped("schema/postgresql-method-lock.sql"));  // once more, over one's own
   CHECK_FALSE(db.sprung());
 }
 

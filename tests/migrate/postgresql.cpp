@@ -64,6 +64,18 @@ TEST_CASE("sql() with a schema makes it, and is adopted<postgresql>") {
   db.script(fmt::format("DROP SCHEMA {} CASCADE", schema));
 }
 
+TEST_CASE("C12: a text of version 4 that former programs had is not taken for a changed one<postgresql>") {
+  postgresql_database db;
+  migrator m(db.source());
+  m.up();
+  db.script("UPDATE rowlock_migrations SET checksum = '520561546b054cdc' WHERE version = 4");
+  CHECK(m.validate().empty());
+  CHECK_FALSE(m.status()[3].checksum_differs);
+  db.script("UPDATE rowlock_migrations SET checksum = '520561546b054cdc' WHERE version = 3");
+  CHECK(m.validate().size() == 1);
+  CHECK(m.status()[2].checksum_differs);
+}
+
 TEST_CASE("schemas that are no plain identifiers are refused<postgresql>") {
   postgresql_database db;
   for (auto const* bad : {"1a", "a-b", "a\"b", "a.b", "x; DROP TABLE y", "é"})

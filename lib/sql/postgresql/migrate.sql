@@ -59,6 +59,48 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
       ELSE false END)
 ORDER BY a.xact_start LIMIT 3
 
+-- What bears the name of one of our tables or functions in schema $1 (prefix $2) and is not what it seems, or is somebody
+-- else's: name, what is the matter, 1 or 2. 2: not even to be read, because a view runs functions. Whoever owns a table can put a trigger on it,
+-- and that runs with the rights of who writes. Trusted are this role, those that it is a member of (a superuser counts as no
+-- member: it would be of all), superusers, the database's owner; with $3 = 0, for who only looks, also the schema's. Rules
+-- and policies only an owner makes; a former one's rules stay.
+-- Who owns a table can also replace it between this look and the next statement; so 1 is refused before anything is written or
+-- adopted, and status, which goes on, reads in a READ ONLY transaction.
+-- name: migrate_strangers
+WITH me AS (SELECT r.oid, r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user),
+trusted AS (
+  SELECT r.oid FROM pg_roles AS r, me
+  WHERE r.oid = me.oid OR r.rolsuper OR r.oid = (SELECT d.datdba FROM pg_database AS d WHERE d.datname = current_database())
+    OR (NOT me.rolsuper AND (pg_has_role(me.oid, r.oid, 'MEMBER')
+      OR ($3::bigint = 0 AND r.oid = (SELECT n.nspowner FROM pg_namespace AS n WHERE n.nspname = $1))))),
+ours AS (
+  SELECT c.oid, c.relname::text, c.relowner, c.relkind IN ('r', 'p') AS plain
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname IN ($2::text || 'meta', $2::text || 'migrations', $2::text || 'locks',
+    $2::text || 'tokens', $2::text || 'reaper'))
+SELECT o.relname, 'is not an ordinary table', 2::bigint FROM ours AS o WHERE NOT o.plain
+UNION ALL
+SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner), 1
+FROM ours AS o WHERE o.relowner NOT IN (SELECT t.oid FROM trusted AS t)
+UNION ALL
+SELECT o.relname, format('has trigger %s, whose function belongs to role %s', t.tgname, pg_get_userbyid(p.proowner)), 1
+FROM ours AS o JOIN pg_trigger AS t ON t.tgrelid = o.oid JOIN pg_proc AS p ON p.oid = t.tgfoid
+WHERE NOT t.tgisinternal AND p.proowner NOT IN (SELECT t.oid FROM trusted AS t)
+UNION ALL
+SELECT o.relname, format('has rule %s', w.rulename), 1 FROM ours AS o JOIN pg_rewrite AS w ON w.ev_class = o.oid WHERE o.plain
+UNION ALL
+SELECT format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), CASE
+    WHEN p.proowner IN (SELECT t.oid FROM trusted AS t) THEN 'is none of rowlock''s functions, but may be called instead of one'
+    ELSE 'belongs to role ' || pg_get_userbyid(p.proowner) END, 1
+FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+WHERE n.nspname = $1 AND p.proname IN ($2::text || 'try_acquire', $2::text || 'take_seen', $2::text || 'renew',
+    $2::text || 'release', $2::text || 'require')
+  AND NOT (p.proowner IN (SELECT t.oid FROM trusted AS t) AND p.prokind = 'f'
+    AND (p.proname, p.proargtypes::text) IN (  -- 25: text, 1186: interval, 28: xid, 20: bigint
+      ($2::text || 'try_acquire', '25 1186 25'), ($2::text || 'take_seen', '25 1186 25 28 20'),
+      ($2::text || 'renew', '25 25'), ($2::text || 'release', '25 25'), ($2::text || 'require', '25 25')))
+ORDER BY 3 DESC, 1, 2
+
 -- Whether schema $1 is there.
 -- name: migrate_schema_there
 SELECT count(*) FROM pg_namespace WHERE nspname = $1

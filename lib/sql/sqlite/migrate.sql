@@ -38,6 +38,10 @@ SELECT coalesce(max(token), 0) FROM rowlock_tokens
 -- name: migrate_in_the_way
 SELECT 0, '', '', '', 0 WHERE ?1 IS NULL AND ?2 IS NULL
 
+-- A file has no roles.
+-- name: migrate_strangers
+SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two, ?3 AS three) AS asked WHERE 1 = 0
+
 -- There are no schemas.
 -- name: migrate_schema_there
 SELECT 1 WHERE ?1 IS NOT NULL
