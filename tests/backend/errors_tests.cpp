@@ -93,6 +93,44 @@ TEST_CASE_TEMPLATE("errors: a row in another's transaction is row_locked after a
   CHECK(r.affected == 1);
 }
 
+// As one that was stopped, or whose host is gone, would be: its connection stays as it is.
+TEST_CASE_TEMPLATE(
+    "C5: a client that is silent within a transaction has a row locked for half a minute at most", On,
+    on_postgresql, ROWLOCK_MYSQL_DRIVERS) {
+  locked_row scene(On::kind);
+  CHECK(scene.take(8000).reason() == errc::row_locked);
+  auto const free = [&] {
+    try {
+      return scene.waiter->execute(scene.db->book().at("lock_take"), take_parameters("job", "t1"), in(5000))
+                 .affected == 1;
+    } catch (error const& e) {
+      CHECK(e.reason() == errc::row_locked);
+      return false;
+    }
+  };
+  bool had = false;
+  for (auto const until = in(90'000); !had && boot_clock::now() < until;) had = free();
+  CHECK(had);
+  CHECK_THROWS_AS(scene.holder->script("COMMIT", in(5000)), error);
+}
+
+TEST_CASE_TEMPLATE("C5: between transactions a client may be silent for longer", On, ROWLOCK_MYSQL_DRIVERS) {
+  auto const db = make_database(On::kind);
+  auto const c = db->connect();
+  auto const limit = [&] {
+    return backend::as_int(
+        c->execute(adhoc(*db, "limit", "SELECT @@SESSION.wait_timeout"), {}, in(5000)).rows.at(0).at(0));
+  };
+  auto const before = limit();
+  REQUIRE(before > 30);
+  for (std::string const end : {"COMMIT", "ROLLBACK"}) {
+    c->script(begin_of(On::kind), in(5000));
+    CHECK(limit() == 30);
+    c->script(end, in(5000));
+    CHECK(limit() == before);
+  }
+}
+
 TEST_CASE_TEMPLATE("errors: a deadline before that ends the wait", On, ROWLOCK_BACKENDS) {
   locked_row scene(On::kind);
   auto const start = boot_clock::now();

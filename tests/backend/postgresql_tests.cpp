@@ -111,7 +111,7 @@ TEST_CASE("postgresql: the session is set up, whatever the role's and the connec
   CHECK(setting("synchronous_commit") == "on");
   CHECK(setting("lock_timeout") == "1s");
   CHECK(setting("statement_timeout") == "0");
-  CHECK(setting("idle_in_transaction_session_timeout") == "0");
+  CHECK(setting("idle_in_transaction_session_timeout") == "30s");
   CHECK(setting("idle_session_timeout") == "0");
   CHECK(setting("client_connection_check_interval") == "1s");
   CHECK(setting("client_encoding") == "UTF8");

@@ -245,10 +245,15 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    // What wait_for_row began ends with this; idle, the session may be silent again.
-    bool const ends_wait = may_not_be_silent_ && sql == "ROLLBACK";
-    native_->run_all(ends_wait ? "ROLLBACK;SET SESSION wait_timeout = DEFAULT" : std::string(sql));
-    if (ends_wait) may_not_be_silent_ = false;
+    // A client that stops, or is cut off, within a transaction would keep its rows for hours. Idle, the
+    // session may be silent again.
+    bool const begins = sql.starts_with("START TRANSACTION");
+    bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
+    if (begins) may_not_be_silent_ = true;
+    native_->run_all(begins ? fmt::format("SET SESSION wait_timeout = {};{}", longest_silence.count(), sql)
+                     : ends ? fmt::format("{};SET SESSION wait_timeout = DEFAULT", sql)
+                            : std::string(sql));
+    if (ends) may_not_be_silent_ = false;
   } catch (refusal const& e) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
   }
@@ -280,9 +285,10 @@ result session::wait_once(statement const& s, std::span<value const> parameters,
                     : fmt::format("SET SESSION max_execution_time = {}", ms);
   };
   auto const reply_by = boot_clock::now() + 2s + reply_timeout;
-  may_not_be_silent_ = true;
-  auto const begin = fmt::format("SET SESSION wait_timeout = {};START TRANSACTION", longest_silence.count());
-  script(brief ? limit(std::max<std::int64_t>(left.count(), 1)) + ';' + begin : begin, reply_by);
+  std::string_view const begin = "START TRANSACTION";
+  script(brief ? fmt::format("{};{}", begin, limit(std::max<std::int64_t>(left.count(), 1)))
+               : std::string(begin),
+         reply_by);
   std::optional<error> refused;
   result got;
   try {

@@ -83,7 +83,7 @@ class session final : public connection {
   pid_t process_;
   boot_time_point last_used_{};
   boot_time_point deadline_ = boot_time_point::max();  ///< of what was begun last
-  bool may_not_be_silent_ = false;                     ///< wait_timeout is that of wait_for_row
+  bool may_not_be_silent_ = false;                     ///< wait_timeout is that of a transaction
   bool mariadb_ = false;
   bool read_only_ = false;
   bool galera_ = false;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.hpp"
+
 namespace rowlock::backend::postgresql {
 namespace {
 
@@ -31,7 +33,9 @@ using setting = std::pair<std::string, std::string>;
 // synchronous standby's remote_apply, which is more, stays). search_path: a schema in which others may create
 // operators and functions comes before the server's own where theirs fit better, so there is none; and
 // pg_temp is named, last, or it would come first. lock_timeout: a row that a transaction has locked is busy.
-// No other timeout may end a statement or an idle session of ours, whatever the role's defaults are.
+// A client that stops, or is cut off, within a transaction would keep a row, or a pooler's session, for
+// hours: hence longest_silence. No other timeout may end a statement or an idle session of ours, whatever the
+// role's defaults are.
 std::vector<setting> needed_settings(int server_version) {
   std::vector<setting> all{
       {"search_path", "'pg_catalog, pg_temp'"},
@@ -41,7 +45,7 @@ std::vector<setting> needed_settings(int server_version) {
        " THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END"},
       {"lock_timeout", "'1s'"},
       {"statement_timeout", "'0'"},
-      {"idle_in_transaction_session_timeout", "'0'"}};
+      {"idle_in_transaction_session_timeout", fmt::format("'{}s'", longest_silence.count())}};
   if (server_version >= 17'00'00) all.emplace_back("transaction_timeout", "'0'");
   return all;
 }
