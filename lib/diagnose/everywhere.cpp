@@ -39,6 +39,14 @@ std::optional<opinion> schema(examination& x) {
   try {
     auto const version = x.check_schema();
     auto const latest = x.latest_version();
+    std::string missing;
+    for (auto const* what : {"locks", "migrations", "tokens", "reaper"})
+      if (x.is_missing(what))
+        missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", x.options().table_prefix, what);
+    if (!missing.empty())
+      return opinion{verdict::error,
+                     fmt::format("version {}, but these tables are missing: {}", version, missing),
+                     "Make them by hand: rowlock migrate sql prints what they should be."};
     if (version == latest)
       return opinion{verdict::ok, fmt::format("version {}, as this program makes it", version)};
     return opinion{verdict::ok,

@@ -136,6 +136,21 @@ std::optional<backend::row> examination::table(std::string const& what) {
   return r.rows[0];
 }
 
+// Reads no row, and takes no lock that a statement of ours would wait for.
+bool examination::is_missing(std::string const& what) {
+  auto const table = database_.tables().table(what);
+  if (!ask("migrate_columns", {table}).rows.empty()) return false;
+  if (!source_->sql().catalog_hides) return true;
+  try {
+    session().script(fmt::format("SELECT * FROM {} LIMIT 0", table), deadline());
+    return false;
+  } catch (error const& e) {
+    if (e.reason() == errc::schema_missing) return true;
+    if (e.reason() == errc::access_denied) return false;
+    throw;
+  }
+}
+
 std::vector<examination::named_check> examination::checks() const {
   auto const kind = source_->sql().name;
   if (kind == "postgresql")

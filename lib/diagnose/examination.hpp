@@ -62,6 +62,8 @@ class examination {
   settings const& known(std::string const& statement);
   /// doctor_tables of one table, `what` being "locks" or "tokens". Nothing if the server tells nothing of it.
   std::optional<backend::row> table(std::string const& what);
+  /// Whether the database says that there is no such table. Who may not look at it is told nothing.
+  bool is_missing(std::string const& what);
   /// Empty if the options name none, and none was found.
   std::string schema_of_tables() const { return database_.tables().schema; }
   /// What bears the name of one of rowlock's tables or functions and is somebody else's: a sentence each.

@@ -214,6 +214,8 @@ std::optional<opinion> index(examination& x) {
   for (auto const* what : {"locks", "tokens"}) {
     auto const table = x.options().table_prefix + what;
     auto const found = x.table(what);
+    if (!found && x.is_missing(what))
+      return opinion{verdict::unknown, fmt::format("needs the table {}, which is missing", table)};
     if (!found) return opinion{verdict::unknown, fmt::format("needs a right on the table {}", table)};
     auto const& engine = backend::as_text(found->at(0));
     if (engine != "InnoDB")

@@ -100,10 +100,14 @@ std::string complaint_about_version(int version, int oldest_reader, int latest) 
     return fmt::format("the tables are at version {}, this program has {}: run `rowlock migrate up`", version,
                        latest);
   if (oldest_reader > latest)
-    return fmt::format("the tables are at version {} and no longer serve this program, which was made for {}",
-                       version, latest);
+    return fmt::format(
+        "the tables are at version {} and no longer serve this program, which was made for {}: use a newer "
+        "rowlock",
+        version, latest);
   return fmt::format(
-      "the tables are at version {}, unknown to this program, which was made for {}; they still serve it",
+      "the tables are at version {}, unknown to this program, which was made for {}; they still serve it, "
+      "and "
+      "a newer rowlock can look at them",
       version, latest);
 }
 

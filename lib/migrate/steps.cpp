@@ -134,8 +134,8 @@ void adopt(session& s, schema_state const& state, std::vector<std::string>& told
   if (!records.stale.empty()) s.run("migrate_forget", {std::int64_t{records.stale.front()}});
   for (int const version : records.missing) {
     record(s, version);
-    told.push_back(fmt::format("adopted {} {}, applied by another tool", version,
-                               migration_of(s.dialect(), version).name));
+    told.push_back(fmt::format("adopted {} {}, applied by another tool, or by a run that was interrupted",
+                               version, migration_of(s.dialect(), version).name));
   }
 }
 

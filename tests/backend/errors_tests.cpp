@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("errors: a missing table is schema_missing, with the way out"
   CHECK(e.reason() == errc::schema_missing);
   CHECK(e.statement() == "meta_read");
   CHECK(says(e, "meta"));
-  CHECK(says(e, "rowlock migrate up"));
+  CHECK(says(e, "rowlock migrate validate"));
   CHECK(c->usable());
 }
 

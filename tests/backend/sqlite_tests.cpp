@@ -75,7 +75,7 @@ TEST_CASE("sqlite: folders and other files are refused") {
   auto const path = folder.file("letter.txt");
   std::ofstream(path) << std::string(4096, 'x');
   auto const e = connect_error(path);
-  CHECK(e.reason() == errc::invalid_argument);
+  CHECK(e.reason() == errc::unsupported);
   CHECK(says(e, "not an SQLite database"));
   CHECK(connect_error(path + "/below").reason() == errc::invalid_argument);
 }

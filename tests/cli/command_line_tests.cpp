@@ -91,7 +91,7 @@ TEST_CASE("64: every mistake on the command line, with the option's name and wha
            {{"run", "", "--", "true"}, "name"},
            {{"run", std::string(256, 'x'), "--", "true"}, "255"},
            {{"run", "\xff", "--", "true"}, "UTF-8"},
-           {{"list", "--", "true"}, "only `rowlock run`"},
+           {{"list", "x", "--", "true"}, "only `rowlock run`"},
            {{"release"}, "NAME"},
            {{"release", "a"}, "rowlock release --force a"},
            {{"migrate"}, "the command is missing: up, down"},

@@ -91,6 +91,20 @@ SERVER_CASE(
   CHECK(refused > 0);
 }
 
+TEST_CASE("C29: where there is too little memory for a thread, `ulimit -v` is named, as that counts it") {
+  on_sqlite const p;
+  int refused = 0;
+  for (int kilobytes = 30'000; kilobytes <= 200'000; kilobytes += 10'000) {
+    auto const r = run(in_shell(fmt::format("ulimit -v {}; exec \"$@\"", kilobytes), p.command(run_true)),
+                       p.variables());
+    if (r.status != 71) continue;  // enough of it, or too little even to begin
+    ++refused;
+    CAPTURE(r.err);
+    CHECK(r.says(fmt::format("`ulimit -v` ({} here)", kilobytes)));
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("C29: without /proc, or with that of another pid namespace, it says so and runs nothing") {
   on_sqlite const p;
   scratch_folder const folder;

@@ -271,7 +271,7 @@ TEST_CASE("a search path without any schema is said<postgresql>") {
   postgresql::source const lost(postgresql_conninfo() + " options='-c search_path=there_is_no_such_schema'");
   auto const e = catch_error([&] { migrator(lost).up(); });
   CHECK(e.mentions("say which one with --schema"));
-  CHECK_FALSE(e.mentions("makes rowlock's tables"));
+  CHECK_FALSE(e.mentions("rowlock migrate validate"));
 }
 
 TEST_CASE("a read-only server is said, and is fine where nothing is to be done<postgresql>") {

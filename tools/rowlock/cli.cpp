@@ -76,11 +76,15 @@ void add_common(CLI::App& app, invocation& call) {
 }
 
 /// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first
-/// "--", and the command of `run` without one, is not for CLI11, which would take [x,y] apart and drop [].
+/// "--" (the second, where the first is before NAME), and the command of `run` without one, is not for CLI11,
+/// which would take [x,y] apart and drop [].
 std::vector<std::string> split(int argc, char** argv, CLI::App const& app, invocation& call) {
   std::vector<std::string> const all(argv + std::min(argc, 1), argv + argc);
   auto const bare = bare_command(app, all);
-  auto const dashes = std::find(all.begin(), all.end(), "--");
+  auto begin = all.begin();
+  if (auto const name = name_behind_dashes(app, all))  // CLI11 sees the first "--" as well, and what it means
+    begin += static_cast<std::ptrdiff_t>(*name);
+  auto const dashes = std::find(begin, all.end(), "--");
   auto const end = bare ? all.begin() + static_cast<std::ptrdiff_t>(*bare) : dashes;
   call.has_command = end != all.end();
   if (call.has_command) call.command.assign(bare ? end : end + 1, all.end());
@@ -116,19 +120,12 @@ end_of_program usage_error(CLI::App const& app, std::string const& message) {
   return {exit_usage, {}};
 }
 
-/// The message without what std::system_error adds to it, which only repeats it in general words.
-std::string message_of(error const& e) {
-  std::string text = e.what();
-  auto const added = ": " + e.code().message();
-  if (text.size() > added.size() && text.ends_with(added)) text.resize(text.size() - added.size());
-  return text;
-}
-
 end_of_program report_error(error const& e, invocation const& call) {
   auto const options = call.db ? call.db->options() : std::string();
   bool const is_file = call.db && call.db->is_file();
   auto const advice = is_file ? advice_for_file(e.reason(), options) : advice_for(e.reason(), options);
-  say(advice.empty() ? message_of(e) : fmt::format("{}. {}", message_of(e), advice));
+  auto const message = message_of(e, options);
+  say(advice.empty() ? message : fmt::format("{}. {}", message, advice));
   return {status_of(e.reason()), {}};
 }
 
@@ -141,9 +138,9 @@ std::optional<std::string> limit_reached(std::exception const& e) {
   return by_system ? limit_behind(refused->code().value()) : std::nullopt;
 }
 
-end_of_program not_written(int error, end_of_program end) {
-  say(error == 0 ? std::string("the output could not be written")
-                 : fmt::format("the output could not be written: {}", std::strerror(error)));
+end_of_program not_written(int error, end_of_program end, std::string_view more = {}) {
+  say(fmt::format("the output could not be written{}{}",
+                  error == 0 ? std::string() : fmt::format(": {}", std::strerror(error)), more));
   if (end.status == exit_ok) end.status = exit_output;
   return end;
 }
@@ -202,9 +199,7 @@ end_of_program reported(invocation const& call, std::function<end_of_program()> 
 } catch (std::exception const& e) {
   if (std::ferror(stdout) != 0) {  // {fmt} throws this
     auto const* why = dynamic_cast<std::system_error const*>(&e);
-    ::__fpurge(stdout);  // else output_written() would say it again
-    std::clearerr(stdout);
-    return not_written(why == nullptr ? 0 : why->code().value(), {});
+    return output_failed(why == nullptr ? 0 : why->code().value());
   }
   if (auto const limit = limit_reached(e)) {
     say(*limit);
@@ -212,6 +207,12 @@ end_of_program reported(invocation const& call, std::function<end_of_program()> 
   }
   say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));
   return {exit_bug, {}};
+}
+
+end_of_program output_failed(int error, std::string_view more) {
+  ::__fpurge(stdout);  // else output_written() would say it again
+  std::clearerr(stdout);
+  return not_written(error, {}, more);
 }
 
 end_of_program output_written(end_of_program end) {

@@ -55,6 +55,10 @@ void say(std::string_view message);
 /// Does it; an exception becomes a message on stderr, and the status that it stands for.
 end_of_program reported(invocation const&, std::function<end_of_program()> const& what);
 
+/// For who could not write to stdout and has something to add to it: says so, and forgets what was to be
+/// written. `error`: an errno, or 0 if it is not known.
+end_of_program output_failed(int error, std::string_view more = {});
+
 /// Once, at the very end, for all that prints: has stdout written out, and if that fails or has failed says
 /// so on stderr. @return `end`, not 0 then
 end_of_program output_written(end_of_program end);

@@ -74,6 +74,30 @@ std::optional<std::size_t> bare_command(CLI::App const& app, std::vector<std::st
   return std::nullopt;
 }
 
+std::optional<std::size_t> name_behind_dashes(CLI::App const& app,
+                                              std::vector<std::string> const& arguments) {
+  CLI::App const* at = &app;
+  std::size_t i = 0;
+  for (; i < arguments.size() && arguments[i] != "--"; ++i) {
+    auto const& word = arguments[i];
+    if (!is_option(word)) {
+      auto const below = app.get_subcommands([&](CLI::App const* one) { return one->get_name() == word; });
+      if (at != &app || below.empty()) return std::nullopt;  // the name, or a word that nobody knows
+      at = below.front();
+    } else if (auto const next = value_is_next(*at, word); !next) {
+      return std::nullopt;
+    } else if (*next) {
+      ++i;
+    }
+  }
+  bool const runs = at->get_name() == "run";
+  bool const named = runs ? i + 2 < arguments.size() && arguments[i + 2] == "--" : i + 2 == arguments.size();
+  auto const options = at->get_options();
+  bool const takes_name =
+      std::any_of(options.begin(), options.end(), [](auto const* one) { return one->get_positional(); });
+  return takes_name && named ? std::optional(i + 1) : std::nullopt;
+}
+
 std::string nearest(std::string const& name, std::vector<std::string> const& names) {
   return *std::min_element(names.begin(), names.end(), [&](auto const& a, auto const& b) {
     return distance(name, a) < distance(name, b);

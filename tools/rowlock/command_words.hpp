@@ -13,6 +13,10 @@ namespace rowlock::tool {
 /// understood.
 std::optional<std::size_t> bare_command(CLI::App const&, std::vector<std::string> const& arguments);
 
+/// Where the lock's NAME stands if that is behind "--", so that it may begin with "-": `take OPTIONS... --
+/// NAME`, and of renew, release and list, without a word more; `run OPTIONS... -- NAME -- COMMAND...`.
+std::optional<std::size_t> name_behind_dashes(CLI::App const&, std::vector<std::string> const& arguments);
+
 /// Which of `names` is written most alike. There must be one.
 std::string nearest(std::string const& name, std::vector<std::string> const& names);
 

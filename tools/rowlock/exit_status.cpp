@@ -41,6 +41,34 @@ exit_status status_of(errc code) noexcept {
   return exit_bug;
 }
 
+namespace {
+
+std::string with_options(std::string_view message, std::string const& options) {
+  constexpr std::string_view begin = "`rowlock ";
+  constexpr std::string_view database = "--db ";
+  std::string out;
+  for (;;) {
+    auto const at = message.find(begin);
+    auto const end = at == message.npos ? at : message.find('`', at + begin.size());
+    if (end == message.npos) return out.append(message);
+    auto command = message.substr(at + begin.size(), end - at - begin.size());
+    // The library names the file, as it knows nothing of options: the last two words are what is to be done.
+    if (auto const what = command.rfind(" migrate "); command.starts_with(database) && what != command.npos)
+      command.remove_prefix(what + 1);
+    out.append(message.substr(0, at + begin.size())).append(command).append(options).append("`");
+    message.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+std::string message_of(error const& e, std::string const& options) {
+  std::string_view text = e.what();
+  auto const added = ": " + e.code().message();
+  if (text.size() > added.size() && text.ends_with(added)) text.remove_suffix(added.size());
+  return with_options(text, options);
+}
+
 std::string advice_for(errc code, std::string const& options) {
   switch (code) {
     case errc::unreachable:
@@ -56,9 +84,6 @@ std::string advice_for(errc code, std::string const& options) {
       return "Locks need the primary (libpq: target_session_attrs=read-write) or a file that can be written.";
     case errc::storage_full:
       return "Make room in the database.";
-    case errc::schema_missing:
-    case errc::schema_old:
-      return fmt::format("Mend it: rowlock migrate up{}", options);
     case errc::schema_new:
       return fmt::format("Install a newer rowlock; what is there now: rowlock migrate status{}", options);
     case errc::strategy_mismatch:

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace rowlock::tool {
 
@@ -37,8 +38,13 @@ class failure : public std::runtime_error {
 /// The one place where errors of the library become exit statuses.
 exit_status status_of(errc) noexcept;
 
-/// What the user can do about it, as one sentence or more, or nothing. `options`: what has to be added to a
-/// rowlock command so that it means the same database and tables (" --db sqlite:x"), or "".
+/// The message without what std::system_error adds to it, which only repeats it in general words; and with
+/// `options` (see below) in each rowlock command that it names, as `rowlock migrate up`.
+std::string message_of(error const&, std::string const& options);
+
+/// What the user can do about it, as one sentence or more; or nothing, where the message says it, as that of
+/// tables that are missing or old does. `options`: what has to be added to a rowlock command so that it means
+/// the same database and tables (" --db sqlite:x"), or "".
 std::string advice_for(errc, std::string const& options);
 /// The same for a database that is a file, with no server behind it and no login.
 std::string advice_for_file(errc, std::string const& options);

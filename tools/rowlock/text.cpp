@@ -26,7 +26,8 @@ std::string shell_word(std::string_view text) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   // zsh takes =ls for the path of ls.
-  if (!text.empty() && text.front() != '=' && text.find_first_not_of(plain) == text.npos) return std::string(text);
+  if (!text.empty() && text.front() != '=' && text.find_first_not_of(plain) == text.npos)
+    return std::string(text);
   std::string out = "'";
   for (char const c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";

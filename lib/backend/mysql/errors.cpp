@@ -89,7 +89,7 @@ std::string_view way_out(errc code, int native) {
   if (native == 1665) return "; set the server's binlog_format to MIXED or ROW";
   switch (code) {
     case errc::schema_missing:
-      return "; `rowlock migrate up` makes rowlock's tables";
+      return "; `rowlock migrate validate` tells what is missing";
     case errc::read_only:
       return "; connect to the primary, or name all hosts in the URL";
     case errc::access_denied:

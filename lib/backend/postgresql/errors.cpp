@@ -38,7 +38,7 @@ std::string_view way_out(errc code, std::string_view state) {
            "holds anything because of that";
   switch (code) {
     case errc::schema_missing:
-      return "; `rowlock migrate up` makes rowlock's tables";
+      return "; `rowlock migrate validate` tells what is missing";
     case errc::read_only:
       return "; connect to the primary, for instance with target_session_attrs=read-write";
     case errc::access_denied:

@@ -15,7 +15,7 @@ bool begins_with(std::string_view text, std::string_view start) {
 std::string_view way_out(errc code) {
   switch (code) {
     case errc::schema_missing:
-      return "; `rowlock migrate up` makes rowlock's tables";
+      return "; `rowlock migrate validate` tells what is missing";
     case errc::read_only:
       return "; the file, its folder, and the files -wal and -shm beside it must be writable for this user";
     case errc::access_denied:

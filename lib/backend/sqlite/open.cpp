@@ -57,10 +57,13 @@ file_identity identify_or_throw(std::string const& path) {
   throw_missing(path, errno);
 }
 
-void refuse_folder(std::string const& path) {
+// Of a device or pipe nobody knows what opening it does, or how long it takes.
+void refuse_irregular(std::string const& path) {
   struct stat found {};
-  if (::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
-    throw error(errc::invalid_argument, fmt::format("'{}' is a folder, not an SQLite file", path));
+  if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return;
+  throw error(errc::invalid_argument,
+              fmt::format("'{}' is {}, not an SQLite file", path,
+                          S_ISDIR(found.st_mode) ? "a folder" : "a device, pipe or socket"));
 }
 
 database open_native(std::string const& path) {
@@ -152,7 +155,7 @@ opened open_existing(std::string const& path) {
   // time.
   for (int attempt = 0; attempt < 3; ++attempt) {
     auto const before = identify_or_throw(path);
-    refuse_folder(path);
+    refuse_irregular(path);
     auto native = open_native(path);
     if (identify_open(native.get(), path) == before) return {std::move(native), before};
   }

@@ -44,7 +44,12 @@ void session::set_up(boot_time_point deadline) {
   int const code =
       sqlite3_exec(database_.get(), "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
   if ((code & 0xff) == SQLITE_NOTADB)
-    throw error(errc::invalid_argument, fmt::format("{} is not an SQLite database", where_), "", "", code);
+    throw error(
+        errc::unsupported,
+        fmt::format("{} is not an SQLite database: name another file, and `rowlock migrate up` makes it "
+                    "where there is none",
+                    where_),
+        "", "", code);
   if (code != SQLITE_OK && classify(code, "") != errc::row_locked)
     throw opening_error(database_.get(), what, where_);
   // Half a megabyte instead of two: our rows are few and small, and each session has its own.

@@ -49,7 +49,8 @@ Examples:
   rowlock doctor --ttl 5m                 for locks with a ttl of five minutes
   rowlock doctor --json                   for a monitoring system
 
-Exit status: 0 no error; 1 at least one error, also if the database can't be reached; 64 the command line is wrong.)";
+Exit status: 0 no error; 1 at least one error, also if the database can't be reached; 64 the command line is wrong, 71 this
+machine gives no more files or memory, 74 the output could not be written, 70 a bug of rowlock's.)";
 
 fmt::text_style style_of(verdict v) {
   switch (v) {

@@ -165,7 +165,9 @@ Examples:
   rowlock list
   rowlock list 'nightly-*' --json
   rowlock list --reaper
-  rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom)");
+  rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom
+
+Exit status: 0 done, also if nothing is held; 64, 69, 70, 71, 74, 75, 77, 78 as for all commands (rowlock --help).)");
   list_command->callback(
       [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
 }

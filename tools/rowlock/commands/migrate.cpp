@@ -58,7 +58,7 @@ end_of_program down(invocation& call, migrate_options const& options) try {
   return {};
 } catch (error const& e) {
   if (e.reason() != errc::row_locked) throw;
-  throw failure(exit_busy, e.what());
+  throw failure(exit_busy, message_of(e, call.use_database().options()));
 }
 
 nlohmann::ordered_json status_json(migration_status const& m) {
@@ -72,7 +72,7 @@ nlohmann::ordered_json status_json(migration_status const& m) {
 std::string state_of(migration_status const& m) {
   if (!m.applied) return "missing";
   if (m.checksum_differs) return "applied, from another text";
-  return m.adopted ? "applied by another tool" : "applied";
+  return m.adopted ? "applied, not recorded" : "applied";
 }
 
 end_of_program status(invocation& call, migrate_options const& options) {
@@ -99,12 +99,32 @@ void print_lines(invocation const& call, char const* key, std::vector<std::strin
   if (lines.empty()) fmt::print("{}\n", none);
 }
 
+/// What helps against these, which name the command where one does. Neither has anything to do as long as
+/// tables are not as they should be.
+std::string way_out(std::vector<std::string> const& problems, std::string const& options) {
+  auto const any = [&](auto const& matches) {
+    return std::any_of(problems.begin(), problems.end(), matches);
+  };
+  auto const mention = [&](std::string_view words) {
+    return any([&](std::string const& p) { return p.find(words) != p.npos; });
+  };
+  auto const by_hand = [](std::string const& p) {
+    return p.find("`rowlock") == p.npos && p.find("newer rowlock") == p.npos;
+  };
+  if (any(by_hand))
+    return fmt::format("Mend the tables by hand: rowlock migrate sql{} prints what they should be", options);
+  std::vector<std::string> commands;
+  for (auto const* what : {"migrate up", "migrate repair"})
+    if (mention(fmt::format("`rowlock {}`", what)))
+      commands.push_back(fmt::format("rowlock {}{}", what, options));
+  return commands.empty() ? "Use a newer rowlock" : fmt::format("Mend it: {}", fmt::join(commands, "; "));
+}
+
 end_of_program validate(invocation& call, migrate_options const& options) {
   auto const problems = make_migrator(call, options).validate();
   print_lines(call, "problems", problems, "All is well.");
   if (problems.empty()) return {};
-  say(fmt::format("Mend what can be mended: rowlock migrate up{0}; rowlock migrate repair{0}",
-                  call.use_database().options()));
+  say(way_out(problems, call.use_database().options()));
   return {exit_setup, {}};
 }
 
@@ -150,7 +170,11 @@ Locks can be taken meanwhile; any number of processes may do this at once. The S
 Examples:
   rowlock migrate up --db sqlite:/srv/locks.db       makes the file, too
   rowlock migrate status --db postgresql://db.example.org/app --schema locks
-  rowlock migrate sql --from 1 >upgrade.sql)");
+  rowlock migrate sql --from 1 >upgrade.sql
+
+Exit status: 0 done, or there was nothing to do; 75 others were in the way until --timeout, or `down` while locks are held;
+78 the tables are not what they should be, also where `validate` finds something; 64, 69, 70, 71, 74, 77 as for all commands
+(rowlock --help).)");
 
   auto* up_command = add_action(*migrate, call, options, "up", "Applies what is missing", &up);
   add_number(up_command, "--to", options->to, "Only up to this version");

@@ -58,8 +58,8 @@ Examples:
   rowlock reap --quiet --metrics /var/lib/prometheus/node-exporter/rowlock_reap.prom
 
 Exit status: 0 done; 75 another run was under way until --timeout; 76 its own lease was lost and it stopped early; 64, 69,
-70, 77, 78 as for all commands; 78 also if nothing failed but writing the metrics; 128+N ended by signal N after the batch
-at hand.)";
+70, 71, 74, 77, 78 as for all commands (rowlock --help); 78 also if nothing failed but writing the metrics; 128+N ended by
+signal N after the batch at hand.)";
 
 /// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
 std::string in_words(reap_counts const& n) {

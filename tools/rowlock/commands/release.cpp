@@ -102,7 +102,10 @@ back; it is free at its expiry at the latest, and at no moment do two hold it.
 
 Examples:
   rowlock release nightly --term "$ROWLOCK_TERM"
-  rowlock release --force nightly)");
+  rowlock release --force nightly
+
+Exit status: 0 done, or with --force nobody held it; 76 with --term it was lost before; 64, 69, 70, 71, 74, 75, 77, 78 as for
+all commands (rowlock --help).)");
   command->callback([&call, options] { call.chosen = [&call, options] { return release(call, *options); }; });
 }
 

@@ -20,7 +20,9 @@ Only this very lock is renewed: if its time was over and somebody else has it, o
 is changed, and the exit status is 76. Then stop: what this lock protects is not yours any more.
 
 Example:
-  rowlock renew nightly --term "$ROWLOCK_TERM" || exit)");
+  rowlock renew nightly --term "$ROWLOCK_TERM" || exit
+
+Exit status: 0 renewed; 76 it was lost before; 64, 69, 70, 71, 74, 75, 77, 78 as for all commands (rowlock --help).)");
   command->callback([&call, which] {
     call.chosen = [&call, which] {
       return by_term(call, *which, "renewed",

@@ -38,6 +38,7 @@ that matters, stay with lease.
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
 The -- may be left out if no option stands behind NAME: what follows is the command then, with all its own options.
+A NAME that begins with - stands behind a -- of its own: rowlock run -- -name -- ./backup.sh
 
 Examples:
   rowlock run nightly -- ./backup.sh --full

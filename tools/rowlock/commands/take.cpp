@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -34,8 +35,11 @@ Example:
   rowlock renew nightly --term "$ROWLOCK_TERM" || exit
   ./second-part
 
+A NAME that begins with - stands behind --: rowlock take --ttl 10m -- -name
+
 Exit status: 0 taken; 75 held by somebody else or timed out (or what -E says), 69 database unreachable, 64 wrong command
-line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 74 the output could not be written.)help";
+line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 71 this machine gives no more
+files, processes or memory, 74 the output could not be written, 70 a bug of rowlock's.)help";
 
 struct take_options {
   std::string name;
@@ -55,11 +59,22 @@ std::string as_text(invocation const& call, take_options const& options, detache
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
+/// What became of a lock that nobody was told of, as the end of a message.
+std::string given_back(lock_manager& manager, detached_lock const& lock, take_options const& options) try {
+  return manager.release(lock) ? fmt::format("; '{}' was given back", lock.name)
+                               : fmt::format("; '{}' was lost at once", lock.name);
+} catch (error const& e) {
+  return fmt::format("; '{}' could not be given back, and is free in {} at the latest: {}", lock.name,
+                     format_duration(*options.ttl), message_of(e, {}));
+}
+
 /// Whoever can't be told of it can't give it back.
-end_of_program hand_over(lock_manager& manager, detached_lock const& lock, std::string const& text) {
+end_of_program hand_over(lock_manager& manager, detached_lock const& lock, take_options const& options,
+                         std::string const& text) {
+  errno = 0;
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return {};
-  if (!manager.release(lock)) say(fmt::format("'{}' was lost at once", lock.name));
-  return {};  // output_written() says the rest
+  int const why = errno;
+  return output_failed(why, given_back(manager, lock, options));
 }
 
 end_of_program take(invocation& call, take_options const& options) {
@@ -82,7 +97,7 @@ end_of_program take(invocation& call, take_options const& options) {
   auto const left = lock->detach();
   if (!left)
     throw failure(exit_lost, fmt::format("'{}' was lost at once: its ttl is too short", options.name));
-  return hand_over(manager, *left, as_text(call, options, *left));
+  return hand_over(manager, *left, options, as_text(call, options, *left));
 }
 
 }  // namespace

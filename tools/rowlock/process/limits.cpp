@@ -25,6 +25,18 @@ std::string limit_of(decltype(RLIMIT_NOFILE) what) {
   return fmt::format("{} here", now.rlim_cur);
 }
 
+bool is_limited(decltype(RLIMIT_NOFILE) what) {
+  rlimit now{};
+  return ::getrlimit(what, &now) == 0 && now.rlim_cur != RLIM_INFINITY;
+}
+
+/// As `ulimit -v` counts it.
+std::string memory_limit() {
+  rlimit now{};
+  if (::getrlimit(RLIMIT_AS, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return "no limit here";
+  return fmt::format("{} here", now.rlim_cur / 1024);
+}
+
 /// The ids of this process, from the pid namespace of /proc down to its own; empty if /proc does not know it.
 std::vector<long> ids_in_proc() {
   std::ifstream status("/proc/self/status");
@@ -51,16 +63,18 @@ std::optional<std::string> limit_behind(int error) {
     case ENFILE:
       return "this machine may have no more files open: raise fs.file-max";
     case EAGAIN:
+      // A thread whose stack has no room says the same.
       return fmt::format(
-          "no further process or thread is to be had: raise `ulimit -u` ({}), or the limit of the container "
-          "or "
-          "unit (pids.max, TasksMax=)",
+          "no further process or thread is to be had: raise {}`ulimit -u` ({}), or the limit of the "
+          "container "
+          "or unit (pids.max, TasksMax=)",
+          is_limited(RLIMIT_AS) ? fmt::format("`ulimit -v` ({}), ", memory_limit()) : std::string(),
           limit_of(RLIMIT_NPROC));
     case ENOMEM:
       return fmt::format(
           "there is no more memory: free some, or raise `ulimit -v` ({}), or the limit of the "
           "container or unit (memory.max, MemoryMax=)",
-          limit_of(RLIMIT_AS));
+          memory_limit());
     default:
       return std::nullopt;
   }
