@@ -265,6 +265,30 @@ TEST_CASE("installed: every public header is there") {
   CHECK(ours == theirs);
 }
 
+/// Where the links of a text in Markdown lead, those to the web and within the text left out.
+std::vector<std::string> links_of(fs::path const& text) {
+  auto words = done("cat '" + text.string() + "'");
+  words = std::regex_replace(words, std::regex("```[^`]*```|`[^`]*`"), "");
+  std::vector<std::string> links;
+  std::regex const link("\\]\\(([^)#]+)[^)]*\\)");
+  for (std::sregex_iterator it(words.begin(), words.end(), link), end; it != end; ++it)
+    if (!it->str(1).starts_with("http")) links.push_back(it->str(1));
+  return links;
+}
+
+TEST_CASE("installed: what README.md and the guides link to is there") {
+  installation const there(ROWLOCK_SHARED_BUILD);
+  int links = 0;
+  for (auto const& entry : fs::recursive_directory_iterator(there.prefix() + "/share/doc/rowlock")) {
+    if (entry.path().extension() != ".md") continue;
+    for (auto const& link : links_of(entry.path())) {
+      ++links;
+      CHECK_MESSAGE(fs::exists(entry.path().parent_path() / link), entry.path().string() << ": " << link);
+    }
+  }
+  CHECK(links > 50);
+}
+
 /// The demangled names of the functions and objects of our own that a shared library shows.
 std::vector<std::string> shown_by(std::string const& library) {
   std::vector<std::string> names;
