@@ -19,7 +19,8 @@ inline std::size_t harmless_prefix(std::string_view s) {
   for (std::size_t i = 1; i < size; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
   if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
-  // U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
+  // U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
+  if (lead == 0xd8 && byte(1) == 0x9c) return 0;
   if (lead == 0xe2 && byte(1) == 0x80 &&
       (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
     return 0;

@@ -108,6 +108,25 @@ CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
   CHECK(p.rowlock({"list"}).status == 78);
 }
 
+TEST_CASE(
+    "C13: postgresql: a trigger that refuses a lock, and a function that is there already, are no bugs") {
+  on_postgresql const p;
+  p.sql(
+      "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not here'; END $$");
+  p.sql("CREATE TRIGGER no BEFORE INSERT ON rowlock_locks FOR EACH ROW EXECUTE FUNCTION no()");
+  auto const refused = p.rowlock({"run", "n", "--", "true"});
+  CHECK(refused.status == 78);
+  CHECK(refused.says("not here"));
+  CHECK(refused.says("that is not rowlock's is in the way"));
+  CHECK_FALSE(refused.says("bug"));
+  on_postgresql const q;
+  REQUIRE(q.rowlock({"migrate", "down", "--to", "0"}).status == 0);
+  q.sql("CREATE FUNCTION rowlock_renew(name text, term text) RETURNS boolean LANGUAGE sql AS 'SELECT true'");
+  auto const twice = q.rowlock({"migrate", "up"});
+  CHECK(twice.status == 78);
+  CHECK_FALSE(twice.says("bug"));
+}
+
 CLI_CASE("migrate sql: what it prints makes the tables") {
   Place const p(false);
   auto const sql = p.rowlock({"migrate", "sql"});

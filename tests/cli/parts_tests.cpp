@@ -59,11 +59,32 @@ TEST_CASE("a password in a URL or keyword string is found") {
   }
 }
 
+TEST_CASE("C13: what the server could not do, or others have set up, is not called a bug of rowlock's") {
+  auto const refused = [](char const* state) { return error(errc::failed, "m", "s", state, 0); };
+  for (auto const* state : {"53200", "53400", "54000", "58030", "XX001"}) {
+    CAPTURE(state);
+    CHECK(status_of(refused(state)) == exit_unreachable);
+    CHECK(advice_for_refused(refused(state)).find("server's own trouble") != std::string::npos);
+  }
+  for (auto const* state : {"P0001", "45000", "23514", "42723", "42P05"}) {
+    CAPTURE(state);
+    CHECK(status_of(refused(state)) == exit_setup);
+    CHECK(advice_for_refused(refused(state)).find("may be a bug") == std::string::npos);
+  }
+  for (auto const* state : {"", "42601", "22P02"}) {
+    CHECK(status_of(refused(state)) == exit_bug);
+    CHECK(advice_for_refused(refused(state)).find("may be a bug") != std::string::npos);
+  }
+  CHECK(status_of(error(errc::access_denied, "m", "s", "P0001", 0)) == exit_refused);
+}
+
 TEST_CASE("names are harmless on a terminal") {
   CHECK(printable("job-1 \xc3\xa4 \xf0\x9f\x94\x92") == "job-1 \xc3\xa4 \xf0\x9f\x94\x92");
   CHECK(printable("a\nb\x1b[31m\x7f") == "a\\x0ab\\x1b[31m\\x7f");
   CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");                   // a control character in UTF-8
   CHECK(printable("a\xe2\x80\xaetxt") == "a\\xe2\\x80\\xaetxt");  // right-to-left override
+  CHECK(printable("a\xd8\x9ctxt") == "a\\xd8\\x9ctxt");           // U+061C, Arabic letter mark
+  CHECK(printable("\xd8\x9b") == "\xd8\x9b");                     // its neighbour, which people read
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
   CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
 }

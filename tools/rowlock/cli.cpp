@@ -48,14 +48,14 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
 Exit status:
   0    done (run: the command's own status)
   64   the command line is wrong, or run: it is started under the very lock that it asks for
-  69   the database can't be reached, or cancelled a statement
+  69   the database can't be reached, cancelled a statement, or has run out of something
   70   a bug of rowlock's; run: its guardian was killed
   71   this machine gives no more files, processes or memory; run: /proc is missing
   74   the output could not be written (a full disk)
   75   held by somebody else, or timed out
   76   the lock was lost while the command ran, or its --hard-limit was reached; renew, release --term: it was lost before
   77   the database refused the login
-  78   tables or database file are missing or wrong, or the name is in use with another strategy
+  78   tables or database file are missing or wrong, others' triggers are in the way, or the name has another strategy
   126  run: the command can't be executed; 127: it was not found; 128+N: it died of signal N
 
 More about one command: rowlock COMMAND --help)";
@@ -123,10 +123,12 @@ end_of_program usage_error(CLI::App const& app, std::string const& message) {
 end_of_program report_error(error const& e, invocation const& call) {
   auto const options = call.db ? call.db->options() : std::string();
   bool const is_file = call.db && call.db->is_file();
-  auto const advice = is_file ? advice_for_file(e.reason(), options) : advice_for(e.reason(), options);
+  auto const advice = e.reason() == errc::failed ? advice_for_refused(e)
+                      : is_file                  ? advice_for_file(e.reason(), options)
+                                                 : advice_for(e.reason(), options);
   auto const message = message_of(e, options);
   say(advice.empty() ? message : fmt::format("{}. {}", message, advice));
-  return {status_of(e.reason()), {}};
+  return {status_of(e), {}};
 }
 
 /// Of what the standard library throws if a file, a thread or memory is not to be had.

@@ -69,6 +69,59 @@ std::string message_of(error const& e, std::string const& options) {
   return with_options(text, options);
 }
 
+namespace {
+
+/// Whose trouble it is when the database refused a statement, by the SQLSTATE that it gave.
+enum class culprit {
+  rowlock,
+  server,             ///< out of memory or some limit, or broken
+  whoever_set_it_up,  ///< a trigger, constraint, function of somebody's is in the way
+  pooler,             ///< it is not what the connection string says
+};
+
+culprit culprit_of(error const& e) {
+  auto const& state = e.sqlstate();
+  for (auto const* kind : {"53", "54", "58", "XX"})
+    if (state.starts_with(kind)) return culprit::server;
+  // raise_exception, SIGNAL, check_violation, duplicate_function.
+  for (auto const* one : {"P0001", "45000", "23514", "42723"})
+    if (state == one) return culprit::whoever_set_it_up;
+  return state == "42P05" ? culprit::pooler : culprit::rowlock;  // duplicate_prepared_statement
+}
+
+}  // namespace
+
+exit_status status_of(error const& e) noexcept {
+  if (e.reason() != errc::failed) return status_of(e.reason());
+  switch (culprit_of(e)) {
+    case culprit::server:
+      return exit_unreachable;
+    case culprit::whoever_set_it_up:
+    case culprit::pooler:
+      return exit_setup;
+    case culprit::rowlock:
+      break;
+  }
+  return status_of(e.reason());
+}
+
+std::string advice_for_refused(error const& e) {
+  switch (culprit_of(e)) {
+    case culprit::server:
+      return "That is the server's own trouble: its log says more.";
+    case culprit::whoever_set_it_up:
+      return "A trigger, constraint or function that is not rowlock's is in the way: see what is on the "
+             "tables "
+             "and in their schema.";
+    case culprit::pooler:
+      return "A pooler between lends out the server's sessions by the transaction: leave pooler=session out "
+             "of the connection string.";
+    case culprit::rowlock:
+      break;
+  }
+  return "This may be a bug of rowlock's: please report it with this message.";
+}
+
 std::string advice_for(errc code, std::string const& options) {
   switch (code) {
     case errc::unreachable:
@@ -94,8 +147,6 @@ std::string advice_for(errc code, std::string const& options) {
     case errc::row_locked:
     case errc::conflict:
       return "Try again later.";
-    case errc::failed:
-      return "This may be a bug of rowlock's: please report it with this message.";
     default:
       return "";
   }

@@ -37,6 +37,8 @@ class failure : public std::runtime_error {
 
 /// The one place where errors of the library become exit statuses.
 exit_status status_of(errc) noexcept;
+/// The same, by what the server said where it refused a statement for reasons of its own.
+exit_status status_of(error const&) noexcept;
 
 /// The message without what std::system_error adds to it, which only repeats it in general words; and with
 /// `options` (see below) in each rowlock command that it names, as `rowlock migrate up`.
@@ -46,6 +48,8 @@ std::string message_of(error const&, std::string const& options);
 /// tables that are missing or old does. `options`: what has to be added to a rowlock command so that it means
 /// the same database and tables (" --db sqlite:x"), or "".
 std::string advice_for(errc, std::string const& options);
+/// The same of errc::failed, on any database.
+std::string advice_for_refused(error const&);
 /// The same for a database that is a file, with no server behind it and no login.
 std::string advice_for_file(errc, std::string const& options);
 
