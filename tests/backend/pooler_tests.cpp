@@ -216,6 +216,24 @@ TEST_CASE("C19: by way of a pooler a reply that does not come in time, or ever, 
 }
 
 TEST_CASE(
+    "C19: a session that another program has left read-only is said to be possibly that, and no more "
+    "<postgresql>") {
+  pooled_database const p(1);
+  neighbour other(p.between.address());
+  auto const c = p.connect();
+  auto const add = p.on_table("add",
+                              "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ($1, "
+                              "'lease', 0, clock_timestamp())");
+  other.run("SET default_transaction_read_only = on");
+  auto const refused = thrown_by([&] { c->execute(add, with("a"), in(10'000)); });
+  CHECK(refused.reason() == errc::read_only);
+  CHECK(refused.sqlstate() == "25006");
+  CHECK(says(refused, "another program has left default_transaction_read_only"));
+  other.run("SET default_transaction_read_only = off");
+  CHECK(c->execute(add, with("a"), in(10'000)).affected == 1);
+}
+
+TEST_CASE(
     "C19: the tables' schema is the role's, whatever another program has left in the session <postgresql>") {
   auto const db = make_database(kind::postgresql);
   auto const name = unique_identifier();

@@ -14,6 +14,7 @@
 #include "backend/postgresql/values.hpp"
 #include "backend/wire.hpp"
 #include "base/never_destroyed.hpp"
+#include "base/text.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -25,6 +26,11 @@ constexpr char const* set_up_name = "session set-up";
 constexpr char const* no_answer = "what answers there does not speak as PostgreSQL does";
 constexpr char const* other_server =
     "behind the pooler another server or database answers than at the log-in (or the server was restarted)";
+// The role's own wish is not told apart from it, and obeyed.
+constexpr char const* left_read_only =
+    "; or, if that is the primary, another program has left default_transaction_read_only = on in a session "
+    "of "
+    "the pooler's: it should undo that, or let the pooler do so (PgBouncer: server_reset_query_always = 1)";
 constexpr char const* only_local_text =
     "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
@@ -209,6 +215,8 @@ void session::refuse(PGresult const* r, std::string const& what, stake at_stake)
     give_up(at_stake, what, one_line(PQresultErrorMessage(r)));
   if (refused.sqlstate() == "22023" && std::string_view(refused.what()).find(moved) != std::string_view::npos)
     give_up(stake::nothing, what, other_server);
+  if (pooling_ == pooling::transaction && refused.reason() == errc::read_only)
+    throw error(errc::read_only, base::plain_message(refused) + left_read_only, what, refused.sqlstate(), 0);
   throw refused;
 }
 
