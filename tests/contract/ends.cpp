@@ -212,7 +212,7 @@ CONTRACT_CASE("C3: a manager that is destroyed by an event hook does not wait fo
   };
   std::optional<acquisition> lock;
   m = f.manager(o);
-  lock.emplace(m->make_mutex("x", {.ttl = 600ms}).acquire());
+  lock.emplace(m->make_mutex("x", {.ttl = 3s}).acquire());
   CHECK(eventually([&] { return destroyed.load(); }));
   CHECK_FALSE((*lock)->valid());
   CHECK(stranger(f).take("x"));
