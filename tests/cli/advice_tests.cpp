@@ -58,7 +58,7 @@ CLI_CASE("advice: one table that is missing: no command sends to one that sends 
     auto const validated = p.rowlock({"migrate", "validate"});
     CHECK(validated.status == 78);
     CHECK(validated.out.find(table + " is missing") != std::string::npos);
-    CHECK(validated.says("Mend the tables by hand: rowlock migrate sql"));
+    CHECK(validated.says("Mend it by hand: rowlock migrate sql"));
     CHECK_FALSE(validated.says("migrate up"));
     for (auto const* what : {"up", "repair"}) {
       auto const refused = p.rowlock({"migrate", what});

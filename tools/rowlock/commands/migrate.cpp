@@ -112,7 +112,7 @@ std::string way_out(std::vector<std::string> const& problems, std::string const&
     return p.find("`rowlock") == p.npos && p.find("newer rowlock") == p.npos;
   };
   if (any(by_hand))
-    return fmt::format("Mend the tables by hand: rowlock migrate sql{} prints what they should be", options);
+    return fmt::format("Mend it by hand: rowlock migrate sql{} prints what should be there", options);
   std::vector<std::string> commands;
   for (auto const* what : {"migrate up", "migrate repair"})
     if (mention(fmt::format("`rowlock {}`", what)))
