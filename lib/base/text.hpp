@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <rowlock/error.hpp>
+#include <rowlock/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,6 @@ void require_text(std::string_view what, std::string_view text, std::size_t long
 void require_name(std::string_view name);
 
 /// what() without the text of its errc at the end, which repeats it in general words.
-std::string plain_message(error const&);
+ROWLOCK_EXPORT std::string plain_message(error const&);
 
 }  // namespace rowlock::base
