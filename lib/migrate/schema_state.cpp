@@ -218,7 +218,8 @@ schema_state inspect(session& s) {
   if (meta.empty()) {
     demand_sight(s);
     auto const others = actual_tables(s);
-    if (!actual_columns(s, "meta").empty()) throw_changed();
+    // Twice the same: somebody may have gone up and down again while these few statements were looking.
+    if (!actual_columns(s, "meta").empty() || actual_tables(s) != others) throw_changed();
     if (!others.empty())
       state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
                                               display_name(s, others.begin()->first)));
