@@ -110,7 +110,7 @@ CONTRACT_CASE("metrics: losses by their reason; a lock that only its release fin
   auto const m = f.manager();
   auto const lose = [&](std::string const& reason, auto const& how) {
     CAPTURE(reason);
-    auto x = m->make_mutex(reason, {.ttl = 1500ms});
+    auto x = m->make_mutex(reason, {.ttl = 3s});
     auto const lock = x.acquire();
     how();
     CHECK(counts.comes_to("losses_total{reason=\"" + reason + "\"}", 1));
