@@ -75,6 +75,8 @@ TEST_CASE_TEMPLATE("C10: a takeover gets its turn between guarded transactions w
       auto const held = *m->make_mutex(name, {.ttl = 10min, .renew = false}).acquire();
       f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000) + " WHERE name = '" + name + "'");
       child_process other({ROWLOCK_LOCK_TAKER, f.url(), f.options.schema, name, "30000", to_string(how)});
+      other.write_line("connect");  // that takes time of its own
+      REQUIRE(other.next_line(60s) == "connected");
       owner_without_gaps<On> owner(f, *m, held);
       REQUIRE(eventually([&] { return owner.committed() > 2; }));
       auto const before = owner.committed();

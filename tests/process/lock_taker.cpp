@@ -68,6 +68,14 @@ class taker {
     return fmt::format("error {}", e.what());
   }
 
+  // "connect" -> "connected"
+  std::string connect() try {
+    manager_.connect();
+    return "connected";
+  } catch (error const& e) {
+    return fmt::format("error {}", e.what());
+  }
+
   // "release" -> "released RESULT"
   std::string release() {
     on_loss_.reset();
@@ -217,6 +225,8 @@ int main(int argc, char** argv) try {
       say(t.rise(how, file, times));
     } else if (verb == "reap") {
       t.reap();
+    } else if (verb == "connect") {
+      say(t.connect());
     } else if (verb == "release") {
       say(t.release());
     } else if (verb == "look") {
