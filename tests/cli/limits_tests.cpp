@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "cli/place.hpp"
@@ -132,6 +133,19 @@ TEST_CASE(
   CHECK(p.wait() == 76);
   CHECK(p.err().find("left=1") != std::string::npos);
   run({"pkill", "-KILL", "-f", "--", "sleep " + mark});
+}
+
+TEST_CASE(
+    "C29: a file that may not get longer is an error that is told, and no end of rowlock's; the command's it "
+    "may be") {
+  on_sqlite const p;
+  scratch_folder const folder;
+  auto const file = folder.file("out");
+  auto const r =
+      run(in_shell("ulimit -f 1 && exec \"$@\" >'" + file + "'", p.command({"--help"})), p.variables());
+  CHECK(r.status == 74);
+  CHECK(r.says("the output could not be written: File too large"));
+  CHECK(p.rowlock({"run", "n", "--", "sh", "-c", "kill -s XFSZ $$"}).status == 128 + SIGXFSZ);
 }
 
 TEST_CASE("C28: output that can't be written is told, and no command ends with 0 then") {
