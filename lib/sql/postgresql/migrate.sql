@@ -59,9 +59,9 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
       ELSE false END)
 ORDER BY a.xact_start LIMIT 3
 
--- What bears the name of one of our tables or functions in schema $1 (prefix $2) and is not what it seems, or is somebody
--- else's: name, what is the matter, 1 or 2. 2: not even to be read, because a view runs functions. Whoever owns a table can put a trigger on it,
--- and that runs with the rights of who writes. Trusted are this role, those that it is a member of (a superuser counts as no
+-- What has the name of one of our tables or functions in schema $1 (prefix $2) and is not one, or belongs to somebody else:
+-- its name, what is wrong, and 1 or 2. 2: it must not even be read, because a view runs functions. The owner of a table can
+-- put a trigger on it, which runs with the rights of whoever writes. Trusted are this role, those that it is a member of (a superuser counts as no
 -- member: it would be of all), superusers, the database's owner; with $3 = 0, for who only looks, also the schema's. Rules
 -- and policies only an owner makes; a former one's rules stay.
 -- Who owns a table can also replace it between this look and the next statement; so 1 is refused before anything is written or
