@@ -189,6 +189,35 @@ void demand_tables(session& s) {
                             bad.front()));
 }
 
+schema_state look(session& s) {
+  schema_state state;
+  auto const meta = actual_columns(s, "meta");
+  if (meta.empty()) {
+    demand_sight(s);
+    auto const others = actual_tables(s);
+    if (others.contains("meta")) throw_changed();
+    if (!others.empty())
+      state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
+                                              display_name(s, others.begin()->first)));
+    recognize_interruption(s, others, state);
+    return state;
+  }
+  if (!readable_meta(meta)) demand_sight(s);
+  auto const before = read_meta(s, meta, state);
+  auto const found = actual_tables(s);
+  if (!before) {
+    recognize_interruption(s, found, state);
+    return state;
+  }
+  if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
+  if (!state.differences.empty() || !found.contains("migrations")) demand_sight(s);
+  recognize_interruption(s, found, state);
+  read_records(s, found, state);
+  auto const after = s.run("migrate_version").rows;
+  if (after.empty() || after[0] != *before) throw_changed();
+  return state;
+}
+
 }  // namespace
 
 std::vector<std::string> strangers(session& s, bool to_write) { return complaints(s, to_write, 1); }
@@ -213,33 +242,12 @@ recorded_version const* schema_state::record_of(int v) const {
 
 schema_state inspect(session& s) {
   demand_tables(s);
-  schema_state state;
-  auto const meta = actual_columns(s, "meta");
-  if (meta.empty()) {
-    demand_sight(s);
-    auto const others = actual_tables(s);
-    // Twice the same: somebody may have gone up and down again while these few statements were looking.
-    if (!actual_columns(s, "meta").empty() || actual_tables(s) != others) throw_changed();
-    if (!others.empty())
-      state.differences.push_back(fmt::format("table {} is missing, but {} is there", display_name(s, "meta"),
-                                              display_name(s, others.begin()->first)));
-    recognize_interruption(s, others, state);
-    return state;
-  }
-  if (!readable_meta(meta)) demand_sight(s);
-  auto const before = read_meta(s, meta, state);
-  auto const found = actual_tables(s);
-  if (!before) {
-    recognize_interruption(s, found, state);
-    return state;
-  }
-  if (state.version <= latest_version(s.dialect())) state.differences = compare(s, found, state.version);
-  if (!state.differences.empty() || !found.contains("migrations")) demand_sight(s);
-  recognize_interruption(s, found, state);
-  read_records(s, found, state);
-  auto const after = s.run("migrate_version").rows;
-  if (after.empty() || after[0] != *before) throw_changed();
-  return state;
+  auto state = look(s);
+  if (state.differences.empty()) return state;
+  // Where the catalog does not keep to the transaction's snapshot, each statement may have seen another
+  // moment of somebody's way up and down. While nobody else may migrate they see one state.
+  s.enter();
+  return look(s);
 }
 
 std::string display_name(session const& s, std::string_view what) {

@@ -38,6 +38,10 @@ class session {
   void script(std::string_view sql);
   void tell(std::string_view message) const;
 
+  /// Keeps all other migrators of these tables out until the transaction ends, or the session where DDL
+  /// commits. Throws errc::row_locked, which read() and write() try again, while one is at work.
+  void enter();
+
   /// Runs `body` in one read-only transaction.
   void read(std::function<void()> const& body);
 
@@ -54,7 +58,6 @@ class session {
   void attempt(mode, std::function<void(bool)> const& body, bool after_doubt, progress& at);
   void transaction(mode, std::function<void(bool)> const& body);
   void connect();
-  void enter();
   void rollback() noexcept;
   boot_time_point reply_deadline() const;
   bool worth_another_try(error const&, mode) const;
