@@ -1,11 +1,11 @@
 #include <rowlock/held_lock.hpp>
 #include <utility>
 
-#include "process/manager.hpp"
+#include "manager/manager.hpp"
 
 namespace rowlock {
 
-held_lock::held_lock(std::shared_ptr<process::manager> m, std::shared_ptr<process::hold> h) noexcept
+held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holding::hold> h) noexcept
     : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
 
 held_lock::held_lock(held_lock&& other) noexcept
@@ -29,7 +29,7 @@ term_id const& held_lock::term() const noexcept { return hold_->facts().term; }
 fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
 owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }
 std::optional<boot_time_point> held_lock::trusted_until() const noexcept {
-  if (hold_->facts().how == strategy::row_lock) return std::nullopt;
+  if (hold_->facts().strategy == strategy::row_lock) return std::nullopt;
   return hold_->trusted_until();
 }
 bool held_lock::valid() const noexcept { return live_ && hold_->valid(); }

@@ -27,7 +27,7 @@ void check(manager_options const& o) {
 
 lock_manager::lock_manager(connection_source const& source, manager_options options) {
   check(options);
-  manager_ = process::manager::make(source.implementation(), std::move(options));
+  manager_ = managing::manager::make(source.implementation(), std::move(options));
 }
 
 // The pointer stays as it is: threads that go on while the process ends may use a static lock_manager after

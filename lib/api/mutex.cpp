@@ -5,7 +5,7 @@
 
 #include "api/mutex_state.hpp"
 #include "base/process_end.hpp"
-#include "process/identity.hpp"
+#include "manager/identity.hpp"
 
 namespace rowlock {
 
@@ -18,7 +18,7 @@ basic_mutex::~basic_mutex() {
   bool const interrupted = state_->manager->parts().under_way.interrupted();
   if (forked || interrupted || base::process_ends()) state_->self = state_;
   // exit() in a signal handler or hook: what this thread has in its hands is left to the manager's end.
-  if (forked || interrupted || (base::process_ends() && process::inside_the_library())) return;
+  if (forked || interrupted || (base::process_ends() && base::inside_the_library())) return;
   state_->give_back_all();
 }
 
@@ -55,7 +55,7 @@ acquisition basic_mutex::try_acquire() {
 
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   auto const s = state_;
-  return s->manager->acquire(s->spec, {.deadline = process::deadline_after(timeout)}, std::move(stop));
+  return s->manager->acquire(s->spec, {.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
 void basic_mutex::lock() {
@@ -74,7 +74,7 @@ bool basic_mutex::try_lock() {
 
 bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
   auto const s = state_;
-  return s->keep(s->manager->acquire(s->spec, {.deadline = process::deadline_after(timeout)}, {}));
+  return s->keep(s->manager->acquire(s->spec, {.deadline = managing::deadline_after(timeout)}, {}));
 }
 
 void basic_mutex::unlock() noexcept {

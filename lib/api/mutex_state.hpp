@@ -7,18 +7,18 @@
 #include <rowlock/mutex.hpp>
 
 #include "base/fork_epoch.hpp"
-#include "process/manager.hpp"
+#include "manager/manager.hpp"
 
 namespace rowlock {
 
 /// Shared with the calls that are under way: a policy or hook, and the end of the process, may destroy the
 /// mutex meanwhile.
 struct basic_mutex::state {
-  state(std::shared_ptr<process::manager> m, process::lock_spec s)
+  state(std::shared_ptr<managing::manager> m, managing::lock_spec s)
       : manager(std::move(m)), spec(std::move(s)) {}
 
-  std::shared_ptr<process::manager> manager;
-  process::lock_spec spec;
+  std::shared_ptr<managing::manager> manager;
+  managing::lock_spec spec;
   unsigned epoch = base::fork_epoch();
   mutable std::mutex mutex;
   /// What lock() took, by owner's thread number (0 for an explicit owner, whose work may hop threads). A

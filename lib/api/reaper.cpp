@@ -81,12 +81,12 @@ reaper::reaper(connection_source source, reaper_options options)
 }
 
 reap_result reaper::run(std::stop_token stop) {
-  process::database database(source_.implementation(), tables(options_));
+  sessions::database database(source_.implementation(), tables(options_));
   if (options_.dry_run) return reap::sweep(database, options_, std::move(stop)).run();
 
   lock_manager manager(source_, tables(options_));
   auto one_at_a_time = manager.make_mutex(
-      reserved_name, {.how = strategy::lease, .ttl = 60s, .fencing = false, .note = "rowlock reap"});
+      reserved_name, {.strategy = strategy::lease, .ttl = 60s, .fencing = false, .note = "rowlock reap"});
   auto const lease = one_at_a_time.try_acquire_for(options_.wait, stop);
   if (!lease) {
     reap_result none;
@@ -108,7 +108,7 @@ reap_result reaper::run(std::stop_token stop) {
 }
 
 std::optional<last_reap> reaper::last() {
-  process::database database(source_.implementation(), tables(options_));
+  sessions::database database(source_.implementation(), tables(options_));
   auto const deadline = boot_clock::now() + options_.reply_timeout;
   auto const session = database.open(deadline);
   return strategies::reaping(database.statements(), options_.idle).last(*session, deadline);

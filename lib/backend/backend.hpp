@@ -71,9 +71,9 @@ struct dialect {
   bool catalog_hides = false;
   std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
   /// A transaction's plain reads may be older than what its locking reads see (InnoDB above READ COMMITTED).
-  bool two_views = false;
+  bool plain_reads_may_be_stale = false;
   /// Whoever writes has locked all tables for the rest of the transaction.
-  bool one_writer = false;
+  bool writes_lock_database = false;
   /// A file of this machine's, behind which there is no server: for remedies.
   bool is_file = false;
   /// Recorded with one of these, a migration's text is not taken for one that somebody has changed.

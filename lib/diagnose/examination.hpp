@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "process/database.hpp"
+#include "sessions/database.hpp"
 
 namespace rowlock::diagnose {
 
@@ -95,7 +95,7 @@ class examination {
 
   std::shared_ptr<backend::source> source_;
   doctor_options const& options_;
-  process::database database_;
+  sessions::database database_;
   std::unique_ptr<backend::connection> session_;
   std::optional<error> lost_;  ///< why there is no session any more
   std::map<std::string, settings> known_;

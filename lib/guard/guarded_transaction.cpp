@@ -10,8 +10,8 @@
 
 #include "base/random_id.hpp"
 #include "base/text.hpp"
-#include "process/deadlocks.hpp"
-#include "process/loss.hpp"
+#include "holding/why_lost.hpp"
+#include "sessions/retry_deadlocks.hpp"
 #include "strategy/tokens.hpp"
 #include "strategy/unique_insert.hpp"
 
@@ -44,28 +44,28 @@ class look_again {
 
 }  // namespace
 
-guarded_transaction::guarded_transaction(std::shared_ptr<process::manager> m,
+guarded_transaction::guarded_transaction(std::shared_ptr<managing::manager> m,
                                          std::unique_ptr<backend::caller_connection> c)
     : manager_(std::move(m)), caller_(std::move(c)) {
-  if (caller_->sql().name != engine().db.sql().name)
+  if (caller_->sql().name != engine().database.sql().name)
     throw error(errc::invalid_argument, fmt::format("{}: the lock_manager is on another kind of database: {}",
-                                                    caller_->describe(), engine().db.describe()));
+                                                    caller_->describe(), engine().database.describe()));
 }
 
 backend::result guarded_transaction::run(char const* statement, std::vector<value> const& parameters) {
-  return caller_->execute(engine().db.statements().at(statement), parameters);
+  return caller_->execute(engine().database.statements().at(statement), parameters);
 }
 
 // The same names may be found in another database, or by another search path. A plain read: where it would
 // make the transaction's snapshot, only after the lock.
 void guarded_transaction::expect_this_database() {
   if (right_database_) return;
-  if (engine().db.id().empty()) (void)engine().pool.borrow(reply_deadline());
+  if (engine().database.id().empty()) (void)engine().pool.borrow(reply_deadline());
   auto const found = run("meta_read", {});
-  if (found.rows.empty() || as_text(found.rows[0].at(0)) != engine().db.id())
+  if (found.rows.empty() || as_text(found.rows[0].at(0)) != engine().database.id())
     throw error(errc::invalid_argument,
                 fmt::format("{}: it leads to other tables than the lock_manager's: {}", caller_->describe(),
-                            engine().db.describe()));
+                            engine().database.describe()));
   right_database_ = true;
 }
 
@@ -79,20 +79,20 @@ void guarded_transaction::require(std::span<held_lock const* const> locks) {
 
 void guarded_transaction::require_one(held_lock const& lock) {
   auto const& facts = lock.hold_->facts();
-  if (facts.how == strategy::row_lock)
+  if (facts.strategy == strategy::row_lock)
     throw error(errc::unsupported,
                 fmt::format("'{}' is held with row_lock on a session of the manager's, which can end at any "
                             "moment: use lease or unique_insert, or transaction::lock()",
                             facts.name));
-  auto const& here = engine().db;
+  auto const& here = engine().database;
   if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());  // not known before
-  if (lock.manager_->parts().db.identity() != here.identity())
+  if (lock.manager_->parts().database.identity() != here.identity())
     throw error(errc::invalid_argument,
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
   if (!lock.valid()) lost(lock, lock.hold_->held() ? lock.hold_->why_expired() : lock.loss());
-  auto const& home = lock.manager_->parts().db;
+  auto const& home = lock.manager_->parts().database;
   if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
   lock.hold_->mark_guarded();
   look_again again(reply_deadline());
@@ -101,7 +101,7 @@ void guarded_transaction::require_one(held_lock const& lock) {
     if (came == guarded::yes) return;
     expect_this_database();
     auto loan = engine().pool.borrow(reply_deadline());
-    if (auto const why = process::why_lost(engine().rows, *loan, facts, reply_deadline())) lost(lock, *why);
+    if (auto const why = holding::why_lost(engine().rows, *loan, facts, reply_deadline())) lost(lock, *why);
     if (came == guarded::old_snapshot) too_old(facts.name);
   } while (again.wait());
   throw error(errc::row_locked,
@@ -109,10 +109,10 @@ void guarded_transaction::require_one(held_lock const& lock) {
                           facts.name, engine().options.reply_timeout.count()));
 }
 
-guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts const& f) {
+guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts const& f) {
   std::vector<value> const which{f.name, f.term.value};
   try {
-    if (engine().db.sql().two_views) {
+    if (engine().database.sql().plain_reads_may_be_stale) {
       auto const row = run("guard_lock", which);
       if (row.rows.empty()) return guarded::row_is_locked_or_gone;
       if (row.rows[0].at(0) != value(f.term.value)) return guarded::old_snapshot;
@@ -131,7 +131,7 @@ guarded_transaction::guarded guarded_transaction::attempt(process::grant_facts c
 
 void guarded_transaction::lost(held_lock const& lock, std::optional<loss_reason> why) {
   auto const& name = lock.name();
-  if (why) lock.manager_->parts().watch.report_lost(lock.hold_, *why);
+  if (why) lock.manager_->parts().expiries.report_lost(lock.hold_, *why);
   throw error(errc::lock_lost, fmt::format("'{}' is held no more ({}): roll the transaction back", name,
                                            why ? to_string(*why) : "it was given back"));
 }
@@ -149,34 +149,34 @@ bool guarded_transaction::lock(std::span<std::string_view const> names, patience
   for (auto const& name : ordered) base::require_name(name);
   std::sort(ordered.begin(), ordered.end());
   ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
-  if (engine().db.sql().one_writer)
+  if (engine().database.sql().writes_lock_database)
     caller_->expect_writer();
   else
     caller_->expect_transaction();
-  if (!engine().db.sql().two_views) expect_this_database();
+  if (!engine().database.sql().plain_reads_may_be_stale) expect_this_database();
   for (auto const& name : ordered)
     if (!lock_one(name, p)) return false;
   // Seen once all are locked: it makes a snapshot, if there is none.
-  if (engine().db.sql().two_views && !ordered.empty())
+  if (engine().database.sql().plain_reads_may_be_stale && !ordered.empty())
     expect_fresh(ordered.back(), entry_to_draw(ordered.back()));
   return true;
 }
 
 bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
-  if (engine().db.sql().one_writer) {
+  if (engine().database.sql().writes_lock_database) {
     run("guard_try", {name});
     return true;
   }
   // Before the transaction looks for it: at InnoDB's default isolation level a row that is looked for and
   // not found is a gap that is locked, and our own INSERT would wait for ourselves.
   {
-    auto loan = engine().row_sessions.borrow(reply_deadline());
+    auto loan = engine().session_pool.borrow(reply_deadline());
     engine().row_locks.make_ready(*loan, name, reply_deadline());
   }
-  return lock_row(name, p);
+  return lock_anchor(name, p);
 }
 
-bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
+bool guarded_transaction::lock_anchor(std::string const& name, patience const& p) {
   if (p.in_server) {
     if (!run("guard_wait", {name}).rows.empty()) return true;
     refuse_level(name);
@@ -198,12 +198,12 @@ bool guarded_transaction::lock_row(std::string const& name, patience const& p) {
 }
 
 bool guarded_transaction::only_looked_at(std::string const& name) {
-  auto loan = engine().row_sessions.borrow(reply_deadline());
+  auto loan = engine().session_pool.borrow(reply_deadline());
   return engine().row_locks.only_looked_at(*loan, name, reply_deadline());
 }
 
 void guarded_transaction::refuse_level(std::string const& name) {
-  if (engine().db.sql().two_views) return;
+  if (engine().database.sql().plain_reads_may_be_stale) return;
   auto const level = as_text(run("guard_look", {name}).rows.at(0).at(1));
   if (level == "read committed") return;
   throw error(errc::unsupported,
@@ -215,8 +215,8 @@ void guarded_transaction::refuse_level(std::string const& name) {
 // On a session of the manager's, and committed there: a number that was told can't be rolled back.
 fencing_token guarded_transaction::draw_token(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
-  return process::despite_deadlocks(engine().tell, name, reply_deadline(), [&] {
-    return strategies::tokens(engine().db.statements()).draw(*loan, name, reply_deadline());
+  return sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
+    return strategies::tokens(engine().database.statements()).draw(*loan, name, reply_deadline());
   });
 }
 
@@ -227,7 +227,7 @@ std::string guarded_transaction::entry_to_draw(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const ask = [&](char const* statement) {
     std::vector<value> const parameters{name};
-    return loan->execute(engine().db.statements().at(statement), parameters, reply_deadline());
+    return loan->execute(engine().database.statements().at(statement), parameters, reply_deadline());
   };
   if (!ask("token_try").rows.empty() || ask("token_read").rows.empty()) return name;
   return base::random_id();
@@ -251,16 +251,17 @@ std::optional<detached_lock> guarded_transaction::insert(std::string const& name
                                                          std::string const& note) {
   manager_->refuse_if_forked();
   mutex_options o;
-  o.how = strategy::unique_insert;
+  o.strategy = strategy::unique_insert;
   o.ttl = ttl;
   o.note = note;
   auto const spec = manager_->spec(name, o, false);
-  if (engine().db.sql().one_writer)
+  if (engine().database.sql().writes_lock_database)
     caller_->expect_writer();
   else
     caller_->expect_transaction();
-  if (!engine().db.sql().two_views) expect_this_database();
-  if (!engine().db.sql().two_views && !engine().db.sql().one_writer) refuse_level(name);
+  if (!engine().database.sql().plain_reads_may_be_stale) expect_this_database();
+  if (!engine().database.sql().plain_reads_may_be_stale && !engine().database.sql().writes_lock_database)
+    refuse_level(name);
   if (!is_free(name)) return std::nullopt;
   caller_->set_savepoint();
   std::optional<detached_lock> taken;
@@ -298,13 +299,13 @@ bool guarded_transaction::is_free(std::string const& name) {
   strategies::require_strategy(*row, strategy::unique_insert);
   if (!strategies::takeable(*row)) return false;
   std::vector<value> const what{name, to_string(strategy::unique_insert), nullptr, nullptr};
-  if (engine().db.sql().one_writer) {
+  if (engine().database.sql().writes_lock_database) {
     run("unique_clear", what);
     return true;
   }
   try {
-    process::despite_deadlocks(engine().tell, name, reply_deadline(), [&] {
-      return loan->execute(engine().db.statements().at("unique_clear"), what, reply_deadline());
+    sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
+      return loan->execute(engine().database.statements().at("unique_clear"), what, reply_deadline());
     });
   } catch (error const& e) {
     if (e.reason() != errc::row_locked) throw;
@@ -313,11 +314,13 @@ bool guarded_transaction::is_free(std::string const& name) {
   return true;
 }
 
-std::optional<detached_lock> guarded_transaction::insert_row(process::lock_spec const& spec) {
+std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec const& spec) {
   value now;
   {
     auto loan = engine().pool.borrow(reply_deadline());
-    now = loan->execute(engine().db.statements().at("guard_clock"), {}, reply_deadline()).rows.at(0).at(0);
+    now = loan->execute(engine().database.statements().at("guard_clock"), {}, reply_deadline())
+              .rows.at(0)
+              .at(0);
   }
   auto const owner = spec.owner();
   detached_lock taken{spec.name, {base::random_id()}, {}, strategy::unique_insert};
@@ -330,7 +333,7 @@ std::optional<detached_lock> guarded_transaction::insert_row(process::lock_spec 
     engine().rows.refuse_if_hidden(*loan, spec.name, reply_deadline());
     return std::nullopt;
   }
-  if (engine().db.sql().one_writer) {
+  if (engine().database.sql().writes_lock_database) {
     while (taken.token.value == 0) {
       auto const drawn = run("token_draw", {spec.name});
       if (!drawn.rows.empty())
@@ -341,7 +344,7 @@ std::optional<detached_lock> guarded_transaction::insert_row(process::lock_spec 
   } else {
     taken.token = draw_token(spec.name);
   }
-  if (engine().db.sql().two_views) expect_fresh(spec.name, spec.name, taken.token);
+  if (engine().database.sql().plain_reads_may_be_stale) expect_fresh(spec.name, spec.name, taken.token);
   run("unique_set_token", {spec.name, taken.term.value, taken.token.value});
   return taken;
 }

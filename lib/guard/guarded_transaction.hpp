@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "backend/caller_connection.hpp"
-#include "process/manager.hpp"
+#include "manager/manager.hpp"
 
 namespace rowlock::guard {
 
@@ -24,7 +24,7 @@ class guarded_transaction {
     boot_time_point until;   ///< else
   };
 
-  guarded_transaction(std::shared_ptr<process::manager>, std::unique_ptr<backend::caller_connection>);
+  guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
   void require(std::span<held_lock const* const> locks);
   /// @return false if one of them could not be had in time
@@ -35,18 +35,18 @@ class guarded_transaction {
  private:
   enum class guarded { yes, row_is_locked_or_gone, old_snapshot };
 
-  process::engine& engine() const { return manager_->parts(); }
+  managing::engine& engine() const { return manager_->parts(); }
   backend::result run(char const* statement, std::vector<backend::value> const& parameters);
   boot_time_point reply_deadline() const { return engine().reply_deadline(); }
 
   void expect_this_database();
   void require_one(held_lock const&);
-  guarded attempt(process::grant_facts const&);
+  guarded attempt(holding::grant_facts const&);
   [[noreturn]] void lost(held_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);
   bool only_looked_at(std::string const& name);
-  bool lock_row(std::string const& name, patience const&);
+  bool lock_anchor(std::string const& name, patience const&);
   void refuse_level(std::string const& name);
   fencing_token draw_token(std::string const& name);
   /// The entry of the tokens' table whose next number shows how new the transaction's reads are.
@@ -55,9 +55,9 @@ class guarded_transaction {
   void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);
   bool is_free(std::string const& name);
   void undo_insert(std::string const& name);
-  std::optional<detached_lock> insert_row(process::lock_spec const&);
+  std::optional<detached_lock> insert_row(managing::lock_spec const&);
 
-  std::shared_ptr<process::manager> manager_;
+  std::shared_ptr<managing::manager> manager_;
   std::unique_ptr<backend::caller_connection> caller_;
   bool right_database_ = false;
 };

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "process/identity.hpp"
+#include "manager/identity.hpp"
 
 namespace rowlock::reap {
 
@@ -31,7 +31,7 @@ boot_time_point ripe(strategies::kept_term const& k) {
 
 }  // namespace
 
-sweep::sweep(process::database& d, reaper_options const& o, std::stop_token stop)
+sweep::sweep(sessions::database& d, reaper_options const& o, std::stop_token stop)
     : database_(d), options_(o), stop_(std::move(stop)), statements_(d.statements(), o.idle) {
   result_.dry_run = o.dry_run;
   result_.idle = o.idle;
@@ -52,7 +52,7 @@ reap_result sweep::run() {
 
 void sweep::record(reap_result const& r) {
   ride_out([&](backend::connection& c) {
-    statements_.record(c, r.duration, process::this_thread_owner(), to_json(r), reply_deadline());
+    statements_.record(c, r.duration, managing::this_thread_owner(), to_json(r), reply_deadline());
   });
 }
 

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "process/database.hpp"
+#include "sessions/database.hpp"
 #include "strategy/reaping.hpp"
 
 namespace rowlock::reap {
 
 class sweep {
  public:
-  sweep(process::database&, reaper_options const&, std::stop_token);
+  sweep(sessions::database&, reaper_options const&, std::stop_token);
 
   /// Until everything was gone through, or stop is requested. @throws error what can't be ridden out
   reap_result run();
@@ -33,7 +33,7 @@ class sweep {
   boot_time_point reply_deadline() const { return boot_clock::now() + options_.reply_timeout; }
   std::chrono::milliseconds so_far() const;
 
-  process::database& database_;
+  sessions::database& database_;
   reaper_options const& options_;
   std::stop_token stop_;
   strategies::reaping statements_;

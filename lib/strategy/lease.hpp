@@ -21,7 +21,7 @@ class lease final : public row_strategy {
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;
 
   backend::statement_book const& book_;
-  lock_rows rows_;
+  term_rows rows_;
 };
 
 }  // namespace rowlock::strategies

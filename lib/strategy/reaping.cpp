@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
-#include "strategy/lock_rows.hpp"
+#include "strategy/term_rows.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -107,7 +107,7 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
     if (as_int(columns.at(4)) <= 0) continue;  // made by hand
     auto const name = as_text(columns.at(0));
     // Whether a term may be watched at all is decided as for takers.
-    auto const row = lock_rows(book_).read(c, name, deadline);
+    auto const row = term_rows(book_).read(c, name, deadline);
     if (!row || !row->must_be_silent_for()) continue;
     out.push_back({name,
                    *how,
@@ -120,7 +120,7 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
 }
 
 bool reaping::end(backend::connection& c, kept_term const& k, boot_time_point deadline) const {
-  auto const& statement = book_.at(k.how == strategy::lease ? "reap_end_lease" : "reap_end_insert");
+  auto const& statement = book_.at(k.strategy == strategy::lease ? "reap_end_lease" : "reap_end_insert");
   return c.execute(statement, std::vector<value>{k.name, k.term.value, k.renewals}, deadline).affected > 0;
 }
 

@@ -35,7 +35,7 @@ struct page_look {
 /// A term whose expiry is further away than it can have set it.
 struct kept_term {
   std::string name;
-  rowlock::strategy how = rowlock::strategy::lease;
+  rowlock::strategy strategy = rowlock::strategy::lease;
   term_id term;
   std::int64_t renewals = 0;
   std::chrono::milliseconds longest{0};

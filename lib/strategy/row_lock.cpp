@@ -116,7 +116,7 @@ std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std
     for (auto const& one : some) {
       if (free.contains(one)) continue;
       found.push_back({one, {}});
-      found.back().by.how = rowlock::strategy::row_lock;
+      found.back().by.strategy = rowlock::strategy::row_lock;
     }
   }
   return found;
@@ -135,7 +135,7 @@ std::vector<row_lock::held> row_lock::holders(backend::connection& c, std::strin
   for (auto const& columns : c.execute(book_.at("row_holders"), std::vector<value>{name}, deadline).rows) {
     held h;
     h.name = backend::as_text(columns.at(0));
-    h.by.how = rowlock::strategy::row_lock;
+    h.by.strategy = rowlock::strategy::row_lock;
     if (!backend::is_null(columns.at(1))) h.by.owner.host = backend::as_text(columns.at(1));
     if (!backend::is_null(columns.at(2))) h.by.owner.pid = backend::as_int(columns.at(2));
     if (!backend::is_null(columns.at(3)))

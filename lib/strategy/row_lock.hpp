@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "strategy/lock_rows.hpp"
+#include "strategy/term_rows.hpp"
 
 namespace rowlock::strategies {
 
@@ -69,7 +69,7 @@ class row_lock {
                                    boot_time_point deadline) const;
 
   backend::statement_book const& book_;
-  lock_rows rows_;
+  term_rows rows_;
 };
 
 }  // namespace rowlock::strategies

@@ -24,7 +24,7 @@ class row_strategies {
   }
 
  private:
-  lock_rows rows_;
+  term_rows rows_;
   lease lease_;
   unique_insert unique_insert_;
 };

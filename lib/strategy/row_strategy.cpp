@@ -24,11 +24,11 @@ std::vector<value> granting_parameters(take_request const& r, rowlock::strategy 
           r.note};
 }
 
-void require_strategy(lock_row const& row, rowlock::strategy how) {
-  if (row.holder.how == how) return;
+void require_strategy(term_row const& row, rowlock::strategy how) {
+  if (row.holder.strategy == how) return;
   throw error(errc::strategy_mismatch,
               fmt::format("'{}' is in use with strategy {}, not {}: use that one, or another name", row.name,
-                          to_string(row.holder.how), to_string(how)));
+                          to_string(row.holder.strategy), to_string(how)));
 }
 
 }  // namespace rowlock::strategies

@@ -1,13 +1,13 @@
 #pragma once
 // The strategies whose lock is a row of rowlock_locks with a term in it: what differs between them is how a
-// term gets into the row and how it leaves it. What they share is in lock_rows.
+// term gets into the row and how it leaves it. What they share is in term_rows.
 
 #include <chrono>
 #include <optional>
 #include <string>
 #include <variant>
 
-#include "strategy/lock_rows.hpp"
+#include "strategy/term_rows.hpp"
 
 namespace rowlock::strategies {
 
@@ -35,7 +35,7 @@ struct granted {
 
 /// The row as it stood when the attempt failed; empty if it came and went too quickly to be seen.
 struct refused {
-  std::optional<lock_row> row;
+  std::optional<term_row> row;
 };
 
 using outcome = std::variant<granted, refused>;
@@ -64,6 +64,6 @@ class row_strategy {
 std::vector<backend::value> granting_parameters(take_request const&, rowlock::strategy);
 
 /// @throws error(errc::strategy_mismatch) if the row was made by another strategy
-void require_strategy(lock_row const&, rowlock::strategy);
+void require_strategy(term_row const&, rowlock::strategy);
 
 }  // namespace rowlock::strategies

@@ -9,7 +9,7 @@ namespace rowlock::strategies {
 using namespace std::chrono_literals;
 using backend::value;
 
-bool takeable(lock_row const& row) {
+bool takeable(term_row const& row) {
   return row.term.empty() || (row.takeover == takeover::clock && row.holder.expires_in <= 0ms);
 }
 

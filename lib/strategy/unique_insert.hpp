@@ -9,7 +9,7 @@
 namespace rowlock::strategies {
 
 /// Whether unique_clear would delete the row, as it was read.
-bool takeable(lock_row const&);
+bool takeable(term_row const&);
 
 class unique_insert final : public row_strategy {
  public:
@@ -27,7 +27,7 @@ class unique_insert final : public row_strategy {
                                 std::optional<superseded> const&, boot_time_point deadline) const;
 
   backend::statement_book const& book_;
-  lock_rows rows_;
+  term_rows rows_;
   tokens tokens_;
 };
 

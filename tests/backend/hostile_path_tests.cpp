@@ -260,7 +260,7 @@ TEST_CASE("C12: locks, lists, reaps and examinations run nothing of it, and find
   {
     lock_manager manager(source);
     for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
-      auto mutex = manager.make_mutex(to_string(how), {.how = how});
+      auto mutex = manager.make_mutex(to_string(how), {.strategy = how});
       for (int round = 0; round < 2; ++round) {
         auto held = mutex.try_acquire();
         REQUIRE(held);

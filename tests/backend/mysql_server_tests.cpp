@@ -129,7 +129,7 @@ TEST_CASE(
   migrator(source).up();
   for (auto how : {strategy::lease, strategy::unique_insert}) {
     manager_options o;
-    o.how = how;
+    o.strategy = how;
     lock_manager m(source, o);
     auto const lock = m.make_mutex(to_string(how)).try_acquire();
     REQUIRE(lock);

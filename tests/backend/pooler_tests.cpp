@@ -97,7 +97,7 @@ TEST_CASE(
   {
     lock_manager m(p.source(), p.options);
     for (auto const how : {strategy::lease, strategy::unique_insert}) {
-      auto mutex = m.make_mutex(to_string(how), {.how = how});
+      auto mutex = m.make_mutex(to_string(how), {.strategy = how});
       fencing_token last{};
       for (int round = 0; round < 3; ++round) {
         auto held = mutex.try_acquire();
@@ -137,7 +137,8 @@ TEST_CASE(
     "<postgresql>") {
   pooled_database const p(5);
   lock_manager m(p.source(), p.options);
-  auto const refused = thrown_by([&] { (void)m.make_mutex("x", {.how = strategy::row_lock}).try_acquire(); });
+  auto const refused =
+      thrown_by([&] { (void)m.make_mutex("x", {.strategy = strategy::row_lock}).try_acquire(); });
   CHECK(refused.reason() == errc::unsupported);
   CHECK(says(refused, "pooler=session"));
   neighbour program(p.between.address());

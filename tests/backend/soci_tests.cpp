@@ -241,7 +241,7 @@ TEST_CASE_TEMPLATE("soci: more row locks than the pool has sessions are refused 
                    On, ::rowlock::test::on_soci_postgresql, ROWLOCK_SOCI_MYSQLS) {
   scene s(On::kind, 2);
   s.options.reply_timeout = 300ms;
-  s.options.how = strategy::row_lock;
+  s.options.strategy = strategy::row_lock;
   auto const m = s.manager();
   auto const a = m->make_mutex("a").try_acquire();
   auto const b = m->make_mutex("b").try_acquire();

@@ -78,7 +78,7 @@ CONTRACT_CASE("C57: an extension is no step of the clock: a fixed lease that was
   stranger living(f);
   REQUIRE(living.take("x", 300ms));
   backend::statement_book const book(f.source.implementation()->sql(), f.tables());
-  REQUIRE(strategies::lock_rows(book).extend(living.session(), {"x", living.read("x")->term}, 60s,
+  REQUIRE(strategies::term_rows(book).extend(living.session(), {"x", living.read("x")->term}, 60s,
                                              boot_clock::now() + 10s));
   auto const m = f.manager();
   CHECK_FALSE(m->make_mutex("x").try_acquire_for(2s));
@@ -142,10 +142,11 @@ CONTRACT_CASE("C5: the claim names term and renewals that were watched") {
   // The claim names the term that it replaces. With unique_insert it begins a transaction, which who only
   // looks does not.
   f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
-    if (pair.how == strategy::lease && s == "lock_take" && !backend::is_null(parameters[12])) renew_once();
+    if (pair.strategy == strategy::lease && s == "lock_take" && !backend::is_null(parameters[12]))
+      renew_once();
   };
   f.seam->before = [&](std::string const& s) {
-    if (pair.how == strategy::unique_insert && s == "begin" && f.seam->executed("lock_read") > 3)
+    if (pair.strategy == strategy::unique_insert && s == "begin" && f.seam->executed("lock_read") > 3)
       renew_once();
   };
   auto const lock = m->make_mutex("x").try_acquire_for(30s);

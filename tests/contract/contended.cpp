@@ -34,8 +34,8 @@ EVERY_CASE("C21: contended, after a moment: a transaction is in the way, and nob
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   // A free row for the lease; none for those strategies whose row or anchor is made by the take.
-  if (f.options.how == strategy::lease) (void)x.acquire();
-  transaction_in_the_way other(f, f.options.how);
+  if (f.options.strategy == strategy::lease) (void)x.acquire();
+  transaction_in_the_way other(f, f.options.strategy);
   auto const start = std::chrono::steady_clock::now();
   auto const once = x.try_acquire();
   auto const took = std::chrono::steady_clock::now() - start;
@@ -51,9 +51,9 @@ EVERY_CASE("C21: contended, after a moment: a transaction is in the way, and nob
 EVERY_CASE("C21: a transaction that ends within the moment does not keep try_acquire from the lock") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  if (f.options.how == strategy::lease) (void)x.acquire();
+  if (f.options.strategy == strategy::lease) (void)x.acquire();
   m->connect();
-  transaction_in_the_way other(f, f.options.how);
+  transaction_in_the_way other(f, f.options.strategy);
   f.seam->reset();
   auto got = std::async(std::launch::async, [&] { return bool(x.try_acquire()); });
   CHECK(eventually([&] { return f.seam->executed_in_all() > 0; }));
@@ -65,7 +65,7 @@ EVERY_CASE("C21: busy is what somebody holds, also while a transaction has its r
   stranger holder(f);
   REQUIRE(holder.take("x"));
   auto const in_the_way = f.source.implementation()->connect(boot_clock::now() + 10s);
-  if (f.options.how != strategy::row_lock) {  // whose holder is such a transaction
+  if (f.options.strategy != strategy::row_lock) {  // whose holder is such a transaction
     in_the_way->script(begin_of(f), boot_clock::now() + 10s);
     in_the_way->script(f.tables().render("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'"),
                        boot_clock::now() + 10s);

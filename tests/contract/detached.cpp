@@ -14,7 +14,7 @@ CONTRACT_CASE("detach: the lock stays, is not renewed, and any manager renews it
   CHECK(left->name == "x");
   CHECK(left->term == held->term());
   CHECK(left->token == held->token());
-  CHECK(left->how == f.options.how);
+  CHECK(left->strategy == f.options.strategy);
   CHECK_FALSE(held->valid());
   CHECK_FALSE(held->loss());
   CHECK_FALSE(held->detach());
@@ -128,8 +128,8 @@ EVERY_CASE("find: one name's state, as list has it") {
   REQUIRE(seen);
   CHECK(seen->held);
   CHECK(seen->name == "x");
-  CHECK(seen->holder.how == f.options.how);
-  if (f.options.how != strategy::row_lock) {
+  CHECK(seen->holder.strategy == f.options.strategy);
+  if (f.options.strategy != strategy::row_lock) {
     CHECK(seen->holder.token == held->token());
     CHECK(seen->holder.owner.same(held->owner()));
   }

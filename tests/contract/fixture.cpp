@@ -188,8 +188,8 @@ void fixture::sql(std::string const& text) {
 }
 
 bool fixture::waited(int attempts) const {
-  return options.how == strategy::row_lock ? seam->executed("lock_take") >= 1
-                                           : seam->executed("lock_read") >= attempts;
+  return options.strategy == strategy::row_lock ? seam->executed("lock_take") >= 1
+                                                : seam->executed("lock_read") >= attempts;
 }
 
 backend::table_names fixture::tables() const {
@@ -287,8 +287,8 @@ auto despite_deadlocks(Statement const& statement, bool busy_too = false) {
 }  // namespace
 
 stranger::stranger(fixture& f, std::string process)
-    : how_(f.options.how),
-      one_writer_(f.source.implementation()->sql().one_writer),
+    : how_(f.options.strategy),
+      writes_lock_database_(f.source.implementation()->sql().writes_lock_database),
       book_(f.source.implementation()->sql(), f.tables()),
       taking_(book_),
       row_locks_(book_),
@@ -352,10 +352,10 @@ bool stranger::release(std::string const& name) {
       [&] {
         return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
       },
-      one_writer_);
+      writes_lock_database_);
 }
 
-std::optional<strategies::lock_row> stranger::read(std::string const& name) {
+std::optional<strategies::term_row> stranger::read(std::string const& name) {
   return rows_.read(*session_, name, soon());
 }
 

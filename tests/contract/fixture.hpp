@@ -240,7 +240,7 @@ class stranger {
   /// The term that it took is there.
   bool has_still(std::string const& name);
   bool release(std::string const& name);
-  std::optional<strategies::lock_row> read(std::string const& name);
+  std::optional<strategies::term_row> read(std::string const& name);
   /// No row, or one without a term.
   bool sees_free(std::string const& name);
   backend::connection& session() { return *session_; }
@@ -248,7 +248,7 @@ class stranger {
 
  private:
   strategy how_;
-  bool one_writer_;
+  bool writes_lock_database_;
   bool take_row_lock(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
@@ -257,7 +257,7 @@ class stranger {
   backend::statement_book book_;
   strategies::row_strategies taking_;
   strategies::row_lock row_locks_;
-  strategies::lock_rows rows_;
+  strategies::term_rows rows_;
   std::unique_ptr<backend::connection> session_;
   owner_id self_;
   std::map<std::string, term_id> terms_;
@@ -280,7 +280,7 @@ template <class Database, strategy How>
 struct on : Database {
   static constexpr strategy how = How;
   on() {
-    this->options.how = How;
+    this->options.strategy = How;
     this->options.row_lock_connections = 80;
   }
 };
@@ -312,14 +312,14 @@ using insert_on_postgresql_pooler = on<postgresql_pooler_fixture, strategy::uniq
 
 /// The pair that a case runs for.
 struct running_pair {
-  strategy how;
+  rowlock::strategy strategy;
   char const* backend;
   dialect engine;
   int row_locks;  ///< so many at a time must be possible
   std::unique_ptr<fixture> (*make)();
 
   /// The step before which something may still come between the last look at the row and the take.
-  char const* before_take() const { return how == strategy::lease ? "lock_take" : "begin"; }
+  char const* before_take() const { return strategy == rowlock::strategy::lease ? "lock_take" : "begin"; }
 };
 template <class Pair>
 constexpr running_pair running{Pair::how, Pair::backend, Pair::engine, Pair::row_locks,

@@ -118,7 +118,7 @@ void call_functions(connection_source const& as_locker, manager_options const& o
 /// All that the role is for. @throws error if a right is missing
 void lock(connection_source const& as_locker, manager_options o) {
   for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
-    o.how = how;
+    o.strategy = how;
     lock_manager m(as_locker, o);
     auto const name = std::string(to_string(how));
     auto x = m.make_mutex(name);

@@ -272,7 +272,8 @@ CONTRACT_CASE("a release that finds the term gone says why") {
   SUBCASE("revoked now") {
     REQUIRE(m->revoke("x", revoke_mode::now));
     CHECK(lock->release() == release_result::already_lost);
-    CHECK(lock->loss() == (f.options.how == strategy::lease ? loss_reason::revoked : loss_reason::row_gone));
+    CHECK(lock->loss() ==
+          (f.options.strategy == strategy::lease ? loss_reason::revoked : loss_reason::row_gone));
   }
 }
 
@@ -380,7 +381,7 @@ CONTRACT_CASE("a take decides by the time after its wait, not before") {
   t.commit();
   waiter.join();
   // UTC_TIMESTAMP is read when the statement begins: busy is then said of what has only just expired.
-  bool const busy = dialect_of(f) == dialect::mysql && pair.how == strategy::lease;
+  bool const busy = dialect_of(f) == dialect::mysql && pair.strategy == strategy::lease;
   CHECK(had == !busy);
   CHECK(other.take("x") == busy);
 }

@@ -39,7 +39,7 @@ TEST_CASE("sqlite::memory: is one migrated database, shared by the manager's con
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i)
       threads.emplace_back([&] {
-        auto counter = m.make_mutex("counter", {.how = how, .ttl = 60s});
+        auto counter = m.make_mutex("counter", {.strategy = how, .ttl = 60s});
         for (int n = 0; n < 25; ++n) {
           auto const lock = counter.acquire();
           plain = plain + 1;
@@ -47,7 +47,7 @@ TEST_CASE("sqlite::memory: is one migrated database, shared by the manager's con
       });
   }
   CHECK(plain == 100);
-  auto const renewed = m.make_mutex("renewed", {.how = how, .ttl = 200ms}).acquire();
+  auto const renewed = m.make_mutex("renewed", {.strategy = how, .ttl = 200ms}).acquire();
   auto const trust = *renewed->trusted_until();
   CHECK(eventually([&] { return *renewed->trusted_until() > trust; }));  // on the keeper's own connection
 }

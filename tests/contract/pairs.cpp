@@ -11,7 +11,7 @@ using namespace rowlock::test;
 namespace {
 
 struct cell {
-  strategy how;
+  rowlock::strategy strategy;
   char const* backend;
   char const* gap;  ///< null: the suite runs for it
 };
@@ -51,9 +51,9 @@ template <class Database>
 void check_cells(int& seen) {
   for (auto const& c : table) {
     if (std::string_view(c.backend) != Database::backend) continue;
-    CAPTURE(to_string(c.how));
+    CAPTURE(to_string(c.strategy));
     Database f;
-    f.options.how = c.how;
+    f.options.strategy = c.strategy;
     auto const m = f.manager();
     if (c.gap == nullptr) {
       CHECK(m->make_mutex("x").try_acquire());
@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("each strategy works on each back end or declares its gap", D
 // The suite itself runs for the pair: a case of this name for each.
 EVERY_CASE("the pair is in the table, without a gap") {
   auto const is_this = [&](cell const& c) {
-    return c.how == pair.how && std::string_view(c.backend) == pair.backend && c.gap == nullptr;
+    return c.strategy == pair.strategy && std::string_view(c.backend) == pair.backend && c.gap == nullptr;
   };
   CHECK(std::count_if(std::begin(table), std::end(table), is_this) == 1);
 }

@@ -51,7 +51,7 @@ reap_result reap_once(fixture& f, reaper_options o = {}) { return make_reaper(f,
 
 /// A run that does not ask for the lease.
 reap_result reap_unbidden(fixture& f, reaper_options o = {}) {
-  process::database database(observed_by(f.source, f.seam).implementation(), f.options);
+  sessions::database database(observed_by(f.source, f.seam).implementation(), f.options);
   return rowlock::reap::sweep(database, o, {}).run();
 }
 
@@ -98,9 +98,9 @@ CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its
   REQUIRE(dead.take("x"));
   expire(f, 1);
   auto const first = reap_once(f);
-  CHECK(first.deleted.unique_insert == (f.options.how == strategy::unique_insert ? 1 : 0));
+  CHECK(first.deleted.unique_insert == (f.options.strategy == strategy::unique_insert ? 1 : 0));
   CHECK(first.deleted.lease == 0);
-  if (f.options.how == strategy::lease) {
+  if (f.options.strategy == strategy::lease) {
     expire(f, 23 * hour);
     CHECK(reap_once(f).deleted.all() == 0);
     expire(f, 25 * hour);
@@ -399,7 +399,8 @@ CONTRACT_CASE("reaper: a dry run counts what a run deletes, and changes nothing"
 CONTRACT_CASE("reaper: one run at a time: another one says who is at it, and does nothing") {
   leave_dead(f);
   auto const m = f.manager();
-  auto const other = m->make_mutex("rowlock.reaper", {.how = strategy::lease, .note = "somebody"}).acquire();
+  auto const other =
+      m->make_mutex("rowlock.reaper", {.strategy = strategy::lease, .note = "somebody"}).acquire();
   REQUIRE(other);
   std::optional<reap_result> r;
   std::jthread([&] { r = reap_once(f, {.wait = 0ms}); }).join();

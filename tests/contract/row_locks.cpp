@@ -82,7 +82,7 @@ ROW_LOCK_CASE("list shows a row lock as held, and by which session") {
   REQUIRE(listed.size() == 1);
   CHECK(listed[0].name == "x");
   CHECK(listed[0].held);
-  CHECK(listed[0].holder.how == strategy::row_lock);
+  CHECK(listed[0].holder.strategy == strategy::row_lock);
   if (tells_holder(pair)) {
     CHECK(listed[0].holder.owner.pid > 0);
     auto const age = std::chrono::system_clock::now() - listed[0].holder.acquired_at;
@@ -324,7 +324,7 @@ ROW_LOCK_CASE(
   for (auto other : {strategy::lease, strategy::unique_insert}) {
     auto const name = std::string(to_string(other));
     {
-      auto const held = m->make_mutex(name, {.how = other}).try_acquire();
+      auto const held = m->make_mutex(name, {.strategy = other}).try_acquire();
       REQUIRE(held);
       stranger elsewhere(f);
       try {
@@ -336,7 +336,7 @@ ROW_LOCK_CASE(
     }
     auto const anchor = "anchor/" + name;
     { auto const makes_anchor = m->make_mutex(anchor).try_acquire(); }
-    CHECK(refused([&] { (void)m->make_mutex(anchor, {.how = other}).try_acquire(); }) ==
+    CHECK(refused([&] { (void)m->make_mutex(anchor, {.strategy = other}).try_acquire(); }) ==
           errc::strategy_mismatch);
   }
 }

@@ -125,7 +125,7 @@ INSERT_CASE("tokens rise over a change of strategy and back") {
   auto const m = f.manager();
   auto last = take_once(*m);
   auto const take_lease = [&] {
-    return m->make_mutex("x", {.how = strategy::lease}).acquire()->token().value;
+    return m->make_mutex("x", {.strategy = strategy::lease}).acquire()->token().value;
   };
   for (int i = 0; i < 3; ++i) {
     auto const leased = take_lease();

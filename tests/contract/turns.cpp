@@ -1,4 +1,4 @@
-// Strategy row_lock: a session for each name that is waited for, and fewer sessions than names.
+// Strategy row_lock: a session for each name that is waited for, and fewer most_sessions than names.
 #include <future>
 
 #include "contract/fixture.hpp"
@@ -8,7 +8,7 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr int sessions = 3;
+constexpr int most_sessions = 3;
 
 std::string held_name(int i) { return "held " + std::to_string(i); }
 
@@ -30,19 +30,19 @@ class other_program {
 
 ROW_LOCK_CASE("C22: those who wait for held names let a free one pass, and go on waiting") {
   auto o = f.options;
-  o.row_lock_connections = sessions;
+  o.row_lock_connections = most_sessions;
   o.reply_timeout = 20s;
   auto const m = f.manager(o);
-  for (int i = 0; i < sessions; ++i) (void)m->make_mutex(held_name(i)).acquire();  // makes its anchor
+  for (int i = 0; i < most_sessions; ++i) (void)m->make_mutex(held_name(i)).acquire();  // makes its anchor
   auto free = m->make_mutex("free");
   (void)free.acquire();
   other_program other(f);
   f.seam->reset();
   std::vector<std::future<bool>> waiters;
-  for (int i = 0; i < sessions; ++i)
+  for (int i = 0; i < most_sessions; ++i)
     waiters.push_back(std::async(std::launch::async,
                                  [&, i] { return bool(m->make_mutex(held_name(i)).try_acquire_for(120s)); }));
-  CHECK(eventually([&] { return f.seam->executed("lock_take") >= sessions; }));
+  CHECK(eventually([&] { return f.seam->executed("lock_take") >= most_sessions; }));
   for (int round = 0; round < 2; ++round) {
     auto const start = std::chrono::steady_clock::now();
     CHECK(free.try_acquire_for(15s));
@@ -54,7 +54,8 @@ ROW_LOCK_CASE("C22: those who wait for held names let a free one pass, and go on
   for (auto& one : waiters) CHECK(one.get());
 }
 
-ROW_LOCK_CASE("C22: a call that finds all sessions taken ends by its own deadline, and names the limit") {
+ROW_LOCK_CASE(
+    "C22: a call that finds all most_sessions taken ends by its own deadline, and names the limit") {
   auto o = f.options;
   o.row_lock_connections = 1;
   o.reply_timeout = 60s;

@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE(
   lock_manager m(s.as_app());
   std::vector<acquisition> held;
   for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
-    held.push_back(m.make_mutex(to_string(how), {.how = how, .ttl = 60s, .renew = true}).acquire());
+    held.push_back(m.make_mutex(to_string(how), {.strategy = how, .ttl = 60s, .renew = true}).acquire());
     REQUIRE(held.back());
   }
   // A server that knows how small the table is would read the whole of it.

@@ -60,7 +60,7 @@ void end_once() {
 manager_options options() {
   manager_options o;
   o.schema = schema;
-  o.how = *strategy_from_string(how);
+  o.strategy = *strategy_from_string(how);
   o.reply_timeout = 3s;
   o.release_timeout = std::chrono::milliseconds(std::stol(release_ms));
   o.on_event = [](event const& e) {

@@ -61,8 +61,8 @@ class scene {
     if (times() > 0) ::alarm(240);  // the bound of a case, for each of its runs
     if (wire_) wire_->mend();
     auto const url = wire_ ? wire_->through(f_.url()) : f_.url();
-    child_process program({ROWLOCK_ENDING, url, f_.options.schema, to_string(f_.options.how), c.via, c.place,
-                           c.end, std::to_string(c.release_timeout().count())});
+    child_process program({ROWLOCK_ENDING, url, f_.options.schema, to_string(f_.options.strategy), c.via,
+                           c.place, c.end, std::to_string(c.release_timeout().count())});
     auto const ready = program.next_line(60s);
     REQUIRE(ready == "ready");
     prepare(c, program);
@@ -146,8 +146,8 @@ void run_table(fixture& f, char const* backend, std::string const& via) {
         for (int i = 0; i < std::max(times(), 1); ++i) s.run(c);
       }
   if (times() > 0)
-    MESSAGE(fmt::format("{} {} over {}: {} runs, the longest end took {} ms: {}", to_string(f.options.how),
-                        backend, via, s.runs,
+    MESSAGE(fmt::format("{} {} over {}: {} runs, the longest end took {} ms: {}",
+                        to_string(f.options.strategy), backend, via, s.runs,
                         std::chrono::duration_cast<std::chrono::milliseconds>(s.longest).count(), s.slowest));
 }
 

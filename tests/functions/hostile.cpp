@@ -71,10 +71,10 @@ FUNCTIONS_CASE("another strategy's lock is refused, and its row stays as it is")
   Place const p;
   auto const sql = p.session();
   auto const m = p.manager();
-  auto one = m->make_mutex("unique", {.how = strategy::unique_insert});
+  auto one = m->make_mutex("unique", {.strategy = strategy::unique_insert});
   auto held = one.try_acquire();
   REQUIRE(held);
-  auto anchored = m->make_mutex("anchor", {.how = strategy::row_lock});
+  auto anchored = m->make_mutex("anchor", {.strategy = strategy::row_lock});
   {
     auto locked = anchored.try_acquire();
     REQUIRE(locked);
@@ -90,7 +90,7 @@ FUNCTIONS_CASE("another strategy's lock is refused, and its row stays as it is")
   CHECK(sql->run(p.take_text("unique")).find(p.other_strategy()) != std::string::npos);
   // And the other way round.
   REQUIRE(p.take(*sql, "leased"));
-  CHECK_THROWS_AS((void)m->make_mutex("leased", {.how = strategy::unique_insert}).try_acquire(), error);
+  CHECK_THROWS_AS((void)m->make_mutex("leased", {.strategy = strategy::unique_insert}).try_acquire(), error);
 }
 
 MYSQL_FUNCTIONS_CASE("names come in any character set, and mean the same") {

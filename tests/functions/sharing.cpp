@@ -27,7 +27,7 @@ FUNCTIONS_CASE("a lock that was taken in SQL is busy for the library, which show
   auto const all = m->list();
   REQUIRE(all.size() == 1);
   CHECK(all[0].name == "n");
-  CHECK(all[0].holder.how == strategy::lease);
+  CHECK(all[0].holder.strategy == strategy::lease);
   CHECK(all[0].holder.owner.host == "127.0.0.1");
   CHECK(std::to_string(all[0].holder.owner.pid) ==
         sql->run(p.is_mysql() ? "SELECT connection_id();" : "SELECT pg_backend_pid();"));

@@ -9,7 +9,7 @@ namespace {
 
 mutex_options unique() {
   mutex_options o;
-  o.how = strategy::unique_insert;
+  o.strategy = strategy::unique_insert;
   return o;
 }
 

@@ -397,7 +397,7 @@ TEST_CASE_TEMPLATE("require: only what it can vouch for", On, ROWLOCK_HANDLES) {
   CHECK(foreign.valid());
   if (!On::sqlite) {
     mutex_options o;
-    o.how = strategy::row_lock;
+    o.strategy = strategy::row_lock;
     auto row = *m->make_mutex("r", o).acquire();
     CHECK(reason_of([&] { tx->require(row); }) == errc::unsupported);
   }

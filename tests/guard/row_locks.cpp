@@ -12,7 +12,7 @@ namespace {
 
 mutex_options row_lock() {
   mutex_options o;
-  o.how = strategy::row_lock;
+  o.strategy = strategy::row_lock;
   return o;
 }
 

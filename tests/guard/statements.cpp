@@ -27,16 +27,16 @@ class allowed {
                              "meta_read", "unique_set_token"})
       texts_.insert(bare(book.at(name).sql));
     auto const& sql = f.source.implementation()->sql();
-    if (sql.two_views)
+    if (sql.plain_reads_may_be_stale)
       for (auto const* name : {"guard_lock", "token_read"}) texts_.insert(bare(book.at(name).sql));
-    if (sql.one_writer)
+    if (sql.writes_lock_database)
       for (auto const* name : {"token_draw", "token_insert", "unique_clear"})
         texts_.insert(bare(book.at(name).sql));
     for (std::string const savepoint : {"rowlock_statement", "rowlock_transaction"})
       for (std::string const verb :
            {"SAVEPOINT ", "RELEASE SAVEPOINT ", "RELEASE ", "ROLLBACK TO SAVEPOINT ", "ROLLBACK TO "})
         texts_.insert(bare(verb + savepoint));
-    if (!sql.two_views && !sql.one_writer)
+    if (!sql.plain_reads_may_be_stale && !sql.writes_lock_database)
       for (std::string const s : {"rowlock_statement", "rowlock_transaction"})
         texts_.insert(bare("ROLLBACK TO SAVEPOINT " + s + "; RELEASE SAVEPOINT " + s));
     // Questions: is it a transaction; did a wait that was over end it?

@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("C10: a takeover gets its turn between guarded transactions w
   f.make_counter();
   int in_between = 0;
   for (auto const how : {strategy::lease, strategy::unique_insert}) {
-    f.options.how = how;
+    f.options.strategy = how;
     auto const m = f.manager();
     for (int round = 0; round < 5; ++round) {
       auto const name = std::string(to_string(how)) + std::to_string(round);

@@ -6,7 +6,7 @@
 
 #include "backend/backend.hpp"
 #include "cli/program.hpp"
-#include "process/database.hpp"
+#include "sessions/database.hpp"
 #include "support/database_server.hpp"
 #include "support/look_at_tables.hpp"
 #include "support/pgbouncer.hpp"
@@ -66,7 +66,7 @@ TEST_CASE(
       migrated(postgresql_url(postgresql_conninfo(), fresh_database(postgresql_conninfo(), name)), "same");
   auto const copy = migrated(postgresql_url(other.address(), fresh_database(other.address(), name)), "same");
   auto const moving = std::make_shared<moving_source>(first);
-  process::database d(moving, {});
+  sessions::database d(moving, {});
   d.open(soon());
   moving->lead_to(copy);
   CHECK_THROWS_WITH_AS(d.open(soon()), doctest::Contains("a copy of the database answers"), error);
@@ -79,7 +79,7 @@ TEST_CASE("C8: postgresql: a copy within the server that got the first one's nam
   auto const server = source_from_url(postgresql_conninfo()).implementation();
   auto const url = postgresql_url(postgresql_conninfo(), fresh_database(postgresql_conninfo(), name));
   auto const first = migrated(url, "same");
-  process::database d(first, {});
+  sessions::database d(first, {});
   d.open(soon());
   auto const admin = server->connect(soon());
   auto const done = [&](std::string const& text) {
@@ -187,7 +187,7 @@ TEST_CASE("C8: postgresql: a standby that was promoted is the same database") {
       migrated(postgresql_url(primary.address(), fresh_database(primary.address(), name)), "same");
   database_server const standby(server_kind::postgresql, {.standby_of = &primary});
   auto const moving = std::make_shared<moving_source>(first);
-  process::database d(moving, {});
+  sessions::database d(moving, {});
   d.open(soon());
   auto const promoted = source_from_url(postgresql_url(standby.address(), name)).implementation();
   primary.kill();
@@ -205,7 +205,7 @@ TEST_CASE(
   auto const first = migrated(with_database(mariadb_url(), name), "same");
   auto const replica = migrated(with_database(other.address(), name), "same");
   auto const moving = std::make_shared<moving_source>(first);
-  process::database d(moving, {});
+  sessions::database d(moving, {});
   d.open(soon());
   moving->lead_to(replica);
   CHECK_NOTHROW(d.open(soon()));

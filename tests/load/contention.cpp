@@ -37,7 +37,7 @@ struct place {
   rowlock::manager_options options(rowlock::strategy how) const {
     rowlock::manager_options o;
     o.schema = schema;
-    o.how = how;
+    o.strategy = how;
     return o;
   }
 };

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "database.hpp"
-#include "process/database.hpp"
+#include "sessions/database.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -24,7 +24,7 @@ TEST_CASE_TEMPLATE("up applies each version once and in order, and records it", 
   std::vector<std::string> told;
   migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
   REQUIRE(m.latest() == 5);
-  CHECK(m.latest() == process::needed_schema_version);  // "made for" is one number everywhere
+  CHECK(m.latest() == sessions::needed_schema_version);  // "made for" is one number everywhere
   CHECK(m.up(0).empty());
   CHECK(m.up() == versions{1, 2, 3, 4, 5});
   CHECK(told == std::vector<std::string>{"applied 1 locks", "applied 2 tokens", "applied 3 reaper",

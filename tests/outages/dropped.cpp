@@ -70,7 +70,7 @@ void play(server_kind kind) {
   auto held = m.make_mutex("held", {.ttl = 60s}).acquire();
   auto given_back = m.make_mutex("given back", {.ttl = 60s}).acquire();
   auto brief = m.make_mutex("brief", {.ttl = 3s}).acquire();
-  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 3s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 3s}).acquire();
   (void)others.list();
 
   set_loopback(false);
@@ -101,7 +101,8 @@ void play(server_kind kind) {
   start = clock_type::now();
   for (auto const* name : {"x", "given back", "brief", "row"}) {
     auto const lock =
-        others.make_mutex(name, {.how = name == std::string("row") ? strategy::row_lock : strategy::lease})
+        others
+            .make_mutex(name, {.strategy = name == std::string("row") ? strategy::row_lock : strategy::lease})
             .try_acquire_for(30s);
     report(name, start, lock ? "taken, mended" : "not taken", bool(lock));
   }

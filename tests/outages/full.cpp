@@ -82,7 +82,7 @@ void play(std::string const& url, bool has_row_locks, small_disk const& disk) {
   (void)others.make_mutex("before").acquire();  // one that never had a lock would not wait for room
   auto held = m.make_mutex("held", {.ttl = 600s}).acquire();
   std::optional<acquisition> row;
-  if (has_row_locks) row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 600s}).acquire();
+  if (has_row_locks) row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 600s}).acquire();
   disk.fill();
 
   std::chrono::steady_clock::time_point since;

@@ -136,7 +136,7 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   REQUIRE(holder.take(0ms));
   lock_manager m(f.as_app());
   auto short_lease = m.make_mutex("short", {.ttl = 2s}).acquire();
-  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 1s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 1s}).acquire();
   auto waiting =
       std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(120s)); });
   f.set_read_only(true);
@@ -159,7 +159,7 @@ SERVER_CASE("out of connections: told as that within the deadline, and ridden ou
   away_fixture f(Server::kind, {.max_connections = 15});
   lock_manager m(f.as_app());
   auto held = m.make_mutex("held", {.ttl = 3s}).acquire();
-  auto row = m.make_mutex("row", {.how = strategy::row_lock, .ttl = 1s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 1s}).acquire();
   REQUIRE(held);
   std::vector<std::unique_ptr<backend::connection>> hogs;
   auto const hog = [&] {

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds long_enough = 5s;
 
 manager_options with(strategy how) {
   manager_options o;
-  o.how = how;
+  o.strategy = how;
   return o;
 }
 

@@ -9,7 +9,7 @@ using namespace rowlock::test;
 EVERY_CASE(
     "T6: contenders, reapers, an operator and the dying: one at a time, rising tokens, no error for "
     "anybody") {
-  child_process all({ROWLOCK_CONTENTION, f.url(), to_string(pair.how), "3", "8", f.options.schema});
+  child_process all({ROWLOCK_CONTENTION, f.url(), to_string(pair.strategy), "3", "8", f.options.schema});
   auto const good = all.read_until("\"verdict\":\"good\"");
   INFO(all.output());
   CHECK(good);

@@ -46,7 +46,7 @@ class taker {
   taker(std::string url, std::string schema, std::string name, std::chrono::milliseconds ttl, strategy how)
       : url_(std::move(url)),
         manager_(url_, options(schema)),
-        mutex_(manager_.make_mutex(std::move(name), {.how = how, .ttl = ttl})) {
+        mutex_(manager_.make_mutex(std::move(name), {.strategy = how, .ttl = ttl})) {
     options_ = options(schema);
   }
 
@@ -108,7 +108,7 @@ class taker {
       auto const path = file + which;
       auto m = manager_.make_mutex(
           mutex_.name() + which,
-          {.how = strategy_from_string(how),
+          {.strategy = strategy_from_string(how),
            .ttl = std::chrono::seconds(30),
            .retry = {.first = std::chrono::milliseconds(1), .longest = std::chrono::milliseconds(20)}});
       auto lock = m.acquire();

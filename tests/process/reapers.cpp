@@ -28,7 +28,7 @@ CONTRACT_CASE(
   // unique_insert, whose tokens' rows go by the clock.
   auto const now =
       std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
-  if (f.options.how == strategy::lease)
+  if (f.options.strategy == strategy::lease)
     f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string((now + 12h).count()));
   scratch_folder folder;
   auto const file = folder.file("number");
@@ -41,7 +41,7 @@ CONTRACT_CASE(
   std::atomic<std::int64_t> deleted{0};
   std::jthread const reaping([&] {
     // Without the lease, so that it is at it all the time.
-    process::database database(f.source.implementation(), f.options);
+    sessions::database database(f.source.implementation(), f.options);
     auto const o = at_once(f);
     while (!done) deleted += rowlock::reap::sweep(database, o, {}).run().deleted.all();
   });
@@ -60,7 +60,8 @@ CONTRACT_CASE(
     }
   });
   for (auto& t : all)
-    t->write_line(std::string("rise ") + to_string(f.options.how) + " " + file + " " + std::to_string(times));
+    t->write_line(std::string("rise ") + to_string(f.options.strategy) + " " + file + " " +
+                  std::to_string(times));
   for (auto& t : all) CHECK(t->next_line(300s) == "risen");
   done = true;
   long sum = 0;

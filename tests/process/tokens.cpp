@@ -49,7 +49,7 @@ class rising_with_each {
   void take(strategy how, int times) {
     CAPTURE(to_string(how));
     manager_options o;
-    o.how = how;
+    o.strategy = how;
     lock_manager m(url_, o);
     auto x = m.make_mutex("x", {.fencing = true});
     for (int i = 0; i < times; ++i) {

@@ -1,4 +1,4 @@
-#include "process/hold.hpp"
+#include "holding/hold.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,8 @@
 #include <vector>
 
 using namespace rowlock;
-using namespace rowlock::process;
+using namespace rowlock::holding;
+using namespace rowlock::waiting;
 using namespace std::chrono_literals;
 
 namespace {

@@ -73,7 +73,7 @@ void add_locks(prometheus_text& out, std::vector<lock_info> const& locks, bool i
       ++unknown;
       continue;
     }
-    auto const* how = to_string(lock.holder.how);
+    auto const* how = to_string(lock.holder.strategy);
     std::string const state = state_of(lock);
     ++count.at(how).at(state);
     if (state == "idle" || state == "expired" || since(lock.holder).empty()) continue;

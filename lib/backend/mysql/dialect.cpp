@@ -15,7 +15,7 @@ dialect const& mysql_dialect() {
                          .transactional_ddl = false,
                          .catalog_hides = true,
                          .abandon_migration = "ROLLBACK;UNLOCK TABLES",
-                         .two_views = true};
+                         .plain_reads_may_be_stale = true};
   return d;
 }
 

@@ -10,7 +10,7 @@ dialect const& sqlite_dialect() {
                          .migrations = embedded_sqlite_migrations(),
                          .has_schemas = false,
                          .longest_identifier = 255,
-                         .one_writer = true,
+                         .writes_lock_database = true,
                          .is_file = true,
                          .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
   return d;

@@ -9,10 +9,12 @@
 #include <stop_token>
 #include <string>
 
-namespace rowlock::process {
+namespace rowlock::holding {
 class hold;
+}
+namespace rowlock::managing {
 class manager;
-}  // namespace rowlock::process
+}
 namespace rowlock::guard {
 class guarded_transaction;
 }
@@ -72,12 +74,12 @@ class ROWLOCK_EXPORT held_lock {
   [[nodiscard]] release_result release() noexcept;
 
  private:
-  friend class process::manager;
+  friend class managing::manager;
   friend class guard::guarded_transaction;
-  held_lock(std::shared_ptr<process::manager>, std::shared_ptr<process::hold>) noexcept;
+  held_lock(std::shared_ptr<managing::manager>, std::shared_ptr<holding::hold>) noexcept;
 
-  std::shared_ptr<process::manager> manager_;
-  std::shared_ptr<process::hold> hold_;
+  std::shared_ptr<managing::manager> manager_;
+  std::shared_ptr<holding::hold> hold_;
   bool live_;  ///< has not been released by this handle
 };
 

@@ -85,7 +85,7 @@ class ROWLOCK_EXPORT lock_manager {
 
  private:
   friend class basic_transaction;
-  std::shared_ptr<process::manager> manager_;
+  std::shared_ptr<managing::manager> manager_;
 };
 
 }  // namespace rowlock::inline v0

@@ -26,7 +26,7 @@ struct retry_options {
 
 /// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
 struct mutex_options {
-  std::optional<strategy> how{};  ///< empty: what manager_options::how says
+  std::optional<rowlock::strategy> strategy{};  ///< empty: what manager_options::strategy says
   /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is
   /// every third of it.
   std::chrono::milliseconds ttl{30'000};
@@ -69,8 +69,8 @@ struct event {
 /// What a lock_manager is to be like.
 struct manager_options {
   std::string table_prefix = "rowlock_";
-  std::string schema{};            ///< of rowlock's tables; empty: what the search path says
-  strategy how = strategy::lease;  ///< of mutexes whose options don't say
+  std::string schema{};  ///< of rowlock's tables; empty: what the search path says
+  rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes whose options don't say
   /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
   int connections = 2;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),

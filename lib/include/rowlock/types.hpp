@@ -85,7 +85,7 @@ struct owner_id {
 
 /// What the database says about the present holder of a name.
 struct holder_info {
-  strategy how = strategy::lease;
+  rowlock::strategy strategy = rowlock::strategy::lease;
   owner_id owner;
   fencing_token token;
   std::chrono::system_clock::time_point acquired_at;  ///< by the database's clock
@@ -103,7 +103,7 @@ struct detached_lock {
   term_id term;
   fencing_token token{};
   /// Empty: not known; release() then looks first, which is one more round trip.
-  std::optional<strategy> how{};
+  std::optional<rowlock::strategy> strategy{};
 };
 
 /// What became of an attempt to take a lock.

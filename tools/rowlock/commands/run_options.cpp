@@ -35,7 +35,7 @@ mutex_options run_options::for_mutex() const {
         fmt::format("--strategy: there is no '{}', but lease (the one to use if in doubt), unique_insert "
                     "and row_lock",
                     strategy_name));
-  o.how = *how;
+  o.strategy = *how;
   o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
   if (*how == strategy::row_lock && at_least)
     throw failure(exit_usage, "--at-least can't be had with row_lock, which ends with the database session");
@@ -61,7 +61,7 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
   auto const slack = slack_for(longest_term());
   auto const g = time_to_end();
   // Without trust there is no end of it to be in time for.
-  if (for_mutex().how == strategy::row_lock) return {std::move(command), g, slack, name};
+  if (for_mutex().strategy == strategy::row_lock) return {std::move(command), g, slack, name};
   // Renewals are sent each third of the ttl and trusted for nine tenths of it: just before one, 0.57 ttl are
   // left. Half the ttl leaves a little for the round trip.
   if (auto const room = lasts / 2 - slack; g > room) {

@@ -1,0 +1,109 @@
+#pragma once
+// One granted term and what this process knows of it. The one owner of the question "is it still ours?".
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <rowlock/options.hpp>
+#include <rowlock/types.hpp>
+#include <stop_token>
+#include <string>
+
+#include "base/fork_epoch.hpp"
+#include "waiting/local_queue.hpp"
+
+namespace rowlock::holding {
+
+/// Trust: until when the holder may act. Margins of a granting or renewing statement's moment of sending:
+/// a tenth of the ttl (clock rates within 1 %, and steps of the database's clock up to half the margin).
+boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
+
+/// What is fixed when a term is granted.
+struct grant_facts {
+  std::string name;
+  rowlock::strategy strategy = rowlock::strategy::lease;
+  term_id term;
+  fencing_token token;
+  owner_id owner;
+  std::chrono::milliseconds ttl{0};
+  std::chrono::milliseconds at_least{0};
+  std::chrono::milliseconds hard_limit{0};
+  bool renew = true;
+  std::string note;
+  boot_time_point sent_at;                            ///< of the granting statement
+  std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
+  std::size_t server = 0;                             ///< database::server_of() the granting session
+};
+
+/// Until when a term as it was granted may be trusted.
+boot_time_point first_trust(grant_facts const&) noexcept;
+
+/// Thread-safe. States: held -> releasing -> released, or held -> lost; nothing leads back.
+class hold final : public waiting::occupant {
+ public:
+  hold(grant_facts, waiting::local_queue::turn) noexcept;
+  /// As the constructor, and makes the hold known to the registry.
+  static std::shared_ptr<hold> make(grant_facts, waiting::local_queue::turn);
+
+  grant_facts const& facts() const noexcept { return facts_; }
+
+  bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
+  bool held() const noexcept { return state_.load() == state::held && !forked(); }
+  boot_time_point trusted_until() const noexcept { return boot_time_point(trust_.load()); }
+  bool valid() const noexcept { return held() && boot_clock::now() < trusted_until(); }
+  std::optional<loss_reason> loss() const noexcept;
+  std::stop_token loss_token() const noexcept { return stop_.get_token(); }
+  holder_info as_holder() const override;
+
+  /// A renewal or extension that was sent at `sent_at` was acknowledged just now. Looks at the clock again:
+  /// trust that has ended meanwhile does not come back. @return false if it was too late
+  bool prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
+
+  /// Remembers whether the last renewal failed, to tell later why trust ran out.
+  void renewal_failed(bool failed) noexcept { renewal_failed_.store(failed); }
+  /// Why it is over if trust has run out.
+  loss_reason why_expired() const noexcept;
+
+  /// A transaction of the program's may have its row locked from now on.
+  void mark_guarded() noexcept { guarded_.store(true); }
+  bool guarded() const noexcept { return guarded_.load(); }
+
+  /// held -> lost. @return false if it was not held any more. The caller then tells the watchdog.
+  bool lose(loss_reason) noexcept;
+  /// As lose(taken_over), by the same owner: the turn goes to its new term. Empty if it was not held any
+  /// more.
+  std::optional<waiting::local_queue::turn> lose_to_successor() noexcept;
+  /// held -> releasing. @return false if it was not held any more.
+  bool begin_release() noexcept;
+  /// releasing -> released, or -> lost if the term was not there any more; lets the next local waiter go.
+  void end_release(std::optional<loss_reason> lost = {}) noexcept;
+
+  /// Runs the loss callbacks; by the watchdog only.
+  void announce_loss() noexcept { stop_.request_stop(); }
+
+  /// Handles of a recursive lock that share this hold; begins at one. @return false if the last one is just
+  /// being given back, perhaps by another thread
+  bool share() noexcept;
+  bool has_handles() const noexcept override { return valid() && handles_.load() > 0; }
+  /// @return true if it was the last
+  bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
+
+ private:
+  enum class state : int { held, releasing, released, lost };
+  bool leave_held(loss_reason) noexcept;
+  void end_trust_now() noexcept;
+
+  grant_facts facts_;
+  waiting::local_queue::turn turn_;  ///< given up on loss or release, by whoever made that transition
+  unsigned epoch_ = base::fork_epoch();
+  std::atomic<state> state_{state::held};
+  std::atomic<boot_clock::duration> trust_;
+  static constexpr int no_reason = -1;
+  std::atomic<int> reason_{no_reason};  ///< a loss_reason; set before the state
+  std::atomic<bool> renewal_failed_{false};
+  std::atomic<bool> guarded_{false};
+  std::atomic<int> handles_{1};
+  std::stop_source stop_;
+};
+
+}  // namespace rowlock::holding

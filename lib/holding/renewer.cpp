@@ -1,0 +1,359 @@
+#include "holding/renewer.hpp"
+
+#include <algorithm>
+#include <map>
+#include <rowlock/error.hpp>
+#include <unordered_set>
+
+#include "base/calls.hpp"
+#include "holding/why_lost.hpp"
+
+namespace rowlock::holding {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::nanoseconds interval(hold const& h) { return std::chrono::nanoseconds(h.facts().ttl) / 3; }
+
+// After a failure: soon, but not so often that an ailing server is hammered.
+std::chrono::nanoseconds retry_interval(hold const& h) {
+  return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
+}
+
+constexpr auto late_release_interval = 200ms;
+
+// Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
+constexpr std::size_t most_rows = 1000;
+constexpr std::size_t most_bytes = std::size_t{128} * 1024;
+
+strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts().term}; }
+
+}  // namespace
+
+renewer::renewer(sessions::database& d, sessions::connection_pool& pool, watchdog& w,
+                 sessions::events const& e, manager_options const& o)
+    : database_(d),
+      pool_(pool),
+      watchdog_(w),
+      events_(e),
+      reply_timeout_(o.reply_timeout),
+      release_timeout_(std::min(o.reply_timeout, std::max<std::chrono::milliseconds>(o.release_timeout, 1s))),
+      rows_(d.statements()),
+      taking_(d.statements()) {}
+
+void renewer::keep(std::shared_ptr<hold> const& h) {
+  auto const next = h->facts().sent_at + interval(*h);
+  std::lock_guard const guard(mutex_);
+  if (closed_) return;  // about to be given back
+  kept_.emplace(h.get(), kept{h, next});
+  start();
+  if (next < armed_for_) waiter_.wake();
+}
+
+void renewer::forget(hold const& h) noexcept {
+  std::lock_guard const guard(mutex_);
+  kept_.erase(&h);
+}
+
+void renewer::give_back_later(late_release r) noexcept try {
+  std::lock_guard const guard(mutex_);
+  late_.push_back(std::move(r));
+  late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
+  start();
+  waiter_.wake();
+} catch (std::exception const& e) {  // no memory or thread to be had: the term ends by its expiry
+  failed(e.what());
+}
+
+void renewer::run(std::stop_token stop) {
+  base::serving const here;
+  std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
+  for (;;) {
+    auto next = boot_clock::now() + 100ms;
+    try {
+      next = work();
+    } catch (std::exception const& e) {  // also std::bad_alloc: renewal must go on after anything
+      failed(e.what());
+    } catch (...) {
+      failed("something that is no std::exception was thrown");
+    }
+    borrowed_.reset();
+    if (stop.stop_requested() && nothing_left()) {
+      connection_.reset();  // handles keep the rest of the manager for longer, and a pool wants it back
+      return;
+    }
+    waiter_.wait_until(next);
+  }
+}
+
+bool renewer::nothing_left() {
+  std::lock_guard const guard(mutex_);
+  return late_.empty() || boot_clock::now() >= stop_by_;
+}
+
+boot_time_point renewer::work() {
+  auto const start = boot_clock::now();
+  if (auto const holds = due(start); !holds.empty()) {
+    auto const soon = renew(holds);
+    reschedule(holds, start, interval);
+    reschedule(soon, boot_clock::now(), retry_interval);
+  }
+  give_back_due(std::min(boot_clock::now() + release_timeout_, stop_by()));
+  return next_work();
+}
+
+boot_time_point renewer::stop_by() {
+  std::lock_guard const guard(mutex_);
+  return stop_by_;
+}
+
+// All that are due, and those that would be soon: so that locks that were taken at different moments come
+// together into one statement.
+renewer::batch renewer::due(boot_time_point now) {
+  std::lock_guard const guard(mutex_);
+  batch holds;
+  if (!any_due(now)) return holds;
+  for (auto const& [key, k] : kept_)
+    if (k.next - interval(*k.what) / 2 <= now) holds.push_back(k.what);
+  return holds;
+}
+
+boot_time_point renewer::next_work() {
+  std::lock_guard const guard(mutex_);
+  armed_for_ = late_.empty() ? boot_time_point::max() : late_next_;
+  for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
+  return armed_for_;
+}
+
+void renewer::reschedule(batch const& holds, boot_time_point from,
+                         std::chrono::nanoseconds (*after)(hold const&)) {
+  std::lock_guard const guard(mutex_);
+  for (auto const& h : holds)
+    if (auto found = kept_.find(h.get()); found != kept_.end()) found->second.next = from + after(*h);
+}
+
+backend::connection& renewer::connection(boot_time_point deadline) {
+  if (connection_ && connection_->alive()) return *connection_;
+  connection_.reset();
+  try {
+    connection_ = database_.open(deadline);
+    return *connection_;
+  } catch (error const& e) {
+    if (e.reason() != errc::too_many_connections) throw;
+  }
+  // Others have taken the rest of the server's: what this manager has already must do.
+  if (!borrowed_) borrowed_.emplace(pool_.borrow(deadline));
+  return **borrowed_;
+}
+
+// Where an SQLite file was removed or replaced, what its copy says is no renewal: others may have the old
+// one.
+renewer::batch renewer::still_there(batch const& holds) {
+  batch there;
+  std::map<std::size_t, bool> gone;
+  for (auto const& h : holds) {
+    auto const server = h->facts().server;
+    auto const [known, fresh] = gone.try_emplace(server, false);
+    if (fresh) known->second = database_.gone(server);
+    if (known->second)
+      watchdog_.report_lost(h, loss_reason::row_gone);
+    else
+      there.push_back(h);
+  }
+  return there;
+}
+
+// In parts, each on its own: a server takes statements of a limited size (max_allowed_packet), and one that
+// is refused must not cost all locks. The most urgent first.
+renewer::batch renewer::renew(batch const& holds) {
+  std::multimap<boot_time_point, std::shared_ptr<hold>> urgent;  // trust may end while they are put in order
+  for (auto& h : still_there(holds)) urgent.emplace(h->trusted_until(), std::move(h));
+  batch soon;
+  for (auto next = urgent.begin(); next != urgent.end();) {
+    batch part;
+    for (std::size_t bytes = 0; next != urgent.end() && part.size() < most_rows; ++next) {
+      auto const& h = next->second;
+      bytes += strategies::room_for(which(*h));
+      if (!part.empty() && bytes > most_bytes) break;
+      if (h->valid()) part.push_back(h);  // else the watchdog says so; a lost lock is never renewed
+    }
+    auto again = renew_part(part);
+    soon.insert(soon.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
+  }
+  return soon;
+}
+
+renewer::batch renewer::renew_part(batch const& alive) {
+  if (alive.empty()) return {};
+  auto const earliest_end = alive.front()->trusted_until();
+  auto const now = boot_clock::now();
+  // A session that does not answer is given up while there is time for another try on a new one.
+  auto const deadline =
+      now + std::max<std::chrono::nanoseconds>(
+                20ms, std::min<std::chrono::nanoseconds>((earliest_end - now) / 2, reply_timeout_));
+  try {
+    return renew_on(connection(deadline), alive, deadline);
+  } catch (error const& e) {
+    for (auto const& h : alive) h->renewal_failed(true);
+    failed(e.what());
+    return still_there(alive);
+  }
+}
+
+renewer::batch renewer::renew_on(backend::connection& session, batch const& holds, boot_time_point deadline) {
+  std::vector<strategies::name_and_term> wanted;
+  wanted.reserve(holds.size());
+  for (auto const& h : holds) wanted.push_back(which(*h));
+  auto const sent_at = boot_clock::now();
+  auto const renewed = rows_.renew(session, wanted, deadline);
+  std::unordered_set<std::string_view> terms;
+  for (auto const& t : renewed) terms.insert(t.value);
+  batch unconfirmed;
+  for (auto const& h : holds) {
+    h->renewal_failed(false);
+    if (!terms.contains(h->facts().term.value)) {
+      unconfirmed.push_back(h);
+    } else if (h->prolong(sent_at, h->facts().ttl)) {
+      events_.tell({.kind = event_kind::renewed,
+                    .name = h->facts().name,
+                    .term = h->facts().term.value,
+                    .token = h->facts().token,
+                    .duration = boot_clock::now() - sent_at,
+                    .trusted_until = h->trusted_until()});
+    } else if (watchdog_.report_lost(h, h->why_expired())) {
+      // Too late for us, and the row has just been prolonged for nobody.
+      give_back_later({which(*h), h->facts().strategy, h->facts().at_least, sent_at + h->facts().ttl});
+    }
+  }
+  return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
+}
+
+// Not renewed: locked by a transaction just now (trust runs on, try again), revoked, at the hard limit, or
+// lost. Only a plain read that shows another term, or none, means lost.
+renewer::batch renewer::settle(backend::connection& session, batch const& unconfirmed,
+                               boot_time_point deadline) {
+  std::vector<strategies::name_and_term> wanted;
+  for (auto const& h : unconfirmed) wanted.push_back(which(*h));
+  std::unordered_set<std::string> only_locked;
+  for (auto const& s : rows_.check(session, wanted, deadline))
+    if (!s.revoked && !s.hard_limit_reached) only_locked.insert(s.term.value);
+  batch again;
+  for (auto const& h : unconfirmed) {
+    std::optional<loss_reason> why;
+    if (!only_locked.contains(h->facts().term.value)) why = why_lost(rows_, session, h->facts(), deadline);
+    if (why)
+      watchdog_.report_lost(h, *why);
+    else
+      again.push_back(h);
+  }
+  return again;
+}
+
+bool renewer::any_due(boot_time_point now) const {
+  return std::any_of(kept_.begin(), kept_.end(), [&](auto const& k) { return k.second.next <= now; });
+}
+
+bool renewer::renewal_waits() {
+  std::lock_guard const guard(mutex_);
+  return any_due(boot_clock::now());
+}
+
+void renewer::give_back_due(boot_time_point deadline) {
+  std::vector<late_release> work;
+  {
+    std::lock_guard const guard(mutex_);
+    if (late_.empty() || boot_clock::now() < late_next_) return;
+    work.swap(late_);
+    late_next_ = boot_time_point::max();
+  }
+  std::vector<late_release> again;
+  for (auto it = work.begin(); it != work.end(); ++it) {
+    if (boot_clock::now() >= it->until) continue;
+    try {
+      auto const start = boot_clock::now();
+      auto& session = connection(deadline);
+      bool const was_there = taking_.give_back(session, it->strategy, it->which, it->at_least, deadline);
+      if (was_there)
+        events_.tell({.kind = event_kind::released,
+                      .name = it->which.name,
+                      .term = it->which.term.value,
+                      .duration = boot_clock::now() - start});
+    } catch (error const& e) {
+      failed(e.what());
+      again.push_back(std::move(*it));
+      // Each locked row costs a wait of a second; renewal comes first.
+      if (e.reason() == errc::row_locked && !renewal_waits()) continue;
+      again.insert(again.end(), std::move_iterator(it + 1), std::move_iterator(work.end()));
+      break;
+    }
+  }
+  std::lock_guard const guard(mutex_);
+  late_.insert(late_.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
+  if (!late_.empty()) late_next_ = boot_clock::now() + late_release_interval;
+}
+
+void renewer::failed(std::string_view what) noexcept {
+  events_.tell({.kind = event_kind::error, .message = what});
+}
+
+void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
+  std::unordered_map<hold const*, kept> dropped;  // after the mutex is free
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  dropped.swap(kept_);
+  stop_by_ = deadline;
+  try {
+    if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
+  } catch (std::exception const& e) {  // no thread to be had: the term ends by its expiry
+    failed(e.what());
+  }
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  if (thread_.get_id() == spare) {
+    lock.unlock();
+    return give_back_here(deadline);
+  }
+  auto ending = std::move(thread_);
+  stopping_ = true;
+  lock.unlock();
+  ending.join();
+  lock.lock();
+  stopping_ = false;
+}
+
+// On the calling thread, because the keeper's own is where the process ends, or the manager is destroyed.
+void renewer::give_back_here(boot_time_point deadline) noexcept try {
+  base::event const never;
+  for (;;) {
+    std::vector<late_release> left;
+    {
+      std::lock_guard const guard(mutex_);
+      left.swap(late_);
+    }
+    std::erase_if(left, [&](late_release const& r) {
+      try {
+        auto loan = pool_.borrow(deadline);
+        taking_.give_back(*loan, r.strategy, r.which, r.at_least, deadline);
+        return true;
+      } catch (error const& e) {
+        failed(e.what());
+        return boot_clock::now() >= deadline;
+      }
+    });
+    if (left.empty()) return;
+    std::unique_lock lock(mutex_);
+    late_.insert(late_.end(), std::move_iterator(left.begin()), std::move_iterator(left.end()));
+    lock.unlock();
+    base::wait_for(never, std::min(deadline, boot_clock::now() + late_release_interval / 4));
+  }
+} catch (std::exception const& e) {  // no memory, or descriptor, to be had
+  failed(e.what());
+}
+
+void renewer::start() {
+  if (thread_.joinable() || stopping_) return;
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+}
+
+}  // namespace rowlock::holding

@@ -1,0 +1,99 @@
+#pragma once
+// Renews what is held, many in one statement, on a connection of its own; and gives back later what
+// could not be given back at once. Nothing that goes wrong here ends the thread.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/boot_waiter.hpp"
+#include "holding/watchdog.hpp"
+#include "sessions/connection_pool.hpp"
+#include "strategy/row_strategies.hpp"
+
+namespace rowlock::holding {
+
+/// Something to be given back as soon as the database lets us; dropped at `until`, when the term has expired
+/// anyway.
+struct late_release {
+  strategies::name_and_term which;
+  rowlock::strategy strategy;
+  std::chrono::milliseconds at_least{0};
+  boot_time_point until;
+};
+
+/// One thread, started when first needed. Thread-safe.
+class renewer {
+ public:
+  /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
+  renewer(sessions::database&, sessions::connection_pool& pool, watchdog&, sessions::events const&,
+          manager_options const&);
+  ~renewer() { stop(boot_clock::now(), {}); }
+
+  void keep(std::shared_ptr<hold> const&);
+  void forget(hold const&) noexcept;
+  void give_back_later(late_release) noexcept;
+
+  /// Nothing is renewed from now on. Ends the thread; what is still to be given back is tried until
+  /// `deadline`. Does not wait for the thread `spare`, which is told to end all the same.
+  void stop(boot_time_point deadline, std::thread::id spare) noexcept;
+
+ private:
+  struct kept {
+    std::shared_ptr<hold> what;
+    boot_time_point next;  ///< when it is to be renewed
+  };
+  using batch = std::vector<std::shared_ptr<hold>>;
+
+  void start();  ///< with the mutex; not while a former thread still ends
+  void run(std::stop_token);
+  bool nothing_left();
+  boot_time_point stop_by();
+  boot_time_point work();
+  batch due(boot_time_point now);
+  bool any_due(boot_time_point now) const;  ///< with the mutex
+  bool renewal_waits();
+  boot_time_point next_work();
+  /// Reports those whose database is gone. @return the others
+  batch still_there(batch const&);
+  /// @return those that have to be tried again soon
+  batch renew(batch const&);
+  batch renew_part(batch const&);
+  batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
+  /// Finds out what became of those that a renewal left out. @return those that are not lost
+  batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
+  void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
+  void give_back_due(boot_time_point deadline);
+  void give_back_here(boot_time_point deadline) noexcept;
+  backend::connection& connection(boot_time_point deadline);
+  void failed(std::string_view what) noexcept;
+
+  sessions::database& database_;
+  sessions::connection_pool& pool_;
+  watchdog& watchdog_;
+  sessions::events const& events_;
+  std::chrono::milliseconds const reply_timeout_;
+  /// For what is given back late: destructors wait for a call that is under way.
+  std::chrono::milliseconds const release_timeout_;
+  strategies::term_rows rows_;
+  strategies::row_strategies taking_;
+
+  base::boot_waiter waiter_;
+  std::mutex mutex_;
+  std::unordered_map<hold const*, kept> kept_;
+  std::vector<late_release> late_;
+  boot_time_point late_next_ = boot_time_point::max();
+  boot_time_point armed_for_ = boot_time_point::max();
+  boot_time_point stop_by_ = boot_time_point::max();
+
+  std::unique_ptr<backend::connection> connection_;          ///< the thread's own
+  std::optional<sessions::connection_pool::loan> borrowed_;  ///< instead of it, for one round of work
+  bool stopping_ = false;                                    ///< a former thread still ends
+  bool closed_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace rowlock::holding

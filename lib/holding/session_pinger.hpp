@@ -1,0 +1,72 @@
+#pragma once
+// The sessions that hold row locks: each is kept from idleness, and asked now and then whether it still
+// lives, because nobody else would tell that the server has ended it and given the lock away.
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "base/boot_waiter.hpp"
+#include "holding/watchdog.hpp"
+#include "sessions/connection_pool.hpp"
+#include "strategy/row_lock.hpp"
+
+namespace rowlock::holding {
+
+/// One thread, started when first needed. Thread-safe. A server that does not answer costs a ping
+/// reply_timeout at most, and the pings after it wait as long.
+class session_pinger {
+ public:
+  session_pinger(sessions::database&, watchdog&, sessions::events const&,
+                 std::chrono::milliseconds reply_timeout);
+  ~session_pinger() { stop({}); }
+
+  /// The session that holds the lock, with the anchor to be touched when it is given back. Whatever is thrown
+  /// on the way: a session that was not given back is closed, and never goes to its next borrower with the
+  /// lock in its hand.
+  struct anchor {
+    anchor(sessions::connection_pool::loan s, bool touch) noexcept
+        : session(std::move(s)), touch_anchor(touch) {}
+    anchor(anchor&&) noexcept = default;
+    anchor& operator=(anchor&&) = delete;
+    ~anchor() {
+      if (session && !given_back) session->close();
+    }
+    sessions::connection_pool::loan session;
+    bool touch_anchor;
+    bool given_back = false;
+  };
+  void keep(std::shared_ptr<hold> const&, anchor);
+
+  /// Gives the lock back; waits for a ping that is under way. @return false if the session had ended before,
+  /// and the lock with it
+  bool give_back(hold const&, boot_time_point deadline) noexcept;
+
+  /// Ends the thread, but does not wait for `spare`, and the sessions of locks that were lost.
+  void stop(std::thread::id spare) noexcept;
+
+ private:
+  struct kept {
+    kept(std::shared_ptr<hold> const& h, anchor held) : what(h), lock(std::move(held)) {}
+    std::mutex in_use;  ///< a session is one thread's at a time
+    std::weak_ptr<hold> what;
+    anchor lock;
+    boot_time_point next_ping;
+  };
+
+  void run(std::stop_token);
+  boot_time_point ping_due();
+  void ping(kept&);
+
+  watchdog& watchdog_;
+  sessions::events const& events_;
+  std::chrono::milliseconds const reply_timeout_;
+  strategies::row_lock const strategy_;
+  base::boot_waiter waiter_;
+  std::mutex mutex_;
+  std::unordered_map<hold const*, std::shared_ptr<kept>> kept_;
+  std::jthread thread_;
+};
+
+}  // namespace rowlock::holding

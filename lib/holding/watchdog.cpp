@@ -1,0 +1,155 @@
+#include "holding/watchdog.hpp"
+
+#include <algorithm>
+
+#include "base/calls.hpp"
+
+namespace rowlock::holding {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Loss is reported a little before trust ends, so that whoever hears of it can still stop in time: a
+// twentieth of the ttl, or of the hard limit if that is shorter.
+boot_time_point alarm_time(hold const& h) {
+  auto const& facts = h.facts();
+  auto const lasts = facts.hard_limit == 0ms ? facts.ttl : std::min(facts.ttl, facts.hard_limit);
+  return h.trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
+}
+
+}  // namespace
+
+bool watchdog::watch(std::shared_ptr<hold> const& h) {
+  holds one{h};
+  std::lock_guard const guard(mutex_);
+  if (closed_) return false;
+  start();
+  if (!h->held()) {  // superseded already: whoever did it did not find it here
+    lost_.splice(lost_.end(), one);
+    waiter_.wake();
+    return true;
+  }
+  where_.emplace(h.get(), one.begin());
+  watched_.splice(watched_.end(), one);
+  if (alarm_time(*h) < armed_for_) waiter_.wake();
+  return true;
+}
+
+void watchdog::forget(hold const& h) noexcept {
+  holds forgotten;  // dropped after the mutex is free
+  std::lock_guard const guard(mutex_);
+  move_to(forgotten, h);
+  told_.erase(&h);
+}
+
+void watchdog::move_to(holds& other, hold const& h) noexcept {
+  auto const found = where_.find(&h);
+  if (found == where_.end()) return;
+  other.splice(other.end(), watched_, found->second);
+  where_.erase(found);
+}
+
+void watchdog::to_be_announced(hold const& h) noexcept {
+  std::lock_guard const guard(mutex_);
+  move_to(lost_, h);
+  waiter_.wake();
+}
+
+bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noexcept {
+  if (!h->lose(why)) return false;
+  to_be_announced(*h);
+  return true;
+}
+
+std::optional<waiting::local_queue::turn> watchdog::report_superseded(
+    std::shared_ptr<hold> const& h) noexcept {
+  auto turn = h->lose_to_successor();
+  if (turn) to_be_announced(*h);
+  return turn;
+}
+
+boot_time_point watchdog::look() noexcept {
+  holds lost;
+  boot_time_point next = boot_time_point::max();
+  {
+    std::lock_guard const guard(mutex_);
+    auto const now = boot_clock::now();
+    for (auto it = watched_.begin(); it != watched_.end();) {
+      hold& h = **it++;
+      if (!h.held()) continue;  // whoever ended it is about to say so here
+      auto const alarm = alarm_time(h);
+      if (alarm > now)
+        next = std::min(next, alarm);
+      else if (h.lose(h.why_expired()))
+        move_to(lost_, h);
+    }
+    armed_for_ = next;
+    lost.swap(lost_);
+    for (auto const& h : lost) remember_told(h);
+  }
+  for (auto const& h : lost) {
+    event e{.kind = event_kind::lost,
+            .name = h->facts().name,
+            .term = h->facts().term.value,
+            .token = h->facts().token,
+            .loss = h->loss()};
+    e.message = e.loss ? to_string(*e.loss) : "";
+    events_.tell(e);
+    h->announce_loss();
+  }
+  return next;
+}
+
+void watchdog::remember_told(std::shared_ptr<hold> const& h) noexcept {
+  try {
+    told_.insert_or_assign(h.get(), h);
+  } catch (std::exception const&) {  // no memory: its row ends by its expiry
+  }
+}
+
+void watchdog::run(std::stop_token stop) {
+  base::serving const here;
+  std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
+  for (;;) {
+    bool const last_look = stop.stop_requested();
+    auto const next = look();
+    if (last_look) return;
+    waiter_.wait_until(next);
+  }
+}
+
+std::vector<std::shared_ptr<hold>> watchdog::close() noexcept {
+  std::lock_guard const guard(mutex_);
+  closed_ = true;
+  std::vector<std::shared_ptr<hold>> all(watched_.begin(), watched_.end());
+  all.insert(all.end(), lost_.begin(), lost_.end());
+  for (auto const& [key, one] : told_)
+    if (auto h = one.lock()) all.push_back(std::move(h));
+  return all;
+}
+
+void watchdog::stop(std::thread::id spare) noexcept {
+  std::unique_lock lock(mutex_);
+  while (thread_.joinable()) {
+    thread_.request_stop();
+    if (thread_.get_id() == spare) return;
+    auto ending = std::move(thread_);
+    stopping_ = true;
+    lock.unlock();
+    ending.join();
+    lock.lock();
+    stopping_ = false;
+    try {  // a loss that was reported after the last look
+      if (!lost_.empty()) start();
+    } catch (std::exception const&) {  // no thread to be had: hold::loss() goes by the clock all the same
+    }
+  }
+}
+
+void watchdog::start() {
+  if (thread_.joinable() || stopping_) return;
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+}
+
+}  // namespace rowlock::holding

@@ -1,0 +1,57 @@
+#pragma once
+// The parts that a lock_manager is made of, in the order in which they depend on each other.
+
+#include <atomic>
+#include <stop_token>
+
+#include "base/calls.hpp"
+#include "holding/renewer.hpp"
+#include "holding/session_pinger.hpp"
+#include "holding/watchdog.hpp"
+#include "sessions/connection_pool.hpp"
+#include "sessions/events.hpp"
+#include "strategy/row_strategies.hpp"
+#include "waiting/observations.hpp"
+
+namespace rowlock::managing {
+
+struct engine {
+  engine(std::shared_ptr<backend::source> source, manager_options o)
+      : options(std::move(o)),
+        events(options.on_event),
+        database(std::move(source), options),
+        pool(database, options.connections, "connections"),
+        session_pool(database, options.row_lock_connections, "row_lock_connections"),
+        rows(database.statements()),
+        taking(database.statements()),
+        row_locks(database.statements()),
+        expiries(events),
+        renewals(database, pool, expiries, events, options),
+        pings(database, expiries, events, options.reply_timeout) {}
+
+  /// Where a session for this strategy comes from.
+  sessions::connection_pool& pool_of(strategy how) noexcept {
+    return how == strategy::row_lock ? session_pool : pool;
+  }
+  boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
+
+  manager_options const options;
+  sessions::events events;
+  sessions::database database;
+  sessions::connection_pool pool;
+  sessions::connection_pool session_pool;  ///< one for each row lock that is held or waited for
+  strategies::term_rows const rows;
+  strategies::row_strategies const taking;
+  strategies::row_lock const row_locks;
+  waiting::observations observations;
+  holding::watchdog expiries;
+  holding::renewer renewals;
+  holding::session_pinger pings;
+  std::stop_source closing;  ///< nobody waits any more, and nothing is taken any more
+  base::calls under_way;
+  /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full
+  /// disk).
+  std::atomic<bool> has_granted = false;
+};
+
+}  // namespace rowlock::managing

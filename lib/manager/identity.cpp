@@ -1,0 +1,42 @@
+#include "manager/identity.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+
+#include "base/per_process.hpp"
+#include "base/random_id.hpp"
+
+namespace rowlock::managing {
+namespace {
+
+struct process_identity {
+  std::string host = [] {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data())
+                                                            : std::string("unknown");
+  }();
+  std::int64_t pid = ::getpid();
+  std::string id = base::random_id();
+};
+
+std::int64_t this_thread_number() {
+  static std::atomic<std::int64_t> last{0};
+  thread_local std::int64_t const number = ++last;
+  return number;
+}
+
+}  // namespace
+
+owner_id this_thread_owner() {
+  auto const& self = base::per_process<process_identity>();
+  return {self.host, self.pid, self.id, this_thread_number()};
+}
+
+owner_id explicit_owner(std::string const& text) {
+  auto const& self = base::per_process<process_identity>();
+  return {self.host, self.pid, text, 0};
+}
+
+}  // namespace rowlock::managing

@@ -1,0 +1,80 @@
+#include "manager/lock_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
+
+#include "base/text.hpp"
+#include "manager/identity.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::chrono::milliseconds shortest_ttl = 100ms;
+constexpr std::chrono::milliseconds longest_time = std::chrono::hours(24 * 366);
+
+void require(bool good, std::string const& message) {
+  if (!good) throw error(errc::invalid_argument, message);
+}
+
+void require_time(char const* what, std::chrono::milliseconds t, std::chrono::milliseconds shortest) {
+  require(t >= shortest && t <= longest_time,
+          fmt::format("{} of {} ms is out of range: {} ms to 366 days", what, t.count(), shortest.count()));
+}
+
+// A row lock is nothing but an open transaction: nothing of it stands in the row, and it has no time of its
+// own.
+void refuse_what_needs_a_term(std::string const& name, mutex_options const& o) {
+  auto const refuse = [&](bool given, char const* what) {
+    if (given)
+      throw error(errc::unsupported,
+                  fmt::format("'{}': {} can't be had with row_lock: use lease or unique_insert", name, what));
+  };
+  refuse(o.at_least != 0ms, "at_least");
+  refuse(o.hard_limit != 0ms, "a hard limit");
+  refuse(!o.renew, "a fixed term (renew = false)");
+  refuse(o.takeover != takeover::clock, "takeover::observed");
+  refuse(o.owner.has_value(), "an explicit owner");
+  refuse(!o.note.empty(), "a note");
+}
+
+}  // namespace
+
+lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy usual,
+                     backend::dialect const& sql)
+    : name(std::move(n)),
+      options(std::move(o)),
+      strategy(options.strategy.value_or(usual)),
+      fencing(options.fencing.value_or(strategy != rowlock::strategy::row_lock)),
+      recursive(r) {
+  base::require_name(name);
+  if (strategy == rowlock::strategy::row_lock && !sql.no_row_locks.empty())
+    throw error(errc::unsupported, fmt::format("'{}': strategy row_lock: {}", name, sql.no_row_locks));
+  if (strategy == rowlock::strategy::row_lock) refuse_what_needs_a_term(name, options);
+  require_time("ttl", options.ttl, shortest_ttl);
+  require_time("at_least", options.at_least, 0ms);
+  if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);
+  auto const& retry = options.retry;
+  require(
+      retry.first >= 1ms && retry.longest >= retry.first && retry.longest <= longest_time,
+      fmt::format(
+          "retry waits of {} ms to {} ms make no sense: at least 1 ms, the first not longer than the longest",
+          retry.first.count(), retry.longest.count()));
+  require(retry.jitter >= 0 && retry.jitter <= 1,
+          fmt::format("a jitter of {} is not between 0 and 1", retry.jitter));
+  require(retry.attempts >= 0, "a negative number of attempts");
+  base::require_text("the note", options.note, base::longest_note);
+  if (options.owner) {
+    require(!options.owner->empty(), "the explicit owner is empty");
+    base::require_text("the explicit owner", *options.owner, base::longest_name);
+  }
+}
+
+owner_id lock_spec::owner() const {
+  return options.owner ? explicit_owner(*options.owner) : this_thread_owner();
+}
+
+}  // namespace rowlock::managing

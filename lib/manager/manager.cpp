@@ -1,0 +1,432 @@
+#include "manager/manager.hpp"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "base/process_end.hpp"
+#include "base/text.hpp"
+#include "holding/why_lost.hpp"
+#include "sessions/retry_deadlocks.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Beyond the closer's own deadline, until it has said that it is done.
+constexpr auto closing_grace = 200ms;
+
+bool row_may_be_ours(holding::hold const& h) noexcept {
+  auto const why = h.loss();
+  return h.facts().strategy != strategy::row_lock && why && *why != loss_reason::taken_over &&
+         *why != loss_reason::row_gone;
+}
+
+}  // namespace
+
+manager::manager(std::shared_ptr<backend::source> const& source, manager_options options)
+    : engine_(std::make_unique<engine>(source, std::move(options))),
+      source_is_the_programs_(source->uses_the_programs()) {}
+
+std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
+                                       manager_options options) {
+  std::shared_ptr<manager> made(new manager(source, std::move(options)));
+  closer::of_this_process().know(made, *source);
+  return made;
+}
+
+manager::~manager() {
+  if (forked()) (void)engine_.release();  // its threads don't exist here, and its sessions are the parent's
+}
+
+void manager::refuse_if_forked() const {
+  if (forked())
+    throw error(errc::forked,
+                "this lock_manager was made before fork(): its connections and locks are the parent's; "
+                "make another one in the child");
+}
+
+lock_spec manager::spec(std::string name, mutex_options options, bool recursive) const {
+  return {std::move(name), std::move(options), recursive, engine_->options.strategy, engine_->database.sql()};
+}
+
+void manager::refuse_if_closed() const {
+  refuse_if_forked();
+  if (engine_->closing.stop_requested())
+    throw error(errc::closed, "the lock_manager was destroyed, or the process ends");
+}
+
+void manager::connect() {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  (void)engine_->pool_of(engine_->options.strategy).borrow(engine_->reply_deadline());
+}
+
+acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+  refuse_if_forked();
+  base::calls::scope const here(engine_->under_way);
+  auto came = acquirer(*engine_, spec, p, std::move(stop)).run();
+  if (!came.won) return {came.why, std::move(came.holder)};
+  return held_lock(shared_from_this(), std::move(came.won));
+}
+
+bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
+  refuse_if_forked();
+  base::calls::scope const here(engine_->under_way);
+  if (duration <= 0ms || duration > std::chrono::hours(24 * 366))
+    throw error(errc::invalid_argument,
+                fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
+  auto const& f = h->facts();
+  if (f.strategy == strategy::row_lock)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is held with row_lock, which has no end to be put off", f.name));
+  if (!h->valid() || report_if_gone(h)) return false;
+  try {
+    return extend_row(h, duration, engine_->reply_deadline());
+  } catch (error const&) {
+    if (report_if_gone(h)) return false;
+    throw;
+  }
+}
+
+bool manager::report_if_gone(std::shared_ptr<holding::hold> const& h) {
+  if (!engine_->database.gone(h->facts().server)) return false;
+  engine_->expiries.report_lost(h, loss_reason::row_gone);
+  return true;
+}
+
+bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration,
+                         boot_time_point deadline) {
+  auto const& f = h->facts();
+  auto loan = engine_->pool.borrow(deadline);
+  auto const sent_at = boot_clock::now();
+  bool const extended = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
+    return engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline);
+  });
+  if (extended) {
+    if (h->prolong(sent_at, duration)) return true;
+    if (engine_->expiries.report_lost(h, h->why_expired())) give_back_lost(*h);
+    return false;
+  }
+  if (auto const why = holding::why_lost(engine_->rows, *loan, f, deadline)) {
+    engine_->expiries.report_lost(h, *why);
+    return false;
+  }
+  throw error(errc::conflict,
+              fmt::format("'{}' could not be extended just now; it is held as before", f.name));
+}
+
+release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcept {
+  if (forked()) return release_result::already_lost;
+  if (!h->unshare()) return release_result::released;
+  // exit() in a signal handler (a handle that is thread_local goes before anybody knows that the process
+  // ends), or in a hook. It is left to the closer.
+  if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library()))
+    return release_result::in_doubt;
+  if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
+  base::calls::scope const here(engine_->under_way);
+  base::end_time_spent const spent;
+  return give_back(h, boot_clock::now() + base::time_left(engine_->options.release_timeout));
+}
+
+release_result manager::give_back(std::shared_ptr<holding::hold> const& h,
+                                  boot_time_point deadline) noexcept {
+  // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
+  if (h->held() && !h->valid()) engine_->expiries.report_lost(h, h->why_expired());
+  bool const ours = h->begin_release();
+  engine_->renewals.forget(*h);
+  engine_->expiries.forget(*h);  // not if its loss is still to be told
+  if (!ours) {
+    give_back_lost(*h);
+    return release_result::already_lost;
+  }
+  auto const& f = h->facts();
+  auto const start = boot_clock::now();
+  if (f.strategy == strategy::row_lock) return end_session(*h, deadline);
+  auto outcome = release_result::in_doubt;
+  auto why = loss_reason::taken_over;
+  auto const is_gone = [&] { return engine_->database.gone(f.server); };
+  try {
+    outcome = is_gone() ? release_result::already_lost : tell_row(*h, deadline, why);
+  } catch (error const& e) {
+    if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
+    engine_->events.tell(
+        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  } catch (std::exception const& e) {
+    engine_->events.tell(
+        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  }
+  if (outcome != release_result::released && is_gone()) {
+    outcome = release_result::already_lost;
+    why = loss_reason::row_gone;
+  }
+  if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
+    engine_->renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
+  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
+  if (outcome == release_result::released)
+    engine_->events.tell({.kind = event_kind::released,
+                          .name = f.name,
+                          .term = f.term.value,
+                          .token = f.token,
+                          .duration = boot_clock::now() - start});
+  return outcome;
+}
+
+release_result manager::end_session(holding::hold& h, boot_time_point deadline) noexcept {
+  auto const& f = h.facts();
+  auto const start = boot_clock::now();
+  if (!engine_->pings.give_back(h, deadline)) {
+    h.end_release(loss_reason::session_ended);
+    return release_result::already_lost;
+  }
+  h.end_release();
+  engine_->events.tell({.kind = event_kind::released,
+                        .name = f.name,
+                        .term = f.term.value,
+                        .token = f.token,
+                        .duration = boot_clock::now() - start});
+  return release_result::released;
+}
+
+release_result manager::tell_row(holding::hold const& h, boot_time_point deadline, loss_reason& why) {
+  auto const& f = h.facts();
+  auto loan = engine_->pool.borrow(deadline);
+  if (h.guarded()) {
+    if (is_locked(h, *loan, deadline)) return release_result::handed_over;
+    // Where the whole file is locked, it can only be tried.
+    if (engine_->database.sql().writes_lock_database)
+      deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
+  }
+  bool const was_there = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
+    return engine_->taking.give_back(*loan, f.strategy, {f.name, f.term}, f.at_least, deadline);
+  });
+  if (was_there) return release_result::released;
+  try {
+    why = holding::why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
+  } catch (error const&) {  // lost it is, whatever became of the row
+  }
+  return release_result::already_lost;
+}
+
+// A release from inside one's own guarded transaction would wait for itself. [B26]
+bool manager::is_locked(holding::hold const& h, backend::connection& session, boot_time_point deadline) {
+  strategies::name_and_term const which{h.facts().name, h.facts().term};
+  return engine_->rows.is_locked(session, which, deadline);
+}
+
+bool manager::release(detached_lock const& lock) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  base::require_name(lock.name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  return sessions::retry_deadlocks(engine_->events, lock.name, deadline, [&] {
+    auto how = lock.strategy;
+    if (!how) {
+      auto const row = engine_->rows.read(*loan, lock.name, deadline);
+      if (!row || row->term != lock.term) return false;
+      how = row->holder.strategy;
+    }
+    return engine_->taking.of(*how).release(*loan, {lock.name, lock.term}, deadline);
+  });
+}
+
+bool manager::renew(detached_lock const& lock) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  base::require_name(lock.name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  strategies::name_and_term const which{lock.name, lock.term};
+  return sessions::retry_deadlocks(engine_->events, lock.name, deadline, [&] {
+    if (!engine_->rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
+    for (auto const& left : engine_->rows.check(*loan, std::span(&which, 1), deadline))
+      if (!left.revoked && !left.hard_limit_reached)
+        throw error(errc::row_locked,
+                    fmt::format("'{}' could not be renewed: a transaction has its row locked", lock.name));
+    return false;
+  });
+}
+
+// The watchdog and the keeper forget it, and so does the closer: from now on it is a row that nobody here
+// holds.
+std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  auto const& f = h->facts();
+  if (f.strategy == strategy::row_lock)
+    throw error(
+        errc::unsupported,
+        fmt::format("'{}' is used with row_lock, which ends with its session: it can't be left behind",
+                    f.name));
+  if (!h->unshare() && h->share())
+    throw error(errc::invalid_argument,
+                fmt::format("'{}': other handles share this lock, and would be left without it", f.name));
+  if (h->held() && !h->valid()) engine_->expiries.report_lost(h, h->why_expired());
+  bool const ours = h->begin_release();
+  engine_->renewals.forget(*h);
+  engine_->expiries.forget(*h);
+  if (!ours) {
+    give_back_lost(*h);
+    return std::nullopt;
+  }
+  h->end_release();
+  return detached_lock{f.name, f.term, f.token, f.strategy};
+}
+
+// A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not
+// wait for its expiry once we have stopped.
+void manager::give_back_lost(holding::hold const& h) noexcept {
+  auto const& f = h.facts();
+  if (f.strategy == strategy::row_lock && h.loss())
+    (void)engine_->pings.give_back(h, boot_clock::now() + engine_->options.release_timeout);
+  else if (row_may_be_ours(h))
+    engine_->renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, boot_clock::now() + f.ttl});
+}
+
+// As above, but now: nobody will come back for it.
+void manager::give_back_lost(holding::hold const& h, boot_time_point deadline) noexcept {
+  if (!row_may_be_ours(h)) return;
+  auto const& f = h.facts();
+  try {
+    auto loan = engine_->pool.borrow(deadline);
+    engine_->taking.give_back(*loan, f.strategy, {f.name, f.term}, f.at_least, deadline);
+  } catch (std::exception const&) {
+    give_back_lost(h);
+  }
+}
+
+std::vector<lock_info> manager::list(bool idle_too) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  auto loan = engine_->pool.borrow(engine_->reply_deadline());
+  std::vector<lock_info> found;
+  bool const has_row_locks = engine_->database.sql().no_row_locks.empty();
+  std::unordered_map<std::string, holder_info> row_locks;
+  if (has_row_locks)
+    for (auto& held : engine_->row_locks.holders(*loan, "", engine_->reply_deadline()))
+      row_locks.emplace(std::move(held.name), std::move(held.by));
+  for (auto& row : engine_->rows.list(*loan, idle_too || !row_locks.empty(), engine_->reply_deadline())) {
+    if (auto const held = row_locks.find(row.name); held != row_locks.end())
+      found.push_back({std::move(row.name), true, std::move(held->second), {}});
+    else if (idle_too || !row.term.empty())
+      found.push_back(
+          {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
+  }
+  return found;
+}
+
+std::optional<lock_info> manager::find(std::string const& name) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  base::require_name(name);
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  if (engine_->database.sql().no_row_locks.empty())
+    for (auto& held : engine_->row_locks.holders(*loan, name, deadline))
+      return lock_info{name, true, std::move(held.by), {}};
+  auto row = engine_->rows.find(*loan, name, deadline);
+  if (!row) return std::nullopt;
+  return lock_info{name, !row->term.empty(), std::move(row->holder), std::move(row->unreadable)};
+}
+
+bool manager::revoke(std::string const& name, revoke_mode mode) {
+  refuse_if_closed();
+  base::calls::scope const here(engine_->under_way);
+  base::require_name(name);
+  auto loan = engine_->pool.borrow(engine_->reply_deadline());
+  // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
+  auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
+  if (row && row->holder.strategy == strategy::row_lock)
+    throw error(
+        errc::unsupported,
+        fmt::format(
+            "'{}' is used with row_lock, which can't be revoked: it ends with the database session that "
+            "holds it, which `rowlock list` names where the server tells, and the server can end",
+            name));
+  return sessions::retry_deadlocks(engine_->events, name, engine_->reply_deadline(), [&] {
+    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
+  });
+}
+
+void manager::close() noexcept {
+  if (forked()) return;
+  auto& c = closing_;
+  auto const& o = engine_->options;
+  base::end_time_spent const spent;
+  auto const time = base::time_left(o.release_timeout);
+  if (!c.asked.exchange(true)) {
+    c.by = std::this_thread::get_id();
+    c.calls_of_by = engine_->under_way.in(base::calls::stack_of_this_thread());
+    c.time = time;
+    c.whom = shared_from_this();
+    if (!closer::of_this_process().ask(c)) {  // nothing was ever taken
+      c.whom.reset();
+      shut_down();
+      if (source_is_the_programs_)
+        engine_->under_way.wait_until_gone(c.calls_of_by, boot_clock::now() + o.reply_timeout);
+      c.ended.set();
+    }
+  }
+  auto const deadline = boot_clock::now() + time + closing_grace;
+  // In a callback: the threads are waited for by nobody, for two managers may be destroyed by each other's.
+  if (base::inside_the_library() && !base::process_ends())
+    base::wait_for(c.given_back, deadline);
+  else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
+    base::wait_for(c.ended, deadline + o.reply_timeout);
+  engine_->events.mute();
+}
+
+void manager::say_closed() const {
+  auto const& o = engine_->options;
+  base::event const never;
+  // Longer than close() takes: whoever ends the process next has to have the time to begin.
+  auto const closing_takes =
+      o.release_timeout + closing_grace + (source_is_the_programs_ ? o.reply_timeout : 0ms);
+  base::wait_for(never, boot_clock::now() + closing_takes + o.release_timeout);
+  if (base::process_ends()) base::wait_for(never, boot_clock::now() + closing_takes + o.reply_timeout);
+  refuse_if_closed();
+  throw error(errc::closed, "the lock_manager has ended");
+}
+
+void manager::shut_down() noexcept {
+  auto const deadline = boot_clock::now() + closing_.time;
+  engine_->closing.request_stop();
+  for (auto const& h : engine_->expiries.close())
+    if (give_back(h, deadline) == release_result::already_lost) give_back_lost(*h, deadline);
+  engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
+  closing_.given_back.set();
+  end_threads(deadline, closing_.by);
+  bool const all_left = engine_->under_way.wait_until_gone(never_leave(), deadline);
+  if (all_left) end_sessions();
+  // Whoever hears of it may destroy what a source of the program's uses.
+  if (all_left || !source_is_the_programs_) closing_.ended.set();
+}
+
+// Whoever ends the process in a hook or policy does not come back from it.
+int manager::never_leave() const noexcept { return base::process_ends() ? closing_.calls_of_by : 0; }
+
+void manager::finish() noexcept {
+  // What an attempt that took longer has won, it gives back.
+  engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
+  end_threads(boot_clock::now() + engine_->options.release_timeout,
+              base::process_ends() ? closing_.by : std::thread::id{});
+  end_sessions();
+  closing_.ended.set();
+}
+
+void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexcept {
+  engine_->renewals.stop(deadline, spare);
+  engine_->pings.stop(spare);
+  engine_->expiries.stop(spare);
+}
+
+void manager::end_sessions() noexcept {
+  engine_->pool.close();
+  engine_->session_pool.close();
+  engine_->database.close();
+}
+
+}  // namespace rowlock::managing

@@ -1,0 +1,78 @@
+#pragma once
+// What a lock_manager, its mutexes and its handles share. Outlives the lock_manager as long as a handle is
+// left.
+
+#include <memory>
+#include <rowlock/held_lock.hpp>
+#include <rowlock/lock_manager.hpp>
+#include <vector>
+
+#include "manager/acquirer.hpp"
+#include "manager/closer.hpp"
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+
+class manager : public std::enable_shared_from_this<manager> {
+ public:
+  static std::shared_ptr<manager> make(std::shared_ptr<backend::source> const&, manager_options);
+  /// In a forked child everything is left as it is: threads and sessions are the parent's.
+  ~manager();
+  manager(manager const&) = delete;
+  manager& operator=(manager const&) = delete;
+
+  lock_spec spec(std::string name, mutex_options, bool recursive) const;
+  void connect();
+  acquisition acquire(lock_spec const&, patience, std::stop_token);
+  bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
+  release_result release(std::shared_ptr<holding::hold> const&) noexcept;
+  std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
+  std::vector<lock_info> list(bool idle_too);
+  std::optional<lock_info> find(std::string const& name);
+  bool revoke(std::string const& name, revoke_mode);
+  bool release(detached_lock const&);
+  bool renew(detached_lock const&);
+  void refuse_if_forked() const;
+  /// For what works beside the manager, on its sessions: lib/guard.
+  engine& parts() const noexcept { return *engine_; }
+
+  /// Has it closed by the closer: nobody waits any more, nothing is taken any more, what is held is given
+  /// back. Waits for that, and for the threads, for release_timeout at most (and a last reply_timeout, if the
+  /// source uses objects of the program's); never for the calling thread itself. Its copies in mutexes and
+  /// handles may be used on: attempts come back as cancelled.
+  void close() noexcept;
+
+  /// For lock(), whose attempt came back as cancelled. @throws error(errc::closed), but not at once: at the
+  /// end of the process an exception that nobody catches would end it before its time
+  [[noreturn]] void say_closed() const;
+
+  /// What the closer does: first what others wait for, and then what is left.
+  void shut_down() noexcept;
+  void finish() noexcept;
+  closing& its_closing() noexcept { return closing_; }
+
+ private:
+  manager(std::shared_ptr<backend::source> const&, manager_options);
+  void refuse_if_closed() const;
+  void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
+  void end_sessions() noexcept;
+  int never_leave() const noexcept;
+  bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
+  release_result give_back(std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
+  bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
+  /// Whether the database that it is held in is gone, and the lock lost with it.
+  bool report_if_gone(std::shared_ptr<holding::hold> const&);
+  release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
+  /// `why` is set if the term is not in the row any more.
+  release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
+  bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
+  void give_back_lost(holding::hold const&) noexcept;
+  void give_back_lost(holding::hold const&, boot_time_point deadline) noexcept;
+
+  unsigned const epoch_ = base::fork_epoch();
+  std::unique_ptr<engine> engine_;
+  bool const source_is_the_programs_;
+  closing closing_;
+};
+
+}  // namespace rowlock::managing

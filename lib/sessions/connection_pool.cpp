@@ -1,0 +1,124 @@
+#include "sessions/connection_pool.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+
+#include "base/process_end.hpp"
+
+namespace rowlock::sessions {
+
+connection_pool::connection_pool(database& d, int limit, char const* option)
+    : database_(d), limit_(limit), option_(option) {
+  idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
+}
+
+// Asks the borrower for its session who has only waited with it for the longest. @return when to ask again
+boot_time_point connection_pool::ask_for_one() {
+  auto const now = boot_clock::now();
+  for (auto& one : turns_) {
+    if (one.give_way.stop_requested()) continue;
+    if (one.began + longest_turn > now) return one.began + longest_turn;
+    // Not with the mutex, which whoever hears of it may need: it is heard of by a thread that polls.
+    one.give_way.request_stop();
+    break;
+  }
+  return now + longest_turn;
+}
+
+void connection_pool::line_up(boot_time_point until, std::stop_token const& stop) {
+  std::unique_lock lock(mutex_);
+  if (line_.empty() && lent_ < limit_) {
+    ++lent_;
+    return;
+  }
+  waiter me;
+  line_.push_back(&me);
+  while (!me.has_place && !stop.stop_requested() && boot_clock::now() < until) {
+    auto const next = std::min(until, ask_for_one());
+    me.wake.wait_until(lock, stop, std::chrono::steady_clock::now() + (next - boot_clock::now()),
+                       [&me] { return me.has_place; });
+  }
+  if (me.has_place) return;
+  line_.remove(&me);
+  throw error(errc::too_many_connections,
+              fmt::format("all {} connections of this lock_manager were in use for too long: raise "
+                          "manager_options::{}",
+                          limit_, option_));
+}
+
+// With the mutex. The place is handed on, so that nobody overtakes who stands in line.
+void connection_pool::next_in_line() noexcept {
+  --lent_;
+  if (line_.empty()) return;
+  auto* next = line_.front();
+  line_.pop_front();
+  ++lent_;
+  next->has_place = true;
+  next->wake.notify_one();
+}
+
+connection_pool::waiting::waiting(connection_pool& p, std::stop_source give_way) : pool_(p) {
+  std::lock_guard const guard(pool_.mutex_);
+  place_ = pool_.turns_.insert(pool_.turns_.end(), {boot_clock::now(), std::move(give_way)});
+}
+
+connection_pool::waiting::~waiting() {
+  std::lock_guard const guard(pool_.mutex_);
+  pool_.turns_.erase(place_);
+}
+
+connection_pool::loan connection_pool::borrow(boot_time_point deadline, std::stop_token const& stop,
+                                              boot_time_point place_by) {
+  line_up(std::min(deadline, place_by), stop);
+  std::unique_ptr<backend::connection> idle;  // looked at, and perhaps closed, without the mutex
+  {
+    std::lock_guard const guard(mutex_);
+    if (!idle_.empty()) {
+      idle = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  try {
+    base::stay_out_of_ended_drivers();
+    if (idle && idle->alive()) return {*this, std::move(idle)};
+    idle.reset();
+    return {*this, database_.open(deadline)};
+  } catch (...) {
+    give_back(nullptr);
+    throw;
+  }
+}
+
+void connection_pool::give_back(std::unique_ptr<backend::connection> connection) noexcept {
+  bool const broke = connection && !connection->usable();
+  {
+    std::lock_guard const guard(mutex_);
+    if (connection && !broke && !closed_) idle_.push_back(std::move(connection));
+    next_in_line();
+  }
+  if (broke) drop_idle();
+}
+
+void connection_pool::close() noexcept {
+  {
+    std::lock_guard const guard(mutex_);
+    closed_ = true;
+  }
+  drop_idle();
+}
+
+// What ended one session has probably ended the idle ones, too, and a cut wire says nothing: each would cost
+// somebody a lost reply.
+void connection_pool::drop_idle() noexcept {
+  for (;;) {
+    std::unique_ptr<backend::connection> dropped;  // closed after the mutex is free
+    std::lock_guard const guard(mutex_);
+    if (idle_.empty()) return;
+    dropped = std::move(idle_.back());
+    idle_.pop_back();
+  }
+}
+
+}  // namespace rowlock::sessions

@@ -1,0 +1,98 @@
+#pragma once
+// The sessions that are kept, and lent to one call after the other.
+
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <rowlock/types.hpp>
+#include <stop_token>
+#include <vector>
+
+#include "sessions/database.hpp"
+
+namespace rowlock::sessions {
+
+/// At most `limit` sessions, opened when first needed. Whoever waits for one stands in line. Thread-safe.
+class connection_pool {
+  struct turn {
+    boot_time_point began;
+    std::stop_source give_way;
+  };
+
+ public:
+  /// How long a session that only waits for a row is left to its borrower while others stand in line.
+  static constexpr std::chrono::milliseconds longest_turn{1000};
+
+  /// `option`: of manager_options, which says how many; for messages.
+  connection_pool(database&, int limit, char const* option);
+
+  /// A session for one caller, given back when destroyed, or dropped if it broke.
+  class loan {
+   public:
+    loan(connection_pool& p, std::unique_ptr<backend::connection> c) noexcept
+        : pool_(&p), connection_(std::move(c)) {}
+    loan(loan&&) noexcept = default;
+    loan& operator=(loan&&) = delete;
+    ~loan() {
+      if (pool_ != nullptr) pool_->give_back(std::move(connection_));
+    }
+    backend::connection& operator*() const noexcept { return *connection_; }
+    backend::connection* operator->() const noexcept { return connection_.get(); }
+    explicit operator bool() const noexcept { return connection_ != nullptr; }  ///< not moved from
+
+   private:
+    struct no_owner {
+      void operator()(connection_pool*) const noexcept {}
+    };
+    std::unique_ptr<connection_pool, no_owner> pool_;
+    std::unique_ptr<backend::connection> connection_;
+  };
+
+  /// `place_by`: until when it stands in line at most; the rest of `deadline` is for connecting.
+  /// @throws error what database::open throws; too_many_connections if none became free in time, or until
+  /// `stop` was triggered
+  loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
+              boot_time_point place_by = boot_time_point::max());
+
+  /// Ends the idle sessions, and from now on each that comes back.
+  void close() noexcept;
+
+  /// While it lives, its borrower only waits: `give_way` is triggered when others stand in line for a session
+  /// and the turn is over. Then the borrower should give its session back, and line up again.
+  class waiting {
+   public:
+    waiting(connection_pool&, std::stop_source give_way);
+    ~waiting();
+    waiting(waiting const&) = delete;
+    waiting& operator=(waiting const&) = delete;
+
+   private:
+    connection_pool& pool_;
+    std::list<turn>::iterator place_;
+  };
+
+ private:
+  struct waiter {
+    bool has_place = false;
+    std::condition_variable_any wake;
+  };
+  void line_up(boot_time_point until, std::stop_token const&);
+  boot_time_point ask_for_one();
+  void next_in_line() noexcept;
+  void give_back(std::unique_ptr<backend::connection>) noexcept;
+  void drop_idle() noexcept;
+
+  database& database_;
+  int const limit_;
+  char const* const option_;
+  std::mutex mutex_;
+  std::list<waiter*> line_;
+  std::list<turn> turns_;  ///< the oldest first
+  std::vector<std::unique_ptr<backend::connection>> idle_;
+  int lent_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace rowlock::sessions

@@ -1,0 +1,164 @@
+#include "sessions/database.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+
+#include "base/process_end.hpp"
+
+namespace rowlock::sessions {
+namespace {
+
+error no_tables(std::string const& where, error const* cause = nullptr) {
+  return {errc::schema_missing,
+          fmt::format("{} has no rowlock tables: `rowlock migrate up` makes them", where),
+          cause == nullptr ? "meta_read" : cause->statement(), cause == nullptr ? "" : cause->sqlstate(),
+          cause == nullptr ? 0 : cause->native_code()};
+}
+
+// What is the same on every server that goes on with this one's data, as far as the server tells; else empty.
+std::string lineage_of(backend::connection& c, backend::statement const& s, boot_time_point deadline) {
+  try {
+    auto const found = c.execute(s, {}, deadline);
+    if (found.rows.empty() || backend::is_null(found.rows[0].back())) return {};
+    return backend::as_text(found.rows[0].back());
+  } catch (error const&) {
+    if (!c.usable()) throw;
+    return {};  // it is not everybody's business on every server
+  }
+}
+
+}  // namespace
+
+database::database(std::shared_ptr<backend::source> source, manager_options const& options)
+    : sql_(source->sql()),
+      description_(source->describe()),
+      named_(!options.schema.empty()),
+      book_(sql_, backend::table_names::of(sql_, options.schema, options.table_prefix)),
+      source_(std::move(source)) {}
+
+std::unique_ptr<backend::connection> database::open(boot_time_point deadline) {
+  auto const source = [this] {
+    std::lock_guard const guard(mutex_);
+    return source_;
+  }();
+  if (!source) throw error(errc::closed, "the lock_manager has ended");
+  base::stay_out_of_ended_drivers();
+  auto connection = source->connect(deadline);
+  check_schema(*connection, deadline);
+  return connection;
+}
+
+void database::close() noexcept {
+  std::shared_ptr<backend::source> last;  // dropped after the mutex is free
+  std::lock_guard const guard(mutex_);
+  last.swap(source_);
+}
+
+// Statements name the schema of each table, whatever the session's search path is: somebody else's table,
+// view or temporary table of the same name is never met. [C12]
+void database::find_tables(backend::connection& c, boot_time_point deadline) {
+  if (named_) return;
+  auto const known = book_.tables();
+  auto const found = c.find_schema(known.prefix + "meta", false, deadline);
+  if (!found) throw no_tables(describe());
+  if (!book_.settle(*found))
+    throw error(errc::unreachable,
+                fmt::format("{}: the search path leads to the tables in schema {} now, and led to {} at "
+                            "first: what is held there means nothing here",
+                            describe(), *found, known.schema));
+}
+
+int database::check_schema(backend::connection& c, boot_time_point deadline) {
+  find_tables(c, deadline);
+  backend::result found;
+  try {
+    found = c.execute(book_.at("meta_read"), {}, deadline);
+  } catch (error const& e) {
+    if (e.reason() != errc::schema_missing) throw;
+    throw no_tables(describe(), &e);
+  }
+  if (found.rows.empty())
+    throw error(errc::schema_missing,
+                fmt::format("{}: table rowlock_meta has no row: `rowlock migrate validate` tells "
+                            "what is wrong with the tables",
+                            describe()));
+  auto const& id = backend::as_text(found.rows[0].at(0));
+  auto const version = backend::as_int(found.rows[0].at(1));
+  auto const oldest_reader = backend::as_int(found.rows[0].at(2));
+  if (version < needed_schema_version)
+    throw error(errc::schema_old, fmt::format("{}: the tables have version {}, this program needs {}: "
+                                              "`rowlock migrate up` brings them there",
+                                              describe(), version, needed_schema_version));
+  if (oldest_reader > needed_schema_version)
+    throw error(errc::schema_new,
+                fmt::format("{}: the tables have version {} and serve programs made for version {} or "
+                            "later; this one was made for {}: use a newer rowlock",
+                            describe(), version, oldest_reader, needed_schema_version));
+  expect_same(c, id, deadline);
+  return static_cast<int>(version);
+}
+
+void database::expect_same(backend::connection& c, std::string const& id, boot_time_point deadline) {
+  auto const& server = c.server_identity();
+  bool const known = [&] {
+    std::lock_guard const guard(mutex_);
+    return database_id_ == id && server_ == server;
+  }();
+  if (known) return;
+  auto const lineage = lineage_of(c, book_.at("meta_lineage"), deadline);
+  std::lock_guard const guard(mutex_);
+  if (database_id_.empty()) {
+    database_id_ = id;
+    server_ = server;
+    lineage_ = lineage;
+    // Two schemas of one server may hold copies of one rowlock_meta.
+    identity_ = id + '@' + server + '/' + book_.tables().table("locks");
+  }
+  if (database_id_ != id)
+    throw error(errc::unreachable,
+                fmt::format("{}: another database answers than the one that was there at first: "
+                            "what is held here means nothing to it",
+                            describe()));
+  if (!lineage.empty() && !lineage_.empty() && lineage != lineage_)
+    throw error(
+        errc::unreachable,
+        fmt::format("{}: a copy of the database answers, not the one that was there at first: what is "
+                    "held here means nothing to it; if the copy is what is meant from now on, start the "
+                    "program again",
+                    describe()));
+}
+
+std::string database::id() const {
+  std::lock_guard const guard(mutex_);
+  return database_id_;
+}
+
+std::string database::identity() const {
+  std::lock_guard const guard(mutex_);
+  return identity_;
+}
+
+std::size_t database::server_of(backend::connection const& c) {
+  auto const& identity = c.server_identity();
+  std::lock_guard const guard(mutex_);
+  auto const found = std::find(servers_.begin(), servers_.end(), identity);
+  if (found != servers_.end()) return static_cast<std::size_t>(found - servers_.begin());
+  servers_.push_back(identity);
+  return servers_.size() - 1;
+}
+
+bool database::gone(std::size_t server) const {
+  std::string identity;
+  std::shared_ptr<backend::source> source;
+  {
+    std::lock_guard const guard(mutex_);
+    if (server >= servers_.size() || !source_) return false;
+    identity = servers_[server];
+    source = source_;
+  }
+  return source->gone(identity);
+}
+
+}  // namespace rowlock::sessions

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <rowlock/options.hpp>
+
+#include "base/calls.hpp"
+
+namespace rowlock::sessions {
+
+/// Hands events to the user's hook; what it throws ends here.
+class events {
+ public:
+  explicit events(std::function<void(event const&)> hook) : hook_(std::move(hook)) {}
+
+  void tell(event const& e) const noexcept {
+    if (!hook_ || muted_) return;
+    try {
+      base::outside const there;
+      hook_(e);
+    } catch (...) {  // the hook is for logs and metrics: a failing one must not touch a lock
+    }
+  }
+
+  /// Whoever destroyed the manager may next destroy what the hook uses.
+  void mute() noexcept { muted_ = true; }
+
+ private:
+  std::atomic<bool> muted_{false};
+  std::function<void(event const&)> hook_;
+};
+
+}  // namespace rowlock::sessions

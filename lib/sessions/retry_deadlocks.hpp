@@ -1,0 +1,29 @@
+#pragma once
+
+#include <rowlock/error.hpp>
+#include <rowlock/types.hpp>
+#include <string_view>
+
+#include "sessions/events.hpp"
+
+namespace rowlock::sessions {
+
+/// A statement that lost a deadlock did nothing, and is worth another try at once: the other one has gone on.
+/// InnoDB has them between any INSERT and DELETE of one key. Not for ever: two might meet again and again.
+inline constexpr int most_deadlocks = 50;
+
+/// Calls `statement` again, until `deadline`, while it loses deadlocks; each is told as an error event.
+template <class Statement>
+auto retry_deadlocks(events const& tell, std::string_view name, boot_time_point deadline,
+                     Statement const& statement) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return statement();
+    } catch (error const& e) {
+      if (e.reason() != errc::conflict || tries == most_deadlocks || boot_clock::now() >= deadline) throw;
+      tell.tell({.kind = event_kind::error, .name = name, .message = e.what()});
+    }
+  }
+}
+
+}  // namespace rowlock::sessions

@@ -1,0 +1,228 @@
+#include "strategy/term_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <rowlock/error.hpp>
+
+#include "base/random_id.hpp"
+#include "base/text.hpp"
+#include "strategy/transaction.hpp"
+
+namespace rowlock::strategies {
+namespace {
+
+using backend::as_int;
+using backend::as_text;
+using backend::is_null;
+using backend::value;
+
+std::int64_t int_or_zero(value const& v) { return is_null(v) ? 0 : as_int(v); }
+std::string text_or_empty(value const& v) { return is_null(v) ? std::string() : as_text(v); }
+
+// Two hundred years: a time that is further away can't be counted in nanoseconds, and nobody means it.
+constexpr std::chrono::milliseconds farthest = std::chrono::hours(24 * 365) * 200;
+
+std::chrono::milliseconds readable(std::chrono::milliseconds d, char const* what, std::string& unreadable) {
+  auto const near = std::clamp(d, -farthest, farthest);
+  if (near != d) unreadable = fmt::format("its {} is more than 200 years away", what);
+  return near;
+}
+
+std::chrono::system_clock::time_point acquired_at(value const& us, std::string& unreadable) {
+  auto const since_1970 =
+      readable(std::chrono::floor<std::chrono::milliseconds>(std::chrono::microseconds(int_or_zero(us))),
+               "acquired_at", unreadable);
+  if (!unreadable.empty()) return std::chrono::system_clock::time_point(since_1970);
+  return std::chrono::system_clock::time_point(std::chrono::microseconds(int_or_zero(us)));
+}
+
+// MySQL's zero date is none.
+std::chrono::milliseconds expires_in(value const& ms, std::string& unreadable) {
+  if (!is_null(ms)) return readable(std::chrono::milliseconds(as_int(ms)), "expires_at", unreadable);
+  unreadable = "its expires_at is no date";
+  return -farthest;
+}
+
+std::string unknown_word(char const* what, std::string const& word) {
+  return fmt::format("its {} is '{}', which this version does not know", what, word);
+}
+
+// Columns in the order of lock_read and lock_list.
+term_row decode(backend::row const& columns) {
+  term_row r;
+  r.name = as_text(columns.at(0));
+  r.term.value = text_or_empty(columns.at(2));
+  r.renewals = as_int(columns.at(8));
+  r.ttl = readable(std::chrono::milliseconds(as_int(columns.at(9))), "ttl", r.unreadable);
+  r.hard_limit_reached = int_or_zero(columns.at(15)) != 0;
+  r.holder.token.value = as_int(columns.at(3));
+  r.holder.owner = {text_or_empty(columns.at(4)), int_or_zero(columns.at(5)), text_or_empty(columns.at(6)),
+                    int_or_zero(columns.at(7))};
+  r.holder.acquired_at = acquired_at(columns.at(11), r.unreadable);
+  r.holder.expires_in = expires_in(columns.at(12), r.unreadable);
+  r.holder.revoked = as_int(columns.at(13)) != 0;
+  r.holder.note = text_or_empty(columns.at(14));
+  if (!is_null(columns.at(16)) && as_int(columns.at(16)) > 0)
+    r.longest = readable(std::chrono::milliseconds(as_int(columns.at(16))), "longest", r.unreadable);
+  return r;
+}
+
+// Of decode(): what says how the row is to be read at all.
+void decode_kind(backend::row const& columns, term_row& r) {
+  auto const& how = as_text(columns.at(1));
+  auto const& when = as_text(columns.at(10));
+  auto const known = strategy_from_string(how);
+  if (!known) throw error(errc::schema_new, unknown_word("strategy", how));
+  r.holder.strategy = *known;
+  r.takeover = when == to_string(takeover::observed) ? takeover::observed : takeover::clock;
+  if (when != to_string(r.takeover)) throw error(errc::schema_new, unknown_word("takeover", when));
+}
+
+term_row decode_if_possible(backend::row const& columns) {
+  term_row row;
+  try {
+    row = decode(columns);
+    decode_kind(columns, row);
+  } catch (error const& e) {
+    row.name = text_or_empty(columns.at(0));
+    row.unreadable = base::plain_message(e);
+  }
+  return row;
+}
+
+std::string to_json(std::span<name_and_term const> wanted) {
+  auto list = nlohmann::json::array();
+  for (auto const& [name, term] : wanted) list.push_back({{"name", name}, {"term", term.value}});
+  return list.dump();
+}
+
+}  // namespace
+
+std::optional<std::chrono::milliseconds> term_row::must_be_silent_for() const {
+  if (term.empty() || !unreadable.empty()) return std::nullopt;
+  if (takeover == takeover::observed) return ttl;
+  if (longest && holder.expires_in > *longest) return longest;
+  return std::nullopt;
+}
+
+// As JSON: a control character is six bytes there, a quote two.
+std::size_t room_for(name_and_term const& which) noexcept {
+  std::size_t bytes = which.term.value.size() + 24;
+  for (char const c : which.name)
+    bytes += static_cast<unsigned char>(c) < ' ' || c == '"' || c == '\\' ? 6 : 1;
+  return bytes;
+}
+
+std::optional<term_row> term_rows::read(backend::connection& c, std::string const& name,
+                                        boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
+  if (found.rows.empty()) return std::nullopt;
+  auto row = decode(found.rows.front());
+  try {
+    decode_kind(found.rows.front(), row);
+  } catch (error const& e) {
+    throw error(e.reason(), fmt::format("lock '{}': {}", name, base::plain_message(e)));
+  }
+  return row;
+}
+
+std::vector<term_row> term_rows::list(backend::connection& c, bool idle_too, boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
+  std::vector<term_row> rows;
+  rows.reserve(found.rows.size());
+  for (auto const& columns : found.rows) rows.push_back(decode_if_possible(columns));
+  return rows;
+}
+
+std::optional<term_row> term_rows::find(backend::connection& c, std::string const& name,
+                                        boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
+  if (found.rows.empty()) return std::nullopt;
+  return decode_if_possible(found.rows.front());
+}
+
+void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name,
+                                 boot_time_point deadline) const {
+  auto const& hidden = book_.at("lock_hidden");
+  if (as_int(c.execute(hidden, {}, deadline).rows.at(0).at(0)) == 0) return;
+  throw error(
+      errc::access_denied,
+      fmt::format(
+          "'{}' can't be taken, and whether somebody holds it can't be told: row-level security keeps "
+          "rows of rowlock's tables from this role. Give it a policy that hides nothing (FOR ALL USING "
+          "(true)), or ALTER TABLE ... DISABLE ROW LEVEL SECURITY",
+          name));
+}
+
+std::vector<term_id> term_rows::renew(backend::connection& c, std::span<name_and_term const> wanted,
+                                      boot_time_point deadline) const {
+  if (!book_.returning()) return lock_and_renew(c, to_json(wanted), deadline);
+  auto const done = c.execute(book_.at("lock_renew"), std::vector<value>{to_json(wanted)}, deadline);
+  std::vector<term_id> terms;
+  terms.reserve(done.rows.size());
+  for (auto const& columns : done.rows) terms.push_back({as_text(columns.at(0))});
+  return terms;
+}
+
+// Where an UPDATE can neither skip locked rows nor say which ones it met: locks those that it can get at
+// once, then renews them, in one transaction.
+std::vector<term_id> term_rows::lock_and_renew(backend::connection& c, std::string const& wanted,
+                                               boot_time_point deadline) const {
+  std::vector<term_id> terms;
+  in_transaction(c, book_, deadline, [&] {
+    std::vector<name_and_term> due;
+    for (auto const& columns :
+         c.execute(book_.at("lock_renew_due"), std::vector<value>{wanted}, deadline).rows)
+      due.push_back({as_text(columns.at(0)), {as_text(columns.at(1))}});
+    if (due.empty()) return false;
+    c.execute(book_.at("lock_renew"), std::vector<value>{to_json(due)}, deadline);
+    for (auto& d : due) terms.push_back(std::move(d.term));
+    return true;
+  });
+  return terms;
+}
+
+std::vector<term_state> term_rows::check(backend::connection& c, std::span<name_and_term const> wanted,
+                                         boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_check"), std::vector<value>{to_json(wanted)}, deadline);
+  std::vector<term_state> states;
+  states.reserve(found.rows.size());
+  for (auto const& columns : found.rows)
+    states.push_back({{as_text(columns.at(0))}, as_int(columns.at(1)) != 0, as_int(columns.at(2)) != 0});
+  return states;
+}
+
+bool term_rows::is_locked(backend::connection& c, name_and_term const& which,
+                          boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value};
+  if (!c.execute(book_.at("lock_idle"), parameters, deadline).rows.empty()) return false;
+  return !check(c, std::span(&which, 1), deadline).empty();
+}
+
+bool term_rows::extend(backend::connection& c, name_and_term const& which, std::chrono::milliseconds duration,
+                       boot_time_point deadline) const {
+  auto const done =
+      c.execute(book_.at("lock_extend"),
+                std::vector<value>{which.name, which.term.value, std::int64_t{duration.count()}}, deadline);
+  return done.affected > 0;
+}
+
+bool term_rows::release_at_least(backend::connection& c, name_and_term const& which,
+                                 std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value, std::int64_t{at_least.count()},
+                                      base::random_id()};
+  return c.execute(book_.at("lock_release_at_least"), parameters, deadline).affected > 0;
+}
+
+bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode,
+                       boot_time_point deadline) const {
+  auto const changes = [&](char const* statement) {
+    return c.execute(book_.at(statement), std::vector<value>{name}, deadline).affected > 0;
+  };
+  if (mode != revoke_mode::now) return changes("lock_revoke");
+  return changes("unique_revoke_now") || changes("lock_revoke_now");
+}
+
+}  // namespace rowlock::strategies

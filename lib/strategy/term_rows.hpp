@@ -1,0 +1,99 @@
+#pragma once
+// What all strategies whose lock is a row of rowlock_locks have in common: reading rows, and what goes by
+// name and term. Isolation: autocommit at READ COMMITTED; see lib/sql/<dialect>/lock.sql for who may come in
+// between.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/lock_manager.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::strategies {
+
+/// A row as it was read.
+struct term_row {
+  std::string name;
+  term_id term;  ///< empty: free
+  std::int64_t renewals = 0;
+  std::chrono::milliseconds ttl{0};
+  rowlock::takeover takeover = takeover::clock;
+  holder_info holder;
+  bool hard_limit_reached = false;
+  /// Why the row can't be read whole: what it says was put there by a later version, or by hand. What could
+  /// be read is there; times are as near to the row's as can be.
+  std::string unreadable;
+  /// takeover::clock: how long the term can last at most from a change on; empty if a program took it that
+  /// does not write that down.
+  std::optional<std::chrono::milliseconds> longest{};
+
+  /// For how long nothing must have changed in the row before its term may be taken although the clock does
+  /// not say that it is over; empty: not at all. For takeover::clock only while the expiry is further away
+  /// than this term can have set it, which is to say that the clock went back (C5, C57).
+  std::optional<std::chrono::milliseconds> must_be_silent_for() const;
+};
+
+struct name_and_term {
+  std::string name;
+  term_id term;
+};
+
+/// How many bytes of a renewal's statement it takes, at most.
+std::size_t room_for(name_and_term const&) noexcept;
+
+/// What lock_check says of a term that is still in its row.
+struct term_state {
+  term_id term;
+  bool revoked = false;
+  bool hard_limit_reached = false;
+};
+
+class term_rows {
+ public:
+  explicit term_rows(backend::statement_book const& book) : book_(book) {}
+
+  /// @throws error(errc::schema_new) if this version doesn't know the row's strategy or takeover. Times that
+  /// can't be read are no error: the statements decide by the row, not by what is read here.
+  std::optional<term_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
+  /// The same, but fails for no row: see term_row::unreadable.
+  std::optional<term_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
+  /// Fails for no row, either.
+  std::vector<term_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+
+  /// For a row that can neither be read nor be put there. @throws error(errc::access_denied) if row-level
+  /// security keeps rows from this role: that is nobody's lock
+  void refuse_if_hidden(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
+  /// Prolongs many terms in one statement. @return those that were: the others are locked, revoked, at their
+  /// hard limit, or lost; check() tells.
+  std::vector<term_id> renew(backend::connection&, std::span<name_and_term const>,
+                             boot_time_point deadline) const;
+  std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
+                                boot_time_point deadline) const;
+
+  /// Whether a transaction has locked the row of a term that is still there. Waits for none, but in SQLite.
+  bool is_locked(backend::connection&, name_and_term const&, boot_time_point deadline) const;
+
+  /// @return false if the term is not there, revoked, or at its hard limit
+  bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
+              boot_time_point deadline) const;
+
+  /// Gives the term back, but until `at_least` after it was taken the row keeps a term that nobody knows.
+  /// @return false if the term is not there any more
+  bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                        boot_time_point deadline) const;
+
+  /// @return false if nobody holds it
+  bool revoke(backend::connection&, std::string const& name, revoke_mode, boot_time_point deadline) const;
+
+ private:
+  std::vector<term_id> lock_and_renew(backend::connection&, std::string const& wanted,
+                                      boot_time_point deadline) const;
+
+  backend::statement_book const& book_;
+};
+
+}  // namespace rowlock::strategies

@@ -1,0 +1,38 @@
+#pragma once
+// Since when rows were seen unchanged, over several calls: who only tries, again and again, watches too.
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "strategy/term_rows.hpp"
+
+namespace rowlock::waiting {
+
+/// Thread-safe.
+class observations {
+ public:
+  /// Call it after the reply that showed the row.
+  /// @return since when its term and renewals stand there, as far as this manager has seen: now, at first
+  boot_time_point since(strategies::term_row const& row) {
+    std::lock_guard const guard(mutex_);
+    if (seen_.size() >= most && !seen_.contains(row.name)) seen_.clear();  // their watch begins anew
+    auto& known = seen_[row.name];
+    if (known.term.value != row.term.value || known.renewals != row.renewals)
+      known = {row.term, row.renewals, boot_clock::now()};
+    return known.since;
+  }
+
+ private:
+  static constexpr std::size_t most = 1000;
+  struct sight {
+    term_id term;
+    std::int64_t renewals = 0;
+    boot_time_point since;
+  };
+  std::mutex mutex_;
+  std::map<std::string, sight> seen_;
+};
+
+}  // namespace rowlock::waiting
