@@ -29,7 +29,7 @@ term_id const& held_lock::term() const noexcept { return hold_->facts().term; }
 fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
 owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }
 std::optional<boot_time_point> held_lock::trusted_until() const noexcept {
-  if (hold_->facts().strategy == strategy::row_lock) return std::nullopt;
+  if (!traits(hold_->facts().strategy).has_expiry) return std::nullopt;
   return hold_->trusted_until();
 }
 bool held_lock::valid() const noexcept { return live_ && hold_->valid(); }

@@ -114,6 +114,7 @@ class statement_book {
   /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). What was
   /// returned stays valid as long as the book.
   statement const& at(std::string_view name) const;
+  dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
 
   /// Puts in the schema that a session has found (connection::find_schema), where none was named. The first

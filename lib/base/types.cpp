@@ -10,18 +10,6 @@ boot_time_point boot_clock::now() noexcept {
   return time_point{std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec}};
 }
 
-char const* to_string(strategy s) noexcept {
-  switch (s) {
-    case strategy::lease:
-      return "lease";
-    case strategy::unique_insert:
-      return "unique_insert";
-    case strategy::row_lock:
-      return "row_lock";
-  }
-  return "?";
-}
-
 char const* to_string(takeover t) noexcept { return t == takeover::observed ? "observed" : "clock"; }
 
 char const* to_string(acquire_status s) noexcept {
@@ -72,12 +60,6 @@ char const* to_string(release_result r) noexcept {
       return "in doubt";
   }
   return "?";
-}
-
-std::optional<strategy> strategy_from_string(std::string_view text) noexcept {
-  for (auto s : {strategy::lease, strategy::unique_insert, strategy::row_lock})
-    if (text == to_string(s)) return s;
-  return std::nullopt;
 }
 
 }  // namespace rowlock::inline v0

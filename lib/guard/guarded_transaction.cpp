@@ -46,7 +46,7 @@ class look_again {
 
 guarded_transaction::guarded_transaction(std::shared_ptr<managing::manager> m,
                                          std::unique_ptr<backend::caller_connection> c)
-    : manager_(std::move(m)), caller_(std::move(c)) {
+    : manager_(std::move(m)), caller_(std::move(c)), anchors_(engine().database.statements()) {
   if (caller_->sql().name != engine().database.sql().name)
     throw error(errc::invalid_argument, fmt::format("{}: the lock_manager is on another kind of database: {}",
                                                     caller_->describe(), engine().database.describe()));
@@ -79,11 +79,11 @@ void guarded_transaction::require(std::span<held_lock const* const> locks) {
 
 void guarded_transaction::require_one(held_lock const& lock) {
   auto const& facts = lock.hold_->facts();
-  if (facts.strategy == strategy::row_lock)
+  if (!holding::traits_of(facts).has_expiry)
     throw error(errc::unsupported,
-                fmt::format("'{}' is held with row_lock on a session of the manager's, which can end at any "
+                fmt::format("'{}' is held with {} on a session of the manager's, which can end at any "
                             "moment: use lease or unique_insert, or transaction::lock()",
-                            facts.name));
+                            facts.name, to_string(facts.strategy)));
   auto const& here = engine().database;
   if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());  // not known before
   if (lock.manager_->parts().database.identity() != here.identity())
@@ -171,7 +171,7 @@ bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
   // not found is a gap that is locked, and our own INSERT would wait for ourselves.
   {
     auto loan = engine().session_pool.borrow(reply_deadline());
-    engine().row_locks.make_ready(*loan, name, reply_deadline());
+    anchors_.make_ready(*loan, name, reply_deadline());
   }
   return lock_anchor(name, p);
 }
@@ -199,7 +199,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, patience const& p
 
 bool guarded_transaction::only_looked_at(std::string const& name) {
   auto loan = engine().session_pool.borrow(reply_deadline());
-  return engine().row_locks.only_looked_at(*loan, name, reply_deadline());
+  return anchors_.only_looked_at(*loan, name, reply_deadline());
 }
 
 void guarded_transaction::refuse_level(std::string const& name) {
@@ -297,7 +297,7 @@ bool guarded_transaction::is_free(std::string const& name) {
   auto const row = engine().rows.read(*loan, name, reply_deadline());
   if (!row) return true;
   strategies::require_strategy(*row, strategy::unique_insert);
-  if (!strategies::takeable(*row)) return false;
+  if (!row->takeable()) return false;
   std::vector<value> const what{name, to_string(strategy::unique_insert), nullptr, nullptr};
   if (engine().database.sql().writes_lock_database) {
     run("unique_clear", what);

@@ -12,6 +12,7 @@
 
 #include "backend/caller_connection.hpp"
 #include "manager/manager.hpp"
+#include "strategy/row_lock.hpp"
 
 namespace rowlock::guard {
 
@@ -59,6 +60,7 @@ class guarded_transaction {
 
   std::shared_ptr<managing::manager> manager_;
   std::unique_ptr<backend::caller_connection> caller_;
+  strategies::row_lock const anchors_;
   bool right_database_ = false;
 };
 

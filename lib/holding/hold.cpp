@@ -23,7 +23,7 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
 }  // namespace
 
 boot_time_point first_trust(grant_facts const& f) noexcept {
-  if (f.strategy == strategy::row_lock) return boot_time_point::max();  // as long as the session lives
+  if (!traits_of(f).has_expiry) return boot_time_point::max();  // as long as the session lives
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
 }
 
@@ -57,7 +57,7 @@ holder_info hold::as_holder() const {
   who.token = facts_.token;
   who.acquired_at = facts_.acquired_at;
   who.note = facts_.note;
-  if (facts_.strategy == strategy::row_lock) return who;
+  if (!traits_of(facts_).has_expiry) return who;
   auto const margin =
       trust_after(boot_time_point{}, facts_.ttl).time_since_epoch() - std::chrono::nanoseconds(facts_.ttl);
   who.expires_in = std::chrono::ceil<std::chrono::milliseconds>(trusted_until() - margin - boot_clock::now());

@@ -35,6 +35,8 @@ struct grant_facts {
   std::size_t server = 0;                             ///< database::server_of() the granting session
 };
 
+inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
+
 /// Until when a term as it was granted may be trusted.
 boot_time_point first_trust(grant_facts const&) noexcept;
 

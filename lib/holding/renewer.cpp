@@ -31,8 +31,8 @@ strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts
 
 }  // namespace
 
-renewer::renewer(sessions::database& d, sessions::connection_pool& pool, watchdog& w,
-                 sessions::events const& e, manager_options const& o)
+renewer::renewer(sessions::database& d, sessions::connection_pool& pool, strategies::catalogue const& all,
+                 watchdog& w, sessions::events const& e, manager_options const& o)
     : database_(d),
       pool_(pool),
       watchdog_(w),
@@ -40,7 +40,7 @@ renewer::renewer(sessions::database& d, sessions::connection_pool& pool, watchdo
       reply_timeout_(o.reply_timeout),
       release_timeout_(std::min(o.reply_timeout, std::max<std::chrono::milliseconds>(o.release_timeout, 1s))),
       rows_(d.statements()),
-      taking_(d.statements()) {}
+      strategies_(all) {}
 
 void renewer::keep(std::shared_ptr<hold> const& h) {
   auto const next = h->facts().sent_at + interval(*h);
@@ -273,7 +273,8 @@ void renewer::give_back_due(boot_time_point deadline) {
     try {
       auto const start = boot_clock::now();
       auto& session = connection(deadline);
-      bool const was_there = taking_.give_back(session, it->strategy, it->which, it->at_least, deadline);
+      bool const was_there =
+          strategies_.of(it->strategy).give_back(session, it->which, it->at_least, deadline);
       if (was_there)
         events_.tell({.kind = event_kind::released,
                       .name = it->which.name,
@@ -334,7 +335,7 @@ void renewer::give_back_here(boot_time_point deadline) noexcept try {
     std::erase_if(left, [&](late_release const& r) {
       try {
         auto loan = pool_.borrow(deadline);
-        taking_.give_back(*loan, r.strategy, r.which, r.at_least, deadline);
+        strategies_.of(r.strategy).give_back(*loan, r.which, r.at_least, deadline);
         return true;
       } catch (error const& e) {
         failed(e.what());

@@ -12,7 +12,7 @@
 #include "base/boot_waiter.hpp"
 #include "holding/watchdog.hpp"
 #include "sessions/connection_pool.hpp"
-#include "strategy/row_strategies.hpp"
+#include "strategy/catalogue.hpp"
 
 namespace rowlock::holding {
 
@@ -29,8 +29,8 @@ struct late_release {
 class renewer {
  public:
   /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
-  renewer(sessions::database&, sessions::connection_pool& pool, watchdog&, sessions::events const&,
-          manager_options const&);
+  renewer(sessions::database&, sessions::connection_pool& pool, strategies::catalogue const&, watchdog&,
+          sessions::events const&, manager_options const&);
   ~renewer() { stop(boot_clock::now(), {}); }
 
   void keep(std::shared_ptr<hold> const&);
@@ -79,7 +79,7 @@ class renewer {
   /// For what is given back late: destructors wait for a call that is under way.
   std::chrono::milliseconds const release_timeout_;
   strategies::term_rows rows_;
-  strategies::row_strategies taking_;
+  strategies::catalogue const& strategies_;
 
   base::boot_waiter waiter_;
   std::mutex mutex_;

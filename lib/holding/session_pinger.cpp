@@ -19,9 +19,9 @@ std::chrono::nanoseconds ping_interval(hold const& h) {
 
 }  // namespace
 
-session_pinger::session_pinger(sessions::database& d, watchdog& w, sessions::events const& e,
+session_pinger::session_pinger(strategies::catalogue const& all, watchdog& w, sessions::events const& e,
                                std::chrono::milliseconds reply_timeout)
-    : watchdog_(w), events_(e), reply_timeout_(reply_timeout), strategy_(d.statements()) {}
+    : watchdog_(w), events_(e), reply_timeout_(reply_timeout), strategies_(all) {}
 
 void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
   auto one = std::make_shared<kept>(h, std::move(held));
@@ -44,8 +44,10 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
   std::lock_guard const guard(one->in_use);
   auto& session = *one->lock.session;
   if (!session.usable()) return false;
+  auto const& f = h.facts();
+  auto const& strategy = strategies_.of(f.strategy);
   try {
-    strategy_.give_back(session, deadline);
+    strategy.give_back(session, {f.name, f.term}, f.at_least, deadline);
   } catch (std::exception const& e) {
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
     session.close();  // whatever became of it, the server ends the transaction with it
@@ -53,7 +55,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
   }
   one->lock.given_back = true;
   try {
-    if (one->lock.touch_anchor) strategy_.touch(session, h.facts().name, deadline);
+    if (one->lock.long_unused) strategy.was_used(session, f.name, deadline);
   } catch (std::exception const& e) {  // the reaper may take it: then the next taker makes another
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
   }
@@ -102,7 +104,7 @@ void session_pinger::ping(kept& one) {
   {
     std::lock_guard const guard(one.in_use);
     try {
-      strategy_.ping(*one.lock.session, deadline);
+      strategies_.of(h->facts().strategy).ping(*one.lock.session, deadline);
     } catch (std::exception const& e) {
       lives = false;
       one.lock.session->close();

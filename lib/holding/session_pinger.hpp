@@ -1,6 +1,7 @@
 #pragma once
-// The sessions that hold row locks: each is kept from idleness, and asked now and then whether it still
-// lives, because nobody else would tell that the server has ended it and given the lock away.
+// The sessions that hold locks (strategy_traits::owns_session): each is kept from idleness, and asked now and
+// then whether it still lives, because nobody else would tell that the server has ended it and given the lock
+// away.
 
 #include <memory>
 #include <mutex>
@@ -10,7 +11,8 @@
 #include "base/boot_waiter.hpp"
 #include "holding/watchdog.hpp"
 #include "sessions/connection_pool.hpp"
-#include "strategy/row_lock.hpp"
+#include "sessions/events.hpp"
+#include "strategy/catalogue.hpp"
 
 namespace rowlock::holding {
 
@@ -18,23 +20,23 @@ namespace rowlock::holding {
 /// reply_timeout at most, and the pings after it wait as long.
 class session_pinger {
  public:
-  session_pinger(sessions::database&, watchdog&, sessions::events const&,
+  session_pinger(strategies::catalogue const&, watchdog&, sessions::events const&,
                  std::chrono::milliseconds reply_timeout);
   ~session_pinger() { stop({}); }
 
-  /// The session that holds the lock, with the anchor to be touched when it is given back. Whatever is thrown
+  /// The session that holds the lock, and whether its name was not used for long. Whatever is thrown
   /// on the way: a session that was not given back is closed, and never goes to its next borrower with the
   /// lock in its hand.
   struct anchor {
-    anchor(sessions::connection_pool::loan s, bool touch) noexcept
-        : session(std::move(s)), touch_anchor(touch) {}
+    anchor(sessions::connection_pool::loan s, bool unused) noexcept
+        : session(std::move(s)), long_unused(unused) {}
     anchor(anchor&&) noexcept = default;
     anchor& operator=(anchor&&) = delete;
     ~anchor() {
       if (session && !given_back) session->close();
     }
     sessions::connection_pool::loan session;
-    bool touch_anchor;
+    bool long_unused;
     bool given_back = false;
   };
   void keep(std::shared_ptr<hold> const&, anchor);
@@ -62,7 +64,7 @@ class session_pinger {
   watchdog& watchdog_;
   sessions::events const& events_;
   std::chrono::milliseconds const reply_timeout_;
-  strategies::row_lock const strategy_;
+  strategies::catalogue const& strategies_;
   base::boot_waiter waiter_;
   std::mutex mutex_;
   std::unordered_map<hold const*, std::shared_ptr<kept>> kept_;

@@ -8,7 +8,7 @@
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
 #include "manager/closer.hpp"
-#include "manager/row_locker.hpp"
+#include "manager/server_wait.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {
@@ -40,6 +40,7 @@ std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds 
 acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop)
     : engine_(e),
       spec_(s),
+      strategy_(e.strategies.of(s.strategy)),
       patience_(p),
       on_stop_(std::move(stop), forward{stop_source_}),
       on_closing_(e.closing.get_token(), forward{stop_source_}),
@@ -178,33 +179,44 @@ boot_time_point acquirer::patience_ends() const noexcept {
   return left > boot_time_point::max() - now ? boot_time_point::max() : now + left;
 }
 
-bool acquirer::attempt_row_lock() {
-  refusal why_not;
-  auto const until = patience_.one_attempt ? std::nullopt : std::optional(patience_ends());
-  auto const sent_at = boot_clock::now();
-  auto got = try_row_lock(engine_, spec_, until, stop_, why_not);
-  if (!got) {
-    seen_.reset();
-    contended_ = why_not.by_nobody;
-    if (why_not.holder) seen_.emplace().holder = std::move(*why_not.holder);
+strategies::take_request acquirer::request() const {
+  auto const& o = spec_.options;
+  return {spec_.name,    {},           owner_,
+          o.ttl,         o.hard_limit, o.takeover,
+          spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
+}
+
+// Waits in the server. A session that others need meanwhile is given up after connection_pool::longest_turn,
+// and with it the place in the server's line: a name that is held must not keep one that is free from its
+// caller.
+bool acquirer::attempt_in_server() {
+  auto what = request();
+  what.term = {base::random_id()};
+  boot_time_point sent_at;
+  auto got =
+      wait_in_server(engine_, strategy_, what,
+                     patience_.one_attempt ? std::nullopt : std::optional(patience_ends()), stop_, sent_at);
+  if (auto* const why_not = std::get_if<strategies::refused>(&got)) {
+    seen_ = std::move(why_not->row);
+    contended_ = why_not->by_nobody;
     return false;
   }
-  holding::grant_facts facts;
-  facts.name = spec_.name;
-  facts.strategy = spec_.strategy;
-  facts.term = {base::random_id()};
-  facts.token = got->token;
-  facts.owner = owner_;
-  facts.ttl = spec_.options.ttl;
-  facts.sent_at = sent_at;
-  facts.acquired_at = std::chrono::system_clock::now();
-  granted_ = std::move(facts);
-  session_.emplace(std::move(got->anchor));
+  auto& won = std::get<server_grant>(got);
+  granted_ = facts(won.token, what.term, sent_at, 0);
+  session_.emplace(std::move(won.anchor));
   return true;
 }
 
+holding::grant_facts acquirer::facts(fencing_token token, term_id const& term, boot_time_point sent_at,
+                                     std::size_t server) const {
+  auto const& o = spec_.options;
+  return {spec_.name, spec_.strategy, term,    token,  owner_,  o.ttl,
+          o.at_least, o.hard_limit,   o.renew, o.note, sent_at, std::chrono::system_clock::now(),
+          server};
+}
+
 bool acquirer::attempt() {
-  if (spec_.strategy == strategy::row_lock) return attempt_row_lock();
+  if (traits(spec_.strategy).waits_in_server) return attempt_in_server();
   auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
   auto& session = *loan;
   if (!doubts_.empty() && settle_doubts(session)) return true;
@@ -220,27 +232,23 @@ bool acquirer::attempt() {
 }
 
 bool acquirer::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
-  auto const& o = spec_.options;
-  strategies::take_request request{spec_.name,    {},           owner_,
-                                   o.ttl,         o.hard_limit, o.takeover,
-                                   spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
+  auto what = request();
   boot_time_point sent_at;
   try {
     auto const came = sessions::retry_deadlocks(engine_.events, spec_.name, engine_.reply_deadline(), [&] {
-      request.term = {base::random_id()};
-      return engine_.taking.of(spec_.strategy).take(session, request, old, engine_.reply_deadline(), sent_at);
+      what.term = {base::random_id()};
+      return strategy_.take(session, what, old, engine_.reply_deadline(), sent_at);
     });
     if (auto const* won = std::get_if<strategies::granted>(&came))
-      return accept_grant(session, won->token, request.term, sent_at);
-    seen_ = std::get<strategies::refused>(came).row;
-    // Refused although it could be had: a transaction has the row, or the whole file, locked; or rows came
-    // and went too quickly.
-    contended_ = !old && (!seen_ || strategies::takeable(*seen_));
+      return accept_grant(session, won->token, what.term, sent_at);
+    auto const& why_not = std::get<strategies::refused>(came);
+    seen_ = why_not.row;
+    contended_ = why_not.by_nobody;
     return false;
   } catch (error const& e) {
     if (e.reason() == errc::in_doubt) {
       in_doubt_ = true;
-      doubts_.push_back({request.term, sent_at});
+      doubts_.push_back({what.term, sent_at});
       if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
     }
     throw;
@@ -268,33 +276,20 @@ bool acquirer::claim_doubtful_term(backend::connection& session, strategies::ter
 // Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
 bool acquirer::accept_grant(backend::connection& session, fencing_token token, term_id const& term,
                             boot_time_point sent_at) {
-  auto const& o = spec_.options;
-  holding::grant_facts facts{spec_.name,
-                             spec_.strategy,
-                             term,
-                             token,
-                             owner_,
-                             o.ttl,
-                             o.at_least,
-                             o.hard_limit,
-                             o.renew,
-                             o.note,
-                             sent_at,
-                             std::chrono::system_clock::now(),
-                             engine_.database.server_of(session)};
-  if (boot_clock::now() >= holding::first_trust(facts)) {
+  auto mine = facts(token, term, sent_at, engine_.database.server_of(session));
+  if (boot_clock::now() >= holding::first_trust(mine)) {
     give_back_at_once(session, term);
     throw error(errc::unreachable,
                 fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
-                            spec_.name, o.ttl.count()));
+                            spec_.name, spec_.options.ttl.count()));
   }
-  granted_ = std::move(facts);
+  granted_ = std::move(mine);
   return true;
 }
 
 void acquirer::give_back_at_once(backend::connection& session, term_id const& term) noexcept {
   try {
-    engine_.taking.of(spec_.strategy).release(session, {spec_.name, term}, engine_.reply_deadline());
+    strategy_.give_back(session, {spec_.name, term}, 0ms, engine_.reply_deadline());
   } catch (std::exception const&) {
     engine_.renewals.give_back_later(
         {{spec_.name, term}, spec_.strategy, 0ms, boot_clock::now() + spec_.options.ttl});
@@ -433,7 +428,7 @@ void acquirer::give_back_unwatched(holding::hold& h) {
   engine_.renewals.forget(h);
   engine_.expiries.forget(h);
   h.lose(loss_reason::expired);
-  if (f.strategy == strategy::row_lock) {
+  if (traits(f.strategy).owns_session) {
     (void)engine_.pings.give_back(h, engine_.reply_deadline());
     return;
   }

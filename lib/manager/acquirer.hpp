@@ -58,7 +58,10 @@ class acquirer {
   void connect();
   result compete(waiting::local_queue::turn, std::shared_ptr<holding::hold> const& former_self);
   bool attempt();
-  bool attempt_row_lock();
+  bool attempt_in_server();
+  strategies::take_request request() const;
+  holding::grant_facts facts(fencing_token, term_id const&, boot_time_point sent_at,
+                             std::size_t server) const;
   boot_time_point patience_ends() const noexcept;
   bool settle_doubts(backend::connection&);
   bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
@@ -85,6 +88,7 @@ class acquirer {
 
   engine& engine_;
   lock_spec const& spec_;
+  strategies::locking_strategy const& strategy_;
   patience const patience_;
   // Triggered by the caller's token, and when the manager is closed.
   struct forward {
@@ -107,7 +111,7 @@ class acquirer {
   std::optional<strategies::term_row> seen_;  ///< the row as last seen
   std::optional<observation> observed_;       ///< of the row as last seen, if watching it is of use
   std::optional<holding::grant_facts> granted_;
-  std::optional<holding::session_pinger::anchor> session_;  ///< of a row lock
+  std::optional<holding::session_pinger::anchor> session_;  ///< of a strategy that owns it
 };
 
 }  // namespace rowlock::managing

@@ -10,7 +10,7 @@
 #include "holding/watchdog.hpp"
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
-#include "strategy/row_strategies.hpp"
+#include "strategy/catalogue.hpp"
 #include "waiting/observations.hpp"
 
 namespace rowlock::managing {
@@ -23,15 +23,14 @@ struct engine {
         pool(database, options.connections, "connections"),
         session_pool(database, options.row_lock_connections, "row_lock_connections"),
         rows(database.statements()),
-        taking(database.statements()),
-        row_locks(database.statements()),
+        strategies(database.statements()),
         expiries(events),
-        renewals(database, pool, expiries, events, options),
-        pings(database, expiries, events, options.reply_timeout) {}
+        renewals(database, pool, strategies, expiries, events, options),
+        pings(strategies, expiries, events, options.reply_timeout) {}
 
   /// Where a session for this strategy comes from.
-  sessions::connection_pool& pool_of(strategy how) noexcept {
-    return how == strategy::row_lock ? session_pool : pool;
+  sessions::connection_pool& pool_of(strategy s) noexcept {
+    return traits(s).owns_session ? session_pool : pool;
   }
   boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
 
@@ -39,10 +38,9 @@ struct engine {
   sessions::events events;
   sessions::database database;
   sessions::connection_pool pool;
-  sessions::connection_pool session_pool;  ///< one for each row lock that is held or waited for
-  strategies::term_rows const rows;
-  strategies::row_strategies const taking;
-  strategies::row_lock const row_locks;
+  sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
+  rowlock::strategies::term_rows const rows;
+  rowlock::strategies::catalogue const strategies;
   waiting::observations observations;
   holding::watchdog expiries;
   holding::renewer renewals;

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "manager/identity.hpp"
+#include "strategy/catalogue.hpp"
 
 namespace rowlock::managing {
 
@@ -25,13 +26,12 @@ void require_time(char const* what, std::chrono::milliseconds t, std::chrono::mi
           fmt::format("{} of {} ms is out of range: {} ms to 366 days", what, t.count(), shortest.count()));
 }
 
-// A row lock is nothing but an open transaction: nothing of it stands in the row, and it has no time of its
-// own.
-void refuse_what_needs_a_term(std::string const& name, mutex_options const& o) {
+// Such a lock is nothing but an open session: nothing of it stands in a row, and it has no time of its own.
+void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options const& o) {
   auto const refuse = [&](bool given, char const* what) {
     if (given)
-      throw error(errc::unsupported,
-                  fmt::format("'{}': {} can't be had with row_lock: use lease or unique_insert", name, what));
+      throw error(errc::unsupported, fmt::format("'{}': {} can't be had with {}: use lease or unique_insert",
+                                                 name, what, to_string(s)));
   };
   refuse(o.at_least != 0ms, "at_least");
   refuse(o.hard_limit != 0ms, "a hard limit");
@@ -48,12 +48,12 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
     : name(std::move(n)),
       options(std::move(o)),
       strategy(options.strategy.value_or(usual)),
-      fencing(options.fencing.value_or(strategy != rowlock::strategy::row_lock)),
+      fencing(options.fencing.value_or(traits(strategy).fenced_by_default)),
       recursive(r) {
   base::require_name(name);
-  if (strategy == rowlock::strategy::row_lock && !sql.no_row_locks.empty())
-    throw error(errc::unsupported, fmt::format("'{}': strategy row_lock: {}", name, sql.no_row_locks));
-  if (strategy == rowlock::strategy::row_lock) refuse_what_needs_a_term(name, options);
+  if (auto const why = strategies::registration_of(strategy).why_not_on(sql); !why.empty())
+    throw error(errc::unsupported, fmt::format("'{}': strategy {}: {}", name, to_string(strategy), why));
+  if (!traits(strategy).has_expiry) refuse_what_needs_a_term(name, strategy, options);
   require_time("ttl", options.ttl, shortest_ttl);
   require_time("at_least", options.at_least, 0ms);
   if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);

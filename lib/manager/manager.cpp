@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <unordered_map>
-
 #include "base/process_end.hpp"
 #include "base/text.hpp"
 #include "holding/why_lost.hpp"
@@ -20,7 +18,7 @@ constexpr auto closing_grace = 200ms;
 
 bool row_may_be_ours(holding::hold const& h) noexcept {
   auto const why = h.loss();
-  return h.facts().strategy != strategy::row_lock && why && *why != loss_reason::taken_over &&
+  return holding::traits_of(h.facts()).has_expiry && why && *why != loss_reason::taken_over &&
          *why != loss_reason::row_gone;
 }
 
@@ -79,9 +77,9 @@ bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milli
     throw error(errc::invalid_argument,
                 fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
   auto const& f = h->facts();
-  if (f.strategy == strategy::row_lock)
-    throw error(errc::unsupported,
-                fmt::format("'{}' is held with row_lock, which has no end to be put off", f.name));
+  if (!holding::traits_of(f).has_expiry)
+    throw error(errc::unsupported, fmt::format("'{}' is held with {}, which has no end to be put off", f.name,
+                                               to_string(f.strategy)));
   if (!h->valid() || report_if_gone(h)) return false;
   try {
     return extend_row(h, duration, engine_->reply_deadline());
@@ -144,7 +142,7 @@ release_result manager::give_back(std::shared_ptr<holding::hold> const& h,
   }
   auto const& f = h->facts();
   auto const start = boot_clock::now();
-  if (f.strategy == strategy::row_lock) return end_session(*h, deadline);
+  if (holding::traits_of(f).owns_session) return end_session(*h, deadline);
   auto outcome = release_result::in_doubt;
   auto why = loss_reason::taken_over;
   auto const is_gone = [&] { return engine_->database.gone(f.server); };
@@ -200,7 +198,7 @@ release_result manager::tell_row(holding::hold const& h, boot_time_point deadlin
       deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
   }
   bool const was_there = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
-    return engine_->taking.give_back(*loan, f.strategy, {f.name, f.term}, f.at_least, deadline);
+    return engine_->strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
   });
   if (was_there) return release_result::released;
   try {
@@ -229,7 +227,7 @@ bool manager::release(detached_lock const& lock) {
       if (!row || row->term != lock.term) return false;
       how = row->holder.strategy;
     }
-    return engine_->taking.of(*how).release(*loan, {lock.name, lock.term}, deadline);
+    return engine_->strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline);
   });
 }
 
@@ -256,11 +254,10 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   refuse_if_closed();
   base::calls::scope const here(engine_->under_way);
   auto const& f = h->facts();
-  if (f.strategy == strategy::row_lock)
-    throw error(
-        errc::unsupported,
-        fmt::format("'{}' is used with row_lock, which ends with its session: it can't be left behind",
-                    f.name));
+  if (!holding::traits_of(f).has_expiry)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is used with {}, which ends with its session: it can't be left behind",
+                            f.name, to_string(f.strategy)));
   if (!h->unshare() && h->share())
     throw error(errc::invalid_argument,
                 fmt::format("'{}': other handles share this lock, and would be left without it", f.name));
@@ -280,7 +277,7 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
 // wait for its expiry once we have stopped.
 void manager::give_back_lost(holding::hold const& h) noexcept {
   auto const& f = h.facts();
-  if (f.strategy == strategy::row_lock && h.loss())
+  if (holding::traits_of(f).owns_session && h.loss())
     (void)engine_->pings.give_back(h, boot_clock::now() + engine_->options.release_timeout);
   else if (row_may_be_ours(h))
     engine_->renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, boot_clock::now() + f.ttl});
@@ -292,10 +289,20 @@ void manager::give_back_lost(holding::hold const& h, boot_time_point deadline) n
   auto const& f = h.facts();
   try {
     auto loan = engine_->pool.borrow(deadline);
-    engine_->taking.give_back(*loan, f.strategy, {f.name, f.term}, f.at_least, deadline);
+    engine_->strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
   } catch (std::exception const&) {
     give_back_lost(h);
   }
+}
+
+// Of those whose rows do not tell.
+std::unordered_map<std::string, holder_info> manager::held_by_sessions(backend::connection& session,
+                                                                       std::string const& name) {
+  std::unordered_map<std::string, holder_info> found;
+  for (auto const& [which, strategy] : engine_->strategies)
+    for (auto& held : strategy->holders(session, name, engine_->reply_deadline()))
+      found.emplace(std::move(held.name), std::move(held.by));
+  return found;
 }
 
 std::vector<lock_info> manager::list(bool idle_too) {
@@ -303,13 +310,9 @@ std::vector<lock_info> manager::list(bool idle_too) {
   base::calls::scope const here(engine_->under_way);
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
   std::vector<lock_info> found;
-  bool const has_row_locks = engine_->database.sql().no_row_locks.empty();
-  std::unordered_map<std::string, holder_info> row_locks;
-  if (has_row_locks)
-    for (auto& held : engine_->row_locks.holders(*loan, "", engine_->reply_deadline()))
-      row_locks.emplace(std::move(held.name), std::move(held.by));
-  for (auto& row : engine_->rows.list(*loan, idle_too || !row_locks.empty(), engine_->reply_deadline())) {
-    if (auto const held = row_locks.find(row.name); held != row_locks.end())
+  auto by_sessions = held_by_sessions(*loan, "");
+  for (auto& row : engine_->rows.list(*loan, idle_too || !by_sessions.empty(), engine_->reply_deadline())) {
+    if (auto const held = by_sessions.find(row.name); held != by_sessions.end())
       found.push_back({std::move(row.name), true, std::move(held->second), {}});
     else if (idle_too || !row.term.empty())
       found.push_back(
@@ -322,12 +325,9 @@ std::optional<lock_info> manager::find(std::string const& name) {
   refuse_if_closed();
   base::calls::scope const here(engine_->under_way);
   base::require_name(name);
-  auto const deadline = engine_->reply_deadline();
-  auto loan = engine_->pool.borrow(deadline);
-  if (engine_->database.sql().no_row_locks.empty())
-    for (auto& held : engine_->row_locks.holders(*loan, name, deadline))
-      return lock_info{name, true, std::move(held.by), {}};
-  auto row = engine_->rows.find(*loan, name, deadline);
+  auto loan = engine_->pool.borrow(engine_->reply_deadline());
+  for (auto& [held, by] : held_by_sessions(*loan, name)) return lock_info{name, true, std::move(by), {}};
+  auto row = engine_->rows.find(*loan, name, engine_->reply_deadline());
   if (!row) return std::nullopt;
   return lock_info{name, !row->term.empty(), std::move(row->holder), std::move(row->unreadable)};
 }
@@ -339,13 +339,12 @@ bool manager::revoke(std::string const& name, revoke_mode mode) {
   auto loan = engine_->pool.borrow(engine_->reply_deadline());
   // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
   auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
-  if (row && row->holder.strategy == strategy::row_lock)
+  if (row && !traits(row->holder.strategy).revocable)
     throw error(
         errc::unsupported,
-        fmt::format(
-            "'{}' is used with row_lock, which can't be revoked: it ends with the database session that "
-            "holds it, which `rowlock list` names where the server tells, and the server can end",
-            name));
+        fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
+                    "holds it, which `rowlock list` names where the server tells, and the server can end",
+                    name, to_string(row->holder.strategy)));
   return sessions::retry_deadlocks(engine_->events, name, engine_->reply_deadline(), [&] {
     return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
   });

@@ -5,6 +5,7 @@
 #include <memory>
 #include <rowlock/held_lock.hpp>
 #include <rowlock/lock_manager.hpp>
+#include <unordered_map>
 #include <vector>
 
 #include "manager/acquirer.hpp"
@@ -66,6 +67,8 @@ class manager : public std::enable_shared_from_this<manager> {
   /// `why` is set if the term is not in the row any more.
   release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
+  std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
+                                                                std::string const& name);
   void give_back_lost(holding::hold const&) noexcept;
   void give_back_lost(holding::hold const&, boot_time_point deadline) noexcept;
 

@@ -19,14 +19,14 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
     }
     auto const row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::lease);
-    if (locked || (row && !row->term.empty())) return refused{row};
-    if (old) return refused{row};  // what was to be superseded is gone; the caller looks again
+    if (locked || (row && !row->term.empty())) return refused_by(row, old);
+    if (old) return refused_by(row, old);  // what was to be superseded is gone; the caller looks again
     if (!row)
       c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(rowlock::strategy::lease)},
                 deadline);
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
-  return refused{};
+  return refused_by({}, old);
 }
 
 std::optional<outcome> lease::claim(backend::connection& c, take_request const& r,
@@ -49,7 +49,7 @@ outcome lease::read_back(backend::connection& c, take_request const& r, boot_tim
   try {
     auto row = rows_.read(c, r.name, deadline);
     if (row && row->term == r.term) return granted{row->holder.token};
-    return refused{std::move(row)};  // taken over already: a pause of a whole ttl, or an operator
+    return refused_by(std::move(row), {});  // taken over already: a pause of a whole ttl, or an operator
   } catch (error const& e) {
     throw error(errc::in_doubt, e.what(), e.statement(), e.sqlstate(), e.native_code());
   }

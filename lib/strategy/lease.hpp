@@ -7,21 +7,18 @@ namespace rowlock::strategies {
 
 class lease final : public row_strategy {
  public:
-  explicit lease(backend::statement_book const& book) : book_(book), rows_(book) {}
+  explicit lease(backend::statement_book const& book) : row_strategy(book) {}
 
   /// The UPDATE; if it met no row, one SELECT that tells absent from busy; if absent, a free row is put there
   /// and the UPDATE repeated.
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
-  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
 
  private:
+  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;
-
-  backend::statement_book const& book_;
-  term_rows rows_;
 };
 
 }  // namespace rowlock::strategies

@@ -7,6 +7,7 @@
 #include <rowlock/error.hpp>
 
 #include "strategy/row_strategy.hpp"
+#include "strategy/tokens.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -17,34 +18,87 @@ namespace {
 
 constexpr std::chrono::seconds longest_look{1};
 
+void end_transaction(backend::connection& c, boot_time_point deadline) { c.script("ROLLBACK", deadline); }
+
 error busy(std::string const& name) {
   return {errc::row_locked, fmt::format("'{}' is held by another session", name)};
 }
 
 }  // namespace
 
-row_lock::locked row_lock::take(backend::connection& c, std::string const& name, patience const& p) const {
-  std::vector<value> const parameters{name};
-  auto const& statement = book_.at(p.wait ? "row_wait" : "row_try");
+outcome row_lock::take(backend::connection& c, take_request const& r, std::optional<superseded> const&,
+                       boot_time_point deadline, boot_time_point& sent_at) const {
+  sent_at = boot_clock::now();
+  granted won;
+  try {
+    won.long_unused = lock_anchor(c, r, deadline);
+  } catch (error const& why) {
+    if (why.reason() != errc::row_locked) throw;
+    return c.usable() ? look_closer(c, r.name, boot_clock::now() + r.wait->reply_timeout) : refused{};
+  }
+  if (!r.fencing) return won;
+  try {
+    won.token = draw_token(c, r);
+  } catch (...) {
+    c.close();  // and with it the lock
+    throw;
+  }
+  return won;
+}
+
+// @return whether the anchor was not used for long
+// @throws error(errc::row_locked) when somebody else has it and the wait was over
+bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_time_point deadline) const {
+  auto const& [only_look, stop, reply_timeout, another_session] = *r.wait;
+  std::vector<value> const parameters{r.name};
+  auto const& statement = book_.at(only_look ? "row_try" : "row_wait");
   // A second round for an anchor that was absent, more for one that is reaped as soon as it is there.
   for (int round = 0; round < 5; ++round) {
-    auto const found = c.wait_for_row(statement, parameters, p.deadline, p.reply_timeout, p.stop);
-    if (!found.rows.empty()) return {backend::as_int(found.rows.front().at(0)) != 0};
+    auto const found = c.wait_for_row(statement, parameters, deadline, reply_timeout, stop);
+    if (!found.rows.empty()) return backend::as_int(found.rows.front().at(0)) != 0;
     // Without the transaction: an INSERT could otherwise wait for what this one has locked.
-    auto const reply_by = boot_clock::now() + p.reply_timeout;
-    give_back(c, reply_by);
-    auto const row = rows_.read(c, name, reply_by);
+    auto const reply_by = boot_clock::now() + reply_timeout;
+    end_transaction(c, reply_by);
+    auto const row = rows_.read(c, r.name, reply_by);
     if (row) require_strategy(*row, rowlock::strategy::row_lock);
-    if (row && !p.wait) {
-      if (!only_looked_at(c, name, reply_by)) throw_refused(c, name, reply_by);
+    if (row && only_look) {
+      if (!only_looked_at(c, r.name, reply_by)) throw_refused(c, r.name, reply_by);
       auto const soon = std::min<boot_time_point>(reply_by, boot_clock::now() + longest_look);
-      auto const late = c.wait_for_row(book_.at("row_wait"), parameters, soon, p.reply_timeout, p.stop);
-      if (!late.rows.empty()) return {backend::as_int(late.rows.front().at(0)) != 0};
-      give_back(c, reply_by);
+      auto const late = c.wait_for_row(book_.at("row_wait"), parameters, soon, reply_timeout, stop);
+      if (!late.rows.empty()) return backend::as_int(late.rows.front().at(0)) != 0;
+      end_transaction(c, reply_by);
     }
-    if (!row) make_anchor(c, name, reply_by);
+    if (!row) make_anchor(c, r.name, reply_by);
   }
-  throw_refused(c, name, boot_clock::now() + p.reply_timeout);
+  throw_refused(c, r.name, boot_clock::now() + reply_timeout);
+}
+
+// Without an anchor there was nobody who could hold it: a transaction is just making one.
+refused row_lock::look_closer(backend::connection& c, std::string const& name,
+                              boot_time_point deadline) const {
+  refused why;
+  try {
+    auto found = holders(c, name, deadline);
+    if (!found.empty())
+      why.row.emplace().holder = std::move(found.front().by);
+    else
+      why.by_nobody = !rows_.read(c, name, deadline);
+  } catch (error const&) {  // it is busy all the same
+  }
+  return why;
+}
+
+// On a session of its own that is there no longer than this takes: jobs that hold one each should fit into a
+// server's limit. The first session is asked afterwards whether it still lives: then it had the lock while
+// the token was drawn, and nobody else can have drawn one in between.
+fencing_token row_lock::draw_token(backend::connection& holder, take_request const& r) const {
+  fencing_token token;
+  {
+    auto const drawing = r.wait->another_session();
+    token = tokens(book_).draw(*drawing, r.name, boot_clock::now() + r.wait->reply_timeout);
+  }
+  ping(holder, boot_clock::now() + r.wait->reply_timeout);
+  return token;
 }
 
 // @throws error(errc::row_locked), or what else keeps the row from us
@@ -59,7 +113,7 @@ void row_lock::make_ready(backend::connection& c, std::string const& name, boot_
   c.expect_row_locks();
   auto const row = rows_.read(c, name, deadline);
   if (row) require_strategy(*row, rowlock::strategy::row_lock);
-  if (row && row->holder.expires_in <= -1h) touch(c, name, deadline);
+  if (row && row->holder.expires_in <= -1h) was_used(c, name, deadline);
   if (!row) make_anchor(c, name, deadline);
 }
 
@@ -68,15 +122,17 @@ void row_lock::make_anchor(backend::connection& c, std::string const& name, boot
             deadline);
 }
 
-void row_lock::give_back(backend::connection& c, boot_time_point deadline) const {
-  c.script("ROLLBACK", deadline);
+bool row_lock::give_back(backend::connection& c, name_and_term const&, std::chrono::milliseconds,
+                         boot_time_point deadline) const {
+  end_transaction(c, deadline);
+  return true;
 }
 
 void row_lock::ping(backend::connection& c, boot_time_point deadline) const {
   c.execute(book_.at("row_ping"), {}, deadline);
 }
 
-void row_lock::touch(backend::connection& c, std::string const& name, boot_time_point deadline) const {
+void row_lock::was_used(backend::connection& c, std::string const& name, boot_time_point deadline) const {
   std::vector<value> const parameters{name};
   if (book_.returning()) {  // one statement can skip a locked row
     c.execute(book_.at("row_touch"), parameters, deadline);

@@ -8,6 +8,17 @@ namespace rowlock::strategies {
 
 using backend::value;
 
+bool row_strategy::give_back(backend::connection& c, name_and_term const& which,
+                             std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  return at_least.count() > 0 ? rows_.release_at_least(c, which, at_least, deadline)
+                              : release(c, which, deadline);
+}
+
+refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old) {
+  bool const by_nobody = !old && (!row || row->takeable());
+  return {std::move(row), by_nobody};
+}
+
 std::vector<value> granting_parameters(take_request const& r, rowlock::strategy how) {
   value const hard_limit =
       r.hard_limit.count() == 0 ? value(nullptr) : value(std::int64_t{r.hard_limit.count()});

@@ -100,6 +100,10 @@ std::string to_json(std::span<name_and_term const> wanted) {
 
 }  // namespace
 
+bool term_row::takeable() const noexcept {
+  return term.empty() || (takeover == rowlock::takeover::clock && holder.expires_in.count() <= 0);
+}
+
 std::optional<std::chrono::milliseconds> term_row::must_be_silent_for() const {
   if (term.empty() || !unreadable.empty()) return std::nullopt;
   if (takeover == takeover::observed) return ttl;

@@ -30,6 +30,9 @@ struct term_row {
   /// does not write that down.
   std::optional<std::chrono::milliseconds> longest{};
 
+  /// Whether it is free, or its term is over by the database's clock and may be taken for that.
+  bool takeable() const noexcept;
+
   /// For how long nothing must have changed in the row before its term may be taken although the clock does
   /// not say that it is over; empty: not at all. For takeover::clock only while the expiry is further away
   /// than this term can have set it, which is to say that the clock went back (C5, C57).

@@ -9,10 +9,6 @@ namespace rowlock::strategies {
 using namespace std::chrono_literals;
 using backend::value;
 
-bool takeable(term_row const& row) {
-  return row.term.empty() || (row.takeover == takeover::clock && row.holder.expires_in <= 0ms);
-}
-
 outcome unique_insert::take(backend::connection& c, take_request const& r,
                             std::optional<superseded> const& old, boot_time_point deadline,
                             boot_time_point& sent_at) const {
@@ -20,7 +16,7 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
   if (r.look_first && !old) {
     auto row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::unique_insert);
-    if (row && !takeable(*row)) return refused{std::move(row)};
+    if (row && !row->takeable()) return refused_by(std::move(row), old);
     clear_first = row.has_value();
   }
   // A second round for an expired row, more for rows that come and go meanwhile.
@@ -35,11 +31,11 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
     }
     auto row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::unique_insert);
-    if (locked || old || (row && !takeable(*row))) return refused{std::move(row)};
+    if (locked || old || (row && !row->takeable())) return refused_by(std::move(row), old);
     clear_first = row.has_value();
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
-  return refused{};
+  return refused_by({}, old);
 }
 
 std::optional<granted> unique_insert::insert(backend::connection& c, take_request const& r, bool clear_first,

@@ -8,26 +8,21 @@
 
 namespace rowlock::strategies {
 
-/// Whether unique_clear would delete the row, as it was read.
-bool takeable(term_row const&);
-
 class unique_insert final : public row_strategy {
  public:
-  explicit unique_insert(backend::statement_book const& book) : book_(book), rows_(book), tokens_(book) {}
+  explicit unique_insert(backend::statement_book const& book) : row_strategy(book), tokens_(book) {}
 
   /// A transaction with the INSERT, which does not fail on a duplicate, and the token; if the row is there,
   /// one SELECT that tells busy from takeable, and for the latter a transaction that first deletes exactly
   /// what may be taken.
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
-  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
 
  private:
+  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,
                                 std::optional<superseded> const&, boot_time_point deadline) const;
 
-  backend::statement_book const& book_;
-  term_rows rows_;
   tokens tokens_;
 };
 

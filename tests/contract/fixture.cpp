@@ -296,12 +296,12 @@ stranger::stranger(fixture& f, std::string process)
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
 
-bool stranger::take_row_lock(std::string const& name) try {
-  row_locks_.take(*session_, name, {false, soon(), {}, 10s});
-  return true;
-} catch (error const& e) {
-  if (e.reason() != errc::row_locked) throw;
-  return false;
+bool stranger::take_row_lock(std::string const& name) {
+  strategies::server_wait const look{true, {}, 10s, {}};
+  strategies::take_request r{name, {base::random_id()}, self_, 30s, 0ms, takeover::clock, false, ""};
+  r.wait = &look;
+  boot_time_point sent_at;
+  return std::holds_alternative<strategies::granted>(row_locks_.take(*session_, r, {}, soon(), sent_at));
 }
 
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
@@ -344,13 +344,13 @@ bool stranger::has_still(std::string const& name) {
 
 bool stranger::release(std::string const& name) {
   if (how_ == strategy::row_lock) {
-    row_locks_.give_back(*session_, soon());
+    row_locks_.give_back(*session_, {}, 0ms, soon());
     return true;
   }
   // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
   return despite_deadlocks(
       [&] {
-        return taking_.of(how_).release(*session_, {name, terms_.at(name)}, soon());
+        return taking_.of(how_).give_back(*session_, {name, terms_.at(name)}, 0ms, soon());
       },
       writes_lock_database_);
 }

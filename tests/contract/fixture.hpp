@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "strategy/catalogue.hpp"
 #include "strategy/row_lock.hpp"
-#include "strategy/row_strategies.hpp"
 #include "support/support.hpp"
 #ifdef ROWLOCK_SOCI_PAIRS
 #include <rowlock/soci.hpp>
@@ -255,7 +255,7 @@ class stranger {
   boot_time_point soon() const { return boot_clock::now() + 10s; }
 
   backend::statement_book book_;
-  strategies::row_strategies taking_;
+  strategies::catalogue taking_;
   strategies::row_lock row_locks_;
   strategies::term_rows rows_;
   std::unique_ptr<backend::connection> session_;

@@ -41,6 +41,19 @@ constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<R
 /// How exclusion is had. A name keeps the strategy that it was first taken with until its row is reaped.
 enum class strategy { lease, unique_insert, row_lock };
 
+/// What can be said of all locks of a strategy.
+struct strategy_traits {
+  /// A term ends by itself when its ttl is over, unless it is renewed; it may be extended, left behind and
+  /// required. Otherwise it lasts as long as the database session that holds it.
+  bool has_expiry;
+  bool revocable;          ///< lock_manager::revoke() can take it away from its holder
+  bool owns_session;       ///< each lock that is held or waited for has a database session of its own
+  bool waits_in_server;    ///< whoever waits stands in the server's line, and asks once
+  bool fenced_by_default;  ///< a fencing token costs nothing: mutex_options::fencing
+};
+/// @pre the strategy is one of the enumeration's
+ROWLOCK_EXPORT strategy_traits const& traits(strategy) noexcept;
+
 /// When an expired term may be taken over.
 enum class takeover {
   /// As soon as its expiry has passed by the database's clock.

@@ -1,0 +1,97 @@
+#pragma once
+// What all strategies have in common: how a lock is taken, given back and described. Who holds it then, until
+// when, and on which session, is others' business: lib/holding, lib/manager.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "strategy/term_rows.hpp"
+
+namespace rowlock::strategies {
+
+/// How an attempt waits that waits in the server.
+struct server_wait {
+  bool only_look = false;  ///< do not wait
+  std::stop_token stop;
+  std::chrono::nanoseconds reply_timeout;  ///< for each reply of the server
+  /// A further session, for as long as the caller keeps it.
+  std::function<std::unique_ptr<backend::connection>()> another_session;
+};
+
+struct take_request {
+  std::string name;
+  term_id term;  ///< fresh for every attempt whose outcome the last one does not know
+  owner_id owner;
+  std::chrono::milliseconds ttl{0};
+  std::chrono::milliseconds hard_limit{0};  ///< 0: none
+  rowlock::takeover takeover = takeover::clock;
+  bool fencing = true;
+  std::string note;
+  bool look_first = false;  ///< it was busy a moment ago: reading disturbs the holder less than trying
+  /// For strategies that own their session; null for the others.
+  server_wait const* wait = nullptr;
+};
+
+/// Which term exactly is to be replaced although it has not expired by the clock.
+struct superseded {
+  term_id term;
+  std::optional<std::int64_t> renewals;  ///< if given, only while it stands at that
+};
+
+struct granted {
+  fencing_token token;
+  bool long_unused = false;  ///< was_used() is to be called once it was given back
+};
+
+/// What stood in the way.
+struct refused {
+  std::optional<term_row> row{};  ///< as it stood; empty if it came and went too quickly, or if nobody tells
+  bool by_nobody = false;         ///< a transaction was in the way, and nobody holds the name
+};
+
+using outcome = std::variant<granted, refused>;
+
+class locking_strategy {
+ public:
+  virtual ~locking_strategy() = default;
+  locking_strategy(locking_strategy const&) = delete;
+  locking_strategy& operator=(locking_strategy const&) = delete;
+
+  /// One attempt, as many statements as it needs. `deadline`: of all replies; of the wait in the server, if
+  /// there is one. `sent_at` is set before the granting statement is sent: trust counts from there.
+  /// @throws error(errc::strategy_mismatch) and what connection::execute throws. After errc::in_doubt the
+  /// term may have been granted, or may be granted yet: only with an expiry.
+  virtual outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
+                       boot_time_point deadline, boot_time_point& sent_at) const = 0;
+
+  /// `at_least`: until then after it was taken the name stays taken. @return false if the term is not there
+  /// any more
+  /// @throws error; where the strategy owns its session, the lock is gone with it
+  virtual bool give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                         boot_time_point deadline) const = 0;
+
+  /// After give_back(): see granted::long_unused.
+  virtual void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
+  /// On the session that holds the lock. @throws error if it has ended
+  virtual void ping(backend::connection&, boot_time_point deadline) const;
+
+  struct held {
+    std::string name;
+    holder_info by;  ///< owner and acquired_at as far as the server tells them
+  };
+  /// Who holds `name` now, or all names if it is empty, where the rows do not tell.
+  virtual std::vector<held> holders(backend::connection&, std::string const& name,
+                                    boot_time_point deadline) const;
+
+ protected:
+  locking_strategy() = default;
+};
+
+}  // namespace rowlock::strategies
