@@ -22,6 +22,12 @@ basic_mutex::~basic_mutex() {
   state_->give_back_all();
 }
 
+acquisition basic_mutex::state::acquire(managing::patience p, std::stop_token stop) {
+  auto came = manager->acquire(spec, p, std::move(stop));
+  if (!came.won) return {came.why, std::move(came.holder)};
+  return held_lock(manager, std::move(came.won));
+}
+
 bool basic_mutex::state::keep(acquisition taken) {
   if (!taken) return false;
   auto const owner = taken->owner().thread;
@@ -45,23 +51,23 @@ std::string const& basic_mutex::name() const noexcept { return state_->spec.name
 
 acquisition basic_mutex::acquire(std::stop_token stop) {
   auto const s = state_;
-  return s->manager->acquire(s->spec, {}, std::move(stop));
+  return s->acquire({}, std::move(stop));
 }
 
 acquisition basic_mutex::try_acquire() {
   auto const s = state_;
-  return s->manager->acquire(s->spec, {.one_attempt = true}, {});
+  return s->acquire({.one_attempt = true}, {});
 }
 
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   auto const s = state_;
-  return s->manager->acquire(s->spec, {.deadline = managing::deadline_after(timeout)}, std::move(stop));
+  return s->acquire({.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
 void basic_mutex::lock() {
   auto const s = state_;
   for (;;) {
-    auto came = s->manager->acquire(s->spec, {.insistent = true}, {});
+    auto came = s->acquire({.insistent = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
     if (s->keep(std::move(came))) return;
   }
@@ -69,12 +75,12 @@ void basic_mutex::lock() {
 
 bool basic_mutex::try_lock() {
   auto const s = state_;
-  return s->keep(s->manager->acquire(s->spec, {.one_attempt = true}, {}));
+  return s->keep(s->acquire({.one_attempt = true}, {}));
 }
 
 bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
   auto const s = state_;
-  return s->keep(s->manager->acquire(s->spec, {.deadline = managing::deadline_after(timeout)}, {}));
+  return s->keep(s->acquire({.deadline = managing::deadline_after(timeout)}, {}));
 }
 
 void basic_mutex::unlock() noexcept {

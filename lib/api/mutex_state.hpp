@@ -30,6 +30,7 @@ struct basic_mutex::state {
   std::shared_ptr<state> self;
   decltype(kept) given_back;  ///< then: current()'s pointers
 
+  acquisition acquire(managing::patience, std::stop_token);
   bool keep(acquisition taken);
   void give_back_all() noexcept;
 };

@@ -1,5 +1,6 @@
 #include <rowlock/transaction.hpp>
 #include <utility>
+#include <vector>
 
 #include "guard/guarded_transaction.hpp"
 
@@ -14,10 +15,15 @@ basic_transaction::~basic_transaction() = default;
 
 void basic_transaction::require(held_lock const& lock) {
   held_lock const* const one[] = {&lock};
-  guarded_->require(one);
+  require(one);
 }
 
-void basic_transaction::require(std::span<held_lock const* const> locks) { guarded_->require(locks); }
+void basic_transaction::require(std::span<held_lock const* const> locks) {
+  std::vector<guard::required_lock> all;
+  all.reserve(locks.size());
+  for (auto const* one : locks) all.push_back({one->manager_, one->hold_, one->live_});
+  guarded_->require(std::move(all));
+}
 
 void basic_transaction::lock(std::span<std::string_view const> names) {
   guarded_->lock(names, {.in_server = true, .until = {}});

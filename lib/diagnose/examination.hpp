@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <rowlock/doctor.hpp>
+#include <rowlock/findings.hpp>
 #include <rowlock/error.hpp>
 #include <string>
 #include <string_view>

@@ -69,16 +69,17 @@ void guarded_transaction::expect_this_database() {
   right_database_ = true;
 }
 
-void guarded_transaction::require(std::span<held_lock const* const> locks) {
+void guarded_transaction::require(std::vector<required_lock> locks) {
   manager_->refuse_if_forked();
-  std::vector<held_lock const*> ordered(locks.begin(), locks.end());
-  std::sort(ordered.begin(), ordered.end(), [](auto* a, auto* b) { return a->name() < b->name(); });
+  std::sort(locks.begin(), locks.end(),
+            [](auto const& a, auto const& b) { return a.hold->facts().name < b.hold->facts().name; });
   caller_->expect_transaction();
-  for (auto const* one : ordered) require_one(*one);
+  for (auto const& one : locks) require_one(one);
 }
 
-void guarded_transaction::require_one(held_lock const& lock) {
-  auto const& facts = lock.hold_->facts();
+void guarded_transaction::require_one(required_lock const& lock) {
+  auto const& held = *lock.hold;
+  auto const& facts = held.facts();
   if (!holding::traits_of(facts).has_expiry)
     throw error(errc::unsupported,
                 fmt::format("'{}' is held with {} on a session of the manager's, which can end at any "
@@ -86,15 +87,15 @@ void guarded_transaction::require_one(held_lock const& lock) {
                             facts.name, to_string(facts.strategy)));
   auto const& here = engine().database;
   if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());  // not known before
-  if (lock.manager_->parts().database.identity() != here.identity())
+  if (lock.manager->parts().database.identity() != here.identity())
     throw error(errc::invalid_argument,
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
-  if (!lock.valid()) lost(lock, lock.hold_->held() ? lock.hold_->why_expired() : lock.loss());
-  auto const& home = lock.manager_->parts().database;
+  if (!lock.live || !held.valid()) lost(lock, held.held() ? held.why_expired() : held.loss());
+  auto const& home = lock.manager->parts().database;
   if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
-  lock.hold_->mark_guarded();
+  lock.hold->mark_guarded();
   look_again again(reply_deadline());
   do {
     auto const came = attempt(facts);
@@ -129,9 +130,9 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
   }
 }
 
-void guarded_transaction::lost(held_lock const& lock, std::optional<loss_reason> why) {
-  auto const& name = lock.name();
-  if (why) lock.manager_->parts().expiries.report_lost(lock.hold_, *why);
+void guarded_transaction::lost(required_lock const& lock, std::optional<loss_reason> why) {
+  auto const& name = lock.hold->facts().name;
+  if (why) lock.manager->parts().expiries.report_lost(lock.hold, *why);
   throw error(errc::lock_lost, fmt::format("'{}' is held no more ({}): roll the transaction back", name,
                                            why ? to_string(*why) : "it was given back"));
 }

@@ -5,16 +5,23 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <rowlock/held_lock.hpp>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/caller_connection.hpp"
 #include "manager/manager.hpp"
 #include "strategy/row_lock.hpp"
 
 namespace rowlock::guard {
+
+/// A lock that a transaction is to depend on: what its handle knows.
+struct required_lock {
+  std::shared_ptr<managing::manager> manager;
+  std::shared_ptr<holding::hold> hold;
+  bool live = false;  ///< was not given back by its handle
+};
 
 /// Used by one thread at a time.
 class guarded_transaction {
@@ -27,7 +34,7 @@ class guarded_transaction {
 
   guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
-  void require(std::span<held_lock const* const> locks);
+  void require(std::vector<required_lock> locks);
   /// @return false if one of them could not be had in time
   bool lock(std::span<std::string_view const> names, patience const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
@@ -41,9 +48,9 @@ class guarded_transaction {
   boot_time_point reply_deadline() const { return engine().reply_deadline(); }
 
   void expect_this_database();
-  void require_one(held_lock const&);
+  void require_one(required_lock const&);
   guarded attempt(holding::grant_facts const&);
-  [[noreturn]] void lost(held_lock const&, std::optional<loss_reason>);
+  [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);
   bool only_looked_at(std::string const& name);

@@ -62,12 +62,10 @@ void manager::connect() {
   (void)engine_->pool_of(engine_->options.strategy).borrow(engine_->reply_deadline());
 }
 
-acquisition manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+acquirer::result manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
-  auto came = acquirer(*engine_, spec, p, std::move(stop)).run();
-  if (!came.won) return {came.why, std::move(came.holder)};
-  return held_lock(shared_from_this(), std::move(came.won));
+  return acquirer(*engine_, spec, p, std::move(stop)).run();
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {

@@ -3,8 +3,7 @@
 // left.
 
 #include <memory>
-#include <rowlock/held_lock.hpp>
-#include <rowlock/lock_manager.hpp>
+#include <rowlock/types.hpp>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +23,7 @@ class manager : public std::enable_shared_from_this<manager> {
 
   lock_spec spec(std::string name, mutex_options, bool recursive) const;
   void connect();
-  acquisition acquire(lock_spec const&, patience, std::stop_token);
+  acquirer::result acquire(lock_spec const&, patience, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);

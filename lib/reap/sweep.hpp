@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 #include <rowlock/error.hpp>
-#include <rowlock/reaper.hpp>
+#include <rowlock/reaping.hpp>
 #include <stop_token>
 #include <string>
 #include <vector>

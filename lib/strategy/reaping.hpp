@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <optional>
-#include <rowlock/reaper.hpp>
+#include <rowlock/reaping.hpp>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <optional>
-#include <rowlock/lock_manager.hpp>
+#include <rowlock/types.hpp>
 #include <span>
 #include <string>
 #include <vector>

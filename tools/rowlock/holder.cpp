@@ -11,7 +11,7 @@ namespace rowlock::tool {
 
 std::string owner_of(holder_info const& h) {
   auto const& o = h.owner;
-  if (h.strategy == strategy::row_lock) {
+  if (traits(h.strategy).owns_session) {
     if (o.pid == 0) return "a database session";
     return fmt::format("database session {}{}", o.pid, o.host.empty() ? "" : " from " + o.host);
   }
@@ -25,7 +25,7 @@ std::string since(holder_info const& h) {
 
 std::string describe(holder_info const& h) {
   auto const how_long =
-      h.strategy == strategy::row_lock
+      !traits(h.strategy).has_expiry
           ? std::string("until its connection ends")
           : fmt::format("for {} more at most unless it is renewed",
                         format_duration(std::max(h.expires_in, std::chrono::milliseconds{0})));
@@ -38,7 +38,7 @@ std::string describe(holder_info const& h) {
 char const* state_of(lock_info const& lock) noexcept {
   if (!lock.unknown.empty()) return "unknown";
   if (!lock.held) return "idle";
-  if (lock.holder.strategy != strategy::row_lock && lock.holder.expires_in.count() <= 0) return "expired";
+  if (traits(lock.holder.strategy).has_expiry && lock.holder.expires_in.count() <= 0) return "expired";
   return lock.holder.revoked ? "revoked" : "held";
 }
 
@@ -66,8 +66,8 @@ nlohmann::ordered_json to_json(lock_info const& lock) {
             {"thread", h.owner.thread}}},
           {"acquired_at",
            since(h).empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(iso_utc(h.acquired_at))},
-          {"expires_in_ms", h.strategy == strategy::row_lock ? nlohmann::ordered_json()
-                                                             : nlohmann::ordered_json(h.expires_in.count())},
+          {"expires_in_ms", traits(h.strategy).has_expiry ? nlohmann::ordered_json(h.expires_in.count())
+                                                          : nlohmann::ordered_json()},
           {"token", h.token.value},
           {"revoked", h.revoked},
           {"note", h.note}};

@@ -2,37 +2,11 @@
 
 #include <rowlock/connection_source.hpp>
 #include <rowlock/export.hpp>
+#include <rowlock/findings.hpp>
 
-#include <chrono>
-#include <string>
 #include <vector>
 
 namespace rowlock::inline v0 {
-
-/// What a look at one thing came to.
-enum class verdict {
-  ok,
-  warning,  ///< locks work; what they promise ends with a failover, or they work worse than they could
-  error,    ///< locks do not work here, or a lock may be had twice after a crash
-  unknown,  ///< it could not be found out, for lack of a privilege for instance
-};
-ROWLOCK_EXPORT char const* to_string(verdict) noexcept;
-
-/// One thing that was looked at.
-struct finding {
-  std::string check;  ///< what was looked at: a name for programs, such as "schema"
-  verdict result = verdict::ok;
-  std::string why;     ///< what was found, in a sentence
-  std::string remedy;  ///< what to do about it; empty if there is nothing to be done
-};
-
-/// Each member has an initializer, so that {.schema = "x"} warns of nothing.
-struct doctor_options {
-  std::string table_prefix = "rowlock_";
-  std::string schema{};                            ///< of rowlock's tables; empty: what the search path says
-  std::chrono::milliseconds ttl{30'000};           ///< of the locks to be taken; as for mutex_options
-  std::chrono::milliseconds reply_timeout{5'000};  ///< of the database's, for each statement
-};
 
 /// Looks at a database, with the rights of whoever logs in, for whether locks will work there and keep what
 /// is promised. Changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a

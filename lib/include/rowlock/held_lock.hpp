@@ -15,11 +15,10 @@ class hold;
 namespace rowlock::managing {
 class manager;
 }
-namespace rowlock::guard {
-class guarded_transaction;
-}
-
 namespace rowlock::inline v0 {
+
+class basic_mutex;
+class basic_transaction;
 
 /// A lock that was taken. Move-only; gives the lock back when it is destroyed, from any thread.
 ///
@@ -74,8 +73,8 @@ class ROWLOCK_EXPORT held_lock {
   [[nodiscard]] release_result release() noexcept;
 
  private:
-  friend class managing::manager;
-  friend class guard::guarded_transaction;
+  friend class basic_mutex;
+  friend class basic_transaction;
   held_lock(std::shared_ptr<managing::manager>, std::shared_ptr<holding::hold>) noexcept;
 
   std::shared_ptr<managing::manager> manager_;

@@ -13,26 +13,6 @@
 
 namespace rowlock::inline v0 {
 
-/// A row of rowlock_locks, for people.
-struct lock_info {
-  std::string name;
-  bool held = false;   ///< has a term; it may have expired: see holder.expires_in
-  holder_info holder;  ///< of an idle row: the last one
-  /// Empty; or why this row can't be read whole: a later version of rowlock, or somebody's hand, has put
-  /// there what this version doesn't know. Then `holder` has no more than what could be read, and its `how`
-  /// may be wrong.
-  std::string unknown{};
-};
-
-enum class revoke_mode {
-  /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
-  /// expires. Exclusion stays. An explicit owner that comes back does not get it before that either.
-  at_renewal,
-  /// Frees the row at once; of unique_insert it is deleted, and its holder hears that the row is gone. The
-  /// former holder may still work until its next renewal; guarded commits stay safe.
-  now,
-};
-
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
 ///
 /// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its

@@ -56,9 +56,9 @@ std::vector<std::string> row_of(lock_info const& lock) {
     return {printable(lock.name), state_of(lock), "", "", "", "", printable(lock.unknown)};
   if (!lock.held)
     return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
-  auto const left = h.strategy == strategy::row_lock ? std::string("with its session")
-                    : h.expires_in.count() > 0       ? format_duration(h.expires_in)
-                                                     : format_duration(-h.expires_in) + " ago";
+  auto const left = !traits(h.strategy).has_expiry ? std::string("with its session")
+                    : h.expires_in.count() > 0     ? format_duration(h.expires_in)
+                                                   : format_duration(-h.expires_in) + " ago";
   return {printable(lock.name),          state_of(lock),   printable(owner_of(h)), since(h), left,
           std::to_string(h.token.value), printable(h.note)};
 }

@@ -37,14 +37,14 @@ mutex_options run_options::for_mutex() const {
                     strategy_name));
   o.strategy = *how;
   o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
-  if (*how == strategy::row_lock && at_least)
+  if (traits(*how).has_expiry) return o;
+  if (at_least)
     throw failure(exit_usage, "--at-least can't be had with row_lock, which ends with the database session");
-  if (*how == strategy::row_lock && hard_limit)
+  if (hard_limit)
     throw failure(
         exit_usage,
         "--hard-limit can't be had with row_lock, which has no end of its own; timeout(1) ends a command");
-  if (*how == strategy::row_lock && !note.empty())
-    throw failure(exit_usage, "--note can't be had with row_lock, which writes nothing");
+  if (!note.empty()) throw failure(exit_usage, "--note can't be had with row_lock, which writes nothing");
   return o;
 }
 
@@ -61,7 +61,7 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
   auto const slack = slack_for(longest_term());
   auto const g = time_to_end();
   // Without trust there is no end of it to be in time for.
-  if (for_mutex().strategy == strategy::row_lock) return {std::move(command), g, slack, name};
+  if (!traits_of(for_mutex()).has_expiry) return {std::move(command), g, slack, name};
   // Renewals are sent each third of the ttl and trusted for nine tenths of it: just before one, 0.57 ttl are
   // left. Half the ttl leaves a little for the round trip.
   if (auto const room = lasts / 2 - slack; g > room) {

@@ -48,7 +48,7 @@ std::optional<end_of_program> session::take(invocation const& call) {
 
 outcome session::guard_command() {
   guard_.start(options_.name, lock_->token(), lock_->term().value, lock_->trusted_until().value_or(never),
-               mutex_options_.strategy == strategy::row_lock ? fingerprint(db_) : "");
+               traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
   std::stop_callback const on_loss(lock_->loss_token(), [this] { lock_lost(); });
   return guard_.wait(signal_fd_.get());
 }
@@ -125,7 +125,7 @@ void session::leave_to_expire(outcome const& o) const {
                   "not shown by /proc). The lock was not given back; it is free {}, and is then not held by "
                   "what still runs",
                   o.what.left == 1 ? "a process" : fmt::format("{} processes", o.what.left), options_.name,
-                  mutex_options_.strategy == strategy::row_lock
+                  !traits_of(mutex_options_).has_expiry
                       ? "now, with its connection"
                       : fmt::format("in {} at the latest", format_duration(mutex_options_.ttl))));
   std::fflush(nullptr);

@@ -157,7 +157,7 @@ acquisition taking::wait_for(std::stop_token stop) {
 /// is compared.
 void taking::refuse_own(acquisition const& a) const {
   if (a || !runs_under(name_)) return;
-  bool const same = how_.strategy == strategy::row_lock
+  bool const same = traits_of(how_).owns_session
                         ? environment_is("ROWLOCK_DATABASE", fingerprint(db_))
                         : a.holder() && a.holder()->token &&
                               environment_is("ROWLOCK_TOKEN", std::to_string(a.holder()->token.value));

@@ -12,6 +12,11 @@
 
 namespace rowlock::tool {
 
+/// Of the strategy that a lock with these options has; without a word about it the manager's usual one.
+inline strategy_traits const& traits_of(mutex_options const& o) {
+  return traits(o.strategy.value_or(manager_options{}.strategy));
+}
+
 /// How long a command waits for a lock, and what it ends with if it does not get it.
 struct waiting_options {
   std::optional<std::chrono::milliseconds> wait;
