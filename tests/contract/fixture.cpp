@@ -13,7 +13,7 @@ namespace {
 
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
-  if (statement == "unique_take" || statement == "row_wait" || statement == "row_try") return "lock_take";
+  if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "unique_release") return "lock_release";
   if (statement == "token_insert") return "lock_insert_free";
   if (statement == "lock_renew_due") return "lock_renew";
@@ -188,8 +188,8 @@ void fixture::sql(std::string const& text) {
 }
 
 bool fixture::waited(int attempts) const {
-  return options.strategy == strategy::row_lock ? seam->executed("lock_take") >= 1
-                                                : seam->executed("lock_read") >= attempts;
+  return traits(options.strategy).waits_in_server ? seam->executed("lock_take") >= 1
+                                                  : seam->executed("lock_read") >= attempts;
 }
 
 backend::table_names fixture::tables() const {
@@ -287,21 +287,23 @@ auto despite_deadlocks(Statement const& statement, bool busy_too = false) {
 }  // namespace
 
 stranger::stranger(fixture& f, std::string process)
-    : how_(f.options.strategy),
+    : source_(f.source),
+      how_(f.options.strategy),
       writes_lock_database_(f.source.implementation()->sql().writes_lock_database),
       book_(f.source.implementation()->sql(), f.tables()),
       taking_(book_),
-      row_locks_(book_),
       rows_(book_),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
 
-bool stranger::take_row_lock(std::string const& name) {
-  strategies::server_wait const look{true, {}, 10s, {}};
+bool stranger::take_for_session(std::string const& name) {
+  strategies::server_wait const look{
+      true, {}, 10s, [&] { return source_.implementation()->connect(soon()); }};
   strategies::take_request r{name, {base::random_id()}, self_, 30s, 0ms, takeover::clock, false, ""};
   r.wait = &look;
   boot_time_point sent_at;
-  return std::holds_alternative<strategies::granted>(row_locks_.take(*session_, r, {}, soon(), sent_at));
+  return std::holds_alternative<strategies::granted>(
+      taking_.of(how_).take(*session_, r, {}, soon(), sent_at));
 }
 
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
@@ -318,7 +320,7 @@ bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl,
 }
 
 bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, takeover mode) {
-  return how_ == strategy::row_lock ? take_row_lock(name) : take_with(name, ttl, mode, {});
+  return traits(how_).owns_session ? take_for_session(name) : take_with(name, ttl, mode, {});
 }
 
 bool stranger::take_over(std::string const& name) {
@@ -343,10 +345,7 @@ bool stranger::has_still(std::string const& name) {
 }
 
 bool stranger::release(std::string const& name) {
-  if (how_ == strategy::row_lock) {
-    row_locks_.give_back(*session_, {}, 0ms, soon());
-    return true;
-  }
+  if (traits(how_).owns_session) return taking_.of(how_).give_back(*session_, {}, 0ms, soon());
   // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
   return despite_deadlocks(
       [&] {

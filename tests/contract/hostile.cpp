@@ -272,8 +272,7 @@ CONTRACT_CASE("a release that finds the term gone says why") {
   SUBCASE("revoked now") {
     REQUIRE(m->revoke("x", revoke_mode::now));
     CHECK(lock->release() == release_result::already_lost);
-    CHECK(lock->loss() ==
-          (f.options.strategy == strategy::lease ? loss_reason::revoked : loss_reason::row_gone));
+    CHECK(lock->loss() == (pair.keeps_row() ? loss_reason::revoked : loss_reason::row_gone));
   }
 }
 

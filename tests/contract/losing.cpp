@@ -76,8 +76,7 @@ CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
   CHECK(m->revoke("x", revoke_mode::now));
   REQUIRE(h.told());
   // A row of unique_insert is deleted, as by who gives it back (C33).
-  CHECK(h.lock->loss() ==
-        (f.options.strategy == strategy::lease ? loss_reason::revoked : loss_reason::row_gone));
+  CHECK(h.lock->loss() == (pair.keeps_row() ? loss_reason::revoked : loss_reason::row_gone));
   CHECK(other.take("x"));
   CHECK(h.lock->release() == release_result::already_lost);
   CHECK(other.renew("x"));

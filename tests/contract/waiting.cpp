@@ -155,7 +155,7 @@ EVERY_CASE("O5: distinct names do not wait for each other") {
   auto const m = f.manager();
   std::vector<acquisition> all;
   std::vector<mutex> mutexes;
-  for (int i = 0; i < (pair.strategy == strategy::row_lock ? pair.row_locks : 200); ++i) {
+  for (int i = 0; i < (traits(pair.strategy).owns_session ? pair.row_locks : 200); ++i) {
     mutexes.push_back(m->make_mutex("n" + std::to_string(i)));
     all.push_back(mutexes.back().try_acquire());
     REQUIRE(all.back());
