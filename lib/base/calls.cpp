@@ -6,7 +6,7 @@ namespace rowlock::base {
 namespace {
 
 thread_local calls::scope const* innermost = nullptr;
-thread_local calls::scope const* left = nullptr;  ///< innermost when the program's code was entered
+thread_local calls::scope const* left_behind = nullptr;  ///< innermost when the program's code was entered
 thread_local bool serves = false;
 
 }  // namespace
@@ -34,7 +34,7 @@ int calls::in(scope const* stack) const noexcept {
 }
 
 bool calls::interrupted() const noexcept {
-  for (auto const* s = innermost; s != left; s = s->around_)
+  for (auto const* s = innermost; s != left_behind; s = s->around_)
     if (&s->of_ == this) return true;
   return false;
 }
@@ -49,8 +49,8 @@ bool calls::wait_until_gone(int others_than, boot_time_point deadline) {
   return left_.wait_until(lock, std::chrono::steady_clock::now() + (deadline - boot_clock::now()), gone);
 }
 
-outside::outside() noexcept : left_(std::exchange(left, innermost)) {}
-outside::~outside() { left = left_; }
+outside::outside() noexcept : left_(std::exchange(left_behind, innermost)) {}
+outside::~outside() { left_behind = left_; }
 
 serving::serving() noexcept { serves = true; }
 serving::~serving() { serves = false; }

@@ -6,8 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <rowlock/findings.hpp>
 #include <rowlock/error.hpp>
+#include <rowlock/findings.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -13,10 +13,10 @@ namespace rowlock::strategies {
 
 /// What is known of a strategy without a database.
 struct registration {
-  rowlock::strategy which;
-  char const* name;
-  strategy_traits traits;
-  std::unique_ptr<locking_strategy> (*make)(backend::statement_book const&);
+  rowlock::strategy which{};
+  char const* name = "";
+  strategy_traits traits{};
+  std::unique_ptr<locking_strategy> (*make)(backend::statement_book const&) = nullptr;
   /// Why it can't be had there; empty if it can.
   std::string_view (*why_not_on)(backend::dialect const&) = [](backend::dialect const&) {
     return std::string_view{};
