@@ -54,14 +54,17 @@ struct former_text {
   std::string_view checksum;
 };
 
+struct named_check;  // backend/checks.hpp
+
 /// What differs between databases beside the driver: texts and a few facts.
 struct dialect {
   std::string_view name;  ///< "sqlite", "postgresql", "mysql"
-  std::span<sql_text const> statements;
-  std::span<migration_text const> migrations;
-  bool has_schemas;                ///< tables may be put into a named schema
-  std::size_t longest_identifier;  ///< in bytes
-  char quote = '"';                ///< round identifiers
+  std::span<sql_text const> statements{};
+  std::span<migration_text const> migrations{};
+  std::span<named_check const> checks{};  ///< of the doctor's, in this order
+  bool has_schemas;                       ///< tables may be put into a named schema
+  std::size_t longest_identifier;         ///< in bytes
+  char quote = '"';                       ///< round identifiers
   bool returning =
       true;  ///< UPDATE and DELETE give back the rows that they met, skipping locked ones on the way
   /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part

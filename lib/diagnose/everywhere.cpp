@@ -124,33 +124,4 @@ std::optional<opinion> keepalive(examination& x) {
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
 }
 
-opinion tls(backend::session_facts const& facts, std::string const& protocol, std::string const& remedy) {
-  if (!protocol.empty()) return {verdict::ok, fmt::format("encrypted, {}", protocol)};
-  if (!facts.leaves_machine)
-    return {verdict::unknown, "not encrypted; whether it leaves this machine is not known", remedy};
-  if (!*facts.leaves_machine)
-    return {verdict::ok, "not encrypted, and need not be: the connection does not leave this machine"};
-  return {verdict::warning,
-          "not encrypted: whoever is on the way can read names and notes, and take part in the conversation",
-          remedy};
-}
-
-std::optional<opinion> refused_writes(examination& x) {
-  try {
-    x.ask("doctor_may_update_locks");
-  } catch (error const& e) {
-    if (e.reason() == errc::read_only)
-      return opinion{verdict::error, x.words(e), "Connect to one that takes writes: the primary."};
-    if (e.reason() != errc::access_denied && e.reason() != errc::schema_missing) throw;
-  }
-  return std::nullopt;
-}
-
-std::string list_on(settings const& s, std::initializer_list<char const*> names) {
-  std::string out;
-  for (auto const* name : names)
-    if (s.on(name)) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", name, s[name]);
-  return out;
-}
-
 }  // namespace rowlock::diagnose

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <utility>
 
-#include "base/never_destroyed.hpp"
 #include "base/text.hpp"
 #include "diagnose/checks.hpp"
 
@@ -18,17 +18,6 @@ manager_options tables(doctor_options const& o) {
   m.table_prefix = o.table_prefix;
   m.schema = o.schema;
   return m;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
-}
-
-std::string text_of(backend::value const& v) {
-  if (backend::is_null(v)) return {};
-  if (auto const* number = std::get_if<std::int64_t>(&v)) return std::to_string(*number);
-  return backend::as_text(v);
 }
 
 // Of a file the message itself says what it needs, where there is more than one way.
@@ -67,33 +56,6 @@ char const* connection_remedy(errc reason) {
 
 }  // namespace
 
-settings::settings(backend::result const& r) {
-  for (auto const& row : r.rows) values_[lower(text_of(row.at(0)))] = text_of(row.at(1));
-}
-
-std::string const& settings::operator[](std::string const& name) const {
-  static auto const& none = base::never_destroyed<std::string>();
-  auto const found = values_.find(name);
-  return found == values_.end() ? none : found->second;
-}
-
-std::string const& settings::any(std::initializer_list<char const*> names) const {
-  auto const found = std::find_if(names.begin(), names.end(), [this](char const* n) { return has(n); });
-  return (*this)[found == names.end() ? "" : *found];
-}
-
-bool settings::on(std::string const& name) const {
-  auto const value = lower((*this)[name]);
-  return !value.empty() && value != "off" && value != "0" && value != "no" && value != "false";
-}
-
-std::int64_t settings::number(std::string const& name) const {
-  auto const& text = (*this)[name];
-  std::int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 examination::examination(std::shared_ptr<backend::source> source, doctor_options const& options)
     : source_(std::move(source)), options_(options), database_(source_, tables(options)) {}
 
@@ -119,15 +81,15 @@ backend::connection& examination::session() {
   return *session_;
 }
 
-backend::result examination::ask(backend::connection& c, std::string_view statement,
-                                 std::vector<backend::value> const& parameters) {
+backend::result examination::ask_on(backend::connection& c, std::string_view statement,
+                                    std::vector<backend::value> const& parameters) {
   return c.execute(statements().at(statement), parameters, deadline());
 }
 
-settings const& examination::known(std::string const& statement) {
+backend::settings const& examination::known(std::string const& statement) {
   auto const found = known_.find(statement);
   if (found != known_.end()) return found->second;
-  return known_[statement] = settings(ask(statement));
+  return known_[statement] = backend::settings(ask(statement));
 }
 
 std::optional<backend::row> examination::table(std::string const& what) {
@@ -151,42 +113,17 @@ bool examination::is_missing(std::string const& what) {
   }
 }
 
-std::vector<examination::named_check> examination::checks() const {
-  auto const kind = source_->sql().name;
-  if (kind == "postgresql")
-    return {{"schema", schema},
-            {"grants", grants},
-            {"writable", postgresql::writable},
-            {"isolation", postgresql::isolation},
-            {"timeouts", postgresql::timeouts},
-            {"row_security", postgresql::row_security},
-            {"durability", postgresql::durability},
-            {"replicas", postgresql::replicas},
-            {"creators", postgresql::creators},
-            {"pooler", postgresql::pooler},
-            {"clock", clock},
-            {"keepalive", keepalive},
-            {"tls", postgresql::tls},
-            {"index", postgresql::index}};
-  if (kind == "mysql")
-    return {{"schema", schema},
-            {"grants", grants},
-            {"writable", mysql::writable},
-            {"isolation", mysql::isolation},
-            {"timeouts", mysql::timeouts},
-            {"durability", mysql::durability},
-            {"replicas", mysql::replicas},
-            {"galera", mysql::galera},
-            {"clock", clock},
-            {"keepalive", keepalive},
-            {"tls", mysql::tls},
-            {"index", mysql::index}};
-  return {{"schema", schema},
-          {"writable", sqlite::writable},
-          {"durability", sqlite::durability},
-          {"index", sqlite::index},
-          {"file_system", sqlite::file_system}};
+namespace {
+
+std::optional<opinion> (*common(std::string_view name))(examination&) {
+  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 4> all{
+      {{"schema", schema}, {"grants", grants}, {"clock", clock}, {"keepalive", keepalive}}};
+  auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == name; });
+  if (found == all.end()) throw error(errc::failed, fmt::format("there is no check {}", name));
+  return found->second;
 }
+
+}  // namespace
 
 opinion examination::undecided(error const& e) const {
   auto const why = words(e);
@@ -202,9 +139,9 @@ opinion examination::undecided(error const& e) const {
   }
 }
 
-std::optional<opinion> examination::look(named_check const& one) {
+std::optional<opinion> examination::look(backend::named_check const& one) {
   try {
-    return one.look(*this);
+    return one.look ? one.look(*this) : common(one.name)(*this);
   } catch (error const& e) {
     return undecided(e);
   } catch (std::exception const& e) {
@@ -248,7 +185,7 @@ std::vector<finding> examination::run() {
     all.push_back({"schema", found->result, found->why, found->remedy});
     return all;
   }
-  for (auto const& one : checks())
+  for (auto const& one : source_->sql().checks)
     if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
   session_.reset();
   return all;

@@ -9,8 +9,8 @@ using backend::table_names;
 
 namespace {
 
-constexpr backend::dialect with_schemas{"somesql", {}, {}, true, 63};
-constexpr backend::dialect without{"filesql", {}, {}, false, 255};
+constexpr backend::dialect with_schemas{.name = "somesql", .has_schemas = true, .longest_identifier = 63};
+constexpr backend::dialect without{.name = "filesql", .has_schemas = false, .longest_identifier = 255};
 
 bool good(table_names const& t, backend::dialect const& d = with_schemas) {
   try {

@@ -1,6 +1,7 @@
 #include "backend/mysql/dialect.hpp"
 
 #include "backend/embedded.hpp"
+#include "backend/mysql/checks.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -8,6 +9,7 @@ dialect const& mysql_dialect() {
   static dialect const d{.name = "mysql",
                          .statements = embedded_mysql_statements(),
                          .migrations = embedded_mysql_migrations(),
+                         .checks = checks(),
                          .has_schemas = true,
                          .longest_identifier = 64,
                          .quote = '`',

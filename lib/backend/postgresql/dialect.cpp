@@ -1,6 +1,7 @@
 #include "backend/postgresql/dialect.hpp"
 
 #include "backend/embedded.hpp"
+#include "backend/postgresql/checks.hpp"
 
 namespace rowlock::backend::postgresql {
 
@@ -16,6 +17,7 @@ dialect const& postgresql_dialect() {
   static dialect const d{.name = "postgresql",
                          .statements = embedded_postgresql_statements(),
                          .migrations = embedded_postgresql_migrations(),
+                         .checks = checks(),
                          .has_schemas = true,
                          .longest_identifier = 63,
                          .former_texts = former};

@@ -1,6 +1,7 @@
 #include "backend/sqlite/dialect.hpp"
 
 #include "backend/embedded.hpp"
+#include "backend/sqlite/checks.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -8,6 +9,7 @@ dialect const& sqlite_dialect() {
   static dialect const d{.name = "sqlite",
                          .statements = embedded_sqlite_statements(),
                          .migrations = embedded_sqlite_migrations(),
+                         .checks = checks(),
                          .has_schemas = false,
                          .longest_identifier = 255,
                          .writes_lock_database = true,

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <rowlock/error.hpp>
 
-#include "diagnose/checks.hpp"
+#include "backend/mysql/checks.hpp"
 
-namespace rowlock::diagnose::mysql {
+namespace rowlock::backend::mysql {
 namespace {
 
 constexpr auto isolation_names = {"transaction_isolation", "tx_isolation"};
@@ -33,7 +33,7 @@ struct semi_synchronous {
   std::string timeout;
 };
 
-semi_synchronous semi_synchronous_of(examination& x) {
+semi_synchronous semi_synchronous_of(examiner& x) {
   auto const& all = x.known("doctor_settings");
   auto const& now = x.known("doctor_status");
   bool const new_words = all.has("rpl_semi_sync_source_enabled");
@@ -44,17 +44,17 @@ semi_synchronous semi_synchronous_of(examination& x) {
 }
 
 /// How many replicas are connected. @throws error(errc::access_denied) if that may not be seen
-std::int64_t count_replicas(examination& x) {
+std::int64_t count_replicas(examiner& x) {
   // MariaDB tells everybody.
   if (x.known("doctor_status").has("slaves_connected"))
     return x.known("doctor_status").number("slaves_connected");
   auto const found = x.ask("doctor_replicas");
-  return found.rows.empty() ? 0 : backend::as_int(found.rows[0].at(0));
+  return found.rows.empty() ? 0 : as_int(found.rows[0].at(0));
 }
 
 }  // namespace
 
-std::optional<opinion> writable(examination& x) {
+std::optional<opinion> writable(examiner& x) {
   constexpr auto primary = "Connect to the primary: the URL may name several hosts.";
   if (auto refused = refused_writes(x)) return opinion{refused->result, refused->why, primary};
   auto const& all = x.known("doctor_settings");
@@ -68,7 +68,7 @@ std::optional<opinion> writable(examination& x) {
   return opinion{verdict::ok, "this server takes writes"};
 }
 
-std::optional<opinion> isolation(examination& x) {
+std::optional<opinion> isolation(examiner& x) {
   auto const& here = x.known("doctor_session");
   auto const& level = here.any(isolation_names);
   if (level != "READ-COMMITTED" || !here.on("autocommit"))
@@ -95,7 +95,7 @@ std::optional<opinion> isolation(examination& x) {
           : fmt::format("READ-COMMITTED, autocommit, as rowlock sets it (by default here: {})", by_default)};
 }
 
-std::optional<opinion> timeouts(examination& x) {
+std::optional<opinion> timeouts(examiner& x) {
   auto const& here = x.known("doctor_session");
   if (auto const too_soon = list_limits(here); !too_soon.empty())
     return opinion{
@@ -120,7 +120,7 @@ std::optional<opinion> timeouts(examination& x) {
                              usual.empty() ? "" : "; rowlock switches off what else is set here: " + usual)};
 }
 
-std::optional<opinion> durability(examination& x) {
+std::optional<opinion> durability(examiner& x) {
   auto const& all = x.known("doctor_settings");
   auto const& flush = all["innodb_flush_log_at_trx_commit"];
   if (flush == "0" || flush == "2")
@@ -151,7 +151,7 @@ std::optional<opinion> durability(examination& x) {
   return opinion{verdict::ok, "each commit is flushed"};
 }
 
-std::optional<opinion> replicas(examination& x) {
+std::optional<opinion> replicas(examiner& x) {
   auto const semi = semi_synchronous_of(x);
   if (!x.known("doctor_settings").on("log_bin"))
     return opinion{verdict::ok, "no replica is connected, nor can be: there is no binary log"};
@@ -186,7 +186,7 @@ std::optional<opinion> replicas(examination& x) {
       remedy};
 }
 
-std::optional<opinion> galera(examination& x) {
+std::optional<opinion> galera(examiner& x) {
   if (!x.known("doctor_session").on("wsrep_on")) return std::nullopt;
   auto const& now = x.known("doctor_status");
   if (now["wsrep_cluster_status"] != "Primary" || !now.on("wsrep_ready"))
@@ -202,34 +202,33 @@ std::optional<opinion> galera(examination& x) {
                   now["wsrep_cluster_size"])};
 }
 
-std::optional<opinion> tls(examination& x) {
+std::optional<opinion> tls(examiner& x) {
   auto const& now = x.known("doctor_status");
   auto const& cipher = now["ssl_cipher"];
-  return diagnose::tls(x.session().facts(),
-                       cipher.empty() ? "" : fmt::format("{} {}", now["ssl_version"], cipher),
-                       "ssl-mode=verify&ssl-ca=PATH in the URL, and a certificate in the server.");
+  return backend::tls(x.session().facts(),
+                      cipher.empty() ? "" : fmt::format("{} {}", now["ssl_version"], cipher),
+                      "ssl-mode=verify&ssl-ca=PATH in the URL, and a certificate in the server.");
 }
 
-std::optional<opinion> index(examination& x) {
+std::optional<opinion> index(examiner& x) {
   for (auto const* what : {"locks", "tokens"}) {
     auto const table = x.options().table_prefix + what;
     auto const found = x.table(what);
     if (!found && x.is_missing(what))
       return opinion{verdict::unknown, fmt::format("needs the table {}, which is missing", table)};
     if (!found) return opinion{verdict::unknown, fmt::format("needs a right on the table {}", table)};
-    auto const& engine = backend::as_text(found->at(0));
+    auto const& engine = as_text(found->at(0));
     if (engine != "InnoDB")
       return opinion{
           verdict::error,
           fmt::format("{} is stored by {}, which locks no rows and undoes no transaction", table, engine),
           fmt::format("ALTER TABLE {} ENGINE = InnoDB", table)};
-    auto const& type = backend::as_text(found->at(1));
+    auto const& type = as_text(found->at(1));
     if (type != "varbinary" && type != "binary")
       return opinion{
           verdict::error,
           fmt::format("{}.name is {}{}: different names may be one lock (letter case, blanks at the end)",
-                      table, type,
-                      backend::is_null(found->at(2)) ? "" : ", " + backend::as_text(found->at(2))),
+                      table, type, is_null(found->at(2)) ? "" : ", " + as_text(found->at(2))),
           fmt::format("ALTER TABLE {} MODIFY name VARBINARY(255) NOT NULL", table)};
   }
   auto const locks = x.options().table_prefix + "locks";
@@ -252,4 +251,20 @@ std::optional<opinion> index(examination& x) {
   return opinion{verdict::ok, "a lock's row is found by its primary key, names compared byte for byte"};
 }
 
-}  // namespace rowlock::diagnose::mysql
+std::span<named_check const> checks() noexcept {
+  static constexpr named_check all[] = {{"schema"},
+                                        {"grants"},
+                                        {"writable", writable},
+                                        {"isolation", isolation},
+                                        {"timeouts", timeouts},
+                                        {"durability", durability},
+                                        {"replicas", replicas},
+                                        {"galera", galera},
+                                        {"clock"},
+                                        {"keepalive"},
+                                        {"tls", tls},
+                                        {"index", index}};
+  return all;
+}
+
+}  // namespace rowlock::backend::mysql

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "diagnose/checks.hpp"
+#include "backend/sqlite/checks.hpp"
 
-namespace rowlock::diagnose::sqlite {
+namespace rowlock::backend::sqlite {
 namespace {
 
 struct shared_kind {
@@ -30,7 +30,7 @@ constexpr std::array<shared_kind, 13> shared_kinds{{{NFS_SUPER_MAGIC, "NFS"},
                                                     {0x0BD00BD0, "Lustre"},
                                                     {0x786f4256, "a folder of VirtualBox's host"}}};
 
-bool is_wal(examination& x) { return x.known("doctor_session")["journal_mode"] == "wal"; }
+bool is_wal(examiner& x) { return x.known("doctor_session")["journal_mode"] == "wal"; }
 
 }  // namespace
 
@@ -52,19 +52,19 @@ opinion judge_file_system(std::uint64_t kind, bool wal) {
           remedy};
 }
 
-std::optional<opinion> file_system(examination& x) {
+std::optional<opinion> file_system(examiner& x) {
   auto const kind = x.session().facts().file_system;
   if (!kind) return opinion{verdict::unknown, "the system does not tell"};
   return judge_file_system(*kind, is_wal(x));
 }
 
-std::optional<opinion> writable(examination& x) {
+std::optional<opinion> writable(examiner& x) {
   auto const refused = refused_writes(x);
   if (!refused) return opinion{verdict::ok, "the file takes writes"};
   return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
 }
 
-std::optional<opinion> durability(examination& x) {
+std::optional<opinion> durability(examiner& x) {
   auto const& session = x.known("doctor_session");
   auto const& mode = session["journal_mode"];
   auto const found = fmt::format("journal_mode = {}, synchronous = {}", mode, session["synchronous"]);
@@ -80,20 +80,29 @@ std::optional<opinion> durability(examination& x) {
   return opinion{verdict::ok, found + ": each commit is flushed"};
 }
 
-std::optional<opinion> index(examination& x) {
+std::optional<opinion> index(examiner& x) {
   for (auto const* what : {"locks", "tokens"}) {
     auto const found = x.table(what);
-    if (!found || backend::as_int(found->at(0)) == 0)
+    if (!found || as_int(found->at(0)) == 0)
       return opinion{verdict::error,
                      fmt::format("no index sees to it that a name is in {}{} once, byte for byte",
                                  x.options().table_prefix, what),
                      "rowlock migrate validate tells what is wrong with the tables."};
   }
-  auto const plan = backend::as_text(x.ask("doctor_explain").rows.at(0).at(3));
+  auto const plan = as_text(x.ask("doctor_explain").rows.at(0).at(3));
   if (!plan.starts_with("SEARCH"))
     return opinion{verdict::error, fmt::format("a lock's row is looked for in the whole table: {}", plan),
                    "rowlock migrate validate tells what is wrong with the tables."};
   return opinion{verdict::ok, "a lock's row is found by its primary key"};
 }
 
-}  // namespace rowlock::diagnose::sqlite
+std::span<named_check const> checks() noexcept {
+  static constexpr named_check all[] = {{"schema"},
+                                        {"writable", writable},
+                                        {"durability", durability},
+                                        {"index", index},
+                                        {"file_system", file_system}};
+  return all;
+}
+
+}  // namespace rowlock::backend::sqlite

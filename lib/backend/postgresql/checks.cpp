@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <set>
 
-#include "diagnose/checks.hpp"
+#include "backend/postgresql/checks.hpp"
 
-namespace rowlock::diagnose::postgresql {
+namespace rowlock::backend::postgresql {
 namespace {
 
 // Not idle_in_transaction_session_timeout, which rowlock sets itself.
@@ -15,11 +15,11 @@ constexpr auto timeout_names = {"statement_timeout", "idle_session_timeout", "tr
 
 constexpr long long shortest_timeout_ms = 100;
 
-std::string backend_pid(backend::result const& status) { return settings(status)["backend_pid"]; }
+std::string backend_pid(result const& status) { return settings(status)["backend_pid"]; }
 
 }  // namespace
 
-std::optional<opinion> writable(examination& x) {
+std::optional<opinion> writable(examiner& x) {
   constexpr auto primary = "Connect to the primary: name all hosts, with target_session_attrs=read-write.";
   if (x.known("doctor_status").on("in_recovery"))
     return opinion{verdict::error, "this server is a standby, which takes no writes", primary};
@@ -32,7 +32,7 @@ std::optional<opinion> writable(examination& x) {
   return opinion{verdict::ok, "this server takes writes"};
 }
 
-std::optional<opinion> isolation(examination& x) {
+std::optional<opinion> isolation(examiner& x) {
   auto const& here = x.known("doctor_session")["transaction_isolation"];
   auto const& usual = x.known("doctor_settings")["default_transaction_isolation"];
   if (here != "read committed")
@@ -47,7 +47,7 @@ std::optional<opinion> isolation(examination& x) {
                      : fmt::format("read committed, as rowlock sets it ({} by default here)", usual)};
 }
 
-std::optional<opinion> timeouts(examination& x) {
+std::optional<opinion> timeouts(examiner& x) {
   auto const too_soon = list_on(x.known("doctor_session"), timeout_names);
   if (!too_soon.empty())
     return opinion{
@@ -75,14 +75,14 @@ std::optional<opinion> timeouts(examination& x) {
 }
 
 // What hides rows also hides that somebody holds them.
-std::optional<opinion> row_security(examination& x) {
+std::optional<opinion> row_security(examiner& x) {
   bool active = false;
   for (auto const* what : {"locks", "tokens", "meta"}) {
     auto const table = x.options().table_prefix + what;
     auto const found = x.table(what);
-    if (!found || backend::as_int(found->at(5)) == 0) continue;
+    if (!found || as_int(found->at(5)) == 0) continue;
     active = true;
-    if (backend::as_int(found->at(6)) != 0)
+    if (as_int(found->at(6)) != 0)
       return opinion{
           verdict::error,
           fmt::format(
@@ -96,7 +96,7 @@ std::optional<opinion> row_security(examination& x) {
   return opinion{verdict::ok, "row-level security is on, and hides nothing from this role"};
 }
 
-std::optional<opinion> durability(examination& x) {
+std::optional<opinion> durability(examiner& x) {
   auto const& all = x.known("doctor_settings");
   if (!all.on("fsync"))
     return opinion{
@@ -112,7 +112,7 @@ std::optional<opinion> durability(examination& x) {
                     commit),
         "Is there a pooler between? See there."};
   for (auto const* what : {"locks", "tokens"})
-    if (auto const found = x.table(what); found && backend::as_text(found->at(0)) != "p")
+    if (auto const found = x.table(what); found && as_text(found->at(0)) != "p")
       return opinion{verdict::error,
                      fmt::format("{0}{1} is an unlogged table: a crash of the server empties it",
                                  x.options().table_prefix, what),
@@ -130,11 +130,11 @@ std::optional<opinion> durability(examination& x) {
   return opinion{verdict::ok, "each commit is flushed"};
 }
 
-std::optional<opinion> replicas(examination& x) {
+std::optional<opinion> replicas(examiner& x) {
   auto const row = x.ask("doctor_replicas").rows.at(0);
-  auto const all = backend::as_int(row.at(0));
-  auto const seen = backend::as_int(row.at(1));
-  auto const synchronous = backend::as_int(row.at(2));
+  auto const all = as_int(row.at(0));
+  auto const seen = as_int(row.at(1));
+  auto const synchronous = as_int(row.at(2));
   auto const& names = x.known("doctor_settings")["synchronous_standby_names"];
   if (names.empty()) {
     if (all == 0) return opinion{verdict::ok, "no standby is connected"};
@@ -165,10 +165,10 @@ std::optional<opinion> replicas(examination& x) {
 // Whoever may create there can put a function or an operator where that of the server's own is meant.
 // Rowlock's statements and functions don't look there; a person's psql and other programs may. What is there
 // already by a name of ours is worse.
-std::optional<opinion> creators(examination& x) {
+std::optional<opinion> creators(examiner& x) {
   auto const schema = x.schema_of_tables();
   if (schema.empty()) return std::nullopt;
-  if (auto const there = x.strangers(schema); !there.empty())
+  if (auto const there = x.strangers(schema, false); !there.empty())
     return opinion{
         verdict::error,
         fmt::format("{}: what another role has put there may run with the rights of whoever locks, "
@@ -177,7 +177,7 @@ std::optional<opinion> creators(examination& x) {
         "Drop it, or name another schema (--schema)."};
   std::string others;
   for (auto const& row : x.ask("doctor_creators", {schema, x.options().table_prefix + "locks"}).rows)
-    others += fmt::format("{}{}", others.empty() ? "" : ", ", backend::as_text(row.at(0)));
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", as_text(row.at(0)));
   if (others.empty())
     return opinion{verdict::ok, fmt::format("nobody else may create objects in schema {}", schema)};
   return opinion{
@@ -193,7 +193,7 @@ std::optional<opinion> creators(examination& x) {
 // Whether it lends these out by the transaction is not asked, unless the program says that it does not: then
 // two of our sessions tell how it deals them out. Both are idle, so in transaction mode one of the server's
 // will do for both.
-std::optional<opinion> pooler(examination& x) {
+std::optional<opinion> pooler(examiner& x) {
   auto const facts = x.session().facts();
   auto const first = backend_pid(x.ask("doctor_status"));
   if (!facts.server_process) return std::nullopt;
@@ -225,28 +225,28 @@ std::optional<opinion> pooler(examination& x) {
   return opinion{verdict::ok, "there is a pooler between, in session mode as far as can be seen"};
 }
 
-std::optional<opinion> tls(examination& x) {
+std::optional<opinion> tls(examiner& x) {
   auto const facts = x.session().facts();
-  return diagnose::tls(
+  return backend::tls(
       facts, facts.encryption.value_or(""),
       "sslmode=verify-full in the connection string, with sslrootcert; and ssl = on in the server.");
 }
 
-std::optional<opinion> index(examination& x) {
+std::optional<opinion> index(examiner& x) {
   for (auto const* what : {"locks", "tokens"}) {
     auto const table = x.options().table_prefix + what;
     auto const found = x.table(what);
     if (!found) return opinion{verdict::unknown, fmt::format("needs the table {} with a column name", table)};
-    if (backend::as_int(found->at(4)) == 0)
+    if (as_int(found->at(4)) == 0)
       return opinion{
           verdict::error,
           fmt::format("no valid unique index sees to it that a name is in {} once: two may have one lock",
                       table),
           fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", table)};
-    if (backend::is_null(found->at(1)) || backend::as_int(found->at(3)) != 0) continue;
-    auto const collation = backend::as_text(found->at(1));
+    if (is_null(found->at(1)) || as_int(found->at(3)) != 0) continue;
+    auto const collation = as_text(found->at(1));
     auto const remedy = fmt::format("ALTER TABLE {} ALTER COLUMN name TYPE text COLLATE \"C\"", table);
-    if (backend::as_int(found->at(2)) == 0)
+    if (as_int(found->at(2)) == 0)
       return opinion{
           verdict::error,
           fmt::format("{}.name has the collation {}: different names may be one lock", table, collation),
@@ -264,7 +264,7 @@ std::optional<opinion> index(examination& x) {
   try {
     x.ask(c, "doctor_prefer_index");
     for (auto const& row : x.ask(c, "doctor_explain").rows)
-      plan += (plan.empty() ? "" : "; ") + backend::as_text(row.at(0));
+      plan += (plan.empty() ? "" : "; ") + as_text(row.at(0));
   } catch (...) {
     if (c.usable()) c.script("ROLLBACK", x.deadline());
     throw;
@@ -276,4 +276,22 @@ std::optional<opinion> index(examination& x) {
   return opinion{verdict::ok, "a lock's row is found by a unique index, names compared byte for byte"};
 }
 
-}  // namespace rowlock::diagnose::postgresql
+std::span<named_check const> checks() noexcept {
+  static constexpr named_check all[] = {{"schema"},
+                                        {"grants"},
+                                        {"writable", writable},
+                                        {"isolation", isolation},
+                                        {"timeouts", timeouts},
+                                        {"row_security", row_security},
+                                        {"durability", durability},
+                                        {"replicas", replicas},
+                                        {"creators", creators},
+                                        {"pooler", pooler},
+                                        {"clock"},
+                                        {"keepalive"},
+                                        {"tls", tls},
+                                        {"index", index}};
+  return all;
+}
+
+}  // namespace rowlock::backend::postgresql

@@ -1,0 +1,101 @@
+#pragma once
+// What the doctor's checks ask a database, and what they come to. Those that know one database are in its
+// folder, checks.cpp; they know no driver.
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <rowlock/error.hpp>
+#include <rowlock/findings.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::backend {
+
+/// Values by name, as a statement of two columns gave them. Names in lower case.
+class ROWLOCK_EXPORT settings {
+ public:
+  settings() = default;
+  explicit settings(result const&);
+
+  bool has(std::string const& name) const { return values_.contains(name); }
+  /// Empty if there is no such setting.
+  std::string const& operator[](std::string const& name) const;
+  /// The first of them that there is: servers have renamed some.
+  std::string const& any(std::initializer_list<char const*> names) const;
+  /// ON, 1, YES, true; or anything else that is not the opposite.
+  bool on(std::string const& name) const;
+  std::int64_t number(std::string const& name) const;  ///< 0 if it is none
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+/// What a check came to.
+struct opinion {
+  verdict result = verdict::ok;
+  std::string why;
+  std::string remedy{};
+};
+
+/// One database's examination, as a check sees it. What these throw is what becomes of the check.
+class ROWLOCK_EXPORT examiner {
+ public:
+  virtual ~examiner();
+  examiner(examiner const&) = delete;
+  examiner& operator=(examiner const&) = delete;
+
+  virtual connection& session() = 0;
+  /// One more, for as long as the caller keeps it.
+  virtual std::unique_ptr<connection> another() = 0;
+  virtual result ask_on(connection&, std::string_view statement, std::vector<value> const& parameters) = 0;
+  result ask(connection& c, std::string_view statement, std::vector<value> const& parameters = {}) {
+    return ask_on(c, statement, parameters);
+  }
+  result ask(std::string_view statement, std::vector<value> const& parameters = {}) {
+    return ask_on(session(), statement, parameters);
+  }
+  /// doctor_session, doctor_settings or doctor_status: asked once.
+  virtual settings const& known(std::string const& statement) = 0;
+  /// doctor_tables of one table, `what` being "locks" or "tokens". Nothing if the server tells nothing of it.
+  virtual std::optional<row> table(std::string const& what) = 0;
+  /// Whether the database says that there is no such table. Who may not look at it is told nothing.
+  virtual bool is_missing(std::string const& what) = 0;
+  /// Empty if the options name none, and none was found.
+  virtual std::string schema_of_tables() const = 0;
+  /// What bears the name of one of rowlock's tables or functions and is somebody else's: a sentence each.
+  /// `unreadable`: only what must not even be read.
+  virtual std::vector<std::string> strangers(std::string const& schema, bool unreadable) = 0;
+  /// What an error says, without which database it was: that stands in the first finding.
+  virtual std::string words(error const&) const = 0;
+
+  virtual doctor_options const& options() const noexcept = 0;
+  virtual statement_book const& statements() const noexcept = 0;
+  boot_time_point deadline() const { return boot_clock::now() + options().reply_timeout; }
+
+ protected:
+  examiner() = default;
+};
+
+/// A check by its name: nothing if it does not apply. Without a function it is the one that all databases
+/// have in common, in lib/diagnose.
+struct named_check {
+  char const* name;
+  std::optional<opinion> (*look)(examiner&) = nullptr;
+};
+
+/// Whether this end of the wire is encrypted; `protocol`: empty if not. `remedy`: how to have it so.
+ROWLOCK_EXPORT opinion tls(session_facts const&, std::string const& protocol, std::string const& remedy);
+
+/// Tries a statement that would write, but meets nothing to write to. @return an error if the database takes
+/// no writes, else nothing, also if something else is wrong
+ROWLOCK_EXPORT std::optional<opinion> refused_writes(examiner&);
+
+/// "statement_timeout = 5000, lock_timeout = 1": those of `names` that are on.
+ROWLOCK_EXPORT std::string list_on(settings const&, std::initializer_list<char const*> names);
+
+}  // namespace rowlock::backend

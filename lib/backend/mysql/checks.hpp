@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "backend/checks.hpp"
+
+namespace rowlock::backend::mysql {
+
+/// What the doctor looks at, in this order.
+std::span<named_check const> checks() noexcept;
+
+}  // namespace rowlock::backend::mysql
