@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <rowlock/error.hpp>
 #include <rowlock/held_lock.hpp>
 #include <utility>
 
@@ -9,15 +12,13 @@ held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holdi
     : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
 
 held_lock::held_lock(held_lock&& other) noexcept
-    : manager_(std::move(other.manager_)),
-      hold_(std::move(other.hold_)),
-      live_(std::exchange(other.live_, false)) {}
+    : manager_(other.manager_), hold_(other.hold_), live_(std::exchange(other.live_, false)) {}
 
 held_lock& held_lock::operator=(held_lock&& other) noexcept {
   if (this == &other) return *this;
   (void)release();
-  manager_ = std::move(other.manager_);
-  hold_ = std::move(other.hold_);
+  manager_ = other.manager_;
+  hold_ = other.hold_;
   live_ = std::exchange(other.live_, false);
   return *this;
 }
@@ -50,6 +51,32 @@ std::optional<detached_lock> held_lock::detach() {
 release_result held_lock::release() noexcept {
   if (!std::exchange(live_, false)) return release_result::released;
   return manager_->release(hold_);
+}
+
+acquisition::acquisition(acquire_status why_not, std::optional<holder_info> holder)
+    : status_(why_not), holder_(std::move(holder)) {
+  if (why_not == acquire_status::acquired)
+    throw error(errc::invalid_argument, "an acquisition without a lock can't say acquired");
+}
+
+void acquisition::require_lock() const {
+  if (lock_) return;
+  auto const by =
+      holder_ ? fmt::format(", held by process {} on {}", holder_->owner.pid, holder_->owner.host) : "";
+  throw error(errc::not_acquired, to_string(status_) + by);
+}
+
+held_lock& acquisition::value() & {
+  require_lock();
+  return *lock_;
+}
+held_lock const& acquisition::value() const& {
+  require_lock();
+  return *lock_;
+}
+held_lock&& acquisition::value() && {
+  require_lock();
+  return *std::move(lock_);
 }
 
 }  // namespace rowlock

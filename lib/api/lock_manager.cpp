@@ -50,9 +50,9 @@ recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_optio
       manager_, manager_->spec(std::move(name), std::move(options), true)));
 }
 
-std::vector<lock_info> lock_manager::list(bool idle_too) {
+std::vector<lock_info> lock_manager::list(list_options options) {
   auto const m = manager_;
-  return m->list(idle_too);
+  return m->list(options.idle);
 }
 
 std::optional<lock_info> lock_manager::find(std::string const& name) {

@@ -1,9 +1,11 @@
 #include <map>
 #include <mutex>
+#include <rowlock/error.hpp>
 #include <rowlock/mutex.hpp>
 #include <vector>
 
 #include "api/mutex_state.hpp"
+#include "base/never_destroyed.hpp"
 #include "base/process_end.hpp"
 #include "manager/identity.hpp"
 
@@ -12,7 +14,21 @@ namespace rowlock {
 basic_mutex::basic_mutex(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}
 basic_mutex::basic_mutex(basic_mutex&&) noexcept = default;
 
-basic_mutex::~basic_mutex() {
+basic_mutex::~basic_mutex() { end(); }
+
+basic_mutex& basic_mutex::operator=(basic_mutex&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+std::shared_ptr<basic_mutex::state> basic_mutex::there() const {
+  if (state_) return state_;
+  throw error(errc::invalid_argument, "this mutex was moved from");
+}
+
+void basic_mutex::end() noexcept {
   if (!state_) return;
   bool const forked = state_->epoch != base::fork_epoch();
   bool const interrupted = state_->manager->parts().under_way.interrupted();
@@ -47,25 +63,28 @@ void basic_mutex::state::give_back_all() noexcept {
   if (self) given_back.swap(all);
 }
 
-std::string const& basic_mutex::name() const noexcept { return state_->spec.name; }
+std::string const& basic_mutex::name() const noexcept {
+  static auto const& none = base::never_destroyed<std::string>();
+  return state_ ? state_->spec.name : none;
+}
 
 acquisition basic_mutex::acquire(std::stop_token stop) {
-  auto const s = state_;
+  auto const s = there();
   return s->acquire({}, std::move(stop));
 }
 
 acquisition basic_mutex::try_acquire() {
-  auto const s = state_;
+  auto const s = there();
   return s->acquire({.one_attempt = true}, {});
 }
 
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  auto const s = state_;
+  auto const s = there();
   return s->acquire({.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
 void basic_mutex::lock() {
-  auto const s = state_;
+  auto const s = there();
   for (;;) {
     auto came = s->acquire({.insistent = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
@@ -74,18 +93,18 @@ void basic_mutex::lock() {
 }
 
 bool basic_mutex::try_lock() {
-  auto const s = state_;
+  auto const s = there();
   return s->keep(s->acquire({.one_attempt = true}, {}));
 }
 
 bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
-  auto const s = state_;
+  auto const s = there();
   return s->keep(s->acquire({.deadline = managing::deadline_after(timeout)}, {}));
 }
 
 void basic_mutex::unlock() noexcept {
   auto const s = state_;
-  if (s->epoch != base::fork_epoch()) return;
+  if (!s || s->epoch != base::fork_epoch()) return;
   std::optional<held_lock> last;
   {
     std::lock_guard const guard(s->mutex);
@@ -99,7 +118,7 @@ void basic_mutex::unlock() noexcept {
 }
 
 held_lock const* basic_mutex::current() const noexcept {
-  if (state_->epoch != base::fork_epoch()) return nullptr;
+  if (!state_ || state_->epoch != base::fork_epoch()) return nullptr;
   std::lock_guard const guard(state_->mutex);
   auto const found = state_->kept.find(state_->spec.owner().thread);
   return found == state_->kept.end() ? nullptr : &found->second.back();

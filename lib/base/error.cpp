@@ -53,6 +53,8 @@ class category final : public std::error_category {
         return "the transaction's snapshot is older than the lock";
       case errc::closed:
         return "the lock_manager has ended";
+      case errc::not_acquired:
+        return "the lock was not had";
       case errc::failed:
         return "the database refused a statement";
     }
@@ -90,12 +92,29 @@ std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(c
 
 error::error(errc code, std::string const& message) : std::system_error(code, message) {}
 
+struct error::details {
+  std::string statement;
+  std::string sqlstate;
+  int native_code;
+};
+
 error::error(errc code, std::string const& message, std::string statement, std::string sqlstate,
              int native_code)
     : std::system_error(code, message),
-      statement_(std::move(statement)),
-      sqlstate_(std::move(sqlstate)),
-      native_code_(native_code) {}
+      details_(std::make_shared<details const>(std::move(statement), std::move(sqlstate), native_code)) {}
+
+namespace {
+
+std::string const& nothing() noexcept {
+  static auto const& empty = base::never_destroyed<std::string>();
+  return empty;
+}
+
+}  // namespace
+
+std::string const& error::sqlstate() const noexcept { return details_ ? details_->sqlstate : nothing(); }
+std::string const& error::statement() const noexcept { return details_ ? details_->statement : nothing(); }
+int error::native_code() const noexcept { return details_ ? details_->native_code : 0; }
 
 bool error::retryable() const noexcept {
   switch (reason()) {
@@ -105,6 +124,7 @@ bool error::retryable() const noexcept {
     case errc::conflict:
     case errc::in_doubt:
     case errc::snapshot_too_old:
+    case errc::not_acquired:
       return true;
     default:
       return false;

@@ -123,7 +123,7 @@ void lock(connection_source const& as_locker, manager_options o) {
     auto const name = std::string(to_string(how));
     auto x = m.make_mutex(name);
     auto lock = x.acquire();
-    (void)m.list(true);
+    (void)m.list({.idle = true});
     if (how != strategy::row_lock) {
       if (!lock->extend(60s)) throw error(errc::lock_lost, "extend");
       (void)m.revoke(name, revoke_mode::at_renewal);

@@ -56,7 +56,7 @@ CONTRACT_CASE(
       doomed.read_for(50ms);
       doomed.kill();
       doomed.finish();
-      m->revoke("rowlock.reaper", revoke_mode::now);
+      (void)m->revoke("rowlock.reaper", revoke_mode::now);
     }
   });
   for (auto& t : all)

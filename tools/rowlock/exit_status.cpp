@@ -22,6 +22,7 @@ exit_status status_of(errc code) noexcept {
     case errc::unsupported:
       return exit_setup;
     case errc::row_locked:
+    case errc::not_acquired:
       return exit_busy;
     case errc::lock_lost:
       return exit_lost;

@@ -2,6 +2,7 @@
 
 #include <rowlock/export.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -34,12 +35,17 @@ enum class errc {
   transaction_ended,   ///< the caller's transaction is gone, or good for nothing: roll back, and begin again
   snapshot_too_old,    ///< the caller's transaction sees the database as before the lock: begin it anew
   closed,  ///< the lock_manager was destroyed, or the process ends (equals std::errc::operation_canceled)
+  not_acquired,  ///< acquisition::value() of one that has no lock; the message says why not
 };
 
 ROWLOCK_EXPORT std::error_category const& error_category() noexcept;
 ROWLOCK_EXPORT std::error_code make_error_code(errc) noexcept;
 
 /// The one root of what rowlock throws.
+///
+/// Copies and moves throw nothing, so that one may be kept, handed to another thread and thrown again.
+/// Distinct objects are independent, also if one is the other's copy; const members may be called from
+/// several threads. What was moved from is as it was.
 class ROWLOCK_EXPORT error : public std::system_error {
  public:
   error(errc code, std::string const& message);
@@ -47,12 +53,16 @@ class ROWLOCK_EXPORT error : public std::system_error {
   /// driver's own number or 0.
   error(errc code, std::string const& message, std::string statement, std::string sqlstate, int native_code);
 
+  error(error const&) noexcept = default;
+  error& operator=(error const&) noexcept = default;
+  ~error() override = default;
+
   errc reason() const noexcept { return static_cast<errc>(code().value()); }
-  std::string const& sqlstate() const noexcept { return sqlstate_; }
-  int native_code() const noexcept { return native_code_; }
-  std::string const& statement() const noexcept { return statement_; }
+  std::string const& sqlstate() const noexcept;
+  int native_code() const noexcept;
+  std::string const& statement() const noexcept;
   /// True if the same call may succeed later without anybody mending anything: unreachable,
-  /// too_many_connections, row_locked, conflict, in_doubt; and if the whole transaction may:
+  /// too_many_connections, row_locked, conflict, in_doubt, not_acquired; and if the whole transaction may:
   /// snapshot_too_old.
   bool retryable() const noexcept;
   /// In the caller's own transaction: true if it may go through when it is rolled back and begun again. As
@@ -61,9 +71,8 @@ class ROWLOCK_EXPORT error : public std::system_error {
   bool transaction_retryable() const noexcept;
 
  private:
-  std::string statement_;
-  std::string sqlstate_;
-  int native_code_ = 0;
+  struct details;
+  std::shared_ptr<details const> details_;  ///< null without details
 };
 
 }  // namespace rowlock::inline v0

@@ -24,6 +24,8 @@ class basic_transaction;
 ///
 /// Thread safety: distinct handles are independent; one handle's const members may be called from several
 /// threads. May outlive its lock_manager: the lock has been given back by then.
+/// What was moved from is as a handle that was released: valid() is false, release() does nothing, and the
+/// rest says what the lock was.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -40,24 +42,24 @@ class ROWLOCK_EXPORT held_lock {
   /// database's clock does not step forward by more than half the margin (a tenth of the ttl). Moves forward
   /// with each renewal; stands still once the lock is lost, and is in the past once somebody else may have it
   /// or it was given back. Empty for row_lock, which has no trust in the future.
-  std::optional<boot_time_point> trusted_until() const noexcept;
+  [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
   /// True while the lock is held: not lost, not given back, and trust runs.
-  bool valid() const noexcept;
+  [[nodiscard]] bool valid() const noexcept;
 
   /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
   /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short. They
   /// may release, and destroy handles, mutexes and the lock_manager itself; they must not wait for another
   /// lock.
-  std::stop_token loss_token() const noexcept;
+  [[nodiscard]] std::stop_token loss_token() const noexcept;
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
-  std::optional<loss_reason> loss() const noexcept;
+  [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
 
   /// Makes the term last at least `duration` from now, one round trip. Never shortens; the hard limit stays.
   /// @return false if the lock is lost.
   /// @throws error if the database can't be asked; trust is then as it was.
-  bool extend(std::chrono::milliseconds duration);
+  [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
   /// Lets go of the lock without giving it back: it stays taken until its term is over, which nothing
   /// prolongs from now on, whatever becomes of this process. For work that goes on elsewhere. Nobody tells
@@ -66,7 +68,7 @@ class ROWLOCK_EXPORT held_lock {
   /// lost or given back
   /// @throws error(errc::unsupported) for row_lock, which ends with its session; errc::invalid_argument if
   /// other handles of a recursive lock share it. The handle is then as it was.
-  std::optional<detached_lock> detach();
+  [[nodiscard]] std::optional<detached_lock> detach();
 
   /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call,
   /// and one on a handle of a recursive lock that is not the last, does nothing and returns released.
@@ -83,12 +85,29 @@ class ROWLOCK_EXPORT held_lock {
 };
 
 /// What an attempt to take a lock came to: like std::optional<held_lock>, and says why it is empty.
+///
+/// Move-only. What was moved from is empty, and its status() is cancelled.
+/// Thread safety: as that of any value: const members from several threads.
 class acquisition {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
   acquisition(held_lock lock) noexcept : lock_(std::move(lock)) {}
-  acquisition(acquire_status why_not, std::optional<holder_info> holder)
-      : status_(why_not), holder_(std::move(holder)) {}
+  /// @throws error(errc::invalid_argument) if why_not is acquire_status::acquired: there would be no lock
+  ROWLOCK_EXPORT acquisition(acquire_status why_not, std::optional<holder_info> holder);
+  acquisition(acquisition&& other) noexcept
+      : lock_(std::move(other.lock_)), status_(other.status_), holder_(std::move(other.holder_)) {
+    other.say_empty();
+  }
+  /// Gives back first what was had.
+  acquisition& operator=(acquisition&& other) noexcept {
+    if (this == &other) return *this;
+    lock_ = std::move(other.lock_);
+    status_ = other.status_;
+    holder_ = std::move(other.holder_);
+    other.say_empty();
+    return *this;
+  }
+  ~acquisition() = default;
 
   explicit operator bool() const noexcept { return lock_.has_value(); }
   held_lock& operator*() & noexcept { return *lock_; }
@@ -96,12 +115,23 @@ class acquisition {
   held_lock const& operator*() const& noexcept { return *lock_; }
   held_lock* operator->() noexcept { return &*lock_; }
   held_lock const* operator->() const noexcept { return &*lock_; }
+  /// The lock. @throws error(errc::not_acquired) with status() and holder() in words if there is none
+  ROWLOCK_EXPORT held_lock& value() &;
+  ROWLOCK_EXPORT held_lock const& value() const&;
+  ROWLOCK_EXPORT held_lock&& value() &&;
 
   acquire_status status() const noexcept { return status_; }
   /// Who held it, as last seen; empty if the row was locked by a transaction whose owner can't be seen.
   std::optional<holder_info> const& holder() const noexcept { return holder_; }
 
  private:
+  void say_empty() noexcept {
+    lock_.reset();
+    status_ = acquire_status::cancelled;
+    holder_.reset();
+  }
+  void require_lock() const;
+
   std::optional<held_lock> lock_;
   acquire_status status_ = acquire_status::acquired;
   std::optional<holder_info> holder_;

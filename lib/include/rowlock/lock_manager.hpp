@@ -13,6 +13,11 @@
 
 namespace rowlock::inline v0 {
 
+/// Which locks lock_manager::list() tells of.
+struct list_options {
+  bool idle = false;  ///< also names whose row is there although nobody holds the lock
+};
+
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
 ///
 /// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its
@@ -38,30 +43,30 @@ class ROWLOCK_EXPORT lock_manager {
 
   /// @throws error(errc::invalid_argument) if the name is empty, longer than 255 bytes, not UTF-8, or
   /// contains U+0000, or an option is out of range; errc::unsupported if the back end has no such strategy.
-  mutex make_mutex(std::string name, mutex_options options = {});
-  recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
+  [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
+  [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
   /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is one of them,
   /// with lock_info::unknown. @throws error
-  std::vector<lock_info> list(bool idle_too = false);
+  [[nodiscard]] std::vector<lock_info> list(list_options options = {});
 
   /// One name's state, by its key: also an idle row, and one that can't be read, as list() has them. Empty if
   /// there is none. @throws error
-  std::optional<lock_info> find(std::string const& name);
+  [[nodiscard]] std::optional<lock_info> find(std::string const& name);
 
   /// Gives back what transaction::insert() took, once its transaction was committed, or held_lock::detach()
   /// left; from any process. One round trip. @return false if the term is not there any more: it has expired
   /// and somebody took the name, or its transaction was rolled back
   /// @throws error(errc::row_locked) if a transaction has its row
-  bool release(detached_lock const& lock);
+  [[nodiscard]] bool release(detached_lock const& lock);
 
   /// Makes the term of such a lock last its ttl from now on; never shortens. One round trip, two if it fails.
   /// @return false if the term is not there any more, is to be given back (revoked), or has reached its hard
   /// limit @throws error(errc::row_locked) if a transaction has its row: it is as it was, and a retry helps
-  bool renew(detached_lock const& lock);
+  [[nodiscard]] bool renew(detached_lock const& lock);
 
   /// Takes a lock away from its holder. @return false if nobody holds it. @throws error
-  bool revoke(std::string const& name, revoke_mode);
+  [[nodiscard]] bool revoke(std::string const& name, revoke_mode);
 
  private:
   friend class basic_transaction;

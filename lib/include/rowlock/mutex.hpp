@@ -20,7 +20,9 @@ class lock_manager;
 /// Errors of every taking member: error with any errc that is not retryable at once; retryable ones (the
 /// database unreachable, a lost reply) are ridden out until the deadline, then thrown; without a deadline for
 /// ever. A try_ member without a duration makes one attempt. "Held by somebody else" is a return value.
-/// Thread safety: all members may be called from several threads at once.
+/// Thread safety: all members may be called from several threads at once, but not while it is moved or
+/// assigned to. What was moved from may be destroyed and assigned to. Its name() is empty, current() null and
+/// unlock() does nothing; whatever would take a lock throws error(errc::invalid_argument).
 class ROWLOCK_EXPORT basic_mutex {
  public:
   basic_mutex(basic_mutex const&) = delete;
@@ -33,13 +35,13 @@ class ROWLOCK_EXPORT basic_mutex {
   /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody
   /// to tell. If the lock_manager is destroyed meanwhile, it throws error(errc::closed), with a delay.
   void lock();
-  bool try_lock();
+  [[nodiscard]] bool try_lock();
   template <class Rep, class Period>
-  bool try_lock_for(std::chrono::duration<Rep, Period> const& timeout) {
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> const& timeout) {
     return try_lock_in(saturated_nanoseconds(timeout));
   }
   template <class Clock, class Duration>
-  bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
+  [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
     std::chrono::duration<long double> const left =
         std::chrono::duration<long double>(deadline.time_since_epoch()) -
         std::chrono::duration<long double>(Clock::now().time_since_epoch());
@@ -71,9 +73,13 @@ class ROWLOCK_EXPORT basic_mutex {
   struct state;
   explicit basic_mutex(std::unique_ptr<state>) noexcept;
   basic_mutex(basic_mutex&&) noexcept;
+  /// Gives back what lock() took of the former one.
+  basic_mutex& operator=(basic_mutex&&) noexcept;
 
  private:
   friend class lock_manager;
+  std::shared_ptr<state> there() const;
+  void end() noexcept;
   bool try_lock_in(std::chrono::nanoseconds timeout);
 
   std::shared_ptr<state> state_;

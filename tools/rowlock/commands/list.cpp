@@ -41,7 +41,7 @@ std::vector<lock_info> read_locks(invocation& call, list_options const& options)
     o.schema = db.schema;
     lock_manager manager(db.url, o);
     manager.connect();
-    locks = manager.list(options.all);
+    locks = manager.list({.idle = options.all});
   });
   if (!options.glob.empty())
     std::erase_if(locks,
