@@ -6,7 +6,7 @@
 #include "backend/backend.hpp"
 #include "diagnose/examination.hpp"
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 using namespace std::chrono_literals;
@@ -47,4 +47,4 @@ std::vector<finding> doctor::examine() {
   return diagnose::examination(source_.implementation(), options_).run();
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

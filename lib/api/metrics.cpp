@@ -7,7 +7,7 @@
 
 #include "base/prometheus_text.hpp"
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 using namespace std::chrono_literals;
@@ -126,4 +126,4 @@ std::function<void(event const&)> metrics::observer() const {
 
 std::string metrics::prometheus() const { return counts_->print(); }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include "reap/sweep.hpp"
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 using namespace std::chrono_literals;
@@ -114,4 +114,4 @@ std::optional<last_reap> reaper::last() {
   return strategies::reaping(database.statements(), options_.idle).last(*session, deadline);
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

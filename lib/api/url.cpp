@@ -12,7 +12,7 @@
 #include <rowlock/mysql.hpp>
 #endif
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 [[noreturn, maybe_unused]] void not_built(std::string_view backend) {
@@ -76,4 +76,4 @@ connection_source ready_source(std::string_view url, manager_options const& opti
 lock_manager::lock_manager(std::string_view url, manager_options options)
     : lock_manager{ready_source(url, options), std::move(options)} {}
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -2,7 +2,7 @@
 
 #include "base/never_destroyed.hpp"
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 namespace {
 
 class category final : public std::error_category {
@@ -135,4 +135,4 @@ bool error::transaction_retryable() const noexcept {
   return reason() == errc::transaction_ended || (retryable() && reason() != errc::in_doubt);
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -1,6 +1,6 @@
 #include <rowlock/options.hpp>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 char const* to_string(event_kind k) noexcept {
   switch (k) {
@@ -20,4 +20,4 @@ char const* to_string(event_kind k) noexcept {
   return "?";
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 boot_time_point boot_clock::now() noexcept {
   timespec now{};
@@ -62,4 +62,4 @@ char const* to_string(release_result r) noexcept {
   return "?";
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

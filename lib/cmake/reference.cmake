@@ -15,7 +15,7 @@ set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
 set(DOXYGEN_PREDEFINED ROWLOCK_EXPORT=)
 # Doxygen 1.9.4 drops what is before "inline"; users write rowlock::mutex.
-set(DOXYGEN_INPUT_FILTER "sed s/::inline.v[0-9]*//")
+set(DOXYGEN_INPUT_FILTER "sed s/::inline.ROWLOCK_ABI_NAMESPACE//")
 set(DOXYGEN_STRIP_FROM_INC_PATH ${CMAKE_CURRENT_SOURCE_DIR}/include)
 set(DOXYGEN_HAVE_DOT NO)
 doxygen_add_docs(rowlock_reference include doc/reference.md COMMENT "Making the API reference")

@@ -53,7 +53,7 @@ catalogue::catalogue(backend::statement_book const& book) {
 
 }  // namespace rowlock::strategies
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 strategy_traits const& traits(strategy s) noexcept { return strategies::registration_of(s).traits; }
 
@@ -69,4 +69,4 @@ std::optional<strategy> strategy_from_string(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

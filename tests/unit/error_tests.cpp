@@ -21,7 +21,7 @@ TEST_CASE("an error is as it was after it was copied, moved from and assigned") 
   error const moved(std::move(copy));
   error assigned(errc::failed, "other");
   assigned = moved;
-  for (auto const* e : {&first, &copy, &moved, &assigned}) {
+  for (error const* e : std::initializer_list<error const*>{&first, &copy, &moved, &assigned}) {
     CHECK(e->reason() == errc::conflict);
     CHECK(e->statement() == "lock_take");
     CHECK(e->sqlstate() == "40P01");

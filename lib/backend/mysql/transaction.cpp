@@ -3,7 +3,7 @@
 #include "backend/mysql/caller_session.hpp"
 #include "backend/mysql/connector.hpp"
 
-namespace rowlock::mysql::inline v0 {
+namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
 namespace {
 
@@ -18,4 +18,4 @@ transaction::transaction(lock_manager& manager, ::sql::Connection& connection)
 
 void execute_commit(::sql::Connection& connection) { borrow(connection)->commit(); }
 
-}  // namespace rowlock::mysql::inline v0
+}  // namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE

@@ -145,11 +145,11 @@ std::unique_ptr<caller_connection> borrow(PGconn* c) { return std::make_unique<c
 
 }  // namespace rowlock::backend::postgresql
 
-namespace rowlock::postgresql::inline v0 {
+namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 
 transaction::transaction(lock_manager& manager, PGconn* connection)
     : basic_transaction(manager, backend::postgresql::borrow(connection)) {}
 
 void execute_commit(PGconn* connection) { backend::postgresql::borrow(connection)->commit(); }
 
-}  // namespace rowlock::postgresql::inline v0
+}  // namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE

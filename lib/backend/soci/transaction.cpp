@@ -12,7 +12,7 @@
 #include "backend/soci/sqlite_path.hpp"
 #include "backend/sqlite/caller_session.hpp"
 
-namespace rowlock::soci::inline v0 {
+namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 
 namespace {
 
@@ -39,4 +39,4 @@ transaction::transaction(lock_manager& manager, ::soci::session& session)
 
 void execute_commit(::soci::session& session) { borrow(session)->commit(); }
 
-}  // namespace rowlock::soci::inline v0
+}  // namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE

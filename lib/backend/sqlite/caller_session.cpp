@@ -126,11 +126,11 @@ std::unique_ptr<caller_connection> borrow(sqlite3* db) { return std::make_unique
 
 }  // namespace rowlock::backend::sqlite
 
-namespace rowlock::sqlite::inline v0 {
+namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 
 transaction::transaction(lock_manager& manager, sqlite3* connection)
     : basic_transaction(manager, backend::sqlite::borrow(connection)) {}
 
 void execute_commit(sqlite3* connection) { backend::sqlite::borrow(connection)->commit(); }
 
-}  // namespace rowlock::sqlite::inline v0
+}  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE

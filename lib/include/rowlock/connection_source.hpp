@@ -1,12 +1,14 @@
 #pragma once
 
+#include <rowlock/version.hpp>
+
 #include <memory>
 
 namespace rowlock::backend {
 class source;
 }  // namespace rowlock::backend
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Where a lock_manager gets its connections from. Made by one of the back ends' headers
 /// (rowlock::sqlite::source, rowlock::postgresql::source); copies share it.
@@ -20,4 +22,4 @@ class connection_source {
   std::shared_ptr<backend::source> impl_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

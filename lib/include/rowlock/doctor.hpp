@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Looks at a database, with the rights of whoever logs in, for whether locks will work there and keep what
 /// is promised. Changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a
@@ -44,4 +44,4 @@ class ROWLOCK_EXPORT doctor {
   doctor_options options_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// What went wrong. "Held by somebody else" is not among them: that is a result (acquire_status).
 enum class errc {
@@ -75,7 +75,7 @@ class ROWLOCK_EXPORT error : public std::system_error {
   std::shared_ptr<details const> details_;  ///< null without details
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE
 
 // Doxygen 1.9.4 loses its way here.
 /// @cond

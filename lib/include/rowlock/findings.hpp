@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// What a look at one thing came to.
 enum class verdict {
@@ -33,4 +33,4 @@ struct doctor_options {
   std::chrono::milliseconds reply_timeout{5'000};  ///< of the database's, for each statement
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

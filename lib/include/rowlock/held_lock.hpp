@@ -15,7 +15,7 @@ class hold;
 namespace rowlock::managing {
 class manager;
 }
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class basic_mutex;
 class basic_transaction;
@@ -137,4 +137,4 @@ class acquisition {
   std::optional<holder_info> holder_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Which locks lock_manager::list() tells of.
 struct list_options {
@@ -73,4 +73,4 @@ class ROWLOCK_EXPORT lock_manager {
   std::shared_ptr<managing::manager> manager_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Counts what the event hook tells, for Prometheus:
 ///
@@ -57,4 +57,4 @@ class ROWLOCK_EXPORT metrics {
   std::shared_ptr<counts> counts_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

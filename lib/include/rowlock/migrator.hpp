@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Each member has an initializer, so that {.schema = "x"} warns of nothing.
 struct migrator_options {
@@ -92,4 +92,4 @@ class ROWLOCK_EXPORT migrator {
   migrator_options options_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class lock_manager;
 
@@ -100,4 +100,4 @@ class recursive_mutex : public basic_mutex {
   using basic_mutex::basic_mutex;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

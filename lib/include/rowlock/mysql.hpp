@@ -10,7 +10,7 @@ namespace sql {
 class Connection;  // MySQL Connector/C++'s own, so that its headers need not be included
 }
 
-namespace rowlock::mysql::inline v0 {
+namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
 ///
@@ -40,4 +40,4 @@ class ROWLOCK_EXPORT source : public connection_source {
   explicit source(std::function<sql::Connection*()> open);
 };
 
-}  // namespace rowlock::mysql::inline v0
+}  // namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE

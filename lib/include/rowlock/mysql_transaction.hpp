@@ -1,9 +1,11 @@
 #pragma once
 
+#include <rowlock/version.hpp>
+
 #include <rowlock/mysql.hpp>
 #include <rowlock/transaction.hpp>
 
-namespace rowlock::mysql::inline v0 {
+namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The transaction that is open on a connection of the program's own: after START TRANSACTION, or in a
 /// session with autocommit = 0.
@@ -20,4 +22,4 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// no reply came, or one that does not say so
 ROWLOCK_EXPORT void execute_commit(::sql::Connection& connection);
 
-}  // namespace rowlock::mysql::inline v0
+}  // namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE

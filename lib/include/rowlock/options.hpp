@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// How long to wait between two attempts to take a lock that somebody else holds: exponential back-off with
 /// jitter, or a policy of the caller's own. A wait never goes on past the moment at which the holder's term
@@ -89,4 +89,4 @@ struct manager_options {
   std::function<void(event const&)> on_event{};
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

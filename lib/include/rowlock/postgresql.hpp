@@ -9,7 +9,7 @@
 typedef struct pg_conn PGconn;  // NOLINT(modernize-use-using): libpq's own declaration, so that <libpq-fe.h>
                                 // need not be included
 
-namespace rowlock::postgresql::inline v0 {
+namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections to a PostgreSQL server, version 13 or later.
 class ROWLOCK_EXPORT source : public connection_source {
@@ -25,4 +25,4 @@ class ROWLOCK_EXPORT source : public connection_source {
   explicit source(std::function<PGconn*()> open);
 };
 
-}  // namespace rowlock::postgresql::inline v0
+}  // namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <rowlock/version.hpp>
+
 #include <rowlock/postgresql.hpp>
 #include <rowlock/transaction.hpp>
 
-namespace rowlock::postgresql::inline v0 {
+namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The transaction that is open on a connection of the program's own, in blocking or non-blocking mode, but
 /// not in pipeline mode.
@@ -21,4 +23,4 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// the server says by a warning (SQLSTATE 01000) only, which goes to the connection's own notice receiver.
 ROWLOCK_EXPORT void execute_commit(PGconn* connection);
 
-}  // namespace rowlock::postgresql::inline v0
+}  // namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE

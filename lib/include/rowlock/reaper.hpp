@@ -7,7 +7,7 @@
 #include <optional>
 #include <stop_token>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Deletes what the dead and the forgotten have left in rowlock's tables. Exclusion and progress never need
 /// it, and it frees no live lock; it keeps the tables small.
@@ -41,4 +41,4 @@ class ROWLOCK_EXPORT reaper {
   reaper_options options_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

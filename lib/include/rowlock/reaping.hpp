@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Rows of each kind.
 struct reap_counts {
@@ -77,4 +77,4 @@ struct reaper_options {
   std::function<void(reap_result const&)> progress{};
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -7,7 +7,7 @@ namespace soci {
 class connection_pool;  // SOCI's own, so that its headers need not be included
 }
 
-namespace rowlock::soci::inline v0 {
+namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections in the place of sessions of a SOCI connection pool, which is on SOCI's back end postgresql,
 /// mysql (a server of MySQL or MariaDB) or sqlite3; see lib/doc/soci.md.
@@ -42,4 +42,4 @@ class ROWLOCK_EXPORT source : public connection_source {
   explicit source(::soci::connection_pool& pool);
 };
 
-}  // namespace rowlock::soci::inline v0
+}  // namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <rowlock/version.hpp>
+
 #include <rowlock/soci.hpp>
 #include <rowlock/transaction.hpp>
 
@@ -7,7 +9,7 @@ namespace soci {
 class session;  // SOCI's own, so that its headers need not be included
 }
 
-namespace rowlock::soci::inline v0 {
+namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The transaction that is open on a session of the program's own, on SOCI's back end postgresql, mysql or
 /// sqlite3; with or without one of SOCI's transaction objects. The lock_manager may reach the same database
@@ -24,4 +26,4 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// destroyed, which does no harm, but PostgreSQL warns of it each time.
 ROWLOCK_EXPORT void execute_commit(::soci::session& session);
 
-}  // namespace rowlock::soci::inline v0
+}  // namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE

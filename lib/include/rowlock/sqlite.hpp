@@ -8,7 +8,7 @@
 
 struct sqlite3;  // <sqlite3.h>'s own declaration, so that it need not be included here
 
-namespace rowlock::sqlite::inline v0 {
+namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections to an SQLite database file.
 class ROWLOCK_EXPORT source : public connection_source {
@@ -24,4 +24,4 @@ class ROWLOCK_EXPORT source : public connection_source {
   explicit source(std::function<sqlite3*()> open);
 };
 
-}  // namespace rowlock::sqlite::inline v0
+}  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <rowlock/version.hpp>
+
 #include <rowlock/sqlite.hpp>
 #include <rowlock/transaction.hpp>
 
-namespace rowlock::sqlite::inline v0 {
+namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The transaction that is open on a connection of the program's own. rowlock's tables are in its main
 /// database, or in one that is attached to it; data that the lock is to protect should be in the same file:
@@ -18,4 +20,4 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// again; transaction_ended if it was rolled back; in_doubt after a failed write; not_in_transaction
 ROWLOCK_EXPORT void execute_commit(sqlite3* connection);
 
-}  // namespace rowlock::sqlite::inline v0
+}  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE

@@ -23,7 +23,7 @@ namespace rowlock::guard {
 class guarded_transaction;
 }
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The program's own transaction, seen by rowlock. Nothing is owned: it never begins, commits or rolls back,
 /// leaves no changed setting, prepared statement or open savepoint behind, and a statement of its own that
@@ -132,4 +132,4 @@ class ROWLOCK_EXPORT basic_transaction {
   std::unique_ptr<guard::guarded_transaction> guarded_;
 };
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace rowlock::inline v0 {
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// The clock that leases are reckoned by: CLOCK_BOOTTIME.
 ///
@@ -177,4 +177,4 @@ ROWLOCK_EXPORT char const* to_string(release_result) noexcept;
 /// Inverse of to_string(strategy); empty if there is no such strategy.
 ROWLOCK_EXPORT std::optional<strategy> strategy_from_string(std::string_view) noexcept;
 
-}  // namespace rowlock::inline v0
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <rowlock/rowlock.hpp>
+#include <rowlock/version.hpp>
 #include <string_view>
 
 #include "cli.hpp"

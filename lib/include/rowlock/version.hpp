@@ -1,0 +1,16 @@
+#pragma once
+// The one place where the versions stand: CMake reads them from here.
+
+#define ROWLOCK_VERSION_MAJOR 0
+#define ROWLOCK_VERSION_MINOR 1
+#define ROWLOCK_VERSION_PATCH 0
+/// The same as text.
+#define ROWLOCK_VERSION "0.1.0"
+
+/// The number of the binary interface is part of every name that users link: a program that was compiled for another one does not
+/// link. Raised whenever programs must be compiled anew; the shared libraries' names have it, too.
+#define ROWLOCK_ABI_NAMESPACE v0
+
+#ifndef __linux__
+#error "rowlock needs Linux: CLOCK_BOOTTIME, eventfd, /proc, and the process's death signals"
+#endif
