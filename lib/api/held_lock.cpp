@@ -11,8 +11,11 @@ namespace rowlock {
 held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holding::hold> h) noexcept
     : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
 
+// What was moved from still says what it was.
+// NOLINTBEGIN(performance-move-constructor-init)
 held_lock::held_lock(held_lock&& other) noexcept
     : manager_(other.manager_), hold_(other.hold_), live_(std::exchange(other.live_, false)) {}
+// NOLINTEND(performance-move-constructor-init)
 
 held_lock& held_lock::operator=(held_lock&& other) noexcept {
   if (this == &other) return *this;

@@ -84,7 +84,7 @@ class ROWLOCK_EXPORT examiner {
 /// A check by its name: nothing if it does not apply. Without a function it is the one that all databases
 /// have in common, in lib/diagnose.
 struct named_check {
-  char const* name;
+  char const* name = "";
   std::optional<opinion> (*look)(examiner&) = nullptr;
 };
 

@@ -101,7 +101,8 @@ struct error::details {
 error::error(errc code, std::string const& message, std::string statement, std::string sqlstate,
              int native_code)
     : std::system_error(code, message),
-      details_(std::make_shared<details const>(std::move(statement), std::move(sqlstate), native_code)) {}
+      details_(
+          std::make_shared<details const>(details{std::move(statement), std::move(sqlstate), native_code})) {}
 
 namespace {
 

@@ -7,8 +7,9 @@
 /// The same as text.
 #define ROWLOCK_VERSION "0.1.0"
 
-/// The number of the binary interface is part of every name that users link: a program that was compiled for another one does not
-/// link. Raised whenever programs must be compiled anew; the shared libraries' names have it, too.
+/// The number of the binary interface is part of every name that users link: a program that was compiled for
+/// another one does not link. Raised whenever programs must be compiled anew; the shared libraries' names
+/// have it, too.
 #define ROWLOCK_ABI_NAMESPACE v0
 
 #ifndef __linux__
