@@ -44,7 +44,7 @@ boot_time_point first_trust(grant_facts const&) noexcept;
 class hold final : public waiting::occupant {
  public:
   hold(grant_facts, waiting::local_queue::turn) noexcept;
-  /// As the constructor, and makes the hold known to the registry.
+  /// As the constructor, and makes the hold known to the local queue.
   static std::shared_ptr<hold> make(grant_facts, waiting::local_queue::turn);
 
   grant_facts const& facts() const noexcept { return facts_; }

@@ -125,8 +125,8 @@ struct lock_info {
   bool held = false;   ///< has a term; it may have expired: see holder.expires_in
   holder_info holder;  ///< of an idle row: the last one
   /// Empty; or why this row can't be read whole: a later version of rowlock, or somebody's hand, has put
-  /// there what this version doesn't know. Then `holder` has no more than what could be read, and its `how`
-  /// may be wrong.
+  /// there what this version doesn't know. Then `holder` has no more than what could be read, and its
+  /// `strategy` may be wrong.
   std::string unknown{};
 };
 
