@@ -77,9 +77,9 @@ held_lock const& acquisition::value() const& {
   require_lock();
   return *lock_;
 }
-held_lock&& acquisition::value() && {
+held_lock acquisition::value() && {
   require_lock();
-  return *std::move(lock_);
+  return take_out();
 }
 
 }  // namespace rowlock

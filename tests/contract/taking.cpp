@@ -245,6 +245,8 @@ EVERY_CASE("what was moved from is empty, and an assignment gives back what was 
   auto got = y.acquire();
   auto lock = std::move(got).value();
   CHECK(lock.valid());
+  CHECK_FALSE(got);
+  CHECK(got.status() == acquire_status::cancelled);
   auto const second = std::move(lock);
   CHECK(second.valid());
   CHECK_FALSE(lock.valid());

@@ -111,14 +111,15 @@ class acquisition {
 
   explicit operator bool() const noexcept { return lock_.has_value(); }
   held_lock& operator*() & noexcept { return *lock_; }
-  held_lock&& operator*() && noexcept { return *std::move(lock_); }
+  /// Moves the lock out: the acquisition is empty then, as one that was moved from.
+  held_lock operator*() && noexcept { return take_out(); }
   held_lock const& operator*() const& noexcept { return *lock_; }
   held_lock* operator->() noexcept { return &*lock_; }
   held_lock const* operator->() const noexcept { return &*lock_; }
   /// The lock. @throws error(errc::not_acquired) with status() and holder() in words if there is none
   ROWLOCK_EXPORT held_lock& value() &;
   ROWLOCK_EXPORT held_lock const& value() const&;
-  ROWLOCK_EXPORT held_lock&& value() &&;
+  ROWLOCK_EXPORT held_lock value() &&;  ///< moves it out
 
   acquire_status status() const noexcept { return status_; }
   /// Who held it, as last seen; empty if the row was locked by a transaction whose owner can't be seen.
@@ -129,6 +130,11 @@ class acquisition {
     lock_.reset();
     status_ = acquire_status::cancelled;
     holder_.reset();
+  }
+  held_lock take_out() noexcept {
+    held_lock out(*std::move(lock_));
+    say_empty();
+    return out;
   }
   void require_lock() const;
 
