@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <mutex>
 #include <rowlock/error.hpp>
@@ -26,6 +28,15 @@ basic_mutex& basic_mutex::operator=(basic_mutex&& other) noexcept {
 std::shared_ptr<basic_mutex::state> basic_mutex::there() const {
   if (state_) return state_;
   throw error(errc::invalid_argument, "this mutex was moved from");
+}
+
+std::shared_ptr<basic_mutex::state> basic_mutex::lockable() const {
+  auto s = there();
+  if (s->spec.known_again()) return s;
+  throw error(
+      errc::unsupported,
+      fmt::format("'{}': with owner each_acquire unlock() could not tell whose lock is meant: use acquire()",
+                  s->spec.name));
 }
 
 void basic_mutex::end() noexcept {
@@ -84,7 +95,7 @@ acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::
 }
 
 void basic_mutex::lock() {
-  auto const s = there();
+  auto const s = lockable();
   for (;;) {
     auto came = s->acquire({.insistent = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
@@ -93,12 +104,12 @@ void basic_mutex::lock() {
 }
 
 bool basic_mutex::try_lock() {
-  auto const s = there();
+  auto const s = lockable();
   return s->keep(s->acquire({.one_attempt = true}, {}));
 }
 
 bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
-  auto const s = there();
+  auto const s = lockable();
   return s->keep(s->acquire({.deadline = managing::deadline_after(timeout)}, {}));
 }
 

@@ -323,7 +323,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   stopping_ = false;
 }
 
-// On the calling thread, because the keeper's own is where the process ends, or the manager is destroyed.
+// On the calling thread, because the renewer's own is where the process ends, or the manager is destroyed.
 void renewer::give_back_here(boot_time_point deadline) noexcept try {
   base::event const never;
   for (;;) {

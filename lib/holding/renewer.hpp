@@ -28,7 +28,7 @@ struct late_release {
 /// One thread, started when first needed. Thread-safe.
 class renewer {
  public:
-  /// `pool`: where a session is borrowed while the server has none left for the keeper's own.
+  /// `pool`: where a session is borrowed while the server has none left for the renewer's own.
   renewer(sessions::database&, sessions::connection_pool& pool, strategies::catalogue const&, watchdog&,
           sessions::events const&, manager_options const&);
   ~renewer() { stop(boot_clock::now(), {}); }

@@ -1,6 +1,6 @@
 #pragma once
-// Sees to it that no lock is lost in silence: watches when trust ends, whatever the database or the keeper is
-// doing, and runs the loss callbacks.
+// Sees to it that no lock is lost in silence: watches when trust ends, whatever the database or the renewer
+// is doing, and runs the loss callbacks.
 
 #include <list>
 #include <memory>

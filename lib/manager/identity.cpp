@@ -21,17 +21,22 @@ struct process_identity {
   std::string id = base::random_id();
 };
 
-std::int64_t this_thread_number() {
+std::int64_t fresh_number() {
   static std::atomic<std::int64_t> last{0};
-  thread_local std::int64_t const number = ++last;
-  return number;
+  return ++last;
 }
 
 }  // namespace
 
 owner_id this_thread_owner() {
+  thread_local std::int64_t const number = fresh_number();
   auto const& self = base::per_process<process_identity>();
-  return {self.host, self.pid, self.id, this_thread_number()};
+  return {self.host, self.pid, self.id, number};
+}
+
+owner_id fresh_owner() {
+  auto const& self = base::per_process<process_identity>();
+  return {self.host, self.pid, self.id, fresh_number()};
 }
 
 owner_id explicit_owner(std::string const& text) {

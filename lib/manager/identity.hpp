@@ -9,6 +9,9 @@ namespace rowlock::managing {
 /// again.
 owner_id this_thread_owner();
 
+/// One that no other call of this process gives, of this function or the former one.
+owner_id fresh_owner();
+
 /// An owner that is not bound to a process or thread; host and pid are for people.
 owner_id explicit_owner(std::string const& text);
 

@@ -37,7 +37,7 @@ void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options
   refuse(o.hard_limit != 0ms, "a hard limit");
   refuse(!o.renew, "a fixed term (renew = false)");
   refuse(o.takeover != takeover::clock, "takeover::observed");
-  refuse(o.owner.has_value(), "an explicit owner");
+  refuse(std::holds_alternative<std::string>(o.owner), "an explicit owner");
   refuse(!o.note.empty(), "a note");
 }
 
@@ -67,14 +67,17 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
           fmt::format("a jitter of {} is not between 0 and 1", retry.jitter));
   require(retry.attempts >= 0, "a negative number of attempts");
   base::require_text("the note", options.note, base::longest_note);
-  if (options.owner) {
-    require(!options.owner->empty(), "the explicit owner is empty");
-    base::require_text("the explicit owner", *options.owner, base::longest_name);
+  if (auto const* text = std::get_if<std::string>(&options.owner)) {
+    require(!text->empty(), "the explicit owner is empty");
+    base::require_text("the explicit owner", *text, base::longest_name);
   }
+  require(!recursive || known_again(),
+          "a recursive_mutex needs an owner that comes again: a thread, or a text");
 }
 
 owner_id lock_spec::owner() const {
-  return options.owner ? explicit_owner(*options.owner) : this_thread_owner();
+  if (auto const* text = std::get_if<std::string>(&options.owner)) return explicit_owner(*text);
+  return known_again() ? this_thread_owner() : fresh_owner();
 }
 
 }  // namespace rowlock::managing

@@ -14,7 +14,9 @@ struct lock_spec {
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual,
             backend::dialect const&);
 
-  owner_id owner() const;  ///< explicit, or the calling thread
+  owner_id owner() const;  ///< of a call that takes it
+  /// Whether unlock() finds again what lock() took.
+  bool known_again() const noexcept { return !std::holds_alternative<each_acquire>(options.owner); }
 
   std::string name;
   mutex_options options;

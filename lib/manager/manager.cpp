@@ -246,7 +246,7 @@ bool manager::renew(detached_lock const& lock) {
   });
 }
 
-// The watchdog and the keeper forget it, and so does the closer: from now on it is a row that nobody here
+// The watchdog and the renewer forget it, and so does the closer: from now on it is a row that nobody here
 // holds.
 std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
   refuse_if_closed();

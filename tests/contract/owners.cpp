@@ -1,4 +1,6 @@
 // Who is it: reentrancy, explicit owners, takeover::observed.
+#include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -197,4 +199,43 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   auto const lock = m->make_mutex("x").try_acquire_for(30s);
   REQUIRE(lock);
   CHECK(other.read("x")->term == lock->term());
+}
+
+EVERY_CASE("each_acquire: two requests on one thread never take each other's lock, whoever asks") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.owner = each_acquire{}});
+  auto first = x.try_acquire();
+  REQUIRE(first);
+  CHECK(x.try_acquire().status() == acquire_status::busy);
+  CHECK(m->make_mutex("x").try_acquire().status() == acquire_status::busy);
+  CHECK(first->valid());
+  // The second waits in line, and is served when the first, from whatever thread, gives back.
+  auto second = std::async(std::launch::async, [&] { return x.acquire(); });
+  std::thread([&] { CHECK(first->release() == release_result::released); }).join();
+  auto const got = second.get();
+  REQUIRE(got);
+  CHECK_FALSE(got->owner().same(first->owner()));
+  CHECK(got->owner().process == first->owner().process);
+  CHECK_FALSE(got->owner().is_explicit());
+}
+
+CONTRACT_CASE(
+    "each_acquire: lock() and recursion are refused, because nobody could tell whose lock is meant") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.owner = each_acquire{}});
+  auto const reason = [](auto const& call) {
+    try {
+      call();
+    } catch (error const& e) {
+      return std::optional(e.reason());
+    }
+    return std::optional<errc>();
+  };
+  CHECK(reason([&] { x.lock(); }) == errc::unsupported);
+  CHECK(reason([&] { (void)x.try_lock(); }) == errc::unsupported);
+  CHECK(reason([&] { (void)x.try_lock_for(1s); }) == errc::unsupported);
+  CHECK(reason([&] { (void)m->make_recursive_mutex("x", {.owner = each_acquire{}}); }) ==
+        errc::invalid_argument);
+  x.unlock();
+  CHECK(x.try_acquire());
 }

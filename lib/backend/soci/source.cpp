@@ -101,7 +101,7 @@ class pool_source final : public source {
       throw error(errc::forked, description_ + ": the pool was made before the process was forked");
     auto const now = boot_clock::now();
     if (now >= deadline) throw error(errc::unreachable, description_ + ": no time was left to connect");
-    // The rest is for connecting, or for whoever can do without: the keeper borrows one of the manager's.
+    // The rest is for connecting, or for whoever can do without: the renewer borrows one of the manager's.
     place p(sessions_, now + (deadline - now) / 2);
     if (p.fresh()) sit_down(p);
     auto made = p.native().connect(deadline);

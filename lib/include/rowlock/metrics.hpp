@@ -20,7 +20,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - rowlock_waits_total{outcome}: calls that tried more than once, until they had the lock ("taken") or not
 ///   ("given up"). Not those that only stood in line in this process, or in the server for a row_lock.
 /// - rowlock_renewals_total: one for each lock. row_lock has none.
-/// - rowlock_releases_total: terms given back. Some by the keeper, later: after a release that the database
+/// - rowlock_releases_total: terms given back. Some by the renewer, later: after a release that the database
 ///   did not answer, after a loss if the row was ours still, for an attempt whose reply was lost.
 /// - rowlock_losses_total{reason}: locks lost, by loss_reason. What only release() finds out is its result.
 /// - rowlock_errors_total: error events, what was ridden out among them.

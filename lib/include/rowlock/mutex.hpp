@@ -79,6 +79,7 @@ class ROWLOCK_EXPORT basic_mutex {
  private:
   friend class lock_manager;
   std::shared_ptr<state> there() const;
+  std::shared_ptr<state> lockable() const;
   void end() noexcept;
   bool try_lock_in(std::chrono::nanoseconds timeout);
 

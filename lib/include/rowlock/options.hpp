@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -24,13 +25,23 @@ struct retry_options {
   std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
+/// Owner of a lock: the thread that takes it. The same thread that asks again is told (mutex), or served
+/// (recursive_mutex).
+struct calling_thread {};
+/// Owner of a lock: each acquire is one of its own, and no two are ever the same. For coroutines, and for
+/// pools that hand work from thread to thread, where neither a thread nor a text says whose the lock is. Who
+/// holds the lock and asks again waits like anybody else. Taken by acquire() and try_acquire...(): lock() and
+/// try_lock...() throw error(errc::unsupported), because unlock() could not tell whose lock is meant; a
+/// recursive_mutex can't have it (errc::invalid_argument).
+struct each_acquire {};
+
 /// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
 struct mutex_options {
   std::optional<rowlock::strategy> strategy{};  ///< empty: what manager_options::strategy says
   /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is
   /// every third of it.
   std::chrono::milliseconds ttl{30'000};
-  /// Whether the keeper renews it. Without, the term ends after ttl (a fixed lease) unless extend() is
+  /// Whether the renewer renews it. Without, the term ends after ttl (a fixed lease) unless extend() is
   /// called.
   bool renew = true;
   retry_options retry{};
@@ -44,9 +55,10 @@ struct mutex_options {
   /// Draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection and two more
   /// round trips.
   std::optional<bool> fencing{};
-  /// Instead of the calling thread: for work that hops threads or a job that restarts. The same text found in
-  /// the table takes over at once, and the former self is told. At most 255 bytes of UTF-8.
-  std::optional<std::string> owner{};
+  /// Whose the lock is. A text: for a job that restarts. The same text found in the table takes over at once,
+  /// and the former self is told, so no two that work at the same time may have the same. At most 255 bytes
+  /// of UTF-8.
+  std::variant<calling_thread, each_acquire, std::string> owner{};
   std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
 };
 
@@ -71,7 +83,7 @@ struct manager_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes whose options don't say
-  /// Connections for taking and giving back, opened when first needed; the keeper has one more of its own.
+  /// Connections for taking and giving back, opened when first needed; the renewer has one more of its own.
   int connections = 2;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.

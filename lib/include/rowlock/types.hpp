@@ -164,8 +164,8 @@ enum class loss_reason {
 enum class release_result {
   released,
   already_lost,
-  handed_over,  ///< the row is locked by a transaction just now; the keeper gives it back as soon as it can
-  in_doubt,     ///< the database did not answer; the keeper tries again, and the term ends by its own expiry
+  handed_over,  ///< the row is locked by a transaction just now; the renewer gives it back as soon as it can
+  in_doubt,     ///< the database did not answer; the renewer tries again, and the term ends by its own expiry
 };
 
 ROWLOCK_EXPORT char const* to_string(strategy) noexcept;

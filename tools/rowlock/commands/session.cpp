@@ -23,7 +23,7 @@ session::session(database const& db, run_options const& options, mutex_options h
   manager_options o;
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
-  o.connections = 1;  // beside the keeper's: fifty jobs at once should fit into a server's default limit
+  o.connections = 1;  // beside the renewer's: fifty jobs at once should fit into a server's default limit
   o.row_lock_connections = 1;
   o.strategy = mutex_options_.strategy.value_or(o.strategy);
   o.on_event = [this](event const& e) { hear(e); };
