@@ -243,6 +243,9 @@ class ROWLOCK_EXPORT source {
   /// WAL), for `migrate up`; elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}
 
+  /// A database that nobody but who has this source can reach, and that is empty at first.
+  virtual bool is_private() const noexcept { return false; }
+
   /// Whether connecting uses objects of the program's (a function, a pool), which may be destroyed as soon as
   /// a manager is.
   virtual bool uses_the_programs() const noexcept { return false; }

@@ -17,7 +17,7 @@
 namespace rowlock::tool {
 namespace {
 
-constexpr std::string_view sqlite_scheme = "sqlite:";
+constexpr std::string_view local_scheme = "sqlite:";  // of the file in the user's state directory
 
 std::string environment(char const* name) {
   char const* value = std::getenv(name);
@@ -39,7 +39,12 @@ std::filesystem::path standard_file() {
   return state / "rowlock" / "locks.db";
 }
 
-bool is_mysql(std::string_view url) { return url.starts_with("mysql://") || url.starts_with("mariadb://"); }
+/// Nothing of what no back end understands: connecting says so.
+std::optional<url_info> described(std::string const& url) try {
+  return describe_url(url);
+} catch (error const&) {
+  return std::nullopt;
+}
 
 /// As a value in a URL's query.
 std::string percent_encoded(std::string_view text) {
@@ -54,54 +59,13 @@ std::string percent_encoded(std::string_view text) {
 
 std::string with_password_file(std::string url, std::string const& file) {
   if (file.empty()) return url;
-  if (!is_mysql(url))
+  if (auto const known = described(url); !known || !known->takes_password_file)
     throw failure(
         exit_usage,
         "--password-file is for databases of MySQL and MariaDB (mysql://...); PostgreSQL has ~/.pgpass and "
         "PGPASSFILE");
   return fmt::format("{}{}password-file={}", url, url.find('?') == url.npos ? "?" : "&",
                      percent_encoded(file));
-}
-
-bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
-
-bool url_has_password(std::string_view rest) {
-  auto const authority = rest.substr(0, rest.find_first_of("/?"));
-  if (auto const at = authority.rfind('@'); at != authority.npos)
-    if (auto const colon = authority.find(':'); colon != authority.npos && colon + 1 < at) return true;
-  auto const query = rest.find('?');
-  if (query == rest.npos) return false;
-  for (rest.remove_prefix(query + 1); !rest.empty();) {
-    auto const one = rest.substr(0, rest.find('&'));
-    if (is_secret(one.substr(0, one.find('=')))) return true;
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-  }
-  return false;
-}
-
-/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the
-/// next character as it is.
-void skip_value(std::string_view& s) {
-  bool const quoted = s.starts_with('\'');
-  std::size_t i = quoted ? 1 : 0;
-  while (i < s.size() && (quoted ? s[i] != '\'' : std::strchr(" \t\r\n", s[i]) == nullptr))
-    i += s[i] == '\\' ? 2 : 1;
-  s.remove_prefix(std::min(s.size(), i + (quoted ? 1 : 0)));
-}
-
-bool keywords_have_password(std::string_view s) {
-  constexpr auto blanks = " \t\r\n";
-  for (;;) {
-    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
-    auto const equals = s.find('=');
-    if (equals == s.npos) return false;
-    auto key = s.substr(0, equals);
-    key = key.substr(0, key.find_first_of(blanks));
-    if (is_secret(key)) return true;
-    s.remove_prefix(equals + 1);
-    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
-    skip_value(s);
-  }
 }
 
 void refuse_empty(std::string_view url, char const* where) {
@@ -122,11 +86,9 @@ void make_private_folders(std::filesystem::path const& folder) {
 
 }  // namespace
 
-bool has_password(std::string_view url) {
-  if (url.starts_with(sqlite_scheme)) return false;
-  for (std::string_view const scheme : {"postgresql://", "postgres://", "mysql://", "mariadb://"})
-    if (url.starts_with(scheme)) return url_has_password(url.substr(scheme.size()));
-  return keywords_have_password(url);
+bool has_password(std::string const& url) {
+  auto const known = described(url);
+  return known && known->has_password;
 }
 
 std::string database::options() const {
@@ -138,12 +100,17 @@ std::string database::options() const {
   return out;
 }
 
+bool database::is_file() const {
+  auto const known = described(url);
+  return known && known->is_file;
+}
+
 std::string where_it_holds(database const& db, std::string_view name) {
   if (db.from != database::origin::nowhere) return {};
   return fmt::format(
       "no database is named, so that '{}' is locked on this host only, in {}. To lock it on all hosts: --db "
       "postgresql://HOST/DB, or ROWLOCK_DB; if this host is meant: --db local",
-      name, db.url.substr(sqlite_scheme.size()));
+      name, db.url.substr(local_scheme.size()));
 }
 
 database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,
@@ -153,14 +120,13 @@ database choose_database(std::optional<std::string> url, std::string password_fi
   db.schema = std::move(schema);
   if (url) {
     refuse_empty(*url, "--db");
-    if (has_password(*url))
+    if (auto const known = described(*url); known && known->has_password)
       throw failure(
           exit_usage,
           fmt::format(
               "--db has a password in it, which everybody on this machine could read (ps). Leave it out and "
               "use {}, or put the URL into ROWLOCK_DB.",
-              is_mysql(*url) ? "--password-file PATH, MYSQL_PWD, ~/.my.cnf"
-                             : "PGPASSWORD, ~/.pgpass, a service file"));
+              known->passwords));
     db.from = database::origin::command_line;
     db.url = *std::move(url);
     db.url_as_given = db.url;
@@ -170,7 +136,7 @@ database choose_database(std::optional<std::string> url, std::string password_fi
     db.url = set;
   }
   db.standard = db.from == database::origin::nowhere || db.url == "local";
-  if (db.standard) db.url = std::string(sqlite_scheme) + standard_file().string();
+  if (db.standard) db.url = std::string(local_scheme) + standard_file().string();
   if (db.url == "sqlite::memory:")
     throw failure(exit_usage,
                   "sqlite::memory: is for tests within one program: it would be gone with this command. Name "
@@ -182,7 +148,7 @@ database choose_database(std::optional<std::string> url, std::string password_fi
 
 void make_folder(database const& db) {
   if (db.is_standard())
-    make_private_folders(std::filesystem::path(db.url.substr(sqlite_scheme.size())).parent_path());
+    make_private_folders(std::filesystem::path(db.url.substr(local_scheme.size())).parent_path());
 }
 
 private_if_standard::private_if_standard(database const& db) noexcept {

@@ -18,7 +18,7 @@ struct database {
   bool standard = false;
   bool is_standard() const noexcept { return standard; }
   /// No server: a file of this machine's.
-  bool is_file() const noexcept { return url.starts_with("sqlite:"); }
+  bool is_file() const;
   /// What has to be added to a rowlock command for the same database and tables: "", or " --db ... --schema
   /// ...".
   std::string options() const;
@@ -36,7 +36,7 @@ database choose_database(std::optional<std::string> url, std::string password_fi
 std::string where_it_holds(database const&, std::string_view name);
 
 /// Whether a URL, or a libpq keyword string, has a password in it.
-bool has_password(std::string_view url);
+bool has_password(std::string const& url);
 
 /// While it lives, what is made is for its owner alone, if this is the standard file. A file that the user
 /// has named gets the mode that the umask leaves, as with any program's: others may be meant to share it.

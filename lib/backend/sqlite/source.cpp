@@ -41,6 +41,7 @@ class memory_source final : public source {
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
   std::string describe() const override { return "sqlite::memory:"; }
+  bool is_private() const noexcept override { return true; }
 
  private:
   memory_database database_;

@@ -4,26 +4,21 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/rowlock.hpp>
 #include <rowlock/version.hpp>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "cli.hpp"
 
 namespace rowlock::tool {
 namespace {
 
-/// A URL of each back end that can be built in; none is connected to.
-constexpr std::array<std::pair<char const*, char const*>, 3> backends{
-    {{"sqlite", "sqlite:unused"}, {"postgresql", "postgresql://"}, {"mysql", "mysql://unused/unused"}}};
-
 end_of_program print_version(invocation const& call) {
   std::vector<std::string> built;
   int schema = 0;
-  for (auto const& [name, url] : backends) try {
-      schema = migrator(source_from_url(url)).latest();
-      built.emplace_back(name);
-    } catch (error const& e) {
-      if (e.reason() != errc::unsupported) throw;
-    }
+  for (auto const& one : back_ends()) {
+    built.push_back(one.name);
+    schema = migrator(source_from_url(one.example)).latest();
+  }
   if (call.json) {
     nlohmann::json const out{{"version", ROWLOCK_VERSION}, {"back_ends", built}, {"schema_version", schema}};
     fmt::print("{}\n", out.dump(2));

@@ -1,0 +1,126 @@
+#include "backend/schemes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#ifdef ROWLOCK_HAS_SQLITE
+#include <rowlock/sqlite.hpp>
+#endif
+#ifdef ROWLOCK_HAS_POSTGRESQL
+#include <rowlock/postgresql.hpp>
+#endif
+#ifdef ROWLOCK_HAS_MYSQL
+#include <rowlock/mysql.hpp>
+#endif
+
+namespace rowlock::backend {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array sqlite_begins{"sqlite:"sv};
+constexpr std::array postgresql_begins{"postgresql://"sv, "postgres://"sv};
+constexpr std::array mysql_begins{"mysql://"sv, "mariadb://"sv};
+
+constexpr std::array all{scheme{.back_end = "sqlite",
+                                .begins = sqlite_begins,
+                                .example = "sqlite:PATH",
+                                .is_file = true,
+#ifdef ROWLOCK_HAS_SQLITE
+                                .open = [](std::string url) -> connection_source {
+                                  return ::rowlock::sqlite::source(url.substr(sqlite_begins[0].size()));
+                                }
+#endif
+                         },
+                         scheme{.back_end = "postgresql",
+                                .begins = postgresql_begins,
+                                .example = "postgresql://HOST/DB",
+                                .keywords = true,
+                                .passwords = "PGPASSWORD, ~/.pgpass, a service file",
+#ifdef ROWLOCK_HAS_POSTGRESQL
+                                .open = [](std::string url) -> connection_source {
+                                  return ::rowlock::postgresql::source(std::move(url));
+                                }
+#endif
+                         },
+                         scheme{.back_end = "mysql",
+                                .begins = mysql_begins,
+                                .example = "mysql://HOST/DB",
+                                .takes_password_file = true,
+                                .passwords = "--password-file PATH, MYSQL_PWD, ~/.my.cnf",
+#ifdef ROWLOCK_HAS_MYSQL
+                                .open = [](std::string url) -> connection_source {
+                                  return ::rowlock::mysql::source(std::move(url));
+                                }
+#endif
+                         }};
+
+/// Its length; 0 if the URL has none of this back end's.
+std::size_t scheme_length(scheme const& s, std::string_view url) noexcept {
+  for (auto const begin : s.begins)
+    if (url.starts_with(begin)) return begin.size();
+  return 0;
+}
+
+bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
+
+bool url_has_password(std::string_view rest) {
+  auto const authority = rest.substr(0, rest.find_first_of("/?"));
+  if (auto const at = authority.rfind('@'); at != authority.npos)
+    if (auto const colon = authority.find(':'); colon != authority.npos && colon + 1 < at) return true;
+  auto const query = rest.find('?');
+  if (query == rest.npos) return false;
+  for (rest.remove_prefix(query + 1); !rest.empty();) {
+    auto const one = rest.substr(0, rest.find('&'));
+    if (is_secret(one.substr(0, one.find('=')))) return true;
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  return false;
+}
+
+/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the
+/// next character as it is.
+void skip_value(std::string_view& s) {
+  bool const quoted = s.starts_with('\'');
+  std::size_t i = quoted ? 1 : 0;
+  while (i < s.size() && (quoted ? s[i] != '\'' : std::strchr(" \t\r\n", s[i]) == nullptr))
+    i += s[i] == '\\' ? 2 : 1;
+  s.remove_prefix(std::min(s.size(), i + (quoted ? 1 : 0)));
+}
+
+bool keywords_have_password(std::string_view s) {
+  constexpr auto blanks = " \t\r\n";
+  for (;;) {
+    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
+    auto const equals = s.find('=');
+    if (equals == s.npos) return false;
+    auto key = s.substr(0, equals);
+    key = key.substr(0, key.find_first_of(blanks));
+    if (is_secret(key)) return true;
+    s.remove_prefix(equals + 1);
+    s.remove_prefix(std::min(s.size(), s.find_first_not_of(blanks)));
+    skip_value(s);
+  }
+}
+
+}  // namespace
+
+std::span<scheme const> schemes() noexcept { return all; }
+
+scheme const* scheme_of(std::string_view url) noexcept {
+  // Keyword strings ("host=db dbname=app") have no scheme.
+  bool const keywords = url.find('=') != url.npos && url.find("://") == url.npos;
+  for (auto const& one : all)
+    if (scheme_length(one, url) > 0) return &one;
+  auto const* found =
+      std::find_if(all.begin(), all.end(), [&](scheme const& one) { return keywords && one.keywords; });
+  return found == all.end() ? nullptr : found;
+}
+
+bool has_password(scheme const& s, std::string_view url) {
+  if (s.is_file) return false;
+  auto const length = scheme_length(s, url);
+  return length > 0 ? url_has_password(url.substr(length)) : keywords_have_password(url);
+}
+
+}  // namespace rowlock::backend
