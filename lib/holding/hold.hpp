@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <rowlock/options.hpp>
 #include <rowlock/types.hpp>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "base/fork_epoch.hpp"
+#include "sessions/events.hpp"
 #include "waiting/local_queue.hpp"
 
 namespace rowlock::holding {
@@ -33,6 +35,7 @@ struct grant_facts {
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
   std::size_t server = 0;                             ///< database::server_of() the granting session
+  std::function<void(boot_time_point)> on_trust{};    ///< mutex_options::on_trust
 };
 
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
@@ -60,6 +63,11 @@ class hold final : public waiting::occupant {
   /// A renewal or extension that was sent at `sent_at` was acknowledged just now. Looks at the clock again:
   /// trust that has ended meanwhile does not come back. @return false if it was too late
   bool prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
+
+  /// Tells the program until when trust runs now; after prolong().
+  void tell_trust(sessions::events const& events) const noexcept {
+    if (facts_.on_trust) events.call([this] { facts_.on_trust(trusted_until()); });
+  }
 
   /// Remembers whether the last renewal failed, to tell later why trust ran out.
   void renewal_failed(bool failed) noexcept { renewal_failed_.store(failed); }

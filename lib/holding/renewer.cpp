@@ -221,6 +221,7 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
                     .token = h->facts().token,
                     .duration = boot_clock::now() - sent_at,
                     .trusted_until = h->trusted_until()});
+      h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
       // Too late for us, and the row has just been prolonged for nobody.
       give_back_later({which(*h), h->facts().strategy, h->facts().at_least, sent_at + h->facts().ttl});

@@ -212,7 +212,7 @@ holding::grant_facts acquirer::facts(fencing_token token, term_id const& term, b
   auto const& o = spec_.options;
   return {spec_.name, spec_.strategy, term,    token,  owner_,  o.ttl,
           o.at_least, o.hard_limit,   o.renew, o.note, sent_at, std::chrono::system_clock::now(),
-          server};
+          server,     o.on_trust};
 }
 
 bool acquirer::attempt() {

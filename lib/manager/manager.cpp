@@ -102,7 +102,10 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
     return engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline);
   });
   if (extended) {
-    if (h->prolong(sent_at, duration)) return true;
+    if (h->prolong(sent_at, duration)) {
+      h->tell_trust(engine_->events);
+      return true;
+    }
     if (engine_->expiries.report_lost(h, h->why_expired())) give_back_lost(*h);
     return false;
   }

@@ -8,17 +8,23 @@
 
 namespace rowlock::sessions {
 
-/// Hands events to the user's hook; what it throws ends here.
+/// Hands events to the user's hooks; what they throw ends here.
 class events {
  public:
   explicit events(std::function<void(event const&)> hook) : hook_(std::move(hook)) {}
 
   void tell(event const& e) const noexcept {
-    if (!hook_ || muted_) return;
+    if (hook_) call([&] { hook_(e); });
+  }
+
+  /// Another function of the program's, with the same care.
+  template <class F>
+  void call(F const& f) const noexcept {
+    if (muted_) return;
     try {
       base::outside const there;
-      hook_(e);
-    } catch (...) {  // the hook is for logs and metrics: a failing one must not touch a lock
+      f();
+    } catch (...) {  // one that fails must not touch a lock
     }
   }
 

@@ -1,5 +1,9 @@
 // Renewal, trust, fixed leases, extending, limits.
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "contract/fixture.hpp"
 
@@ -138,4 +142,36 @@ CONTRACT_CASE("B35: renewal stops at the hard limit, and trust never passes it")
   REQUIRE(eventually([&] { return lock->loss().has_value(); }));
   CHECK(lock->loss() == loss_reason::expired);
   CHECK(eventually([&] { return other.take("x"); }));
+}
+
+CONTRACT_CASE("on_trust: each renewal and each extension says until when the lock is trusted now") {
+  std::mutex guard;
+  std::vector<boot_time_point> told;
+  auto const count = [&] {
+    std::lock_guard const lock(guard);
+    return told.size();
+  };
+  auto m = f.manager();
+  auto const note = [&](boot_time_point ends) {
+    std::lock_guard const lock(guard);
+    told.push_back(ends);
+    throw std::runtime_error("what it throws is dropped");
+  };
+  auto x = m->make_mutex("x", {.ttl = 3s, .on_trust = note});
+  auto lock = x.acquire();
+  REQUIRE(lock);
+  auto const first = *lock->trusted_until();
+  CHECK(eventually([&] { return count() >= 2; }));
+  REQUIRE(lock->extend(60s));
+  auto const last = *lock->trusted_until();
+  CHECK(last > first + 30s);
+  {
+    std::lock_guard const held(guard);
+    CHECK(std::ranges::count(told, last) >= 1);
+    CHECK(std::ranges::all_of(told, [&](auto t) { return t > first && t <= last; }));
+  }
+  CHECK(lock->release() == release_result::released);
+  auto const then = count();
+  m.reset();
+  CHECK(count() == then);
 }

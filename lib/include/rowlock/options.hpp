@@ -60,6 +60,12 @@ struct mutex_options {
   /// of UTF-8.
   std::variant<calling_thread, each_acquire, std::string> owner{};
   std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
+  /// Told until when the lock is trusted whenever that has moved on: after each renewal and each extend(),
+  /// from the thread that made it. For who has to tell others in time, as a process that watches over this
+  /// one. Two calls may overlap: what counts is the latest moment of all. Its end is told by
+  /// held_lock::loss_token(). Must be quick, must not take locks; what it throws is dropped. Not called any
+  /// more once the manager's destructor has returned.
+  std::function<void(boot_time_point)> on_trust{};
 };
 
 enum class event_kind { taken, waited, renewed, lost, released, error };

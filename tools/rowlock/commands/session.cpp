@@ -20,6 +20,7 @@ session::session(database const& db, run_options const& options, mutex_options h
       guard_(g),
       signals_(signals),
       signal_fd_(signals.open()) {
+  mutex_options_.on_trust = [this](boot_time_point ends) { guard_.renewed(ends); };
   manager_options o;
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
@@ -31,7 +32,6 @@ session::session(database const& db, run_options const& options, mutex_options h
 }
 
 void session::hear(event const& e) {
-  if (e.kind == event_kind::renewed && e.trusted_until) guard_.renewed(*e.trusted_until);
   if (e.kind != event_kind::error && e.kind != event_kind::renewed) return;
   std::lock_guard const lock(trouble_mutex_);
   trouble_ = e.message;  // of a renewal none: what was before is over
