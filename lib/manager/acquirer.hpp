@@ -6,10 +6,11 @@
 #include <optional>
 #include <rowlock/error.hpp>
 #include <stop_token>
-#include <vector>
 
+#include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "waiting/retry_waits.hpp"
 
 namespace rowlock::managing {
 
@@ -37,39 +38,13 @@ class acquirer {
   result run();
 
  private:
-  /// An attempt whose reply was lost: it may have been granted, or may yet be.
-  struct doubt {
-    term_id term;
-    boot_time_point sent_at;
-  };
-  /// Since when this process sees the row unchanged, by its own clock: takeover::observed, or the clock went
-  /// back.
-  struct observation {
-    term_id term;
-    std::int64_t renewals = 0;
-    std::chrono::milliseconds silence{0};
-    boot_time_point since;
-    boot_time_point ripe() const noexcept;
-  };
-
   result lost(acquire_status) const;
   waiting::local_queue::key place() const;
   result queue();
   void connect();
   result compete(waiting::local_queue::turn, std::shared_ptr<holding::hold> const& former_self);
-  bool attempt();
-  bool attempt_in_server();
-  strategies::take_request request() const;
-  holding::grant_facts facts(fencing_token, term_id const&, boot_time_point sent_at,
-                             std::size_t server) const;
   boot_time_point patience_ends() const noexcept;
-  bool settle_doubts(backend::connection&);
-  bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
-  bool take(backend::connection&, std::optional<strategies::superseded> const&);
-  bool accept_grant(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
-  void give_back_at_once(backend::connection&, term_id const&) noexcept;
   error doubtful(error const& last) const;
-  std::optional<strategies::superseded> observe(strategies::term_row const&);
   bool can_ride_out(error const&);
   bool wait_for_next_attempt();
   bool ride_out() const;
@@ -88,7 +63,6 @@ class acquirer {
 
   engine& engine_;
   lock_spec const& spec_;
-  strategies::locking_strategy const& strategy_;
   patience const patience_;
   // Triggered by the caller's token, and when the manager is closed.
   struct forward {
@@ -102,16 +76,9 @@ class acquirer {
   std::chrono::steady_clock::time_point const called_at_ = std::chrono::steady_clock::now();
   owner_id const owner_;
 
-  int attempts_ = 0;
-  std::chrono::milliseconds backoff_;
-  std::optional<error> last_error_;
-  bool contended_ = false;  ///< the last attempt failed although nobody holds it
-  bool in_doubt_ = false;   ///< since the last lost reply the row could not be looked at
-  std::vector<doubt> doubts_;
-  std::optional<strategies::term_row> seen_;  ///< the row as last seen
-  std::optional<observation> observed_;       ///< of the row as last seen, if watching it is of use
-  std::optional<holding::grant_facts> granted_;
-  std::optional<holding::session_pinger::anchor> session_;  ///< of a strategy that owns it
+  waiting::retry_waits waits_;
+  attempts attempts_;
+  std::optional<error> last_error_;  ///< of the last attempt, if it failed
 };
 
 }  // namespace rowlock::managing

@@ -1,0 +1,198 @@
+#include "manager/attempts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/process_end.hpp"
+#include "base/random_id.hpp"
+#include "manager/server_wait.hpp"
+#include "sessions/retry_deadlocks.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t most_doubts = 16;
+
+}  // namespace
+
+attempts::attempts(engine& e, lock_spec const& s, owner_id owner, std::stop_token stop)
+    : engine_(e),
+      spec_(s),
+      strategy_(e.strategies.of(s.strategy)),
+      owner_(std::move(owner)),
+      stop_(std::move(stop)) {}
+
+void attempts::look_at(std::optional<holder_info> holder) {
+  seen_.reset();
+  if (holder) seen_.emplace().holder = *std::move(holder);
+}
+
+strategies::take_request attempts::request() const {
+  auto const& o = spec_.options;
+  return {spec_.name,    {},           owner_,
+          o.ttl,         o.hard_limit, o.takeover,
+          spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
+}
+
+// A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
+// in the server's line: a name that is held must not keep one that is free from its caller.
+bool attempts::wait_in_server(std::optional<boot_time_point> until) {
+  auto what = request();
+  what.term = {base::random_id()};
+  boot_time_point sent_at;
+  auto got = managing::wait_in_server(engine_, strategy_, what, until, stop_, sent_at);
+  if (auto* const why_not = std::get_if<strategies::refused>(&got)) {
+    seen_ = std::move(why_not->row);
+    contended_ = why_not->by_nobody;
+    return false;
+  }
+  auto& won = std::get<server_grant>(got);
+  granted_ = {facts(won.token, what.term, sent_at, 0), std::move(won.anchor)};
+  return true;
+}
+
+holding::grant_facts attempts::facts(fencing_token token, term_id const& term, boot_time_point sent_at,
+                                     std::size_t server) const {
+  auto const& o = spec_.options;
+  return {spec_.name, spec_.strategy, term,    token,  owner_,  o.ttl,
+          o.at_least, o.hard_limit,   o.renew, o.note, sent_at, std::chrono::system_clock::now(),
+          server,     o.on_trust};
+}
+
+bool attempts::make(std::optional<boot_time_point> wait_until) {
+  contended_ = false;
+  try {
+    return traits(spec_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
+  } catch (error const& e) {
+    contended_ = e.reason() == errc::row_locked;
+    throw;
+  }
+}
+
+bool attempts::ask() {
+  auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
+  auto& session = *loan;
+  if (!doubts_.empty() && settle_doubts(session)) return true;
+  if (stop_.stop_requested() || base::process_ends_elsewhere())
+    return false;  // connecting may have taken its time
+  if (take(session, std::nullopt)) return true;
+  if (!seen_ || seen_->term.empty()) return false;
+  if (claim_doubtful_term(session, *seen_)) return true;
+  // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
+  if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
+    return take(session, strategies::superseded{seen_->term, std::nullopt});
+  if (auto const ripe = observe(*seen_)) return take(session, ripe);
+  return false;
+}
+
+bool attempts::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
+  auto what = request();
+  boot_time_point sent_at;
+  try {
+    auto const came = sessions::retry_deadlocks(engine_.events, spec_.name, engine_.reply_deadline(), [&] {
+      what.term = {base::random_id()};
+      return strategy_.take(session, what, old, engine_.reply_deadline(), sent_at);
+    });
+    if (auto const* won = std::get_if<strategies::granted>(&came))
+      return accept_grant(session, won->token, what.term, sent_at);
+    auto const& why_not = std::get<strategies::refused>(came);
+    seen_ = why_not.row;
+    contended_ = why_not.by_nobody;
+    return false;
+  } catch (error const& e) {
+    if (e.reason() == errc::in_doubt) {
+      in_doubt_ = true;
+      doubts_.push_back({what.term, sent_at});
+      if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
+    }
+    throw;
+  }
+}
+
+bool attempts::settle_doubts(backend::connection& session) {
+  auto const row = engine_.rows.read(session, spec_.name, engine_.reply_deadline());
+  in_doubt_ = false;
+  return row && claim_doubtful_term(session, *row);
+}
+
+// The row has the term of an attempt whose reply was lost: it was granted, perhaps only now (the server went
+// on with the statement after we had given the session up). Trust counts from when that statement was sent.
+bool attempts::claim_doubtful_term(backend::connection& session, strategies::term_row const& row) {
+  auto const found =
+      std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
+  if (found == doubts_.end()) return false;
+  auto const mine = *found;
+  doubts_.erase(found);
+  auto const token = spec_.fencing ? row.holder.token : fencing_token{};
+  return accept_grant(session, token, mine.term, mine.sent_at);
+}
+
+// Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
+bool attempts::accept_grant(backend::connection& session, fencing_token token, term_id const& term,
+                            boot_time_point sent_at) {
+  auto mine = facts(token, term, sent_at, engine_.database.server_of(session));
+  if (boot_clock::now() >= holding::first_trust(mine)) {
+    give_back_at_once(session, term);
+    throw error(errc::unreachable,
+                fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
+                            spec_.name, spec_.options.ttl.count()));
+  }
+  granted_ = {std::move(mine), std::nullopt};
+  return true;
+}
+
+void attempts::give_back_at_once(backend::connection& session, term_id const& term) noexcept {
+  try {
+    strategy_.give_back(session, {spec_.name, term}, 0ms, engine_.reply_deadline());
+  } catch (std::exception const&) {
+    engine_.renewals.give_back_later(
+        {{spec_.name, term}, spec_.strategy, 0ms, boot_clock::now() + spec_.options.ttl});
+  }
+}
+
+boot_time_point attempts::observation::ripe() const noexcept {
+  return since + std::chrono::nanoseconds(silence) + std::chrono::nanoseconds(silence) / 50;
+}
+
+// `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
+// holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
+// @return what may be taken now
+std::optional<strategies::superseded> attempts::observe(strategies::term_row const& row) {
+  auto const silence = row.must_be_silent_for();
+  if (!silence) {
+    observed_.reset();
+    return std::nullopt;
+  }
+  bool const same = observed_ && observed_->term == row.term && observed_->renewals == row.renewals;
+  auto since = same ? observed_->since : boot_clock::now();
+  if (row.takeover == takeover::clock) since = std::min(since, engine_.observations.since(row));
+  observed_ = observation{row.term, row.renewals, *silence, since};
+  if (boot_clock::now() < observed_->ripe()) return std::nullopt;
+  return strategies::superseded{observed_->term, observed_->renewals};
+}
+
+std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
+  if (!seen_ || seen_->term.empty()) return std::nullopt;
+  std::optional<std::chrono::milliseconds> soon;
+  if (observed_) soon = std::chrono::ceil<std::chrono::milliseconds>(observed_->ripe() - boot_clock::now());
+  if (seen_->takeover == takeover::clock && seen_->holder.expires_in > 0ms) {
+    auto const expires_in = seen_->holder.expires_in + 1ms;
+    soon = std::min(soon.value_or(expires_in), expires_in);
+  }
+  return soon;
+}
+
+void attempts::give_back_doubts() {
+  for (auto const& d : doubts_) {
+    auto const until = d.sent_at + std::chrono::nanoseconds(spec_.options.ttl);
+    if (boot_clock::now() < until)
+      engine_.renewals.give_back_later({{spec_.name, d.term}, spec_.strategy, 0ms, until});
+  }
+  doubts_.clear();
+}
+
+}  // namespace rowlock::managing

@@ -1,0 +1,88 @@
+#pragma once
+// One call's attempts to take a lock: what each of them asks the database, and what they have found out
+// together. Waits for nothing but replies; when the next one is made is the acquirer's business.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/error.hpp>
+#include <stop_token>
+#include <vector>
+
+#include "manager/engine.hpp"
+#include "manager/lock_spec.hpp"
+
+namespace rowlock::managing {
+
+/// Used by one thread.
+class attempts {
+ public:
+  attempts(engine&, lock_spec const&, owner_id, std::stop_token);
+
+  /// One attempt. `wait_until`: for a strategy that waits in the server; empty: it only looks.
+  /// @return true if the lock was had: granted() has it. If not, seen() and contended() say what was in the
+  /// way
+  /// @throws error; in_doubt() tells whether this or a former attempt may have been granted all the same
+  bool make(std::optional<boot_time_point> wait_until);
+
+  struct grant {
+    holding::grant_facts facts;
+    std::optional<holding::session_pinger::anchor> session{};  ///< of a strategy that owns it
+  };
+  grant& granted() noexcept { return *granted_; }
+
+  /// The row as last seen, or who of this process has the name.
+  std::optional<strategies::term_row> const& seen() const noexcept { return seen_; }
+  void look_at(std::optional<holder_info> holder);
+  /// The last attempt failed although nobody holds it.
+  bool contended() const noexcept { return contended_; }
+  /// Since the last lost reply the row could not be looked at.
+  bool in_doubt() const noexcept { return in_doubt_; }
+  /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
+  std::optional<std::chrono::milliseconds> can_be_had_in() const;
+
+  /// What may have been granted without our hearing of it is given back as soon as that can be done.
+  void give_back_doubts();
+  void give_back_at_once(backend::connection&, term_id const&) noexcept;
+
+ private:
+  /// An attempt whose reply was lost: it may have been granted, or may yet be.
+  struct doubt {
+    term_id term;
+    boot_time_point sent_at;
+  };
+  /// Since when this process sees the row unchanged, by its own clock: takeover::observed, or the clock went
+  /// back.
+  struct observation {
+    term_id term;
+    std::int64_t renewals = 0;
+    std::chrono::milliseconds silence{0};
+    boot_time_point since;
+    boot_time_point ripe() const noexcept;
+  };
+
+  bool ask();
+  bool wait_in_server(std::optional<boot_time_point> until);
+  bool take(backend::connection&, std::optional<strategies::superseded> const&);
+  bool settle_doubts(backend::connection&);
+  bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
+  bool accept_grant(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
+  std::optional<strategies::superseded> observe(strategies::term_row const&);
+  strategies::take_request request() const;
+  holding::grant_facts facts(fencing_token, term_id const&, boot_time_point sent_at,
+                             std::size_t server) const;
+
+  engine& engine_;
+  lock_spec const& spec_;
+  strategies::locking_strategy const& strategy_;
+  owner_id const owner_;
+  std::stop_token const stop_;
+
+  bool contended_ = false;
+  bool in_doubt_ = false;
+  std::vector<doubt> doubts_;
+  std::optional<strategies::term_row> seen_;
+  std::optional<observation> observed_;  ///< of the row as last seen, if watching it is of use
+  std::optional<grant> granted_;
+};
+
+}  // namespace rowlock::managing
