@@ -51,7 +51,7 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
     return false;
   }
   auto& won = std::get<server_grant>(got);
-  granted_ = {facts(won.token, what.term, sent_at, 0), std::move(won.anchor)};
+  granted_.emplace(grant{facts(won.token, what.term, sent_at, 0), std::move(won.anchor)});
   return true;
 }
 
@@ -141,7 +141,7 @@ bool attempts::accept_grant(backend::connection& session, fencing_token token, t
                 fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
                             spec_.name, spec_.options.ttl.count()));
   }
-  granted_ = {std::move(mine), std::nullopt};
+  granted_.emplace(grant{std::move(mine), std::nullopt});
   return true;
 }
 

@@ -28,6 +28,12 @@ TEST_CASE("a program with the back end for MySQL and MariaDB has no other's driv
   CHECK(program.output().find("libsqlite3") == std::string::npos);
 }
 
+TEST_CASE("a program of core alone that asks for a URL is told which component it lacks") {
+  child_process program({ROWLOCK_NO_URL});
+  CHECK(program.finish() == 0);
+  CHECK(program.output().find("link rowlock::rowlock") != std::string::npos);
+}
+
 #ifdef ROWLOCK_ONLY_SOCI
 TEST_CASE(
     "a program with SOCI's pool has no Connector/C++, and no back end of SOCI's but its own: lease on "

@@ -25,8 +25,9 @@ struct list_options {
 class ROWLOCK_EXPORT lock_manager {
  public:
   /// Every back end that was built, by URL: "sqlite:PATH", "postgresql://...", "postgres://..." or a libpq
-  /// keyword string. Defined in target rowlock::rowlock, header <rowlock/rowlock.hpp>. Does not connect yet.
-  /// "sqlite::memory:", for tests of your own code, is a migrated database that is this manager's alone.
+  /// keyword string. In target rowlock::rowlock; without it this throws error(errc::unsupported) and says so.
+  /// Does not connect yet. "sqlite::memory:", for tests of your own code, is a migrated database that is this
+  /// manager's alone.
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.
   explicit lock_manager(connection_source const& source, manager_options options = {});

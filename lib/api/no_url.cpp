@@ -1,0 +1,15 @@
+#include <rowlock/error.hpp>
+#include <rowlock/lock_manager.hpp>
+
+namespace rowlock {
+
+// A program of one back end, without component rowlock: it gets this, and a sentence rather than a linker's
+// error. What the component defines comes first: it stands before core in each link line, and is not weak.
+[[gnu::weak]] lock_manager::lock_manager(std::string_view, manager_options) {
+  throw error(errc::unsupported,
+              "the constructor from a URL is in component rowlock: link rowlock::rowlock (pkg-config: "
+              "rowlock), or name the back end, "
+              "as lock_manager{rowlock::postgresql::source{...}} does");
+}
+
+}  // namespace rowlock
