@@ -22,38 +22,36 @@ constexpr std::array sqlite_begins{"sqlite:"sv};
 constexpr std::array postgresql_begins{"postgresql://"sv, "postgres://"sv};
 constexpr std::array mysql_begins{"mysql://"sv, "mariadb://"sv};
 
-constexpr std::array all{scheme{.back_end = "sqlite",
-                                .begins = sqlite_begins,
-                                .example = "sqlite:PATH",
-                                .is_file = true,
+constexpr std::array all{
+    scheme{.back_end = "sqlite",
+           .begins = sqlite_begins,
+           .example = "sqlite:PATH",
+           .is_file = true,
 #ifdef ROWLOCK_HAS_SQLITE
-                                .open = [](std::string url) -> connection_source {
-                                  return ::rowlock::sqlite::source(url.substr(sqlite_begins[0].size()));
-                                }
+           .open = [](std::string const& url) -> connection_source {
+             return ::rowlock::sqlite::source(url.substr(sqlite_begins[0].size()));
+           }
 #endif
-                         },
-                         scheme{.back_end = "postgresql",
-                                .begins = postgresql_begins,
-                                .example = "postgresql://HOST/DB",
-                                .keywords = true,
-                                .passwords = "PGPASSWORD, ~/.pgpass, a service file",
+    },
+    scheme{
+        .back_end = "postgresql",
+        .begins = postgresql_begins,
+        .example = "postgresql://HOST/DB",
+        .keywords = true,
+        .passwords = "PGPASSWORD, ~/.pgpass, a service file",
 #ifdef ROWLOCK_HAS_POSTGRESQL
-                                .open = [](std::string url) -> connection_source {
-                                  return ::rowlock::postgresql::source(std::move(url));
-                                }
+        .open = [](std::string const& url) -> connection_source { return ::rowlock::postgresql::source(url); }
 #endif
-                         },
-                         scheme{.back_end = "mysql",
-                                .begins = mysql_begins,
-                                .example = "mysql://HOST/DB",
-                                .takes_password_file = true,
-                                .passwords = "--password-file PATH, MYSQL_PWD, ~/.my.cnf",
+    },
+    scheme{.back_end = "mysql",
+           .begins = mysql_begins,
+           .example = "mysql://HOST/DB",
+           .takes_password_file = true,
+           .passwords = "--password-file PATH, MYSQL_PWD, ~/.my.cnf",
 #ifdef ROWLOCK_HAS_MYSQL
-                                .open = [](std::string url) -> connection_source {
-                                  return ::rowlock::mysql::source(std::move(url));
-                                }
+           .open = [](std::string const& url) -> connection_source { return ::rowlock::mysql::source(url); }
 #endif
-                         }};
+    }};
 
 /// Its length; 0 if the URL has none of this back end's.
 std::size_t scheme_length(scheme const& s, std::string_view url) noexcept {

@@ -18,7 +18,7 @@ struct scheme {
   bool is_file = false;              ///< the rest is a path of this machine's
   bool takes_password_file = false;  ///< as "password-file" in the query
   char const* passwords = "";        ///< where a password may stand, other than in the URL; for people
-  connection_source (*open)(std::string url) = nullptr;  ///< null: not built in
+  connection_source (*open)(std::string const& url) = nullptr;  ///< null: not built in
 };
 
 std::span<scheme const> schemes() noexcept;
