@@ -10,10 +10,13 @@ class source;
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Where a lock_manager gets its connections from. Made by one of the back ends' headers
-/// (rowlock::sqlite::source, rowlock::postgresql::source); copies share it.
+/// Where a lock_manager gets its connections from. The back ends' headers make one (rowlock::sqlite::source,
+/// rowlock::postgresql::source). Copies share what they were made from.
+///
+/// Thread safety: distinct objects may be used by several threads at once, also if one is the other's copy.
 class connection_source {
  public:
+  /// Preconditions: `impl` is not null.
   explicit connection_source(std::shared_ptr<backend::source> impl) noexcept : impl_(std::move(impl)) {}
 
   std::shared_ptr<backend::source> const& implementation() const noexcept { return impl_; }

@@ -8,35 +8,39 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Looks at a database, with the rights of whoever logs in, for whether locks will work there and keep what
-/// is promised. Changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a
-/// statement's reply; so it may be part of a program's health check. Uses one connection, and for a moment a
-/// second one if there is a pooler between.
+/// Says whether locks will work on a database and keep what is promised. It looks with the rights of whoever
+/// logs in. It changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a
+/// statement's reply. So it may be part of a program's health check. It uses one connection, and for a moment
+/// a second one if there is a pooler in between.
 ///
-/// What is looked at; what does not apply to the kind of database is left out:
+/// Exception safety: a call that throws leaves the object as it was.
+///
+/// Thread safety: distinct objects are independent; one object is for one thread at a time.
+///
+/// What it looks at is listed here. What does not apply to the kind of database is left out.
 /// - connection: can it be connected to
 /// - schema: are the tables there, with a version that this program can use
 /// - grants: may this role do all that locking takes
 /// - writable: does the server take writes
 /// - isolation: do sessions run as the library sets them up
 /// - timeouts: does the server end sessions or statements too early for the ttl
-/// - durability: is what was acknowledged there after a crash of the server
-/// - replicas: is it there after a failover
+/// - durability: does what was acknowledged survive a crash of the server
+/// - replicas: does it survive a failover
 /// - galera: is the node part of the cluster (MariaDB, MySQL)
 /// - creators: may others create objects beside the tables (PostgreSQL)
-/// - pooler: is there one between, and how are its sessions used (PostgreSQL)
+/// - pooler: is there one in between, and how are its sessions used (PostgreSQL)
 /// - clock: how far this machine's clock and the database's are apart
 /// - keepalive: is a dead connection noticed within the ttl
 /// - tls: is the connection encrypted, where it leaves this machine
 /// - index: are names found by a unique index, and compared byte for byte
-/// - file_system: is it one on which locks of files can be relied on (SQLite)
+/// - file_system: can locks of files be relied on there (SQLite)
 class ROWLOCK_EXPORT doctor {
  public:
   /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
   explicit doctor(connection_source, doctor_options = {});
 
-  /// Never throws what a database or network does: that is a finding. If no connection can be made, there is
-  /// one finding.
+  /// An error of the database or the network is a finding and is never thrown. If no connection can be made,
+  /// there is one finding.
   std::vector<finding> examine();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What the doctor is told, and what it tells: <rowlock/doctor.hpp>.
+// The options and results of the doctor: <rowlock/doctor.hpp>.
 
 #include <rowlock/export.hpp>
 
@@ -8,16 +8,16 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// What a look at one thing came to.
+/// The result of one check.
 enum class verdict {
   ok,
-  warning,  ///< locks work; what they promise ends with a failover, or they work worse than they could
-  error,    ///< locks do not work here, or a lock may be had twice after a crash
-  unknown,  ///< it could not be found out, for lack of a privilege for instance
+  warning,  ///< locks work; but what they promise ends with a failover, or they work worse than they could
+  error,    ///< locks do not work here, or a lock may be held twice after a crash
+  unknown,  ///< the doctor could not find out, for lack of a privilege for instance
 };
 ROWLOCK_EXPORT char const* to_string(verdict) noexcept;
 
-/// One thing that was looked at.
+/// One thing that the doctor looked at.
 struct finding {
   std::string check;  ///< what was looked at: a name for programs, such as "schema"
   verdict result = verdict::ok;
@@ -25,7 +25,7 @@ struct finding {
   std::string remedy;  ///< what to do about it; empty if there is nothing to be done
 };
 
-/// Each member has an initializer, so that {.schema = "x"} warns of nothing.
+/// Each member has an initializer, so that {.schema = "x"} causes no warning.
 struct doctor_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};                            ///< of rowlock's tables; empty: what the search path says

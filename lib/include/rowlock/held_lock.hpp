@@ -20,58 +20,68 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 class basic_mutex;
 class basic_transaction;
 
-/// A lock that was taken. Move-only; gives the lock back when it is destroyed, from any thread.
+/// A lock that was taken. Move-only. Gives the lock back when it is destroyed, which any thread may do.
 ///
-/// Thread safety: distinct handles are independent; one handle's const members may be called from several
-/// threads. May outlive its lock_manager: the lock has been given back by then.
-/// What was moved from is as a handle that was released: valid() is false, release() does nothing, and the
-/// rest says what the lock was.
+/// May outlive its lock_manager: the lock has been given back by then. A handle that was moved from is like
+/// one that was released: valid() is false, release() does nothing, and the other members say what the lock
+/// was.
+///
+/// Exception safety: only extend() and detach() throw. The handle is then as it was.
+///
+/// Thread safety: distinct handles are independent, also those of one recursive lock. The const members of
+/// one handle may be called from several threads, but not while another thread calls a non-const member of
+/// it. That is also so for a callback of its loss_token(): if it releases, moves or destroys a handle that
+/// other threads use, the program must keep the two apart, by a mutex for instance.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
   held_lock& operator=(held_lock&&) noexcept;
-  ~held_lock();  ///< release(), its result dropped
+  ~held_lock();  ///< calls release() and ignores its result
 
   std::string const& name() const noexcept;
   term_id const& term() const noexcept;
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;
 
-  /// Until when this process may act as the holder, as the database's word goes: never later than the moment
-  /// at which it may give the lock away, as long as clocks run at the same rate to within 1 % and the
-  /// database's clock does not step forward by more than half the margin (a tenth of the ttl). Moves forward
-  /// with each renewal; stands still once the lock is lost, and is in the past once somebody else may have it
-  /// or it was given back. Empty for row_lock, which has no trust in the future.
+  /// The latest time at which this process may act as the holder. It is never later than the moment at which
+  /// the database may give the lock away, as long as clocks run at the same rate to within 1 % and the
+  /// database's clock does not step forward by more than half the margin (a tenth of the ttl). It moves
+  /// forward with each renewal and stands still once the lock is lost. It is in the past once somebody else
+  /// may have the lock or the lock was given back. Empty for row_lock, which has no trust in the future.
   [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
-  /// True while the lock is held: not lost, not given back, and trust runs.
+  /// True while the lock is held: not lost, not given back, and trust has not ended.
   [[nodiscard]] bool valid() const noexcept;
 
   /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
-  /// callbacks run on a thread of the library's which serves all locks of the manager: keep them short. They
-  /// may release, and destroy handles, mutexes and the lock_manager itself; they must not wait for another
-  /// lock.
+  /// callbacks run on a thread of the library that serves all locks of the manager: keep them short. They may
+  /// release locks, and destroy handles, mutexes and the lock_manager itself (see "Thread safety" above).
+  /// They must not wait for another lock.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
   [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
 
-  /// Makes the term last at least `duration` from now, one round trip. Never shortens; the hard limit stays.
-  /// @return false if the lock is lost.
-  /// @throws error if the database can't be asked; trust is then as it was.
+  /// Makes the term last at least `duration` from now; one round trip. Never shortens the term; the hard
+  /// limit stays. @return false if the lock is lost or was given back
+  /// @throws error if the database can't be asked; errc::row_locked or errc::conflict if the term could not
+  /// be extended just now; errc::invalid_argument if `duration` is not between 1 ms and 366 days;
+  /// errc::unsupported for row_lock. Trust is then as it was. (After errc::in_doubt the term may last longer
+  /// than trust says.)
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
-  /// Lets go of the lock without giving it back: it stays taken until its term is over, which nothing
-  /// prolongs from now on, whatever becomes of this process. For work that goes on elsewhere. Nobody tells
-  /// that work that its time is over: let it end well before, or pass on the token. Sends nothing.
-  /// mutex_options:: at_least is forgotten. @return what to renew or release it by; empty if the lock was
-  /// lost or given back
+  /// Lets go of the lock without giving it back, for work that goes on elsewhere. The lock stays taken until
+  /// its term is over, whatever happens to this process. Nothing prolongs the term from now on, and nobody
+  /// tells that work that its time is over: let it end well before, or pass on the token. Sends nothing.
+  /// mutex_options::at_least is forgotten.
+  /// @return what to renew or release the lock by; empty if the lock was lost or given back
   /// @throws error(errc::unsupported) for row_lock, which ends with its session; errc::invalid_argument if
-  /// other handles of a recursive lock share it. The handle is then as it was.
+  /// other handles of a recursive lock share it; errc::closed if the lock_manager was destroyed. The handle
+  /// is then as it was.
   [[nodiscard]] std::optional<detached_lock> detach();
 
-  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call,
-  /// and one on a handle of a recursive lock that is not the last, does nothing and returns released.
+  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call
+  /// does nothing and returns released. So does a call on a handle of a recursive lock that is not the last.
   [[nodiscard]] release_result release() noexcept;
 
  private:
@@ -84,10 +94,14 @@ class ROWLOCK_EXPORT held_lock {
   bool live_;  ///< has not been released by this handle
 };
 
-/// What an attempt to take a lock came to: like std::optional<held_lock>, and says why it is empty.
+/// The result of an attempt to take a lock: like std::optional<held_lock>, and says why it is empty.
 ///
-/// Move-only. What was moved from is empty, and its status() is cancelled.
-/// Thread safety: as that of any value: const members from several threads.
+/// Move-only. An object that was moved from is empty, and its status() is cancelled.
+///
+/// Preconditions: operator* and operator-> need a lock, as those of std::optional need a value. value()
+/// checks.
+///
+/// Thread safety: distinct objects are independent; const members of one may be called from several threads.
 class acquisition {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
@@ -98,7 +112,7 @@ class acquisition {
       : lock_(std::move(other.lock_)), status_(other.status_), holder_(std::move(other.holder_)) {
     other.say_empty();
   }
-  /// Gives back first what was had.
+  /// First gives back the lock that this object has.
   acquisition& operator=(acquisition&& other) noexcept {
     if (this == &other) return *this;
     lock_ = std::move(other.lock_);
@@ -116,13 +130,13 @@ class acquisition {
   held_lock const& operator*() const& noexcept { return *lock_; }
   held_lock* operator->() noexcept { return &*lock_; }
   held_lock const* operator->() const noexcept { return &*lock_; }
-  /// The lock. @throws error(errc::not_acquired) with status() and holder() in words if there is none
+  /// The lock. @throws error(errc::not_acquired) if there is none; its message has status() and holder()
   ROWLOCK_EXPORT held_lock& value() &;
   ROWLOCK_EXPORT held_lock const& value() const&;
   ROWLOCK_EXPORT held_lock value() &&;  ///< moves it out
 
   acquire_status status() const noexcept { return status_; }
-  /// Who held it, as last seen; empty if the row was locked by a transaction whose owner can't be seen.
+  /// Who held the lock, as last seen. Empty if the row was locked by a transaction whose owner can't be seen.
   std::optional<holder_info> const& holder() const noexcept { return holder_; }
 
  private:

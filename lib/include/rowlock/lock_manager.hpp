@@ -13,33 +13,42 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Which locks lock_manager::list() tells of.
+/// Which locks lock_manager::list() returns.
 struct list_options {
-  bool idle = false;  ///< also names whose row is there although nobody holds the lock
+  bool idle = false;  ///< also names that have a row although nobody holds the lock
 };
 
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
 ///
-/// Thread safety: all members. After fork() the child's copy refuses everything with errc::forked and its
-/// destructor does nothing; the child makes a manager of its own.
+/// After fork() the child's copy refuses everything with errc::forked, and its destructor does nothing. The
+/// child makes a manager of its own.
+///
+/// Exception safety: a member that throws leaves the manager usable. If the error is errc::in_doubt, what was
+/// asked for may have been done.
+///
+/// Thread safety: all members may be called from several threads at once. The destructor may run while calls
+/// of other threads are under way; no call may begin after it has.
 class ROWLOCK_EXPORT lock_manager {
  public:
   /// Every back end that was built, by URL: "sqlite:PATH", "postgresql://...", "postgres://..." or a libpq
   /// keyword string. In target rowlock::rowlock; without it this throws error(errc::unsupported) and says so.
   /// Does not connect yet. "sqlite::memory:", for tests of your own code, is a migrated database that is this
   /// manager's alone.
+  /// @throws error(errc::invalid_argument) if the URL can't be used or an option is out of range
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.
+  /// @throws error(errc::invalid_argument) if an option is out of range
   explicit lock_manager(connection_source const& source, manager_options options = {});
-  /// Gives back what is held, within manager_options::release_timeout; calls that wait for a lock of it, in
-  /// other threads, come back as cancelled. May be called by its own callbacks, hook and retry policies. A
-  /// manager that is not destroyed is closed in this way when the process ends by exit() or return from main.
+  /// Gives back what is held, within manager_options::release_timeout. Calls of other threads that wait for
+  /// one of its locks come back as cancelled. The manager's own callbacks, hook and retry policies may
+  /// destroy it. A manager that is not destroyed is closed in the same way when the process ends by exit() or
+  /// return from main.
   ~lock_manager();
   lock_manager(lock_manager const&) = delete;
   lock_manager& operator=(lock_manager const&) = delete;
 
-  /// Connects now and looks at the schema, so that a wrong URL or missing table is an error here rather than
-  /// at the first lock. Optional. @throws error
+  /// Optional: connects now and looks at the schema, so that a wrong URL or missing table is an error here
+  /// and not at the first lock. @throws error
   void connect();
 
   /// @throws error(errc::invalid_argument) if the name is empty, longer than 255 bytes, not UTF-8, or
@@ -47,26 +56,30 @@ class ROWLOCK_EXPORT lock_manager {
   [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
   [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
-  /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is one of them,
+  /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is among them,
   /// with lock_info::unknown. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options options = {});
 
-  /// One name's state, by its key: also an idle row, and one that can't be read, as list() has them. Empty if
-  /// there is none. @throws error
+  /// The state of one name, found by its key. Also finds an idle row and one that can't be read, in the form
+  /// that list() has. Empty if there is no row. @throws error
   [[nodiscard]] std::optional<lock_info> find(std::string const& name);
 
-  /// Gives back what transaction::insert() took, once its transaction was committed, or held_lock::detach()
-  /// left; from any process. One round trip. @return false if the term is not there any more: it has expired
-  /// and somebody took the name, or its transaction was rolled back
-  /// @throws error(errc::row_locked) if a transaction has its row
+  /// Gives back a lock that transaction::insert() took, once its transaction was committed, or that
+  /// held_lock::detach() left. Any process may do so. One round trip.
+  /// @return false if the term is not there any more: it has expired and somebody took the name, or its
+  /// transaction was rolled back
+  /// @throws error(errc::row_locked) if a transaction has the row locked
   [[nodiscard]] bool release(detached_lock const& lock);
 
-  /// Makes the term of such a lock last its ttl from now on; never shortens. One round trip, two if it fails.
-  /// @return false if the term is not there any more, is to be given back (revoked), or has reached its hard
-  /// limit @throws error(errc::row_locked) if a transaction has its row: it is as it was, and a retry helps
+  /// Makes the term of such a lock last its ttl from now on; never shortens it. One round trip, two if it
+  /// fails. @return false if the term is not there any more, is to be given back (revoked), or has reached
+  /// its hard limit
+  /// @throws error(errc::row_locked) if a transaction has the row locked: the term is as it was, and a retry
+  /// helps
   [[nodiscard]] bool renew(detached_lock const& lock);
 
-  /// Takes a lock away from its holder. @return false if nobody holds it. @throws error
+  /// Takes a lock away from its holder. @return false if nobody holds it. @throws error; errc::unsupported
+  /// if the name is used with row_lock
   [[nodiscard]] bool revoke(std::string const& name, revoke_mode);
 
  private:

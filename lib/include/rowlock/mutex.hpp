@@ -17,12 +17,22 @@ class lock_manager;
 /// What mutex and recursive_mutex have in common. Meets TimedLockable: works with std::scoped_lock,
 /// std::unique_lock.
 ///
-/// Errors of every taking member: error with any errc that is not retryable at once; retryable ones (the
-/// database unreachable, a lost reply) are ridden out until the deadline, then thrown; without a deadline for
-/// ever. A try_ member without a duration makes one attempt. "Held by somebody else" is a return value.
-/// Thread safety: all members may be called from several threads at once, but not while it is moved or
-/// assigned to. What was moved from may be destroyed and assigned to. Its name() is empty, current() null and
-/// unlock() does nothing; whatever would take a lock throws error(errc::invalid_argument).
+/// Errors of every member that takes a lock: an error that is not retryable is thrown at once. Retryable ones
+/// (the database unreachable, a lost reply) are ridden out until the deadline and then thrown; without a
+/// deadline they are ridden out for ever. So are errc::read_only and errc::storage_full, which may be a
+/// switch-over or a full disk that passes, once the lock_manager has had a lock or the call has tried before;
+/// at the first attempt of a new lock_manager they are thrown at once. A try_ member without a duration makes
+/// one attempt and throws each of these errors. "Held by somebody else" is a return value, and so is
+/// errc::row_locked in the end (acquire_status::contended).
+///
+/// A mutex that was moved from may be destroyed and assigned to. Its name() is empty, current() is null and
+/// unlock() does nothing. Members that take a lock throw error(errc::invalid_argument).
+///
+/// Exception safety: a call that throws has taken no lock for its caller. If the error is errc::in_doubt, the
+/// name may stay taken until the term ends by its expiry.
+///
+/// Thread safety: all members may be called from several threads at once, but not while the mutex is moved or
+/// assigned to.
 class ROWLOCK_EXPORT basic_mutex {
  public:
   basic_mutex(basic_mutex const&) = delete;
@@ -32,8 +42,9 @@ class ROWLOCK_EXPORT basic_mutex {
 
   std::string const& name() const noexcept;
 
-  /// As acquire(), but retry_options::attempts does not end it, nor a policy that gives up: there is nobody
-  /// to tell. If the lock_manager is destroyed meanwhile, it throws error(errc::closed), with a delay.
+  /// As acquire(), but neither retry_options::attempts nor a policy that gives up ends it, because lock() has
+  /// no result that could say so. If the lock_manager is destroyed meanwhile, it throws error(errc::closed),
+  /// with a delay.
   void lock();
   [[nodiscard]] bool try_lock();
   template <class Rep, class Period>
@@ -47,12 +58,13 @@ class ROWLOCK_EXPORT basic_mutex {
         std::chrono::duration<long double>(Clock::now().time_since_epoch());
     return try_lock_for(left);
   }
-  /// Gives back what the calling thread's last lock() or try_lock...() took; nothing if there is none. Never
-  /// throws, never blocks longer than manager_options::release_timeout. held_lock::release() is the checked
-  /// form.
+  /// Gives back what the calling thread's last lock() or try_lock...() took. (If mutex_options::owner is a
+  /// text, any thread's.) Does nothing if there is none.
+  /// Never throws, never blocks longer than manager_options::release_timeout. held_lock::release() is the
+  /// form that says what came of it.
   void unlock() noexcept;
 
-  /// Waits until the lock is had or `stop` is triggered.
+  /// Waits until the lock is taken or `stop` is triggered.
   [[nodiscard]] acquisition acquire(std::stop_token stop = {});
   /// One attempt.
   [[nodiscard]] acquisition try_acquire();
@@ -65,15 +77,15 @@ class ROWLOCK_EXPORT basic_mutex {
     return try_acquire_for(saturated_nanoseconds(timeout), std::move(stop));
   }
 
-  /// What the calling thread holds by lock() or try_lock...() on this object, or null. Valid until its
-  /// unlock().
+  /// The lock that the calling thread holds by lock() or try_lock...() on this object, or null. (If
+  /// mutex_options::owner is a text, any thread.) Valid until its unlock().
   held_lock const* current() const noexcept;
 
  protected:
   struct state;
   explicit basic_mutex(std::unique_ptr<state>) noexcept;
   basic_mutex(basic_mutex&&) noexcept;
-  /// Gives back what lock() took of the former one.
+  /// First gives back what lock() took on this object.
   basic_mutex& operator=(basic_mutex&&) noexcept;
 
  private:
@@ -94,7 +106,7 @@ class mutex : public basic_mutex {
   using basic_mutex::basic_mutex;
 };
 
-/// A lock that its owner may take again, without a round trip, as long as trust lasts; it is given back with
+/// A lock that its owner may take again, without a round trip, as long as trust lasts. It is given back with
 /// the last handle. If trust has ended, taking it again is an attempt like any other, with a new term.
 class recursive_mutex : public basic_mutex {
  public:

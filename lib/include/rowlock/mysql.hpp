@@ -14,29 +14,32 @@ namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
 ///
-/// A call ends by its deadline, but on connections that the program opens itself: the driver counts time in
-/// whole seconds, and waits for each byte as long as those were opened with. Which methods of logging in are
-/// used, and what a server can get by lying, is told in lib/doc/wire.md.
+/// A call ends by its deadline. This does not hold on connections that the program opens itself: there the
+/// driver counts time in whole seconds, and waits for each byte as long as the connection was opened with.
+/// lib/doc/wire.md says which methods of logging in are used, and what a server can get by lying.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
   /// `mariadb://` for the same. Of several hosts the first that answers and takes writes is used. Options:
   /// - `socket=PATH`: a Unix socket instead of a host
-  /// - `password-file=PATH`: its first line, read at each connection
-  /// - `ssl-mode=disable` (the default), `require` (encrypted, by whomever it is), or `verify` (and the
-  /// server
-  ///   has a certificate for HOST that `ssl-ca` signed)
+  /// - `password-file=PATH`: the password is its first line, read at each connection
+  /// - `ssl-mode=disable` (the default), `require` (encrypted, whoever answers), or `verify` (encrypted, and
+  ///   the server has a certificate for HOST that `ssl-ca` signed)
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
   /// The password is the URL's, or else password-file's, or MYSQL_PWD's, or the one in group [client] of
-  /// ~/.my.cnf. Without a user it is who runs the program. Characters that mean something in a URL are
-  /// written %40 and so on.
+  /// ~/.my.cnf. The default user is the one who runs the program. Characters that mean something in a URL are
+  /// written %40 and so on. Does not connect yet.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message has no password in it
   explicit source(std::string const& url);
 
-  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing
-  /// else uses, outside a transaction, with the options CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS on,
-  /// OPT_RECONNECT off, and OPT_READ_TIMEOUT set to what a reply may take; rowlock deletes it.
+  /// `open` is called whenever another connection is needed, from any thread, perhaps from several at once.
+  /// What it throws, and a null pointer, is a failure to connect. rowlock deletes the connection.
+  ///
+  /// Preconditions: nothing else uses the connection that `open` returns. It is outside a transaction, with
+  /// the options CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS on, OPT_RECONNECT off, and OPT_READ_TIMEOUT
+  /// set to what a reply may take.
+  /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<sql::Connection*()> open);
 };
 

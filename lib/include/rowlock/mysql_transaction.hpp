@@ -11,9 +11,10 @@ namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 /// session with autocommit = 0.
 ///
 /// Do not commit by `connection.commit()`: Connector/C++ drops the server's answer, so that a transaction
-/// that was not committed looks as if it was. execute_commit() looks at it.
+/// that was not committed looks as if it was. execute_commit() looks at the answer.
 class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
+  /// @throws error(errc::invalid_argument) if `manager` is on another kind of database
   transaction(lock_manager& manager, ::sql::Connection& connection);
 };
 

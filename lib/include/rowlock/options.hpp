@@ -25,46 +25,46 @@ struct retry_options {
   std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
-/// Owner of a lock: the thread that takes it. The same thread that asks again is told (mutex), or served
-/// (recursive_mutex).
+/// The owner of a lock is the thread that takes it. If the same thread asks again, it gets an error (mutex)
+/// or another handle (recursive_mutex).
 struct calling_thread {};
-/// Owner of a lock: each acquire is one of its own, and no two are ever the same. For coroutines, and for
-/// pools that hand work from thread to thread, where neither a thread nor a text says whose the lock is. Who
-/// holds the lock and asks again waits like anybody else. Taken by acquire() and try_acquire...(): lock() and
-/// try_lock...() throw error(errc::unsupported), because unlock() could not tell whose lock is meant; a
-/// recursive_mutex can't have it (errc::invalid_argument).
+/// Each acquire has an owner of its own, and no two owners are ever the same. For coroutines, and for pools
+/// that hand work from thread to thread, where neither a thread nor a text says whose the lock is. A holder
+/// that asks again waits like anybody else. Such a lock is taken by acquire() and try_acquire...(): lock()
+/// and try_lock...() throw error(errc::unsupported), because unlock() could not tell whose lock is meant. A
+/// recursive_mutex can't have this owner (errc::invalid_argument).
 struct each_acquire {};
 
-/// What one lock is to be like. Defaults suit most: 30 s leases, renewed while held.
+/// The options of one lock. The defaults suit most programs: 30 s leases, renewed while held.
 struct mutex_options {
   std::optional<rowlock::strategy> strategy{};  ///< empty: what manager_options::strategy says
-  /// How long a term lasts without renewal; from 100 ms to 366 days. The dead let go after it; renewal is
-  /// every third of it.
+  /// How long a term lasts without renewal; from 100 ms to 366 days. A dead holder's lock is free after it.
+  /// The lock is renewed every third of it.
   std::chrono::milliseconds ttl{30'000};
-  /// Whether the renewer renews it. Without, the term ends after ttl (a fixed lease) unless extend() is
+  /// Whether the renewer renews the lock. If not, the term ends after ttl (a fixed lease) unless extend() is
   /// called.
   bool renew = true;
   retry_options retry{};
-  /// Given back earlier, the name stays taken until this long after it was taken: for jobs that must not run
-  /// twice although clocks differ. 0: off.
+  /// If the lock is given back earlier, the name stays taken until this long after it was taken: for jobs
+  /// that must not run twice although clocks differ. 0: off.
   std::chrono::milliseconds at_least{0};
   /// The term can't be renewed or extended past this long after it was taken: for jobs that hang. 0: no
   /// limit.
   std::chrono::milliseconds hard_limit{0};
   rowlock::takeover takeover = takeover::clock;
-  /// Draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection and two more
-  /// round trips.
+  /// Whether to draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection
+  /// and two more round trips.
   std::optional<bool> fencing{};
-  /// Whose the lock is. A text: for a job that restarts. The same text found in the table takes over at once,
-  /// and the former self is told, so no two that work at the same time may have the same. At most 255 bytes
-  /// of UTF-8.
+  /// Who owns the lock. A text is for a job that restarts: if the table has the same text as the owner, the
+  /// new attempt takes the lock over at once, and the former holder hears of it. So two jobs that work at the
+  /// same time must not have the same text. At most 255 bytes of UTF-8.
   std::variant<calling_thread, each_acquire, std::string> owner{};
   std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
-  /// Told until when the lock is trusted whenever that has moved on: after each renewal and each extend(),
-  /// from the thread that made it. For who has to tell others in time, as a process that watches over this
-  /// one. Two calls may overlap: what counts is the latest moment of all. Its end is told by
-  /// held_lock::loss_token(). Must be quick, must not take locks; what it throws is dropped. Not called any
-  /// more once the manager's destructor has returned.
+  /// Called with held_lock::trusted_until() whenever that has moved forward: after each renewal and each
+  /// extend(), by the thread that made it. For programs that have to tell others in time, such as a process
+  /// that watches over this one. Two calls may overlap: the latest time of all counts.
+  /// held_lock::loss_token() tells that trust ends. Must be quick, must not take locks; what it throws is
+  /// dropped. Not called any more once the manager's destructor has returned.
   std::function<void(boot_time_point)> on_trust{};
 };
 
@@ -84,20 +84,20 @@ struct event {
   std::string_view message{};                      ///< error, lost
 };
 
-/// What a lock_manager is to be like.
+/// The options of a lock_manager.
 struct manager_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes whose options don't say
-  /// Connections for taking and giving back, opened when first needed; the renewer has one more of its own.
+  /// Connections for taking and giving back, opened when first needed. The renewer has one more of its own.
   int connections = 2;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.
   int row_lock_connections = 10;
-  /// How long a reply of the database, or a new connection, is waited for at most. Calls with a deadline end
-  /// at most this much after it.
+  /// The longest wait for a reply of the database, or for a new connection. Calls with a deadline end at most
+  /// this much after it.
   std::chrono::milliseconds reply_timeout{5'000};
-  /// How long unlock(), destructors and the end of the process may be held up at most. If the source uses a
+  /// The longest time that unlock(), destructors and the end of the process may block. If the source uses a
   /// function or a pool of the program's, the manager's own destructor waits reply_timeout longer, if need
   /// be, until nobody uses them.
   std::chrono::milliseconds release_timeout{2'000};

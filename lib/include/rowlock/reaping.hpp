@@ -1,5 +1,5 @@
 #pragma once
-// What a run of the reaper is told, and what it tells: <rowlock/reaper.hpp>.
+// The options and results of a run of the reaper: <rowlock/reaper.hpp>.
 
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
@@ -12,7 +12,7 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Rows of each kind.
+/// Numbers of rows, one for each kind.
 struct reap_counts {
   std::int64_t unique_insert = 0;  ///< locks whose term was over
   std::int64_t lease = 0;          ///< names that nobody has used for a while
@@ -23,20 +23,20 @@ struct reap_counts {
 
 enum class reap_end {
   finished,  ///< went through everything
-  stopped,   ///< by the caller's stop_token, after the batch at hand
-  lost,      ///< its own lease was lost (an operator took it away, or an outage), after the batch at hand
+  stopped,   ///< by the caller's stop_token, after the current batch
+  lost,      ///< its own lease was lost (an operator took it away, or an outage), after the current batch
   busy,      ///< another run was under way; nothing was done
 };
 ROWLOCK_EXPORT char const* to_string(reap_end) noexcept;
 
-/// What a run came to.
+/// The result of a run.
 struct reap_result {
   reap_end end = reap_end::finished;
   bool dry_run = false;
   reap_counts deleted;        ///< in a dry run: what a run at that moment would have deleted
   std::int64_t examined = 0;  ///< rows that were looked at
   std::int64_t skipped = 0;   ///< due when looked at, then locked by somebody, renewed or taken
-  std::int64_t ended = 0;     ///< dead holders' terms that a clock which went back had kept
+  std::int64_t ended = 0;     ///< dead holders' terms, kept by a clock that went back, which the run ended
   /// Terms that only watching may end: takeover::observed and expired by the clock; or kept by a clock that
   /// went back, and longer than reaper_options::watch.
   std::int64_t left_observed = 0;
@@ -45,10 +45,10 @@ struct reap_result {
   std::int64_t token_floor = 0;  ///< as it was at the end
   std::chrono::milliseconds idle{0};
   std::chrono::milliseconds duration{0};
-  std::optional<holder_info> holder{};  ///< busy: who was at it
+  std::optional<holder_info> holder{};  ///< busy: whose run was under way
 };
 
-/// As a JSON object, its durations in milliseconds: what rowlock_reaper keeps of a run.
+/// The result as a JSON object, with durations in milliseconds: what rowlock_reaper keeps of a run.
 ROWLOCK_EXPORT std::string to_json(reap_result const&);
 
 /// What rowlock_reaper says of the last run.
@@ -57,23 +57,24 @@ struct last_reap {
   std::chrono::system_clock::time_point finished_at;
   std::string host;
   std::int64_t pid = 0;
-  std::string report;  ///< its result, as to_json() has it; other versions may say more or less
+  std::string report;  ///< the run's result, as to_json() writes it; other versions may say more or less
 };
 
-/// Each member has an initializer, so that {.batch = 100} warns of nothing.
+/// Each member has an initializer, so that {.batch = 100} causes no warning.
 struct reaper_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
-  /// How long a name must not have been used before what is remembered of it is deleted; up to 100 years.
+  /// How long a name must be unused before what is remembered of it is deleted; up to 100 years.
   std::chrono::milliseconds idle{std::chrono::hours{24}};
   int batch = 1000;      ///< rows that are looked at, and at most deleted, in one transaction; 1 to 100,000
   bool dry_run = false;  ///< count only; changes nothing, and needs no lease
-  /// How long a run may last on top, to see that nobody renews what a clock that went back keeps; up to an
+  /// How much longer a run may last to see that nobody renews what a clock that went back keeps; up to an
   /// hour.
   std::chrono::milliseconds watch{600'000};
   std::chrono::milliseconds wait{10'000};           ///< for another run to end
   std::chrono::milliseconds reply_timeout{30'000};  ///< of the database's
-  /// Called after each batch, by the thread that runs; may be empty.
+  /// Called after each batch, by the thread that called run(); may be empty. What it throws ends
+  /// the run and is passed on.
   std::function<void(reap_result const&)> progress{};
 };
 

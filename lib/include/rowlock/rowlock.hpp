@@ -25,7 +25,7 @@ struct url_info {
   std::string back_end;  ///< "sqlite", "postgresql", "mysql"
   bool is_file = false;  ///< what follows the scheme is a path of this machine's
   bool has_password =
-      false;  ///< who reads the URL learns a password: not for a command line, which all can read (ps)
+      false;  ///< whoever reads the URL learns a password: not for a command line, which all can read (ps)
   bool takes_password_file = false;  ///< "password-file=PATH" may be added to its query
   std::string passwords{};           ///< where a password may be instead, for people; empty if there are none
 };

@@ -14,13 +14,18 @@ namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `path`: a file that exists already (`rowlock migrate up` makes one). Or ":memory:", for tests of your
-  /// own code: an empty database (`migrator(source).up()`) that all connections of this source and of its
-  /// copies share, that no other process can see, and that goes away with them; in a forked child it is
-  /// refused (errc::forked).
+  /// own code: an empty database (`migrator(source).up()` makes the tables). All connections of this source
+  /// and of its copies share it, no other process can see it, and it goes away with them. In a forked child
+  /// it is refused (errc::forked). Does not open the file yet.
+  /// @throws error(errc::unsupported) if `path` is empty; invalid_argument if it contains U+0000
   explicit source(std::string path);
 
-  /// `open` is called, from any thread, whenever another connection is needed, and returns one that nothing
-  /// else uses; rowlock closes it with sqlite3_close_v2. Throws whatever it throws as errc::unreachable.
+  /// `open` is called whenever another connection is needed, from any thread, perhaps from several at once.
+  /// What it throws, and a null pointer, is errc::unreachable. rowlock closes the connection with
+  /// sqlite3_close_v2.
+  ///
+  /// Preconditions: nothing else uses the connection that `open` returns. It is outside a transaction.
+  /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<sqlite3*()> open);
 };
 

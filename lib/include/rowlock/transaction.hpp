@@ -1,5 +1,5 @@
 #pragma once
-// What the views of all back ends share: <rowlock/postgresql_transaction.hpp>,
+// What the transaction views of all back ends share: <rowlock/postgresql_transaction.hpp>,
 // <rowlock/mysql_transaction.hpp>, <rowlock/sqlite_transaction.hpp>, <rowlock/soci_transaction.hpp>.
 
 #include <rowlock/export.hpp>
@@ -25,39 +25,42 @@ class guarded_transaction;
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The program's own transaction, seen by rowlock. Nothing is owned: it never begins, commits or rolls back,
-/// leaves no changed setting, prepared statement or open savepoint behind, and a statement of its own that
-/// fails leaves the transaction as it was. Where the database itself has ended the transaction, the error
-/// says errc::transaction_ended: roll back and begin again.
+/// rowlock's view of the program's own transaction. The view owns nothing: it never begins, commits or rolls
+/// back, and leaves no changed setting, prepared statement or open savepoint behind.
 ///
-/// May be made once for a connection and used for one transaction after the other. Where two numbers of an
-/// anonymous kind exist they are the program's: LAST_INSERT_ID() and lastval() stay what they were. What was
-/// prepared under the empty name on a PostgreSQL connection is not kept, as by any other statement.
+/// May be made once for a connection and used for one transaction after the other. LAST_INSERT_ID() and
+/// lastval() are the program's and stay what they were. What was prepared under the empty name on a
+/// PostgreSQL connection is not kept, as with any other statement.
 ///
-/// Calls block as statements of the program's own do, with the program's own time limits; the manager is
-/// asked besides, for manager_options::reply_timeout at most.
+/// Calls block as statements of the program's own do, with the program's own time limits. In addition they
+/// ask the manager, for manager_options::reply_timeout at most.
 ///
-/// Thread safety: as the connection's: one thread at a time. The connection and the lock_manager must be
-/// there as long as it is used.
+/// Preconditions: the connection and the lock_manager exist as long as the view is used. A view that was
+/// moved from may only be destroyed and assigned to.
+///
+/// Exception safety: a statement of rowlock's that fails leaves the transaction as it was. Where the database
+/// itself has ended the transaction, the error says errc::transaction_ended: roll back and begin again.
+///
+/// Thread safety: as the connection's: one thread at a time.
 ///
 /// Errors of all members: errc::not_in_transaction (in autocommit a lock would last as long as the
 /// statement), transaction_ended, read_only (the transaction takes no writes), failed (replies of an earlier
 /// statement have not been read; or what the database says), unreachable (the connection is gone, and with it
-/// the transaction), schema_missing, access_denied; and of the manager's own sessions what they throw.
+/// the transaction), schema_missing, access_denied; and whatever the manager's own sessions throw.
 class ROWLOCK_EXPORT basic_transaction {
  public:
   basic_transaction(basic_transaction&&) noexcept;
   basic_transaction& operator=(basic_transaction&&) noexcept;
   ~basic_transaction();
 
-  /// Makes the commit depend on the lock: writes to the lock's row, so that whoever would take the lock over
-  /// waits for the end of this transaction. It commits only if the term was never taken over before that
-  /// commit, however long the process slept and whatever any clock did. Call it at any time before the
-  /// COMMIT, and once more after ROLLBACK TO SAVEPOINT; at REPEATABLE READ first of all, before the snapshot
-  /// ages. (On MySQL and MariaDB a DDL statement commits, and the guard ends with that.) It does not move
-  /// trusted_until(), and does not prolong the term.
+  /// Makes the commit depend on the lock. It writes to the lock's row, so that whoever would take the lock
+  /// over waits for the end of this transaction. The transaction commits only if the term was never taken
+  /// over before that commit, however long the process slept and whatever any clock did. Call require() at
+  /// any time before the COMMIT, and once more after ROLLBACK TO SAVEPOINT; at REPEATABLE READ call it first
+  /// of all, before the snapshot ages. (On MySQL and MariaDB a DDL statement commits, and the guard ends with
+  /// that.) require() does not move trusted_until(), and does not prolong the term.
   ///
-  /// Several locks are required one by one, in the order of their names.
+  /// Several locks are required one by one, in the order of their names. Preconditions: no pointer is null.
   /// @throws error(errc::lock_lost) if the lock is lost: roll back. snapshot_too_old if this transaction sees
   /// the database as it was before the lock was taken, or renewed (PostgreSQL above READ COMMITTED):
   /// begin the transaction again; row_locked if another transaction that requires the same lock did not end
@@ -75,20 +78,20 @@ class ROWLOCK_EXPORT basic_transaction {
   /// names. Waits for each as long as the connection's own settings allow: lock_timeout,
   /// innodb_lock_wait_timeout.
   ///
-  /// On SQLite the transaction itself is the lock, on all names: begun by BEGIN IMMEDIATE, or it is refused
-  /// (errc::not_in_transaction).
+  /// On SQLite the transaction itself is the lock, on all names. It must have been begun by BEGIN IMMEDIATE,
+  /// or it is refused (errc::not_in_transaction).
   /// @throws error(errc::row_locked) when the wait was over; conflict after a deadlock; unsupported on
   /// PostgreSQL above READ COMMITTED, because the section would read what was before the lock;
   /// snapshot_too_old on MySQL and MariaDB, if this transaction's snapshot is older than the lock: begin
   /// again, and lock all names in one call, before anything is read, or use READ COMMITTED;
-  /// strategy_mismatch, invalid_argument. What was locked before that stays locked until the end of the
+  /// strategy_mismatch, invalid_argument. What was locked before the error stays locked until the end of the
   /// transaction.
   void lock(std::string_view name) { lock({name}); }
   void lock(std::initializer_list<std::string_view> names) { lock(std::span(names.begin(), names.size())); }
   void lock(std::span<std::string_view const> names);
 
-  /// As lock(), but waits for nobody. @return false if one of them is locked by another transaction; those
-  /// before it in the order of the names then stay locked until the end of the transaction
+  /// As lock(), but waits for nobody. @return false if one of the names is locked by another transaction. The
+  /// names before it, in the order of the names, then stay locked until the end of the transaction
   [[nodiscard]] bool try_lock(std::string_view name) { return try_lock({name}); }
   [[nodiscard]] bool try_lock(std::initializer_list<std::string_view> names) {
     return try_lock(std::span(names.begin(), names.size()));
@@ -115,10 +118,10 @@ class ROWLOCK_EXPORT basic_transaction {
   [[nodiscard]] bool try_lock_for(std::span<std::string_view const> names, std::chrono::nanoseconds timeout);
 
   /// Takes `name` with strategy unique_insert, as part of this transaction: the lock is in force with its
-  /// COMMIT, and gone with its ROLLBACK. It lasts for `ttl` from now and is not renewed, because the manager
-  /// can't see whether the COMMIT came; lock_manager::release() gives it back. Waits for a transaction that
-  /// has inserted the same name and has not ended yet, as any INSERT does: as long as the connection's own
-  /// settings allow.
+  /// COMMIT, and gone with its ROLLBACK. The lock lasts for `ttl` from now and is not renewed, because the
+  /// manager can't see whether the COMMIT came. lock_manager::release() gives it back. Like any INSERT, the
+  /// call waits for a transaction that has inserted the same name and has not ended yet, as long as the
+  /// connection's own settings allow.
   /// @return term and token; empty if somebody holds the name. On SQLite the token, too, counts from the
   /// COMMIT only
   /// @throws error as lock(); invalid_argument for a ttl that is not between 100 ms and 366 days

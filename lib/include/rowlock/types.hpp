@@ -11,11 +11,10 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The clock that leases are reckoned by: CLOCK_BOOTTIME.
+/// The clock that leases are measured by: CLOCK_BOOTTIME.
 ///
-/// It never jumps, and unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine
-/// sleeps, so that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes
-/// up.
+/// It never jumps. Unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine sleeps, so
+/// that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes up.
 struct ROWLOCK_EXPORT boot_clock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -28,8 +27,8 @@ struct ROWLOCK_EXPORT boot_clock {
 
 using boot_time_point = boot_clock::time_point;
 
-/// `d` in nanoseconds; the longest there is for what is longer: hours::max() must not wrap around to the
-/// past.
+/// `d` in nanoseconds. What is longer than nanoseconds can say becomes the longest that they can say:
+/// hours::max() must not wrap around to the past.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<Rep, Period> const& d) {
   using wide = std::chrono::duration<long double, std::nano>;
@@ -38,20 +37,21 @@ constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<R
   return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
 }
 
-/// How exclusion is had. A name keeps the strategy that it was first taken with until its row is reaped.
+/// How mutual exclusion is implemented. A name keeps the strategy that it was first taken with until its row
+/// is reaped.
 enum class strategy { lease, unique_insert, row_lock };
 
-/// What can be said of all locks of a strategy.
+/// The properties that all locks of a strategy have.
 struct strategy_traits {
-  /// A term ends by itself when its ttl is over, unless it is renewed; it may be extended, left behind and
-  /// required. Otherwise it lasts as long as the database session that holds it.
+  /// If true, a term ends by itself when its ttl is over, unless it is renewed; it may be extended, detached
+  /// and required. Otherwise a term lasts as long as the database session that holds it.
   bool has_expiry;
   bool revocable;          ///< lock_manager::revoke() can take it away from its holder
   bool owns_session;       ///< each lock that is held or waited for has a database session of its own
-  bool waits_in_server;    ///< whoever waits stands in the server's line, and asks once
+  bool waits_in_server;    ///< a waiter stands in the server's line, and asks once
   bool fenced_by_default;  ///< a fencing token costs nothing: mutex_options::fencing
 };
-/// @pre the strategy is one of the enumeration's
+/// Preconditions: the strategy is one of the enumeration's.
 ROWLOCK_EXPORT strategy_traits const& traits(strategy) noexcept;
 
 /// When an expired term may be taken over.
@@ -59,14 +59,14 @@ enum class takeover {
   /// As soon as its expiry has passed by the database's clock.
   clock,
   /// After the taker has seen term and renewal count unchanged for the row's ttl and 2 % by its own boot-time
-  /// clock, whatever the database's clock says. Slower: the dead let go after up to two ttl and 2 %, and only
-  /// to one
-  /// call that waits for so long; try_acquire() alone, however often, sees no such row long enough.
+  /// clock, whatever the database's clock says. This is slower: a dead holder's lock is free after up to two
+  /// ttl and 2 %, and only for a single call that waits for so long. try_acquire() alone, however often, does
+  /// not see such a row long enough.
   observed,
 };
 
-/// A number that rises with every granted term of a name. Pass it along with writes to other systems and have
-/// them refuse a lower one than they have seen. Zero, and false, when fencing is switched off.
+/// A number that rises with every granted term of a name. Send it along with writes to other systems, and let
+/// them refuse a number that is lower than one they have seen. Zero, and false, when fencing is switched off.
 struct fencing_token {
   std::int64_t value = 0;
 
@@ -75,7 +75,7 @@ struct fencing_token {
 };
 
 /// One attempt to take a name: 128 random bits, never used again, not even for a retry of the same call.
-/// Renewal, release and guards name their term and so can never touch another's.
+/// Renewal, release and guards name their term and so can never touch another term.
 struct term_id {
   std::string value;  ///< 32 lower-case hexadecimal digits; empty for "none"
 
@@ -83,14 +83,15 @@ struct term_id {
   auto operator<=>(term_id const&) const = default;
 };
 
-/// Who holds a lock. `process` and `thread` decide; `host` and `pid` are written for people.
+/// Who holds a lock. `process` and `thread` say whether two owners are the same; `host` and `pid` are for
+/// people.
 struct owner_id {
   std::string host;
   std::int64_t pid = 0;
   std::string process;      ///< random id made when the process started, or the text given as explicit owner
   std::int64_t thread = 0;  ///< never reused within a process; 0 for an explicit owner
   bool is_explicit() const noexcept { return thread == 0; }
-  /// Compares what decides: process and thread.
+  /// Compares process and thread.
   bool same(owner_id const& other) const noexcept {
     return process == other.process && thread == other.thread;
   }
@@ -102,20 +103,21 @@ struct holder_info {
   owner_id owner;
   fencing_token token;
   std::chrono::system_clock::time_point acquired_at;  ///< by the database's clock
-  /// How long the term lasts at most unless it is renewed again; negative when it has expired already.
+  /// How long the term lasts at most unless it is renewed again. Negative if it has expired already.
   std::chrono::milliseconds expires_in{0};
   bool revoked = false;
   std::string note;
 };
 
-/// A lock that no handle keeps: what transaction::insert() has put into the program's transaction, or what
-/// held_lock::detach() has left. Nothing renews it, nothing tells of its loss, and it outlives the process;
-/// any process that knows name and term may renew it or give it back, by lock_manager::renew() and release().
+/// A lock that no handle keeps: transaction::insert() has put it into the program's transaction, or
+/// held_lock::detach() has left it. Nothing renews it, nothing tells of its loss, and it outlives the
+/// process. Any process that knows name and term may renew it or give it back, by lock_manager::renew() and
+/// release().
 struct detached_lock {
   std::string name;
   term_id term;
   fencing_token token{};
-  /// Empty: not known; release() then looks first, which is one more round trip.
+  /// Empty: not known. release() then looks it up first, which is one more round trip.
   std::optional<rowlock::strategy> strategy{};
 };
 
@@ -124,22 +126,22 @@ struct lock_info {
   std::string name;
   bool held = false;   ///< has a term; it may have expired: see holder.expires_in
   holder_info holder;  ///< of an idle row: the last one
-  /// Empty; or why this row can't be read whole: a later version of rowlock, or somebody's hand, has put
-  /// there what this version doesn't know. Then `holder` has no more than what could be read, and its
-  /// `strategy` may be wrong.
+  /// Empty if the whole row could be read. Otherwise the reason: a later version of rowlock, or a person, has
+  /// put something there that this version doesn't know. Then `holder` has no more than what could be read,
+  /// and its `strategy` may be wrong.
   std::string unknown{};
 };
 
 enum class revoke_mode {
   /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
-  /// expires. Exclusion stays. An explicit owner that comes back does not get it before that either.
+  /// expires. Exclusion stays. An explicit owner that comes back does not get the lock before that either.
   at_renewal,
-  /// Frees the row at once; of unique_insert it is deleted, and its holder hears that the row is gone. The
-  /// former holder may still work until its next renewal; guarded commits stay safe.
+  /// Frees the row at once. A row of unique_insert is deleted, and its holder hears that the row is gone. The
+  /// former holder may still work until its next renewal. Guarded commits stay safe.
   now,
 };
 
-/// What became of an attempt to take a lock.
+/// The result of an attempt to take a lock.
 enum class acquire_status {
   acquired,
   busy,       ///< somebody else holds it, and the call was not to wait
@@ -150,14 +152,14 @@ enum class acquire_status {
   contended,
 };
 
-/// Why a lock that was held is held no more.
+/// Why a lock that was held is not held any more.
 enum class loss_reason {
   expired,     ///< its time was over: a fixed lease, its hard limit, or this process was paused
   taken_over,  ///< another term is in the row
   revoked,     ///< an operator asked for it back
   row_gone,    ///< its row was deleted; or the SQLite file that it was in was removed, replaced, or linked
   database_unreachable,  ///< it could not be renewed in time
-  forked,                ///< this is a forked child; the parent has it
+  forked,                ///< this is a forked child; the parent has the lock
   session_ended,         ///< of row_lock: the database ended the session that held it, or it can't be reached
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one place where the versions stand: CMake reads them from here.
+// The only place where the versions are written: CMake reads them from here.
 
 #define ROWLOCK_VERSION_MAJOR 0
 #define ROWLOCK_VERSION_MINOR 1
@@ -7,9 +7,9 @@
 /// The same as text.
 #define ROWLOCK_VERSION "0.1.0"
 
-/// The number of the binary interface is part of every name that users link: a program that was compiled for
-/// another one does not link. Raised whenever programs must be compiled anew; the shared libraries' names
-/// have it, too.
+/// The number of the binary interface. It is part of every name that users link, and of the shared libraries'
+/// names: a program that was compiled for another number does not link. It is raised whenever programs must
+/// be compiled anew.
 #define ROWLOCK_ABI_NAMESPACE v0
 
 #ifndef __linux__
