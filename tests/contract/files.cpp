@@ -27,10 +27,8 @@ constexpr change changes[]{
 
 std::string path_of(fixture const& f) { return f.url().substr(std::string("sqlite:").size()); }
 
-template <class Pair>
-void lose_by(change const& c) {
+void lose_by(change const& c, fixture& f) {
   CAPTURE(c.what);
-  Pair f;
   auto const m = f.manager();
   // Each of them hears of it by another statement: a renewal, an extension, giving back.
   auto renewed = m->make_mutex("renewed", {.ttl = 1s}).acquire();
@@ -49,21 +47,18 @@ void lose_by(change const& c) {
   CHECK(renewed->release() == release_result::already_lost);
 }
 
-}  // namespace
-
-#ifdef ROWLOCK_SOCI_PAIRS
-TEST_CASE_TEMPLATE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", Pair,
-                   lease_on_sqlite, insert_on_sqlite, lease_on_soci_sqlite) {
-#else
-TEST_CASE_TEMPLATE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", Pair,
-                   lease_on_sqlite, insert_on_sqlite) {
-#endif
-  for (auto const& one : changes) lose_by<Pair>(one);
+/// How a session hears of it is the same for all strategies: over SOCI one will do.
+constexpr bool once_by_soci(running_pair const& p) {
+  return all<in_rows, on_sqlite>(p) && (direct(p) || leases(p));
 }
 
-TEST_CASE_TEMPLATE("C1: two managers can't hold one name by two names of the file", Pair, lease_on_sqlite,
-                   insert_on_sqlite) {
-  Pair f;
+}  // namespace
+
+PAIRS_CASE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", once_by_soci) {
+  for (auto const& one : changes) lose_by(one, *pair.make());
+}
+
+PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<in_rows, on_sqlite, direct>) {
   auto const path = path_of(f);
   fs::create_hard_link(path, path + ".second");
   auto const refused_at = [&](std::string const& where) {

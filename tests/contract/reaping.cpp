@@ -246,7 +246,7 @@ INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is no
 
 // Where there are several writers.
 PAIRS_CASE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it",
-           insert_on_postgresql, insert_on_mariadb, insert_on_mysql) {
+           all<inserts, direct, on_a_server>) {
   auto const m = f.manager();
   auto const first = take_once(*m);
   constexpr std::int64_t ahead = 7'000'000'000;
@@ -492,7 +492,7 @@ CONTRACT_CASE("reaper: what the last run did can be read") {
 }
 
 PAIRS_CASE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies",
-           lease_on_postgresql, lease_on_mariadb, lease_on_mysql) {
+           all<leases, direct, on_a_server>) {
   leave_dead(f, "lease");
   f.sql(
       "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('insert', "

@@ -8,8 +8,8 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-TEST_CASE_TEMPLATE("file: another program's long write transaction is like an outage, and is ridden out",
-                   pair, lease_on_sqlite, insert_on_sqlite) {
+PAIRS_TEMPLATE_CASE("file: another program's long write transaction is like an outage, and is ridden out",
+                    pair, all<in_rows, on_sqlite>) {
   pair f;
   auto o = f.options;
   o.reply_timeout = 3s;  // whoever waits for the file does so for a second at a time

@@ -90,10 +90,7 @@ bool waits_in_server(fixture& f) {
 
 }  // namespace
 
-#define WIRE_CASE(text)                                                                                \
-  TEST_CASE_TEMPLATE(text, pair, lease_on_postgresql, lease_on_mariadb, lease_on_mysql,                \
-                     insert_on_postgresql, insert_on_mariadb, insert_on_mysql, row_lock_on_postgresql, \
-                     row_lock_on_mariadb, row_lock_on_mysql)
+#define WIRE_CASE(text) PAIRS_TEMPLATE_CASE(text, pair, on_a_server)
 
 #define EACH_CUT(how)                        \
   cut how{};                                 \
@@ -190,9 +187,7 @@ WIRE_CASE("wire cut: what could not be given back comes back when it is mended")
   mended.note(how, "mended, another had it after");
 }
 
-TEST_CASE_TEMPLATE("wire cut: a holder keeps a lease that outlives it", pair, lease_on_postgresql,
-                   lease_on_mariadb, lease_on_mysql, insert_on_postgresql, insert_on_mariadb,
-                   insert_on_mysql) {
+PAIRS_TEMPLATE_CASE("wire cut: a holder keeps a lease that outlives it", pair, all<in_rows, on_a_server>) {
   EACH_CUT(how);
   scene<pair> s;
   auto m = s.manager();
@@ -209,9 +204,8 @@ TEST_CASE_TEMPLATE("wire cut: a holder keeps a lease that outlives it", pair, le
   CHECK(lock->release() == release_result::released);
 }
 
-TEST_CASE_TEMPLATE("wire cut: a holder hears that a short lease is lost before trust ends", pair,
-                   lease_on_postgresql, lease_on_mariadb, lease_on_mysql, insert_on_postgresql,
-                   insert_on_mariadb, insert_on_mysql) {
+PAIRS_TEMPLATE_CASE("wire cut: a holder hears that a short lease is lost before trust ends", pair,
+                    all<in_rows, on_a_server>) {
   EACH_CUT(how);
   scene<pair> s;
   auto m = s.manager();
@@ -230,8 +224,7 @@ TEST_CASE_TEMPLATE("wire cut: a holder hears that a short lease is lost before t
   CHECK(lock_manager(s.source, s.options).make_mutex("x").try_acquire_for(60s));
 }
 
-TEST_CASE_TEMPLATE("wire cut: a holder of a row lock hears of it at the next ping", pair,
-                   row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
+PAIRS_TEMPLATE_CASE("wire cut: a holder of a row lock hears of it at the next ping", pair, row_locks) {
   EACH_CUT(how);
   scene<pair> s;
   auto m = s.manager();

@@ -90,7 +90,7 @@ CONTRACT_CASE("processes that each add to a number in a file lose nothing") {
 
 PAIRS_CASE(
     "D4: a row lock whose holder is stopped for longer than half a minute is free, and its holder is told",
-    row_lock_on_postgresql, row_lock_on_mariadb, row_lock_on_mysql) {
+    row_locks) {
   lock_manager m(f.source, f.options);
   // One that goes on is not taken for silent, however long its ttl.
   auto const lasting = m.make_mutex("lasting", {.ttl = 24h}).acquire();

@@ -1,0 +1,189 @@
+#pragma once
+// A migrated database of a case's own, on a real server or file.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <rowlock/lock_manager.hpp>
+#include <string>
+
+#include "contract/seam.hpp"
+#include "support/support.hpp"
+#ifdef ROWLOCK_SOCI_PAIRS
+#include <rowlock/soci.hpp>
+
+#include "support/soci_pool.hpp"
+#endif
+#ifdef ROWLOCK_POOLER_PAIRS
+#include <rowlock/postgresql.hpp>
+
+#include "support/pgbouncer.hpp"
+#endif
+
+namespace rowlock::test {
+
+using namespace std::chrono_literals;
+
+/// Which of its forms a case's own SQL needs.
+enum class dialect { sqlite, postgresql, mysql };
+
+/// What stands between the library and the database.
+enum class route { direct, soci, pooler };
+
+/// One migrated database.
+class fixture {
+ public:
+  static constexpr int row_locks = 50;  ///< so many at a time must be possible
+  static constexpr auto via = route::direct;
+  explicit fixture(connection_source, manager_options);
+  virtual ~fixture() = default;
+
+  connection_source source;  ///< without the seam
+  std::shared_ptr<rowlock::test::seam> seam = std::make_shared<rowlock::test::seam>();
+  manager_options options;  ///< where the tables are
+
+  virtual std::string url() const = 0;  ///< for processes of their own
+
+  /// A manager whose statements go through the seam.
+  std::unique_ptr<lock_manager> manager() { return manager(options); }
+  std::unique_ptr<lock_manager> manager(manager_options o);
+
+  /// Whether a waiter has made so many attempts; a row lock is waited for in the server, in one.
+  bool waited(int attempts) const;
+
+  backend::table_names tables() const;
+  /// Runs SQL with the table names put in, on a session of its own.
+  void sql(std::string const& text);
+
+ protected:
+  void migrate();
+};
+
+class sqlite_fixture : public fixture {
+ public:
+  static constexpr char const* backend = "sqlite";
+  static constexpr auto engine = dialect::sqlite;
+  sqlite_fixture() : sqlite_fixture(std::make_unique<scratch_folder>()) {}
+  std::string url() const override { return "sqlite:" + folder_->file("locks.db"); }
+
+ private:
+  explicit sqlite_fixture(std::unique_ptr<scratch_folder>);
+  std::unique_ptr<scratch_folder> folder_;
+};
+
+class postgresql_fixture : public fixture {
+ public:
+  static constexpr char const* backend = "postgresql";
+  static constexpr auto engine = dialect::postgresql;
+  postgresql_fixture();
+  std::string url() const override { return postgresql_conninfo(); }
+  ~postgresql_fixture() override;
+};
+
+/// A database of its own on a server of MySQL or MariaDB.
+class mysql_like_fixture : public fixture {
+ public:
+  static constexpr auto engine = dialect::mysql;
+  std::string url() const override { return url_; }
+  ~mysql_like_fixture() override;
+
+ protected:
+  explicit mysql_like_fixture(std::string const& server_url)
+      : mysql_like_fixture(server_url, unique_identifier()) {}
+
+ private:
+  mysql_like_fixture(std::string const& server_url, std::string const& database);
+  std::string url_;
+  std::string database_;
+};
+
+class mariadb_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mariadb";
+  mariadb_fixture() : mysql_like_fixture(mariadb_url()) {}
+};
+
+class mysql_fixture : public mysql_like_fixture {
+ public:
+  static constexpr char const* backend = "mysql";
+  mysql_fixture() : mysql_like_fixture(mysql_url()) {}
+};
+
+#ifdef ROWLOCK_SOCI_PAIRS
+/// The same database, by way of a pool of SOCI's sessions: three of them would do for most cases, those with
+/// row locks hold many.
+template <class Database, int Sessions>
+class over_soci : public Database {
+ public:
+  static constexpr int row_locks = Sessions - 5;
+  static constexpr auto via = route::soci;
+  over_soci() : pool_(make_soci_pool(this->url(), Sessions)), native_(this->source) {
+    this->source = soci::source(*pool_);
+  }
+  /// Once all sessions have come back: a manager that its own loss callback destroys ends in the background.
+  ~over_soci() override {
+    this->source = native_;
+    CHECK(has_all_sessions(*pool_, Sessions));
+  }
+
+ private:
+  std::shared_ptr<::soci::connection_pool> pool_;
+  connection_source native_;
+};
+
+template <int Sessions = 10>
+struct soci_sqlite_fixture : over_soci<sqlite_fixture, Sessions> {
+  static constexpr char const* backend = "soci-sqlite";
+};
+template <int Sessions = 10>
+struct soci_postgresql_fixture : over_soci<postgresql_fixture, Sessions> {
+  static constexpr char const* backend = "soci-postgresql";
+};
+template <int Sessions = 10>
+struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
+  static constexpr char const* backend = "soci-mariadb";
+};
+#endif
+
+#ifdef ROWLOCK_POOLER_PAIRS
+/// The same database, by way of PgBouncer in transaction mode. [C19]
+class postgresql_pooler_fixture : public postgresql_fixture {
+ public:
+  static constexpr char const* backend = "postgresql-pooler";
+  static constexpr auto via = route::pooler;
+  postgresql_pooler_fixture() : pooler_(postgresql_conninfo(), "transaction"), native_(source) {
+    source = rowlock::postgresql::source(pooler_.address());
+  }
+  ~postgresql_pooler_fixture() override { source = native_; }
+  std::string url() const override { return pooler_.address(); }
+
+ private:
+  pgbouncer pooler_;
+  connection_source native_;
+};
+#endif
+
+dialect dialect_of(fixture const&);
+
+/// Begins a transaction that may write.
+char const* begin_of(fixture const&);
+/// The database's clock plus so many milliseconds, as expires_at has it.
+std::string in_ms(fixture const&, std::int64_t ms);
+
+}  // namespace rowlock::test
+
+// Cases that run for databases, not for pairs, are named after them.
+#define ROWLOCK_NAMED_AFTER_ITSELF(Database) TYPE_TO_STRING_AS(Database::backend, Database)
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::sqlite_fixture);
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::postgresql_fixture);
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::mariadb_fixture);
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::mysql_fixture);
+#ifdef ROWLOCK_SOCI_PAIRS
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_sqlite_fixture<>);
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_postgresql_fixture<>);
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_mariadb_fixture<>);
+#endif
+#ifdef ROWLOCK_POOLER_PAIRS
+ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::postgresql_pooler_fixture);
+#endif

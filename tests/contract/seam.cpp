@@ -1,0 +1,169 @@
+#include "contract/seam.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace rowlock::test {
+namespace {
+
+/// The name under which the cases know a statement.
+std::string step(std::string const& statement) {
+  if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
+  if (statement == "unique_release") return "lock_release";
+  if (statement == "token_insert") return "lock_insert_free";
+  if (statement == "lock_renew_due") return "lock_renew";
+  if (statement == "reap_locks_due") return "reap_locks_delete";
+  if (statement == "reap_tokens_due") return "reap_tokens_delete";
+  return statement;
+}
+
+/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them
+/// locks the rows), the second is nothing of its own.
+bool is_second(std::string const& statement) {
+  return statement == "lock_renew" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
+}
+
+class observed_connection final : public backend::connection {
+ public:
+  observed_connection(std::unique_ptr<backend::connection> c, std::shared_ptr<seam> s)
+      : inner_(std::move(c)), seam_(std::move(s)) {
+    ++seam_->connections;
+  }
+  ~observed_connection() override { --seam_->connections; }
+
+  backend::result execute(backend::statement const& s, std::span<backend::value const> p,
+                          boot_time_point deadline) override {
+    auto const name = in_transaction_ && is_second(s.name) ? s.name + ", second half" : step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { call_before(name); });
+    auto r = inner_->execute(s, p, deadline);
+    if (in_transaction_ && name != "lock_insert_free")
+      uncommitted_.push_back(name);
+    else
+      cut_on_throw([&] { seam_->after(name); });
+    return r;
+  }
+  backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
+                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) override {
+    auto const name = step(s.name);
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
+    auto r = inner_->wait_for_row(s, p, deadline, reply_timeout, std::move(stop));
+    holds_row_ = true;
+    cut_on_throw([&] { seam_->after(name); });
+    return r;
+  }
+  void script(std::string_view sql, boot_time_point deadline) override {
+    bool const gives_back = sql == "ROLLBACK" && std::exchange(holds_row_, false);
+    if (gives_back) {
+      seam_->count("lock_release");
+      cut_on_throw([&] { seam_->before("lock_release"); });
+    }
+    bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    if (begins) {
+      seam_->count("begin");
+      cut_on_throw([&] { seam_->before("begin"); });
+    } else if (sql == "COMMIT") {
+      seam_->count("commit");
+      if (lost_) {  // it never arrives
+        inner_->close();
+        cut_on_throw([&] { std::rethrow_exception(std::exchange(lost_, nullptr)); });
+      }
+    }
+    inner_->script(sql, deadline);
+    in_transaction_ = begins;
+    lost_ = nullptr;
+    auto const done = std::exchange(uncommitted_, {});
+    if (sql == "COMMIT")
+      for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
+  }
+  void expect_row_locks() const override { inner_->expect_row_locks(); }
+  std::optional<std::string> find_schema(std::string const& table, bool or_new,
+                                         boot_time_point deadline) override {
+    return inner_->find_schema(table, or_new, deadline);
+  }
+  bool usable() const noexcept override { return !cut_ && inner_->usable(); }
+  bool alive() override { return usable() && inner_->alive(); }
+  std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
+  backend::session_facts facts() const override { return inner_->facts(); }
+  void close() noexcept override { inner_->close(); }
+
+ private:
+  void call_before(std::string const& name) {
+    try {
+      seam_->before(name);
+    } catch (error const& e) {
+      // What is lost in a transaction is nothing; the COMMIT's reply is what can be lost.
+      if (!in_transaction_ || e.reason() != errc::in_doubt) throw;
+      lost_ = std::current_exception();
+    }
+  }
+  // As a real session: after a lost reply it is of no use any more.
+  template <class F>
+  void cut_on_throw(F const& f) {
+    try {
+      f();
+    } catch (...) {
+      cut_ = true;
+      throw;
+    }
+  }
+  std::unique_ptr<backend::connection> inner_;
+  std::shared_ptr<seam> seam_;
+  bool cut_ = false;
+  bool in_transaction_ = false;
+  bool holds_row_ = false;
+  std::exception_ptr lost_;
+  std::vector<std::string> uncommitted_;
+};
+
+class observed_source final : public backend::source {
+ public:
+  observed_source(std::shared_ptr<backend::source> s, std::shared_ptr<seam> m)
+      : inner_(std::move(s)), seam_(std::move(m)) {}
+  bool gone(std::string const& identity) const noexcept override { return inner_->gone(identity); }
+  std::unique_ptr<backend::connection> connect(boot_time_point deadline) override {
+    return std::make_unique<observed_connection>(inner_->connect(deadline), seam_);
+  }
+  backend::dialect const& sql() const noexcept override { return inner_->sql(); }
+  std::string describe() const override { return inner_->describe(); }
+
+ private:
+  std::shared_ptr<backend::source> inner_;
+  std::shared_ptr<seam> seam_;
+};
+
+}  // namespace
+
+void seam::count(std::string const& statement) {
+  std::lock_guard const guard(mutex_);
+  ++counts_[statement];
+}
+
+int seam::executed(std::string const& statement) const {
+  std::lock_guard const guard(mutex_);
+  auto const found = counts_.find(statement);
+  return found == counts_.end() ? 0 : found->second;
+}
+
+int seam::executed_in_all() const {
+  std::lock_guard const guard(mutex_);
+  int all = 0;
+  for (auto const& [statement, n] : counts_) all += n;
+  return all;
+}
+
+void seam::reset() {
+  std::lock_guard const guard(mutex_);
+  counts_.clear();
+}
+
+connection_source observed_by(connection_source source, std::shared_ptr<seam> s) {
+  return connection_source(std::make_shared<observed_source>(source.implementation(), std::move(s)));
+}
+
+}  // namespace rowlock::test

@@ -1,0 +1,16 @@
+#include "support/eventually.hpp"
+
+#include <thread>
+
+namespace rowlock::test {
+
+bool eventually(std::function<bool()> const& condition, std::chrono::milliseconds patience) {
+  auto const until = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the one place in the tests that polls
+  }
+  return true;
+}
+
+}  // namespace rowlock::test
