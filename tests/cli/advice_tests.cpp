@@ -58,13 +58,13 @@ CLI_CASE("advice: one table that is missing: no command sends to one that sends 
     auto const validated = p.rowlock({"migrate", "validate"});
     CHECK(validated.status == 78);
     CHECK(validated.out.find(table + " is missing") != std::string::npos);
-    CHECK(validated.says("Mend it by hand: rowlock migrate sql"));
+    CHECK(validated.says("Correct it by hand: rowlock migrate sql"));
     CHECK_FALSE(validated.says("migrate up"));
     for (auto const* what : {"up", "repair"}) {
       auto const refused = p.rowlock({"migrate", what});
       CHECK(refused.status == 78);
       CHECK(refused.says(table + " is missing; mend them by hand (`rowlock migrate sql"));
-      CHECK_FALSE(refused.says("Mend it"));
+      CHECK_FALSE(refused.says("orrect it"));
       CHECK_FALSE(refused.says("migrate up"));
     }
     auto const examined = p.rowlock({"doctor"});

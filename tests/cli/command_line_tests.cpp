@@ -81,7 +81,7 @@ TEST_CASE("64: every mistake on the command line, with the option's name and wha
            {{"run", "--bogus", "a", "--", "true"}, "--bogus"},
            {{"run", "a", "-n", "true"}, "true"},
            {{"run", "--wait", "5", "a", "--", "true"},
-            "--wait: '5' is no duration; write a whole number and a unit: 250ms, 30s, 10m, 2h"},
+            "--wait: '5' is not a duration; write a whole number and a unit: 250ms, 30s, 10m, 2h"},
            {{"run", "--ttl", "1.5s", "a", "--", "true"}, "--ttl: '1.5s'"},
            {{"run", "--wait", "5s", "--no-wait", "a", "--", "true"}, "--no-wait"},
            {{"run", "--ttl", "1s", "--grace", "2s", "a", "--", "true"},

@@ -121,7 +121,7 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
     }
   }
   auto const re = fish("rowlock re");
-  CHECK(re.find("\nrelease\tGives back what") != re.npos);
+  CHECK(re.find("\nrelease\tGives back a lock") != re.npos);
   CHECK(re.find("run") == re.npos);
   CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
   CHECK(fish("rowlock run nightly unam").starts_with("\nuname"));

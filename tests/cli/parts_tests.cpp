@@ -131,9 +131,9 @@ TEST_CASE("grace: without one it always fits; one that leaves renewal no room is
     said = e.what();
   }
   CHECK(said ==
-        "--grace 20s does not fit into --ttl 30s: the lock is renewed each 10s and trusted for 27s, so that "
+        "--grace 20s does not fit into --ttl 30s: the lock is renewed every 10s and trusted for 27s, so "
         "at most "
-        "14.5s are left for an end in time. Give --grace 14500ms or less, or --ttl 41s or more");
+        "14.5s are left to end the command in time. Give --grace 14500ms or less, or --ttl 41s or more");
   o.ttl = 41s;
   CHECK_NOTHROW(o.for_guard({"true"}));
 }

@@ -37,7 +37,7 @@ CLI_CASE("issue 10: --hard-limit ends a command that hangs, in time, and says so
   if (p.strategies().size() > 2) {
     auto const never = p.rowlock({"run", "--strategy", "row_lock", "--hard-limit", "2s", "n", "--", "true"});
     CHECK(never.status == 64);
-    CHECK(never.says("--hard-limit can't be had with row_lock"));
+    CHECK(never.says("--hard-limit can't be used with row_lock"));
   }
 }
 
@@ -73,7 +73,7 @@ CLI_CASE("issue 10: -n, -w and -E are as with flock") {
     auto const began = std::chrono::steady_clock::now();
     auto const r = p.rowlock(args);
     CHECK(r.status == 0);
-    CHECK(r.says("'n' was not had within 500ms"));
+    CHECK(r.says("'n' could not be taken within 500ms"));
     CHECK(seconds_since(began) > 0.45);
   }
   // Of a conflict alone, and not what the command ends with.
@@ -198,5 +198,5 @@ TEST_CASE("issue 10: on a terminal it says for whom it waits, and the line is go
          "-w 1 n true 2>" + folder.file("err") + "; touch " + end + "; echo o''ver\n");
   t.expect("over");
   CHECK(read_file(folder.file("err")).find("waiting") == std::string::npos);
-  CHECK(read_file(folder.file("err")).find("was not had") != std::string::npos);
+  CHECK(read_file(folder.file("err")).find("could not be taken") != std::string::npos);
 }

@@ -99,7 +99,7 @@ CLI_CASE("take: a shell script keeps it over its commands, and gives it back how
 CLI_CASE("take: it waits, and a signal while it does ends it with nothing taken") {
   Place const p;
   holder h(p, {"n"});
-  CHECK(p.rowlock({"take", "n", "--ttl", "1m", "--wait", "300ms"}).says("was not had within 300ms"));
+  CHECK(p.rowlock({"take", "n", "--ttl", "1m", "--wait", "300ms"}).says("could not be taken within 300ms"));
   program waits(p.command({"take", "n", "--ttl", "1m"}), p.variables());
   program ended(p.command({"take", "n", "--ttl", "1m", "--note", "is to be ended"}), p.variables());
   REQUIRE(within(20s, [] { return any_process_with("is to be ended"); }));  // no fork of this test any more

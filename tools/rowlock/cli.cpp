@@ -41,13 +41,13 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
   mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
   local, or neither                   ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used: for
-                                      this host and user only, which `run` says unless local was
+                                      this host and user only; `run` says so, unless you name local
   Passwords: PGPASSWORD, ~/.pgpass, a service file; --password-file, MYSQL_PWD, ~/.my.cnf; or in ROWLOCK_DB; never on the
   command line.
 
 Exit status:
   0    done (run: the command's own status)
-  64   the command line is wrong, or run: it is started under the very lock that it asks for
+  64   the command line is wrong; run: it was started under the very lock that it asks for
   69   the database can't be reached, cancelled a statement, or has run out of something
   70   a bug of rowlock's; run: its guardian was killed
   71   this machine gives no more files, processes or memory; run: /proc is missing
@@ -55,7 +55,7 @@ Exit status:
   75   held by somebody else, or timed out
   76   the lock was lost while the command ran, or its --hard-limit was reached; renew, release --term: it was lost before
   77   the database refused the login
-  78   tables or database file are missing or wrong, others' triggers are in the way, or the name has another strategy
+  78   tables or database file missing or wrong, a trigger not of rowlock's in the way, or the name has another strategy
   126  run: the command can't be executed; 127: it was not found; 128+N: it died of signal N
 
 More about one command: rowlock COMMAND --help)";
@@ -158,8 +158,7 @@ class formatter : public CLI::Formatter {
   std::string make_footer(CLI::App const* app) const override {
     auto text = CLI::Formatter::make_footer(app);
     if (app->get_parent() != nullptr)
-      text +=
-          "\nHere, too: --db URL, --password-file, --table-prefix, --schema, --json; see rowlock --help\n";
+      text += "\nAlso: --db URL, --password-file, --table-prefix, --schema, --json; see rowlock --help\n";
     return text;
   }
 };
@@ -176,7 +175,8 @@ CLI::Option* add_duration(CLI::App& app, std::string const& names,
   auto const read = [&to, names](std::string const& text) {
     to = parse_duration(text);
     if (!to)
-      throw CLI::ValidationError(names, fmt::format("'{}' is no duration; write {}", text, duration_forms));
+      throw CLI::ValidationError(names,
+                                 fmt::format("'{}' is not a duration; write {}", text, duration_forms));
   };
   return app.add_option_function<std::string>(names, read, help)->type_name("DURATION");
 }

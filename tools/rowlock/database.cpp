@@ -108,8 +108,8 @@ bool database::is_file() const {
 std::string where_it_holds(database const& db, std::string_view name) {
   if (db.from != database::origin::nowhere) return {};
   return fmt::format(
-      "no database is named, so that '{}' is locked on this host only, in {}. To lock it on all hosts: --db "
-      "postgresql://HOST/DB, or ROWLOCK_DB; if this host is meant: --db local",
+      "no database is named, so '{}' is locked on this host only, in {}. To lock it on all hosts: --db "
+      "postgresql://HOST/DB, or ROWLOCK_DB; if you mean this host: --db local",
       name, db.url.substr(local_scheme.size()));
 }
 

@@ -115,7 +115,8 @@ std::string advice_for_refused(error const& e) {
              "tables "
              "and in their schema.";
     case culprit::pooler:
-      return "A pooler between lends out the server's sessions by the transaction: leave pooler=session out "
+      return "A pooler in between lends out the server's sessions by the transaction: leave pooler=session "
+             "out "
              "of the connection string.";
     case culprit::rowlock:
       break;
@@ -157,7 +158,7 @@ std::string advice_for_file(errc code, std::string const& options) {
   switch (code) {
     case errc::unreachable:
     case errc::too_many_connections:
-      return "Is the path right (--db, or ROWLOCK_DB), and its file system there and whole?";
+      return "Is the path right (--db, or ROWLOCK_DB), and is its file system there and whole?";
     case errc::access_denied:
     case errc::read_only:
     case errc::storage_full:

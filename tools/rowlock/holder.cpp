@@ -31,7 +31,7 @@ std::string describe(holder_info const& h) {
                         format_duration(std::max(h.expires_in, std::chrono::milliseconds{0})));
   auto const from = since(h);
   return fmt::format("{}{}, {}{}{}", owner_of(h), from.empty() ? "" : " since " + from, how_long,
-                     h.revoked ? "; it was asked to give it back" : "",
+                     h.revoked ? "; the holder was asked to give it back" : "",
                      h.note.empty() ? "" : fmt::format(" ({})", h.note));
 }
 

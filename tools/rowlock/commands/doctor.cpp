@@ -20,14 +20,14 @@ struct doctor_command_options {
 };
 
 constexpr char const* doctor_footer = R"(
-Connects as `rowlock run` would, and says of each thing that it looks at: ok; warning (locks work, but what they promise
-ends with a failover, or they could work better); error (locks do not work, or may be had twice after a crash); or unknown
-(needs ...: a privilege that this role lacks). What does not apply to the kind of database is not mentioned. The line below
-says what to do.
+Connects as `rowlock run` would, and says for each thing that it looks at: ok; warning (locks work, but what they promise
+ends with a failover, or they could work better); error (locks do not work, or a lock may be held twice after a crash); or
+unknown (needs ...: a privilege that this role lacks). What does not apply to the kind of database is not mentioned. The
+line below says what to do.
 
 Changes nothing, locks nothing, leaves nothing behind: run it whenever you like, also where locks are held.
 
-  connection   can it be connected to
+  connection   can a connection be made
   schema       are the tables there, with a version that this program can use
   grants       may this role do all that locking takes
   writable     does the server, or the file, take writes
@@ -37,7 +37,7 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   replicas     is it still there after a failover
   galera       is the node part of the cluster (MariaDB, MySQL)
   creators     may others create objects beside the tables (PostgreSQL)
-  pooler       is there one between, and how are its sessions used (PostgreSQL)
+  pooler       is there one in between, and how are its sessions used (PostgreSQL)
   clock        how far apart are this machine's clock and the database's
   keepalive    is a dead connection noticed within the ttl
   tls          is the connection encrypted, where it leaves this machine
@@ -126,9 +126,9 @@ end_of_program examine(invocation& call, doctor_command_options const& options) 
 void add_doctor(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<doctor_command_options>();
   auto* command = app.add_subcommand(
-      "doctor", "Whether locks will work on this database, and what to do if they will not");
+      "doctor", "Says whether locks will work on this database, and what to do if they will not");
   command->fallthrough();
-  add_duration(*command, "--ttl", options->ttl, "Of the locks that are to be taken; default: 30s");
+  add_duration(*command, "--ttl", options->ttl, "The ttl of the locks that will be taken; default: 30s");
   add_duration(*command, "--timeout", options->timeout, "How long to wait for each reply; default: 5s");
   command->footer(doctor_footer);
   command->callback([&call, options] { call.chosen = [&call, options] { return examine(call, *options); }; });

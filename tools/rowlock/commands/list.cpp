@@ -29,7 +29,7 @@ void warn_of_unknown(std::vector<lock_info> const& locks) {
   for (auto const& lock : locks)
     if (!lock.unknown.empty() && ++unknown <= most_told)
       say(fmt::format("warning: '{}' can't be read: {}", lock.name, lock.unknown));
-  if (unknown > most_told) say(fmt::format("warning: nor can {} others", unknown - most_told));
+  if (unknown > most_told) say(fmt::format("warning: {} others can't be read either", unknown - most_told));
 }
 
 std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
@@ -142,7 +142,8 @@ end_of_program list(invocation& call, list_options const& options) {
 
 void add_list(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<list_options>();
-  auto* list_command = app.add_subcommand("list", "Who holds which locks, since when, and how long at most");
+  auto* list_command =
+      app.add_subcommand("list", "Shows who holds which locks, since when, and how long at most");
   list_command->fallthrough();
   list_command->add_option("GLOB", options->glob,
                            "Only names that match, as the shell matches: 'job-*' (quote it)");
@@ -153,13 +154,13 @@ void add_list(CLI::App& app, invocation& call) {
       ->excludes("GLOB");
   list_command
       ->add_flag("--metrics", options->metrics,
-                 "Instead: how many there are, and what the reaper did last, for Prometheus")
+                 "Instead: how many locks there are, and what the reaper did last, for Prometheus")
       ->excludes("--reaper")
       ->excludes("GLOB");
   list_command->footer(R"(
 STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, or
-unknown: a later version, or somebody's hand, has put there what this one can't read (NOTE says what, or "why" of --json).
-EXPIRES-IN is the longest that the lock can stay taken if its holder renews it no more.
+unknown: a later version of rowlock, or a person, has written something into the row that this version can't read (NOTE
+says what, or "why" of --json). EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
 
 Examples:
   rowlock list

@@ -112,12 +112,13 @@ std::string way_out(std::vector<std::string> const& problems, std::string const&
     return p.find("`rowlock") == p.npos && p.find("newer rowlock") == p.npos;
   };
   if (any(by_hand))
-    return fmt::format("Mend it by hand: rowlock migrate sql{} prints what should be there", options);
+    return fmt::format("Correct it by hand: rowlock migrate sql{} prints what should be there", options);
   std::vector<std::string> commands;
   for (auto const* what : {"migrate up", "migrate repair"})
     if (mention(fmt::format("`rowlock {}`", what)))
       commands.push_back(fmt::format("rowlock {}{}", what, options));
-  return commands.empty() ? "Use a newer rowlock" : fmt::format("Mend it: {}", fmt::join(commands, "; "));
+  return commands.empty() ? "Use a newer rowlock"
+                          : fmt::format("To correct it: {}", fmt::join(commands, "; "));
 }
 
 end_of_program validate(invocation& call, migrate_options const& options) {
@@ -181,12 +182,12 @@ Exit status: 0 done, or there was nothing to do; 75 others were in the way until
   auto* down_command =
       add_action(*migrate, call, options, "down", "Goes back to a version; 0 removes everything", &down);
   add_number(down_command, "--to", options->to, "The version to go back to")->required();
-  down_command->add_flag("--force", options->force, "Also while locks are held");
+  down_command->add_flag("--force", options->force, "Go down although locks are held");
   down_command->add_flag("--forget-tokens", options->forget_tokens,
-                         "To 0 also if fencing tokens were drawn: later ones may be lower");
-  add_action(*migrate, call, options, "status", "Which versions are applied", &status);
+                         "Allow --to 0 although fencing tokens were drawn: later tokens may be lower");
+  add_action(*migrate, call, options, "status", "Shows which versions are applied", &status);
   add_action(*migrate, call, options, "validate",
-             "What is wrong with the tables, if anything (then ends with 78)", &validate);
+             "Says what is wrong with the tables, if anything (then ends with 78)", &validate);
   add_action(*migrate, call, options, "repair", "Makes rowlock's records of the tables agree with the tables",
              &repair);
   auto* sql_command =

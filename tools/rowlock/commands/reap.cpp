@@ -36,8 +36,9 @@ struct reap_options {
 
 constexpr char const* reap_footer = R"(
 Deletes from rowlock's tables what nobody needs any more: locks of strategy unique_insert whose time is over, at once;
-names that nobody has used for --idle, and their latest tokens. Never a lock that is held, never a row that is locked
-just now, and the tokens of a name go on rising after its row is gone. Nothing depends on it: it keeps the tables small.
+names that nobody has used for --idle, and their latest tokens. It never deletes a lock that is held, nor a row that is
+locked just now. The tokens of a name go on rising after its row is gone. Nothing depends on it: it keeps the tables
+small.
 
 It may run at any time, on any host, as often as you like, beside live locks. One run does the work at a time: a second
 one waits for --timeout, then ends with 75. It is safe to end it with Ctrl-C, SIGTERM or SIGKILL.
@@ -45,11 +46,11 @@ one waits for --timeout, then ends with 75. It is safe to end it with Ctrl-C, SI
 From cron, once a day, silent unless something is wrong (put the password into ~/.pgpass, not here):
   17 3 * * *  ROWLOCK_DB=postgresql://rowlock_reaper@db.example.org/app rowlock reap --quiet
 
-What stays although its time is over by the clock: locks with takeover "observed", of which no clock can say that they
-are over (rowlock release --force ends one), and names whose token is more than a day ahead of the database's clock.
+Two things stay although their time is over by the clock: locks with takeover "observed", because no clock can say that
+they are over (rowlock release --force ends one), and names whose token is more than a day ahead of the database's clock.
 
 With --metrics the file says what this run did, also if it failed, for node_exporter's textfile collector. It is made in the
-same folder and then put in its place, so that nobody sees half of it; when a run succeeded last stays in it.
+same folder and then put in its place, so that nobody reads half of it. It keeps the time of the last run that succeeded.
 
 Examples:
   rowlock reap --dry-run                  what would go, changing nothing
@@ -58,8 +59,8 @@ Examples:
   rowlock reap --quiet --metrics /var/lib/prometheus/node-exporter/rowlock_reap.prom
 
 Exit status: 0 done; 75 another run was under way until --timeout; 76 its own lease was lost and it stopped early; 64, 69,
-70, 71, 74, 77, 78 as for all commands (rowlock --help); 78 also if nothing failed but writing the metrics; 128+N ended by
-signal N after the batch at hand.)";
+70, 71, 74, 77, 78 as for all commands (rowlock --help); 78 also if only writing the metrics failed; 128+N ended by signal N
+after the current batch.)";
 
 /// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
 std::string in_words(reap_counts const& n) {
@@ -160,8 +161,8 @@ end_of_program reap(invocation& call, reap_options const& options, reap_result& 
     fmt::print("{}.{}\n", summary(done), done.end == reap_end::finished ? "" : " Ended early.");
   if (interrupted != 0) return {128 + interrupted, interrupted};
   if (done.end != reap_end::lost) return {};
-  say("the lease that keeps runs apart was lost, so this one stopped early: what is left goes with the next "
-      "run");
+  say("the lease that keeps runs apart was lost, so this run stopped early: the next run deletes what is "
+      "left");
   return {exit_lost, {}};
 }
 
@@ -192,7 +193,8 @@ void add_reap(CLI::App& app, invocation& call) {
   auto* command = app.add_subcommand("reap", "Deletes what nobody needs any more, to keep the tables small");
   command->fallthrough();
   command->add_flag("--dry-run", options->dry_run, "Only count what would go");
-  add_duration(*command, "--idle", options->idle, "How long a name must not have been used; default: 1d");
+  add_duration(*command, "--idle", options->idle,
+               "How long a name must be unused before it is deleted; default: 1d");
   command->add_option("--batch", options->batch, "Rows in one transaction, at most; default: 1000")
       ->type_name("N")
       ->check(CLI::Range(1, 100'000));
@@ -201,7 +203,7 @@ void add_reap(CLI::App& app, invocation& call) {
   command->add_flag("--quiet", options->quiet, "Print nothing unless something is wrong");
   command
       ->add_option("--metrics", options->metrics,
-                   "File for what it did, for Prometheus; written whatever became of it. -: stdout")
+                   "File for what the run did, for Prometheus; written also if it failed. -: stdout")
       ->type_name("PATH")
       ->excludes("--dry-run");
   command->footer(reap_footer);

@@ -57,13 +57,12 @@ end_of_program release(invocation& call, release_options const& options) {
   if (!options.force)
     throw failure(
         exit_usage,
-        fmt::format("this would take '{0}' away from whoever holds it; if that is meant: rowlock release "
-                    "--force {1}. "
-                    "The holder then gives it back at its next renewal, so that there are never two of them. "
-                    "With --now it is free at once, and its former holder may work on for a while. What "
-                    "`rowlock take` "
-                    "took is given back with --term.",
-                    options.which.name, shell_word(options.which.name)));
+        fmt::format(
+            "this would take '{0}' away from its holder; if you mean that: rowlock release --force {1}. "
+            "The holder then gives it back at its next renewal, so that there are never two holders. "
+            "With --now it is free at once, and its former holder may work on for a while. A lock of "
+            "`rowlock take` is given back with --term.",
+            options.which.name, shell_word(options.which.name)));
   auto const done = revoke(call, options);
   if (call.json) {
     nlohmann::ordered_json out{
@@ -83,22 +82,25 @@ end_of_program release(invocation& call, release_options const& options) {
 
 void add_release(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<release_options>();
-  auto* command = app.add_subcommand("release", "Gives back what `rowlock take` took; or takes a lock away");
+  auto* command = app.add_subcommand(
+      "release", "Gives back a lock of `rowlock take`; or takes a lock away from its holder");
   command->fallthrough();
   command->add_option("NAME", options->which.name, "The lock")->required();
-  auto* term =
-      command->add_option("--term", options->which.term, "Give back what `rowlock take` took: ROWLOCK_TERM");
-  command->add_flag("--force", options->force, "For operators: take it away from its holder")->excludes(term);
+  auto* term = command->add_option("--term", options->which.term,
+                                   "Give this lock back: ROWLOCK_TERM, as `rowlock take` printed it");
+  command->add_flag("--force", options->force, "For operators: take the lock away from its holder")
+      ->excludes(term);
   command
       ->add_flag("--now", options->now,
-                 "With --force: free it at once, although its former holder may still work")
+                 "With --force: free the lock at once, although its former holder may still work")
       ->excludes(term);
   command->footer(R"(
-With --term the lock is given back by who has it; if its time was over and somebody else has it nothing is changed, and the
+With --term you give back a lock of your own. If its time was over and somebody else has it, nothing is changed, and the
 exit status is 76.
 
-With --force it is taken away. Without --now the holder learns of it when it renews (every third of its ttl), ends its command and gives the lock
-back; it is free at its expiry at the latest, and at no moment do two hold it.
+With --force the lock is taken away from its holder. Without --now the holder learns of it when it renews (every third of
+its ttl), ends its command and gives the lock back. The lock is free at its expiry at the latest, and at no moment do two
+hold it.
 
 Examples:
   rowlock release nightly --term "$ROWLOCK_TERM"

@@ -11,10 +11,11 @@ namespace rowlock::tool {
 
 void add_renew(CLI::App& app, invocation& call) {
   auto const which = std::make_shared<named_term>();
-  auto* command = app.add_subcommand("renew", "Makes what `rowlock take` took last its ttl from now on");
+  auto* command =
+      app.add_subcommand("renew", "Renews a lock of `rowlock take`: it lasts its ttl from now on");
   command->fallthrough();
   command->add_option("NAME", which->name, "The lock")->required();
-  command->add_option("--term", which->term, "Of `rowlock take`: ROWLOCK_TERM")->required();
+  command->add_option("--term", which->term, "ROWLOCK_TERM, as `rowlock take` printed it")->required();
   command->footer(R"(
 Only this very lock is renewed: if its time was over and somebody else has it, or an operator has asked for it back, nothing
 is changed, and the exit status is 76. Then stop: what this lock protects is not yours any more.

@@ -18,27 +18,29 @@ namespace rowlock::tool {
 namespace {
 
 constexpr char const* run_footer = R"(
-Takes the lock NAME, runs COMMAND, and gives the lock back when it and all processes that it started have ended. Waits
-as long as it takes unless told otherwise. The command sees ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each
-holder; pass it on to what the command writes to, so that late writes can be refused) and ROWLOCK_TERM. Beside these it
-inherits the environment as it is: a password in ROWLOCK_DB, PGPASSWORD or MYSQL_PWD, too. rowlock adds none to it. What
-the command is not to see belongs into ~/.pgpass, a service file (~/.pg_service.conf), ~/.my.cnf or --password-file.
+Takes the lock NAME, runs COMMAND, and gives the lock back when COMMAND and all processes that it started have ended.
+Waits as long as it takes unless told otherwise.
 
-The command never works without the lock: if it can't be renewed (the database is away for too long, rowlock was killed
-or stopped), the command and all its descendants get SIGTERM, and after the grace SIGKILL, before the lock can be given
-to somebody else. What the command leaves running when it ends is ended in the same way. (What it has others start is
-not its descendant: containers, systemd-run, at, cron.) A job suspended with Ctrl-Z renews nothing: it is ended, and
-the lock lost, when the ttl is nearly over.
+The command sees ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each holder; pass it on to what the command
+writes to, so that late writes can be refused) and ROWLOCK_TERM. Apart from these it inherits the environment as it is,
+also a password in ROWLOCK_DB, PGPASSWORD or MYSQL_PWD. rowlock adds no password. If the command must not see a
+password, put it into ~/.pgpass, a service file (~/.pg_service.conf), ~/.my.cnf or the file of --password-file.
 
-With --strategy row_lock the lock is an open transaction of a database session: the next in line has it at once when this
-one ends or dies, but the database can end a session at any moment, and then gives the lock away before the command can
-be ended: rowlock notices by its next look at the session, within ten seconds, and ends the command then (76). Where
-that matters, stay with lease.
+The command never works without the lock. If the lock can't be renewed (the database is away for too long, rowlock was
+killed or stopped), the command and all its descendants get SIGTERM, and after the grace SIGKILL, before the lock can be
+given to somebody else. What the command leaves running when it ends is ended in the same way. (Processes that it has
+others start are not its descendants: containers, systemd-run, at, cron.) A job suspended with Ctrl-Z renews nothing:
+it is ended, and the lock lost, when the ttl is nearly over.
+
+With --strategy row_lock the lock is an open transaction of a database session. The next in line has the lock at once
+when this holder ends or dies. But the database can end a session at any moment, and then gives the lock away before the
+command can be ended: rowlock notices when it next asks the session, within ten seconds, and ends the command then (76).
+Where that matters, use lease.
 
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
-The -- may be left out if no option stands behind NAME: what follows is the command then, with all its own options.
-A NAME that begins with - stands behind a -- of its own: rowlock run -- -name -- ./backup.sh
+The -- may be left out if no option stands behind NAME: then what follows NAME is the command, with all its own options.
+A NAME that begins with - needs a -- of its own before it: rowlock run -- -name -- ./backup.sh
 
 Examples:
   rowlock run nightly -- ./backup.sh --full
@@ -47,7 +49,7 @@ Examples:
   rowlock run --wait 10m --note "release 7" deploy -- make deploy
   rowlock run --ttl 2m --grace 30s nightly -- ./slow-to-stop.sh
   rowlock run --hard-limit 6h nightly -- ./backup.sh      a run that hangs is ended (76), so that the next night's is not missed
-  rowlock run -n -E 0 minutely -- ./poll.sh               nothing to say if another one runs
+  rowlock run -n -E 0 minutely -- ./poll.sh               no failure (0 instead of 75) if another one runs
   rowlock run --at-least 50s minutely -- ./report.sh      from cron on many hosts: once a minute, although clocks differ
 
 Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N; 75 held by
@@ -69,8 +71,9 @@ end_of_program command_ended(outcome const& o, run_options const& options,
     return {r.exec_error == ENOENT ? exit_not_found : exit_not_executable, {}};
   }
   if (r.ended > 0)
-    say(fmt::format("the command for '{}' left {} running, ended with it: the lock covers whatever it starts",
-                    options.name, r.ended == 1 ? "a process" : fmt::format("{} processes", r.ended)));
+    say(fmt::format(
+        "the command for '{}' left {} running, which rowlock has ended: the lock covers all that it starts",
+        options.name, r.ended == 1 ? "a process" : fmt::format("{} processes", r.ended)));
   if (WIFEXITED(r.wait_status)) return {WEXITSTATUS(r.wait_status), {}};
   int const signal = WTERMSIG(r.wait_status);
   // So that Ctrl-C ends a shell's loop around us: it looks at what we died of.

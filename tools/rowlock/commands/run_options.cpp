@@ -32,19 +32,18 @@ mutex_options run_options::for_mutex() const {
   if (!how)
     throw failure(
         exit_usage,
-        fmt::format("--strategy: there is no '{}', but lease (the one to use if in doubt), unique_insert "
-                    "and row_lock",
+        fmt::format("--strategy: there is no '{}'; there are lease (use it if in doubt), unique_insert and "
+                    "row_lock",
                     strategy_name));
   o.strategy = *how;
   o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
   if (traits(*how).has_expiry) return o;
   if (at_least)
-    throw failure(exit_usage, "--at-least can't be had with row_lock, which ends with the database session");
+    throw failure(exit_usage, "--at-least can't be used with row_lock, which ends with the database session");
   if (hard_limit)
-    throw failure(
-        exit_usage,
-        "--hard-limit can't be had with row_lock, which has no end of its own; timeout(1) ends a command");
-  if (!note.empty()) throw failure(exit_usage, "--note can't be had with row_lock, which writes nothing");
+    throw failure(exit_usage,
+                  "--hard-limit can't be used with row_lock, which has no expiry; timeout(1) ends a command");
+  if (!note.empty()) throw failure(exit_usage, "--note can't be used with row_lock, which writes nothing");
   return o;
 }
 
@@ -71,8 +70,8 @@ guard_plan run_options::for_guard(std::vector<std::string> command) const {
     throw failure(
         exit_usage,
         fmt::format(
-            "--grace {} does not fit into --ttl {}: the lock is renewed each {} and trusted for {}, so "
-            "that at most {} are left for an end in time. Give --grace {} or less, or --ttl {} or more",
+            "--grace {} does not fit into --ttl {}: the lock is renewed every {} and trusted for {}, so "
+            "at most {} are left to end the command in time. Give --grace {} or less, or --ttl {} or more",
             format_duration(g), format_duration(lasts), format_duration(lasts / 3),
             format_duration(lasts * 9 / 10), format_duration(room), exact_duration(room),
             exact_duration(std::chrono::ceil<std::chrono::seconds>((g + 500ms) * 2))));

@@ -122,7 +122,7 @@ bool session::at_hard_limit() const {
 void session::leave_to_expire(outcome const& o) const {
   say(
       fmt::format("{} of the command for '{}' could not be ended (another user's, stuck in the kernel, or "
-                  "not shown by /proc). The lock was not given back; it is free {}, and is then not held by "
+                  "not shown by /proc). The lock was not given back; it is free {}, and then does not cover "
                   "what still runs",
                   o.what.left == 1 ? "a process" : fmt::format("{} processes", o.what.left), options_.name,
                   !traits_of(mutex_options_).has_expiry

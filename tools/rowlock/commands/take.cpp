@@ -17,15 +17,15 @@ namespace rowlock::tool {
 namespace {
 
 constexpr char const* take_footer = R"help(
-Takes the lock NAME, says its token and term on stdout, and ends. The lock stays taken until `rowlock release NAME --term
-TERM`, or until the ttl is over: nothing renews it by itself, and nothing ends the script when its time is over, as
-`rowlock run` would. So give a ttl that is longer than the work, renew it (`rowlock renew`) and stop if that fails, or pass
-on ROWLOCK_TOKEN to what is written to. Whatever fits under `rowlock run` is better off there.
+Takes the lock NAME, prints its token and term, and ends. The lock stays taken until `rowlock release NAME --term TERM`, or
+until the ttl is over. Nothing renews it by itself, and nothing ends the script when its time is over, as `rowlock run`
+would. So give a ttl that is longer than the work, renew the lock (`rowlock renew`) and stop if that fails, or pass on
+ROWLOCK_TOKEN to what the script writes to. If the work can run under `rowlock run`, use that.
 
 The output is shell assignments: ROWLOCK_NAME, ROWLOCK_TOKEN (a number that rises with each holder) and ROWLOCK_TERM (which
 tells this lock from every other); with --json the same as JSON. If it can't be written the lock is given back.
 
-In a script don't write eval "$(rowlock take ...)": the shell would go on if the lock was not had.
+In a script don't write eval "$(rowlock take ...)": the shell would go on if the lock was not taken.
 
 Example:
   lock=$(rowlock take nightly --ttl 10m --wait 1m) || exit
@@ -35,7 +35,7 @@ Example:
   rowlock renew nightly --term "$ROWLOCK_TERM" || exit
   ./second-part
 
-A NAME that begins with - stands behind --: rowlock take --ttl 10m -- -name
+A NAME that begins with - needs -- before it: rowlock take --ttl 10m -- -name
 
 Exit status: 0 taken; 75 held by somebody else or timed out (or what -E says), 69 database unreachable, 64 wrong command
 line, 77 login refused, 78 tables or database file missing or wrong, or another strategy, 71 this machine gives no more

@@ -39,22 +39,23 @@ std::string fingerprint(database const& db) {
 
 void waiting_options::add_to(CLI::App& command) {
   auto* by_duration = add_duration(command, "--wait", wait, "Wait this long at most; default: for ever");
-  auto* seconds = command
-                      .add_option_function<std::string>(
-                          "-w,--wait-seconds",
-                          [this](std::string const& text) {
-                            wait = parse_seconds(text);
-                            if (!wait)
-                              throw CLI::ValidationError(
-                                  "-w", fmt::format("'{}' is no number of seconds, as 10 or 0.5", text));
-                          },
-                          "The same in seconds, as flock(1) has it: 10, 0.5")
-                      ->type_name("SECONDS")
-                      ->excludes(by_duration);
+  auto* seconds =
+      command
+          .add_option_function<std::string>(
+              "-w,--wait-seconds",
+              [this](std::string const& text) {
+                wait = parse_seconds(text);
+                if (!wait)
+                  throw CLI::ValidationError(
+                      "-w", fmt::format("'{}' is not a number of seconds, such as 10 or 0.5", text));
+              },
+              "The same in seconds, as flock(1) has it: 10, 0.5")
+          ->type_name("SECONDS")
+          ->excludes(by_duration);
   command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
   command
       .add_option("-E,--conflict-exit-code", conflict_status,
-                  "Exit status if it is held by somebody else, or timed out; default: 75")
+                  "Exit status if somebody else holds the lock, or the wait is over; default: 75")
       ->type_name("STATUS")
       ->check(CLI::Range(0, 255));
 }
@@ -121,7 +122,7 @@ acquisition taking::acquire(std::stop_token stop) try {
   return got;
 } catch (error const& e) {
   if (!options_.wait || !e.retryable()) throw;
-  throw failure(exit_busy, fmt::format("'{}' was not had within {}: {}", name_,
+  throw failure(exit_busy, fmt::format("'{}' could not be taken within {}: {}", name_,
                                        format_duration(*options_.wait), e.what()));
 }
 
@@ -174,7 +175,7 @@ void taking::say_not_had(acquisition const& a) const {
   if (a.status() == acquire_status::contended) {
     auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
     say(fmt::format(
-        "'{}' is held by nobody, but was not had{}: a transaction has its row, or the SQLite file, "
+        "'{}' is held by nobody, but could not be taken{}: a transaction has its row, or the SQLite file, "
         "locked. Try again",
         name_, within));
     return;
@@ -185,7 +186,7 @@ void taking::say_not_had(acquisition const& a) const {
   if (options_.no_wait)
     say(fmt::format("'{}' is {}", name_, who));
   else
-    say(fmt::format("'{}' was not had within {}: it is {}", name_,
+    say(fmt::format("'{}' could not be taken within {}: it is {}", name_,
                     format_duration(options_.wait.value_or(std::chrono::milliseconds{0})), who));
 }
 

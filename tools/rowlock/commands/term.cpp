@@ -18,7 +18,7 @@ void require_term(std::string const& term) {
                     });
   if (!good)
     throw failure(exit_usage,
-                  fmt::format("--term: '{}' is no term; `rowlock take` says it: ROWLOCK_TERM", term));
+                  fmt::format("--term: '{}' is not a term; `rowlock take` prints it: ROWLOCK_TERM", term));
 }
 
 std::string who_has_it(lock_manager& manager, named_term const& which) {

@@ -33,7 +33,7 @@ end_of_program print_version(invocation const& call) {
 
 void add_version(CLI::App& app, invocation& call) {
   auto* version = app.add_subcommand(
-      "version", "This program's version, its back ends, and the schema version that it makes");
+      "version", "Prints this program's version, its back ends, and the schema version that it makes");
   version->fallthrough();
   version->callback([&call] { call.chosen = [&call] { return print_version(call); }; });
 }

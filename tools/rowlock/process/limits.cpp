@@ -65,7 +65,7 @@ std::optional<std::string> limit_behind(int error) {
     case EAGAIN:
       // A thread whose stack has no room says the same.
       return fmt::format(
-          "no further process or thread is to be had: raise {}`ulimit -u` ({}), or the limit of the "
+          "no further process or thread can be started: raise {}`ulimit -u` ({}), or the limit of the "
           "container "
           "or unit (pids.max, TasksMax=)",
           is_limited(RLIMIT_AS) ? fmt::format("`ulimit -v` ({}), ", memory_limit()) : std::string(),
@@ -87,7 +87,7 @@ void require_room_for_files() {
     if (taken.back()) continue;
     if (auto const limit = limit_behind(errno == EINVAL ? EMFILE : errno))
       throw system_refusal(
-          fmt::format("{} more files have to be opened than can be: {}", files_needed - i, *limit));
+          fmt::format("{} more files have to be opened than can be opened: {}", files_needed - i, *limit));
   }
 }
 
