@@ -91,7 +91,7 @@ class metrics::counts {
   std::string print() const {
     prometheus_text out;
     taken_.print(out, "rowlock_acquisitions_total", "Locks taken.", "rowlock_acquire_duration_seconds",
-                 "From the call until the lock was had, waits included.");
+                 "From the call until the lock was taken, waits included.");
     out.metric("rowlock_waits_total", "counter", "Calls that found a lock held and tried again.");
     out.sample(waited_.get(), {{"outcome", "taken"}});
     out.sample(gave_up_.get(), {{"outcome", "given up"}});

@@ -13,10 +13,12 @@ backend::scheme const& known(std::string_view url) {
   std::string examples;
   for (auto const& one : backend::schemes()) examples += fmt::format("{}, ", one.example);
   // Not echoed: what stands there may be a password.
-  throw error(errc::invalid_argument,
-              fmt::format("the database URL is none that rowlock knows: {}or a libpq keyword string such as "
-                          "'host=db dbname=app'",
-                          examples));
+  throw error(
+      errc::invalid_argument,
+      fmt::format(
+          "rowlock does not know this kind of database URL; it knows {}or a libpq keyword string such as "
+          "'host=db dbname=app'",
+          examples));
 }
 
 // Nobody else could have migrated a database that is this manager's alone.

@@ -54,7 +54,7 @@ class category final : public std::error_category {
       case errc::closed:
         return "the lock_manager has ended";
       case errc::not_acquired:
-        return "the lock was not had";
+        return "the lock was not acquired";
       case errc::failed:
         return "the database refused a statement";
     }

@@ -98,8 +98,8 @@ std::optional<opinion> clock(examination& x) {
   return opinion{
       verdict::warning,
       why +
-          "; leases do not mind the difference, but they do mind that clock being set right in one "
-          "step, and jobs that start by the clock start at different times",
+          "; the difference does not harm leases, but setting the database's clock right in one step "
+          "may, and jobs that start by the clock start at different times",
       "Keep both by NTP. Times in `rowlock list` and in the tables are the database's."};
 }
 
@@ -108,19 +108,18 @@ std::optional<opinion> keepalive(examination& x) {
   if (!after) return std::nullopt;
   auto const remedy =
       "Leave out keepalives, keepalives_idle, keepalives_interval and keepalives_count from the "
-      "connection string: rowlock's own are 11 s.";
+      "connection string: with rowlock's own it is noticed after 11 s.";
   if (*after == 0s)
     return opinion{verdict::warning,
-                   "keepalives are off: a connection that died while nothing was said is noticed by the next "
+                   "keepalives are off: a connection that died while it was idle is noticed by the next "
                    "call, which waits for its reply_timeout in vain",
                    remedy};
   if (*after > x.options().ttl)
-    return opinion{
-        verdict::warning,
-        fmt::format("a connection that died while nothing was said is noticed after {} s, later than "
-                    "the ttl: the next call may wait for its reply_timeout in vain",
-                    after->count()),
-        remedy};
+    return opinion{verdict::warning,
+                   fmt::format("a connection that died while it was idle is noticed after {} s, later than "
+                               "the ttl: the next call may wait for its reply_timeout in vain",
+                               after->count()),
+                   remedy};
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
 }
 

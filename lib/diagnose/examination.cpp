@@ -25,7 +25,7 @@ char const* file_remedy(errc reason) {
   switch (reason) {
     case errc::unreachable:
     case errc::in_doubt:
-      return "Is the path right, and its file system there and whole?";
+      return "Is the path right, and is its file system there and whole?";
     case errc::schema_missing:
       return "rowlock migrate up makes the file and its tables.";
     case errc::storage_full:
@@ -42,7 +42,7 @@ char const* connection_remedy(errc reason) {
   switch (reason) {
     case errc::unreachable:
     case errc::in_doubt:
-      return "Is the server running, the address right, and no firewall between?";
+      return "Is the server running, is the address right, and is there no firewall in between?";
     case errc::access_denied:
       return "Give it a user who may log in, and that user's password.";
     case errc::too_many_connections:

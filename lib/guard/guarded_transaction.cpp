@@ -133,7 +133,7 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
 void guarded_transaction::lost(required_lock const& lock, std::optional<loss_reason> why) {
   auto const& name = lock.hold->facts().name;
   if (why) lock.manager->parts().expiries.report_lost(lock.hold, *why);
-  throw error(errc::lock_lost, fmt::format("'{}' is held no more ({}): roll the transaction back", name,
+  throw error(errc::lock_lost, fmt::format("'{}' is not held any more ({}): roll the transaction back", name,
                                            why ? to_string(*why) : "it was given back"));
 }
 
@@ -184,7 +184,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, patience const& p
     expect_this_database();
     throw error(
         errc::conflict,
-        fmt::format("'{}': its row vanished while it was waited for: begin the transaction again", name));
+        fmt::format("'{}': its row was deleted while this waited for it: begin the transaction again", name));
   }
   look_again again(p.until);
   do {

@@ -30,7 +30,7 @@ void require_time(char const* what, std::chrono::milliseconds t, std::chrono::mi
 void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options const& o) {
   auto const refuse = [&](bool given, char const* what) {
     if (given)
-      throw error(errc::unsupported, fmt::format("'{}': {} can't be had with {}: use lease or unique_insert",
+      throw error(errc::unsupported, fmt::format("'{}': {} can't be used with {}: use lease or unique_insert",
                                                  name, what, to_string(s)));
   };
   refuse(o.at_least != 0ms, "at_least");

@@ -76,7 +76,7 @@ bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milli
                 fmt::format("extending a lock by {} ms: 1 ms to 366 days", duration.count()));
   auto const& f = h->facts();
   if (!holding::traits_of(f).has_expiry)
-    throw error(errc::unsupported, fmt::format("'{}' is held with {}, which has no end to be put off", f.name,
+    throw error(errc::unsupported, fmt::format("'{}' is held with {}, which has no expiry to extend", f.name,
                                                to_string(f.strategy)));
   if (!h->valid() || report_if_gone(h)) return false;
   try {
@@ -257,8 +257,8 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   auto const& f = h->facts();
   if (!holding::traits_of(f).has_expiry)
     throw error(errc::unsupported,
-                fmt::format("'{}' is used with {}, which ends with its session: it can't be left behind",
-                            f.name, to_string(f.strategy)));
+                fmt::format("'{}' is used with {}, which ends with its session: it can't be detached", f.name,
+                            to_string(f.strategy)));
   if (!h->unshare() && h->share())
     throw error(errc::invalid_argument,
                 fmt::format("'{}': other handles share this lock, and would be left without it", f.name));

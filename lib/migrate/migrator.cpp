@@ -214,7 +214,7 @@ std::vector<std::string> migrator::repair() {
     }
     for (int const v : records.missing) done.push_back(fmt::format("recorded version {}", v));
     for (int const v : records.different)
-      done.push_back(fmt::format("mended name and checksum of version {}", v));
+      done.push_back(fmt::format("corrected name and checksum of version {}", v));
     for (auto const* versions : {&records.missing, &records.different})
       for (int const v : *versions) migrate::record(s, v);
   };

@@ -159,7 +159,7 @@ void demand_sound(schema_state const& state) {
   if (state.differences.empty()) return;
   throw refusal(
       errc::schema_missing,
-      fmt::format("the tables are not what {} should have: {}; mend them by hand (`rowlock migrate sql` "
+      fmt::format("the tables are not what {} should have: {}; correct them by hand (`rowlock migrate sql` "
                   "prints what they should be), or choose another table prefix or schema",
                   state.version > 0 ? fmt::format("version {}", state.version) : "rowlock",
                   joined(state.differences)));

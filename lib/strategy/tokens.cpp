@@ -21,7 +21,7 @@ fencing_token tokens::draw(backend::connection& c, std::string const& name, boot
     c.execute(book_.at("token_insert"), parameters, deadline);
   }
   throw error(errc::conflict,
-              fmt::format("'{}': its row in the tokens' table vanishes as soon as it is made", name));
+              fmt::format("'{}': its row in the table of tokens is deleted as soon as it is made", name));
 }
 
 }  // namespace rowlock::strategies

@@ -63,7 +63,7 @@ CLI_CASE("advice: one table that is missing: no command sends to one that sends 
     for (auto const* what : {"up", "repair"}) {
       auto const refused = p.rowlock({"migrate", what});
       CHECK(refused.status == 78);
-      CHECK(refused.says(table + " is missing; mend them by hand (`rowlock migrate sql"));
+      CHECK(refused.says(table + " is missing; correct them by hand (`rowlock migrate sql"));
       CHECK_FALSE(refused.says("orrect it"));
       CHECK_FALSE(refused.says("migrate up"));
     }

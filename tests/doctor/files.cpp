@@ -75,18 +75,18 @@ TEST_CASE("file: index: names that are not unique, not bytes, not looked up") {
     return examined(f.source);
   };
   auto const validate = "rowlock migrate validate";
-  expect(with_key("name TEXT"), "index", verdict::error, "no index sees to it", validate);
-  expect(with_key("name TEXT PRIMARY KEY COLLATE NOCASE"), "index", verdict::error, "no index sees to it",
+  expect(with_key("name TEXT"), "index", verdict::error, "no index makes sure", validate);
+  expect(with_key("name TEXT PRIMARY KEY COLLATE NOCASE"), "index", verdict::error, "no index makes sure",
          validate);
   expect(with_key("name TEXT", "CREATE UNIQUE INDEX u ON rowlock_locks (name, strategy)"), "index",
-         verdict::error, "no index sees to it", validate);
+         verdict::error, "no index makes sure", validate);
   expect(with_key("name TEXT", "CREATE UNIQUE INDEX u ON rowlock_locks (name) WHERE name > 'm'"), "index",
-         verdict::error, "no index sees to it", validate);
+         verdict::error, "no index makes sure", validate);
   expect(with_key("name TEXT COLLATE NOCASE", "CREATE UNIQUE INDEX u ON rowlock_locks (name COLLATE BINARY)"),
          "index", verdict::error, "looked for in the whole table", validate);
   expect(with_key("name TEXT PRIMARY KEY"), "index", verdict::ok, "primary key");
   f.sql("DROP TABLE rowlock_tokens; CREATE TABLE rowlock_tokens (name TEXT, token INTEGER)");
-  expect(examined(f.source), "index", verdict::error, "rowlock_tokens once", validate);
+  expect(examined(f.source), "index", verdict::error, "rowlock_tokens only once", validate);
 }
 
 TEST_CASE("file: schema: none, older, newer") {

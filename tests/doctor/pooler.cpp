@@ -13,7 +13,7 @@ TEST_CASE("C19: pooler: none, PgBouncer in session mode, in transaction mode <po
   expect(s.examine(), "pooler", verdict::ok, "connected to the server itself");
   {
     pgbouncer const p(s.as_app(), "session");
-    expect(examined(p.address()), "pooler", verdict::ok, "there is a pooler between: each statement", "");
+    expect(examined(p.address()), "pooler", verdict::ok, "there is a pooler in between: each statement", "");
     expect(examined(p.address() + " pooler=session"), "pooler", verdict::ok,
            "in session mode as far as can be seen");
   }

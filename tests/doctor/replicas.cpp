@@ -39,10 +39,10 @@ TEST_CASE(
     CHECK(eventually([&] {
       return s.value("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'") == "1";
     }));
-    expect(s.examine(), "replicas", verdict::error, "no commit comes to its end", "Start the standby");
+    expect(s.examine(), "replicas", verdict::error, "no commit ends", "Start the standby");
   }
   CHECK(eventually([&] { return s.value("SELECT count(*) FROM pg_stat_replication") == "0"; }));
-  expect(s.examine(), "replicas", verdict::error, "no commit comes to its end", "Start the standby");
+  expect(s.examine(), "replicas", verdict::error, "no commit ends", "Start the standby");
 }
 
 namespace {

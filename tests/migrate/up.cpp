@@ -83,7 +83,7 @@ TEST_CASE_TEMPLATE("a differing checksum is shown by status and validate, and me
   told.clear();
   CHECK(m.up().empty());
   CHECK(has_line(told, "warning: version 2"));
-  CHECK(m.repair() == std::vector<std::string>{"mended name and checksum of version 2"});
+  CHECK(m.repair() == std::vector<std::string>{"corrected name and checksum of version 2"});
   CHECK(m.validate().empty());
   CHECK(m.repair().empty());
 }

@@ -77,7 +77,7 @@ std::optional<opinion> isolation(examiner& x) {
         fmt::format("sessions run at {} with autocommit = {}, although rowlock has set READ-COMMITTED "
                     "and ON: a session's settings get lost",
                     level, here["autocommit"]),
-        "Is there a proxy between? Connect to the server itself."};
+        "Is there a proxy in between? Connect to the server itself."};
   auto const& all = x.known("doctor_settings");
   if (all.on("log_bin") && here["binlog_format"] == "STATEMENT")
     return opinion{
@@ -103,7 +103,7 @@ std::optional<opinion> timeouts(examiner& x) {
         fmt::format("the server ends what takes longer, although rowlock has switched that off: {}: a "
                     "session's settings get lost",
                     too_soon),
-        "Is there a proxy between? Connect to the server itself."};
+        "Is there a proxy in between? Connect to the server itself."};
   auto const idle = std::chrono::seconds(here.number("wait_timeout"));
   auto const between = x.options().ttl / 3;
   if (idle <= between)

@@ -158,7 +158,7 @@ int handshake::wait_on(int fd, int timeout) {
 
 std::string handshake::why() const {
   if (socket_ && socket_->overrun())
-    return fmt::format("; it said more than {} KiB before the log-in was done, and was hung up on",
+    return fmt::format("; it sent more than {} KiB before the log-in was done, so the connection was closed",
                        most_early_bytes >> 10u);
   return boot_clock::now() >= deadline_ ? "; the server did not answer in time" : "";
 }

@@ -40,7 +40,7 @@ std::optional<opinion> isolation(examiner& x) {
                    fmt::format("transactions run at {}, although rowlock has set read committed: a session's "
                                "settings get lost",
                                here),
-                   "Is there a pooler between? See there."};
+                   "Is there a pooler in between? See `pooler`."};
   return opinion{verdict::ok,
                  usual == here
                      ? "read committed"
@@ -55,7 +55,7 @@ std::optional<opinion> timeouts(examiner& x) {
         fmt::format("the server ends what takes longer, although rowlock has switched that off: {} (in "
                     "milliseconds): a session's settings get lost",
                     too_soon),
-        "Is there a pooler between? See there."};
+        "Is there a pooler in between? See `pooler`."};
   // Between login and the first statement of ours it is the role's that counts.
   auto const role_s = x.known("doctor_settings")["statement_timeout"];
   if (auto const ms = std::atoll(role_s.c_str()); ms > 0 && ms < shortest_timeout_ms)
@@ -110,7 +110,7 @@ std::optional<opinion> durability(examiner& x) {
         verdict::error,
         fmt::format("synchronous_commit = {}, although rowlock has set on: a session's settings get lost",
                     commit),
-        "Is there a pooler between? See there."};
+        "Is there a pooler in between? See `pooler`."};
   for (auto const* what : {"locks", "tokens"})
     if (auto const found = x.table(what); found && as_text(found->at(0)) != "p")
       return opinion{verdict::error,
@@ -152,12 +152,11 @@ std::optional<opinion> replicas(examiner& x) {
                                all, names),
                    fmt::format("GRANT pg_monitor TO {}", x.known("doctor_status")["user"])};
   if (synchronous == 0)
-    return opinion{
-        verdict::error,
-        fmt::format("no commit comes to its end: synchronous_standby_names = {}, and no such standby is "
-                    "connected",
-                    names),
-        "Start the standby, or take it out of synchronous_standby_names."};
+    return opinion{verdict::error,
+                   fmt::format("no commit ends: synchronous_standby_names = {}, and no such standby is "
+                               "connected",
+                               names),
+                   "Start the standby, or take it out of synchronous_standby_names."};
   return opinion{verdict::ok,
                  fmt::format("commits wait for a standby ({} synchronous of {})", synchronous, all)};
 }
@@ -202,7 +201,7 @@ std::optional<opinion> pooler(examiner& x) {
   if (facts.pooled)
     return opinion{
         verdict::ok,
-        "there is a pooler between: each statement is sent as a transaction of its own, and row_lock is "
+        "there is a pooler in between: each statement is sent as a transaction of its own, and row_lock is "
         "refused (if it lends out the server's sessions by the session: pooler=session in the "
         "connection string)"};
   auto const second = x.another();
@@ -217,12 +216,12 @@ std::optional<opinion> pooler(examiner& x) {
   if (shared || seen.size() > 1)
     return opinion{
         verdict::error,
-        "there is a pooler between (PgBouncer or the like) that lends out the server's sessions by the "
+        "there is a pooler in between (PgBouncer or the like) that lends out the server's sessions by the "
         "transaction, although the connection string says pooler=session: settings and prepared statements "
         "get "
         "lost, row locks and time limits with them",
         "Leave out pooler=session, or set pool_mode = session for this database or user."};
-  return opinion{verdict::ok, "there is a pooler between, in session mode as far as can be seen"};
+  return opinion{verdict::ok, "there is a pooler in between, in session mode as far as can be seen"};
 }
 
 std::optional<opinion> tls(examiner& x) {
@@ -240,8 +239,9 @@ std::optional<opinion> index(examiner& x) {
     if (as_int(found->at(4)) == 0)
       return opinion{
           verdict::error,
-          fmt::format("no valid unique index sees to it that a name is in {} once: two may have one lock",
-                      table),
+          fmt::format(
+              "no valid unique index makes sure that a name is in {} only once: two may hold one lock",
+              table),
           fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", table)};
     if (is_null(found->at(1)) || as_int(found->at(3)) != 0) continue;
     auto const collation = as_text(found->at(1));

@@ -56,7 +56,8 @@ void log_in_filter::sent(std::string_view text) {
 std::string log_in_filter::received(std::string_view text) {
   total_ += text.size();
   if (total_ > most_bytes)
-    throw log_in_refused(errc::unreachable, "the server talks on and on instead of logging in");
+    throw log_in_refused(errc::unreachable,
+                         "the server sends more and more instead of completing the log-in");
   if (state_ == state::encrypted || state_ == state::doomed) return std::string(text);
   from_server_ += text;
   if (state_ == state::first_words) return {};  // unasked: libpq reads it after it has said something
@@ -88,7 +89,7 @@ std::string log_in_filter::whole_messages() {
       return out + std::exchange(from_server_, {});
     }
     if (size < 4 || size > longest_message)
-      throw log_in_refused(errc::unreachable, "what answers there does not speak as PostgreSQL does");
+      throw log_in_refused(errc::unreachable, "what answers there does not speak PostgreSQL's protocol");
     if (from_server_.size() < 1 + size) break;
     look_at(type, std::string_view(from_server_).substr(5, size - 4));
     out += from_server_.substr(0, 1 + size);

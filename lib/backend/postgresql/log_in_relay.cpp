@@ -105,7 +105,7 @@ void log_in_relay::pass_on_to_libpq(std::string_view text) {
   // At most a megabyte comes in all, and libpq reads what there is before it asks for more.
   while (!text.empty()) {
     auto const sent = ::send(inner_, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent <= 0) throw log_in_refused(errc::unreachable, "the server says too much at once");
+    if (sent <= 0) throw log_in_refused(errc::unreachable, "the server sends too much at once");
     text.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

@@ -23,7 +23,7 @@ constexpr int oldest_server = 12'00'00;
 // A role's statement_timeout may be so short that it ends the set-up, now and then.
 constexpr int most_set_ups = 20;
 constexpr char const* set_up_name = "session set-up";
-constexpr char const* no_answer = "what answers there does not speak as PostgreSQL does";
+constexpr char const* no_answer = "what answers there does not speak PostgreSQL's protocol";
 constexpr char const* other_server =
     "behind the pooler another server or database answers than at the log-in (or the server was restarted)";
 // The role's own wish is not told apart from it, and obeyed.

@@ -85,7 +85,7 @@ std::optional<opinion> index(examiner& x) {
     auto const found = x.table(what);
     if (!found || as_int(found->at(0)) == 0)
       return opinion{verdict::error,
-                     fmt::format("no index sees to it that a name is in {}{} once, byte for byte",
+                     fmt::format("no index makes sure that a name is in {}{} only once, byte for byte",
                                  x.options().table_prefix, what),
                      "rowlock migrate validate tells what is wrong with the tables."};
   }
