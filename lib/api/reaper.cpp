@@ -95,8 +95,8 @@ reap_result reaper::run(std::stop_token stop) {
     none.holder = lease.holder();
     return none;
   }
-  // Nothing that is safe hangs on the lease: without it somebody else may be at it, and two would only be
-  // more work.
+  // Safety does not depend on the lease: without it another run may be under way, and two runs only do more
+  // work.
   std::stop_source both;
   std::stop_callback const by_caller(stop, [&both] { both.request_stop(); });
   std::stop_callback const by_loss(lease->loss_token(), [&both] { both.request_stop(); });

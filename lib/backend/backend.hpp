@@ -56,19 +56,18 @@ struct former_text {
 
 struct named_check;  // backend/checks.hpp
 
-/// What differs between databases beside the driver: texts and a few facts.
+/// What differs between databases apart from the driver: texts and a few facts.
 struct dialect {
   std::string_view name;  ///< "sqlite", "postgresql", "mysql"
   std::span<sql_text const> statements{};
   std::span<migration_text const> migrations{};
-  std::span<named_check const> checks{};  ///< of the doctor's, in this order
+  std::span<named_check const> checks{};  ///< the doctor's checks, in this order
   bool has_schemas;                       ///< tables may be put into a named schema
   std::size_t longest_identifier;         ///< in bytes
-  char quote = '"';                       ///< round identifiers
-  bool returning =
-      true;  ///< UPDATE and DELETE give back the rows that they met, skipping locked ones on the way
-  /// CREATE and DROP are undone by ROLLBACK. Otherwise each migration's text can be run again, whatever part
-  /// of it was run, and one that goes down begins with LOCK TABLES.
+  char quote = '"';                       ///< around identifiers
+  bool returning = true;  ///< UPDATE and DELETE can return the rows that they met, and skip locked ones
+  /// ROLLBACK undoes CREATE and DROP. Otherwise each migration's text can be run again, whatever part of it
+  /// was run before, and a text that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;
   /// The catalog shows only tables and columns that the user has a right on: what is hidden looks absent.
   bool catalog_hides = false;
@@ -77,9 +76,9 @@ struct dialect {
   bool plain_reads_may_be_stale = false;
   /// Whoever writes has locked all tables for the rest of the transaction.
   bool writes_lock_database = false;
-  /// A file of this machine's, behind which there is no server: for remedies.
+  /// The database is a file of this machine's, without a server: for remedies.
   bool is_file = false;
-  /// Recorded with one of these, a migration's text is not taken for one that somebody has changed.
+  /// If a migration is recorded with one of these checksums, its text is not reported as changed.
   std::span<former_text const> former_texts{};
   std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
 };
@@ -138,25 +137,25 @@ class statement_book {
   std::atomic<statements const*> now_;
 };
 
-/// How long a session that holds row locks may say nothing: a host that is gone, or a program that was
-/// stopped, would keep them for ever. [D4]
+/// How long a session that holds row locks may be silent. Otherwise a host that is gone, or a program that
+/// was stopped, would keep the locks for ever. [D4]
 inline constexpr std::chrono::seconds longest_silence{30};
 
-/// What only a driver knows of its session, for lib/diagnose. What is empty is not known, or there is no such
-/// thing.
+/// What only a driver knows about its session, for lib/diagnose. A member is empty if it is not known or does
+/// not exist there.
 struct session_facts {
-  /// The server's process, by the word of whoever answered the login: a pooler's, if there is one between.
+  /// The server's process, as whoever answered the login told it: a pooler's, if there is one in between.
   std::optional<std::int64_t> server_process;
-  bool pooled = false;  ///< by way of a pooler, each transaction perhaps on another session of the server's
+  bool pooled = false;  ///< through a pooler: each transaction may be on another session of the server's
   std::optional<std::string> encryption;  ///< protocol at this end of the wire; "": none
   std::optional<bool> leaves_machine;     ///< the wire is neither a Unix socket nor loopback
-  /// How long a dead wire goes unnoticed while nothing is said; 0: for ever.
+  /// How long a dead connection goes unnoticed while nothing is sent; 0: for ever.
   std::optional<std::chrono::seconds> keepalive;
   std::optional<std::uint64_t> file_system;  ///< of the database's file: statfs(2), f_type
 };
 
-/// One session of the database's. Used by one thread at a time; movable between threads. In a forked child it
-/// refuses everything, and its destructor leaves alone what is the parent's.
+/// One session of the database. Used by one thread at a time; may be handed from thread to thread. In a
+/// forked child it refuses everything, and its destructor does not touch what belongs to the parent.
 ///
 /// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt
 /// if the statement was sent and no reply came (connection ended, or deadline passed: the connection is given
@@ -178,21 +177,21 @@ class ROWLOCK_EXPORT connection {
   /// Begins a transaction and runs in it one statement that may wait for a row lock, in the server, until
   /// `deadline` or until `stop` is triggered; for the server's reply `reply_timeout` longer. Returns with the
   /// transaction open: the rows that came back are locked until script("ROLLBACK"), or as long as the session
-  /// lives. errc::row_locked when the wait was over without them. After anything that is thrown the
-  /// transaction is gone, and with it a lock that was granted at the last moment; if that can't be had
-  /// otherwise, the session is closed. Nothing is ever in doubt: a session whose reply is lost has no lock
+  /// lives. errc::row_locked when the wait ended without them. If anything is thrown, the transaction is
+  /// gone, and with it a lock that was granted at the last moment; if this can't be made sure otherwise, the
+  /// session is closed. Nothing is ever in doubt: a session whose reply is lost has no lock
   /// (errc::unreachable). While the transaction is open the server ends the session if it hears nothing for
   /// longest_silence.
   virtual result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                               std::chrono::nanoseconds reply_timeout, std::stop_token stop);
 
-  /// @throws error(errc::unsupported) where a locked row is locked within one node of several only
+  /// @throws error(errc::unsupported) where a row lock is local to one node of several
   virtual void expect_row_locks() const {}
 
-  /// Where the name of a table without a schema leads for whoever connects as this session did: the schema
-  /// that has it; if there is none and `or_new`, the one that CREATE TABLE would use. The session itself
-  /// may look elsewhere, or nowhere: statements name the schema that was found. Nothing if there is none;
-  /// "" where names go without.
+  /// The schema in which a client that connects as this session did finds a table whose name is given without
+  /// a schema. If no schema has the table and `or_new`: the one that CREATE TABLE would use. The session's
+  /// own search path may be another one: statements name the schema that was found. Empty if there is no such
+  /// schema; "" where the database has no schemas.
   virtual std::optional<std::string> find_schema(std::string const& /*table*/, bool /*or_new*/,
                                                  boot_time_point /*deadline*/) {
     return std::string();
@@ -200,23 +199,24 @@ class ROWLOCK_EXPORT connection {
 
   virtual bool usable() const noexcept = 0;
 
-  /// usable(), and as far as can be told without a round trip the other end has not hung up while the session
-  /// was idle (a restarted server).
+  /// usable(), and, as far as can be known without a round trip, the other end has not closed the connection
+  /// while the session was idle (a restarted server).
   virtual bool alive() { return usable(); }
 
   /// Identity of the server or file that this session talks to, distinct for a copy of the database: see
   /// design note lib/doc/identity.md. Read once when the connection is made.
   virtual std::string const& server_identity() const noexcept = 0;
 
-  /// Asks nobody. Of a session that is usable().
+  /// Sends nothing. Precondition: usable().
   virtual session_facts facts() const { return {}; }
 
   /// Ends the session: usable() is false from then on.
   virtual void close() noexcept = 0;
 };
 
-/// Opens connections; thread-safe. Its constructor initializes the driver: what the driver has registered for
-/// the process's end (std::atexit, static objects) then runs after that of whoever was made from the source.
+/// Opens connections; thread-safe. Its constructor initializes the driver. So what the driver has registered
+/// for the end of the process (std::atexit, static objects) runs after the handlers of objects that were made
+/// from the source.
 class ROWLOCK_EXPORT source {
  public:
   virtual ~source() = default;
@@ -231,9 +231,9 @@ class ROWLOCK_EXPORT source {
   /// For messages: where this goes to, without any password.
   virtual std::string describe() const = 0;
 
-  /// Whether the database of a session that had this server_identity() is certainly not where this leads to
-  /// any more (a file that was removed, replaced, or got another name): what is held in it is held no more.
-  /// Looks without asking the database.
+  /// Whether this source certainly does not lead any more to the database of a session that had this
+  /// server_identity() (its file was removed, replaced, or got another name). Locks that were held there are
+  /// then lost. Looks without asking the database.
   virtual bool gone(std::string const& server_identity) const noexcept {
     (void)server_identity;
     return false;
@@ -243,7 +243,7 @@ class ROWLOCK_EXPORT source {
   /// WAL), for `migrate up`; elsewhere does nothing. Harmless if it exists.
   virtual void create_if_missing() {}
 
-  /// A database that nobody but who has this source can reach, and that is empty at first.
+  /// Whether only connections of this source can reach the database, which is empty at first.
   virtual bool is_private() const noexcept { return false; }
 
   /// Whether connecting uses objects of the program's (a function, a pool), which may be destroyed as soon as

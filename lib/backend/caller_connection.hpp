@@ -1,6 +1,5 @@
 #pragma once
-// A connection of the program's own, in the program's own transaction: what may be done there and nothing
-// else.
+// A connection of the program's own, in the program's own transaction: only what may be done there.
 
 #include <rowlock/export.hpp>
 
@@ -13,7 +12,8 @@
 
 namespace rowlock::backend {
 
-/// Borrowed: nothing here begins, commits (but commit()) or rolls back the transaction, or changes a setting.
+/// Borrowed: apart from commit(), nothing here begins, commits or rolls back the transaction, and nothing
+/// changes a setting.
 /// Waits for replies as long as the program's own statements would. Used by one thread at a time.
 ///
 /// Errors: what connection throws, but a lost connection is always errc::unreachable: without a COMMIT
@@ -46,7 +46,7 @@ class ROWLOCK_EXPORT caller_connection {
   virtual void commit() = 0;
 };
 
-/// As the names of our savepoints have it: one round a single statement, one round several.
+/// The names of our savepoints: one is set around a single statement, one around several.
 inline constexpr std::string_view statement_savepoint = "rowlock_statement";
 inline constexpr std::string_view savepoint = "rowlock_transaction";
 

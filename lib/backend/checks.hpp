@@ -1,5 +1,5 @@
 #pragma once
-// What the doctor's checks ask a database, and what they come to. Those that know one database are in its
+// What the doctor's checks ask a database, and their results. The checks that know one database are in its
 // folder, checks.cpp; they know no driver.
 
 #include <initializer_list>
@@ -25,24 +25,24 @@ class ROWLOCK_EXPORT settings {
   bool has(std::string const& name) const { return values_.contains(name); }
   /// Empty if there is no such setting.
   std::string const& operator[](std::string const& name) const;
-  /// The first of them that there is: servers have renamed some.
+  /// The first of them that exists: servers have renamed some.
   std::string const& any(std::initializer_list<char const*> names) const;
   /// ON, 1, YES, true; or anything else that is not the opposite.
   bool on(std::string const& name) const;
-  std::int64_t number(std::string const& name) const;  ///< 0 if it is none
+  std::int64_t number(std::string const& name) const;  ///< 0 if it is not a number
 
  private:
   std::map<std::string, std::string> values_;
 };
 
-/// What a check came to.
+/// The result of a check.
 struct opinion {
   verdict result = verdict::ok;
   std::string why;
   std::string remedy{};
 };
 
-/// One database's examination, as a check sees it. What these throw is what becomes of the check.
+/// The examination of one database, as a check sees it. If a member throws, that decides the check's result.
 class ROWLOCK_EXPORT examiner {
  public:
   virtual ~examiner();
@@ -61,16 +61,16 @@ class ROWLOCK_EXPORT examiner {
   }
   /// doctor_session, doctor_settings or doctor_status: asked once.
   virtual settings const& known(std::string const& statement) = 0;
-  /// doctor_tables of one table, `what` being "locks" or "tokens". Nothing if the server tells nothing of it.
+  /// doctor_tables of one table, `what` being "locks" or "tokens". Empty if the server says nothing about it.
   virtual std::optional<row> table(std::string const& what) = 0;
-  /// Whether the database says that there is no such table. Who may not look at it is told nothing.
+  /// Whether the database says that there is no such table. It says nothing to a role that may not look.
   virtual bool is_missing(std::string const& what) = 0;
   /// Empty if the options name none, and none was found.
   virtual std::string schema_of_tables() const = 0;
-  /// What bears the name of one of rowlock's tables or functions and is somebody else's: a sentence each.
-  /// `unreadable`: only what must not even be read.
+  /// Objects of other roles with the name of one of rowlock's tables or functions: one sentence for each.
+  /// `unreadable`: only those that must not even be read.
   virtual std::vector<std::string> strangers(std::string const& schema, bool unreadable) = 0;
-  /// What an error says, without which database it was: that stands in the first finding.
+  /// The message of an error, without the database's address, which the first finding has.
   virtual std::string words(error const&) const = 0;
 
   virtual doctor_options const& options() const noexcept = 0;

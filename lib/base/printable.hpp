@@ -1,5 +1,5 @@
 #pragma once
-// What a stranger said, for people to read. Nothing but inline functions: the command line uses it, too.
+// Makes text from a stranger safe to show. Only inline functions, because the command line uses it, too.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace rowlock::base {
 
-/// Length in bytes of the UTF-8 sequence at the beginning, or 0 if it is none or a control character.
+/// Length in bytes of the UTF-8 sequence at the beginning; 0 if it is not UTF-8, or a control character.
 inline std::size_t harmless_prefix(std::string_view s) {
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   auto const lead = byte(0);

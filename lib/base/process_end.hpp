@@ -7,7 +7,8 @@
 
 namespace rowlock::base {
 
-/// From the first call on the beginning of the end is noticed: before what was made until then is destroyed.
+/// From the first call on, the beginning of the process's end is noticed, before anything that was made until
+/// then is destroyed.
 void watch_for_process_end() noexcept;
 
 /// The same, once more: to be called by whoever is about to wait for a lock of this process. A static handle
@@ -18,7 +19,7 @@ void watch_for_process_end_of_others() noexcept;
 /// one of these two.
 bool process_ends() noexcept;
 
-/// It ends, and that is the work of another thread.
+/// The process ends, and another thread ends it.
 bool process_ends_elsewhere() noexcept;
 
 /// What a call may still use of `usual`: at the end of the process all that waits in the thread that ends it

@@ -68,7 +68,7 @@ std::string examination::words(error const& e) const {
 }
 
 backend::connection& examination::session() {
-  // One that could not be had again is not asked for by every check that is left: each would wait.
+  // If no session can be opened any more, the remaining checks do not try again: each would wait.
   if (lost_) throw *lost_;
   if (session_ && session_->usable()) return *session_;
   session_.reset();

@@ -35,7 +35,7 @@ class guarded_transaction {
   guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
   void require(std::vector<required_lock> locks);
-  /// @return false if one of them could not be had in time
+  /// @return false if one of them could not be locked in time
   bool lock(std::span<std::string_view const> names, patience const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                       std::string const& note);

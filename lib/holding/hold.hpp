@@ -1,5 +1,5 @@
 #pragma once
-// One granted term and what this process knows of it. The one owner of the question "is it still ours?".
+// One granted term and what this process knows about it. Only this class decides whether it is still ours.
 
 #include <atomic>
 #include <chrono>
@@ -16,8 +16,9 @@
 
 namespace rowlock::holding {
 
-/// Trust: until when the holder may act. Margins of a granting or renewing statement's moment of sending:
-/// a tenth of the ttl (clock rates within 1 %, and steps of the database's clock up to half the margin).
+/// Trust: until when the holder may act. It counts from when the granting or renewing statement was sent,
+/// less a margin of a tenth of the ttl (clock rates within 1 %, and steps of the database's clock up to half
+/// the margin).
 boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
 
 /// What is fixed when a term is granted.

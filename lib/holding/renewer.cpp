@@ -62,7 +62,7 @@ void renewer::give_back_later(late_release r) noexcept try {
   late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
   start();
   waiter_.wake();
-} catch (std::exception const& e) {  // no memory or thread to be had: the term ends by its expiry
+} catch (std::exception const& e) {  // no memory or thread left: the term ends by its expiry
   failed(e.what());
 }
 
@@ -307,7 +307,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   stop_by_ = deadline;
   try {
     if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
-  } catch (std::exception const& e) {  // no thread to be had: the term ends by its expiry
+  } catch (std::exception const& e) {  // no thread could be started: the term ends by its expiry
     failed(e.what());
   }
   if (!thread_.joinable()) return;
@@ -349,7 +349,7 @@ void renewer::give_back_here(boot_time_point deadline) noexcept try {
     lock.unlock();
     base::wait_for(never, std::min(deadline, boot_clock::now() + late_release_interval / 4));
   }
-} catch (std::exception const& e) {  // no memory, or descriptor, to be had
+} catch (std::exception const& e) {  // no memory, or descriptor, left
   failed(e.what());
 }
 

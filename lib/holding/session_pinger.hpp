@@ -1,7 +1,7 @@
 #pragma once
-// The sessions that hold locks (strategy_traits::owns_session): each is kept from idleness, and asked now and
-// then whether it still lives, because nobody else would tell that the server has ended it and given the lock
-// away.
+// The sessions that hold locks (strategy_traits::owns_session). Each is pinged now and then: so it is not
+// idle for too long, and so we hear when the server has ended it and given the lock away. Nothing else tells
+// that.
 
 #include <memory>
 #include <mutex>
@@ -24,9 +24,9 @@ class session_pinger {
                  std::chrono::milliseconds reply_timeout);
   ~session_pinger() { stop({}); }
 
-  /// The session that holds the lock, and whether its name was not used for long. Whatever is thrown
-  /// on the way: a session that was not given back is closed, and never goes to its next borrower with the
-  /// lock in its hand.
+  /// The session that holds the lock, and whether its name was not used for long. Whatever is thrown, a
+  /// session that was not given back is closed: it never goes to its next borrower while it still holds the
+  /// lock.
   struct anchor {
     anchor(sessions::connection_pool::loan s, bool unused) noexcept
         : session(std::move(s)), long_unused(unused) {}

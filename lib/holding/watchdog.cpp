@@ -142,7 +142,7 @@ void watchdog::stop(std::thread::id spare) noexcept {
     stopping_ = false;
     try {  // a loss that was reported after the last look
       if (!lost_.empty()) start();
-    } catch (std::exception const&) {  // no thread to be had: hold::loss() goes by the clock all the same
+    } catch (std::exception const&) {  // no thread could be started: hold::loss() asks the clock anyway
     }
   }
 }

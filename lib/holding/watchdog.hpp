@@ -1,5 +1,5 @@
 #pragma once
-// Sees to it that no lock is lost in silence: watches when trust ends, whatever the database or the renewer
+// Makes sure that no lock is lost in silence: watches when trust ends, whatever the database or the renewer
 // is doing, and runs the loss callbacks.
 
 #include <list>
@@ -53,12 +53,12 @@ class watchdog {
   sessions::events const& events_;
   base::boot_waiter waiter_;
   std::mutex mutex_;
-  // Lists, because a loss must be told also when there is no memory to be had.
+  // Lists, because a loss must be reported also when no memory is left.
   holds watched_;
   holds lost_;                                              ///< reported, callbacks not yet run
   std::unordered_map<hold const*, holds::iterator> where_;  ///< in watched_
   boot_time_point armed_for_ = boot_time_point::max();
-  /// Of which everybody was told, but whose handles are still there.
+  /// Their loss was reported, but their handles still exist.
   std::unordered_map<hold const*, std::weak_ptr<hold>> told_;
   bool stopping_ = false;  ///< a former thread still ends
   bool closed_ = false;

@@ -108,7 +108,7 @@ void closer::begin(closing& c) {
       w.done = true;
       wake_.set();
     });
-  } catch (std::exception const&) {  // no thread, or memory, to be had
+  } catch (std::exception const&) {  // no thread, or memory, left
     if (!workers_.empty() && !workers_.back().thread.joinable()) workers_.pop_back();
     close();
   }

@@ -25,8 +25,8 @@ namespace rowlock::managing {
 
 class manager;
 
-/// A manager's part in its own end. Made with the manager, because at the end there may be no memory to be
-/// had: exit() may have been called by a signal handler that interrupted malloc().
+/// What a manager needs for its own end. Made with the manager, because at the end it may be impossible to
+/// allocate memory: exit() may have been called by a signal handler that interrupted malloc().
 struct closing {
   std::atomic<bool> asked{false};
   std::shared_ptr<manager> whom;  ///< kept until it is done
@@ -43,8 +43,8 @@ class closer {
  public:
   static closer& of_this_process();
 
-  /// At the end of the process it is closed, if it is there still: before the handlers of the drivers run
-  /// that were initialized until now.
+  /// If the manager still exists at the end of the process, it is closed then: before the handlers of the
+  /// drivers run that were initialized until now.
   void know(std::shared_ptr<manager> const&, backend::source const&);
 
   /// Starts the thread. Needed before a lock can be held. @throws std::system_error

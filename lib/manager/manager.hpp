@@ -38,8 +38,8 @@ class manager : public std::enable_shared_from_this<manager> {
 
   /// Has it closed by the closer: nobody waits any more, nothing is taken any more, what is held is given
   /// back. Waits for that, and for the threads, for release_timeout at most (and a last reply_timeout, if the
-  /// source uses objects of the program's); never for the calling thread itself. Its copies in mutexes and
-  /// handles may be used on: attempts come back as cancelled.
+  /// source uses objects of the program's); never for the calling thread itself. Mutexes and handles that
+  /// share the manager may still be used: attempts come back as cancelled.
   void close() noexcept;
 
   /// For lock(), whose attempt came back as cancelled. @throws error(errc::closed), but not at once: at the

@@ -16,8 +16,8 @@ namespace rowlock::sessions {
 /// to be a second set of them.
 inline constexpr int needed_schema_version = 5;
 
-/// Opens sessions and sees to it that each finds the tables that this program needs, and always the same
-/// ones. Thread-safe.
+/// Opens sessions and makes sure that each finds the tables that this program needs, and always the same
+/// tables. Thread-safe.
 class database {
  public:
   database(std::shared_ptr<backend::source>, manager_options const&);
@@ -29,7 +29,7 @@ class database {
   /// What open() does with a session that it has opened. @return the version that the tables have
   int check_schema(backend::connection&, boot_time_point deadline);
 
-  /// Opens no more, and lets go of the source.
+  /// Opens no more sessions, and drops the source.
   void close() noexcept;
 
   /// What rowlock_meta says of these tables; known after the first open().
@@ -41,8 +41,8 @@ class database {
   /// A number for the server, or file, that a session talks to: holds are many, servers few.
   std::size_t server_of(backend::connection const&);
 
-  /// Whether that server's database is certainly not where this leads to any more (an SQLite file that was
-  /// removed, replaced, or got another name): what is held in it is held no more.
+  /// Whether this certainly does not lead to that server's database any more (an SQLite file that was
+  /// removed, replaced, or got another name). Locks that were held there are then lost.
   bool gone(std::size_t server) const;
 
   backend::statement_book const& statements() const noexcept { return book_; }

@@ -8,11 +8,12 @@
 
 namespace rowlock::sessions {
 
-/// A statement that lost a deadlock did nothing, and is worth another try at once: the other one has gone on.
-/// InnoDB has them between any INSERT and DELETE of one key. Not for ever: two might meet again and again.
+/// A statement that was a deadlock's victim did nothing. It is tried again at once, because the other
+/// statement has gone on. InnoDB has deadlocks between any INSERT and DELETE of one key. There is a limit,
+/// because two might meet again and again.
 inline constexpr int most_deadlocks = 50;
 
-/// Calls `statement` again, until `deadline`, while it loses deadlocks; each is told as an error event.
+/// Calls `statement` again, until `deadline`, while it loses deadlocks; each is reported as an error event.
 template <class Statement>
 auto retry_deadlocks(events const& tell, std::string_view name, boot_time_point deadline,
                      Statement const& statement) {

@@ -11,13 +11,13 @@
 
 namespace rowlock::strategies {
 
-/// What is known of a strategy without a database.
+/// What is known about a strategy without a database.
 struct registration {
   rowlock::strategy which{};
   char const* name = "";
   strategy_traits traits{};
   std::unique_ptr<locking_strategy> (*make)(backend::statement_book const&) = nullptr;
-  /// Why it can't be had there; empty if it can.
+  /// Why the strategy can't be used on that database; empty if it can.
   std::string_view (*why_not_on)(backend::dialect const&) = [](backend::dialect const&) {
     return std::string_view{};
   };
@@ -25,10 +25,10 @@ struct registration {
 
 /// Those of the library, and what was added.
 std::span<registration const> registered() noexcept;
-/// For tests: one more, for good. Before any manager is made, and by one thread.
+/// For tests: adds one more, which stays. To be called before any manager is made, by one thread.
 void add(registration);
 
-/// @pre it is registered
+/// Precondition: it is registered.
 registration const& registration_of(rowlock::strategy) noexcept;
 
 /// The strategies of one set of tables. The book must be there as long as it is used.
@@ -40,7 +40,8 @@ class catalogue {
   auto end() const noexcept { return made_.end(); }
 
  private:
-  std::map<rowlock::strategy, std::unique_ptr<locking_strategy>> made_;  ///< those that can be had there
+  std::map<rowlock::strategy, std::unique_ptr<locking_strategy>>
+      made_;  ///< those that can be used on that database
 };
 
 }  // namespace rowlock::strategies

@@ -1,6 +1,6 @@
 #pragma once
-// What all strategies have in common: how a lock is taken, given back and described. Who holds it then, until
-// when, and on which session, is others' business: lib/holding, lib/manager.
+// What all strategies have in common: how a lock is taken, given back and described. lib/holding and
+// lib/manager know who holds it then, until when, and on which session.
 
 #include <chrono>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace rowlock::strategies {
 
-/// How an attempt waits that waits in the server.
+/// For an attempt that waits in the server: how it waits.
 struct server_wait {
   bool only_look = false;  ///< do not wait
   std::stop_token stop;
@@ -26,22 +26,22 @@ struct server_wait {
 
 struct take_request {
   std::string name;
-  term_id term;  ///< fresh for every attempt whose outcome the last one does not know
+  term_id term;  ///< a new one for every attempt, because the outcome of the last one may not be known
   owner_id owner;
   std::chrono::milliseconds ttl{0};
   std::chrono::milliseconds hard_limit{0};  ///< 0: none
   rowlock::takeover takeover = takeover::clock;
   bool fencing = true;
   std::string note;
-  bool look_first = false;  ///< it was busy a moment ago: reading disturbs the holder less than trying
+  bool look_first = false;  ///< the name was busy a moment ago: reading disturbs the holder less than trying
   /// For strategies that own their session; null for the others.
   server_wait const* wait = nullptr;
 };
 
-/// Which term exactly is to be replaced although it has not expired by the clock.
+/// The exact term that is to be replaced although it has not expired by the clock.
 struct superseded {
   term_id term;
-  std::optional<std::int64_t> renewals;  ///< if given, only while it stands at that
+  std::optional<std::int64_t> renewals;  ///< if given: only if the row still has this number
 };
 
 struct granted {
@@ -51,8 +51,9 @@ struct granted {
 
 /// What stood in the way.
 struct refused {
-  std::optional<term_row> row{};  ///< as it stood; empty if it came and went too quickly, or if nobody tells
-  bool by_nobody = false;         ///< a transaction was in the way, and nobody holds the name
+  std::optional<term_row>
+      row{};               ///< as it was read; empty if rows came and went too quickly, or nothing tells
+  bool by_nobody = false;  ///< a transaction was in the way, and nobody holds the name
 };
 
 using outcome = std::variant<granted, refused>;
@@ -63,10 +64,10 @@ class locking_strategy {
   locking_strategy(locking_strategy const&) = delete;
   locking_strategy& operator=(locking_strategy const&) = delete;
 
-  /// One attempt, as many statements as it needs. `deadline`: of all replies; of the wait in the server, if
-  /// there is one. `sent_at` is set before the granting statement is sent: trust counts from there.
+  /// One attempt, with as many statements as it needs. `deadline`: for all replies, or for the wait in the
+  /// server, if there is one. `sent_at` is set before the granting statement is sent: trust counts from then.
   /// @throws error(errc::strategy_mismatch) and what connection::execute throws. After errc::in_doubt the
-  /// term may have been granted, or may be granted yet: only with an expiry.
+  /// term may have been granted, or may still be granted; only strategies whose terms expire throw it.
   virtual outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                        boot_time_point deadline, boot_time_point& sent_at) const = 0;
 

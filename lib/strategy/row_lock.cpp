@@ -145,7 +145,7 @@ void row_lock::was_used(backend::connection& c, std::string const& name, boot_ti
   });
 }
 
-// The anchors among `names` that nobody has locked for himself.
+// The anchors among `names` that nobody has locked exclusively.
 std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<std::string const> names,
                                              boot_time_point deadline) const {
   auto list = nlohmann::json::array();
@@ -157,7 +157,7 @@ std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<s
   return found;
 }
 
-// Where the server does not tell: those that can't be had.
+// Where the server does not tell who holds a row: the anchors that can't be locked.
 std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std::string const& name,
                                                      boot_time_point deadline) const {
   constexpr std::size_t at_a_time =
@@ -178,7 +178,7 @@ std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std
   return found;
 }
 
-// A try found the row locked, perhaps by somebody who only looks: then it is had in a moment.
+// A try found the row locked, perhaps by a session that only looks: then the row is free in a moment.
 bool row_lock::only_looked_at(backend::connection& c, std::string const& name,
                               boot_time_point deadline) const {
   return !book_.returning() && free_anchors(c, std::span(&name, 1), deadline).contains(name);

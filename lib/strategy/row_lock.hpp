@@ -32,13 +32,13 @@ class row_lock final : public locking_strategy {
   std::vector<held> holders(backend::connection&, std::string const& name,
                             boot_time_point deadline) const override;
 
-  /// For who locks the row on a session that is not ours: makes an anchor if there is none, and says of an
-  /// old one that it is used, so that the reaper leaves it a day. On any session without a transaction.
-  /// @throws error(errc::strategy_mismatch), and unsupported where such a lock is none
+  /// For callers that lock the row on a session that is not ours: makes an anchor if there is none, and marks
+  /// an old one as used, so that the reaper leaves it for a day. On any session without a transaction.
+  /// @throws error(errc::strategy_mismatch), and unsupported where a row lock excludes nobody
   void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// Whether a try that found the row locked met somebody who only looks, as list does where the server does
-  /// not tell who holds a row: then it is had in a moment. On any session without a transaction.
+  /// Whether a try that found the row locked met a session that only looks, as list does where the server
+  /// does not tell who holds a row: then the row is free in a moment. On any session without a transaction.
   bool only_looked_at(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
  private:

@@ -21,8 +21,8 @@ class row_strategy : public locking_strategy {
   term_rows const rows_;
 };
 
-/// For an attempt of such a strategy that met `row`, and was to replace no certain term: if it could be had,
-/// somebody has it, or the whole file, locked; or rows came and went too quickly.
+/// For an attempt of such a strategy that met `row` and was not to replace one certain term. If the row is
+/// takeable, somebody has it, or the whole file, locked; or rows came and went too quickly.
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old);
 
 /// The parameters that the granting statements have in common, in their order: $1 to $11.

@@ -131,7 +131,7 @@ end_of_program report_error(error const& e, invocation const& call) {
   return {status_of(e), {}};
 }
 
-/// Of what the standard library throws if a file, a thread or memory is not to be had.
+/// For exceptions of the standard library that mean that no file, thread or memory is left.
 std::optional<std::string> limit_reached(std::exception const& e) {
   if (dynamic_cast<std::bad_alloc const*>(&e) != nullptr) return limit_behind(ENOMEM);
   auto const* refused = dynamic_cast<std::system_error const*>(&e);

@@ -12,7 +12,7 @@
 
 namespace rowlock::tool {
 
-/// How the program is to end: with a status, or by the signal that its command died of.
+/// How the program ends: with a status, or by the signal that its command died of.
 struct end_of_program {
   int status = 0;
   std::optional<int> signal;
@@ -25,7 +25,7 @@ struct invocation {
   std::string table_prefix = "rowlock_";
   std::string schema;
   bool json = false;
-  std::vector<std::string> command;        ///< what stood behind the first "--"
+  std::vector<std::string> command;        ///< what came after the first "--"
   bool has_command = false;                ///< there was a "--"
   std::span<char> command_line;            ///< all of it, where it lies in memory
   std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
@@ -52,18 +52,18 @@ CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std
 /// A line of `rowlock: ...` on stderr, control characters made harmless.
 void say(std::string_view message);
 
-/// Does it; an exception becomes a message on stderr, and the status that it stands for.
+/// Calls the function. An exception becomes a message on stderr and the exit status for it.
 end_of_program reported(invocation const&, std::function<end_of_program()> const& what);
 
-/// For who could not write to stdout and has something to add to it: says so, and forgets what was to be
-/// written. `error`: an errno, or 0 if it is not known.
+/// Says that stdout could not be written, and `more`; drops what was still to be written. `error`: an errno,
+/// or 0 if it is not known.
 end_of_program output_failed(int error, std::string_view more = {});
 
-/// Once, at the very end, for all that prints: has stdout written out, and if that fails or has failed says
-/// so on stderr. @return `end`, not 0 then
+/// To be called once, at the very end: flushes stdout, and if that fails or has failed before says so on
+/// stderr. @return `end`, in that case with a status other than 0
 end_of_program output_written(end_of_program end);
 
-/// Runs the program. @return how it is to end
+/// Runs the program. @return how it ends
 end_of_program run_program(int argc, char** argv);
 
 }  // namespace rowlock::tool

@@ -27,12 +27,12 @@ struct database {
 /// `url`: of --db, if it was given; else ROWLOCK_DB, else the standard file.
 /// @throws failure(exit_usage) if one of them is empty: a variable that was not set must not become a lock
 /// that nobody else sees; if a URL on the command line has a password in it: others can read it there (ps);
-/// or if there is a password file and the database is none of MySQL's
+/// or if there is a password file and the database is not MySQL's or MariaDB's
 database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,
                          std::string schema);
 
-/// For whoever takes a lock without having named a database: that, and where, it holds. Nothing if one was
-/// named.
+/// If no database was named: a message that says on which host and in which file the lock holds. Empty if one
+/// was named.
 std::string where_it_holds(database const&, std::string_view name);
 
 /// Whether a URL, or a libpq keyword string, has a password in it.

@@ -20,7 +20,8 @@ std::string since(holder_info const&);
 /// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), "idle", or "unknown".
 char const* state_of(lock_info const&) noexcept;
 
-/// Of an unknown one all is null but name, state, and `why`, which others don't have.
+/// For a row that can't be read, everything is null except name, state, and `why`, which other rows don't
+/// have.
 nlohmann::ordered_json to_json(lock_info const&);
 
 }  // namespace rowlock::tool

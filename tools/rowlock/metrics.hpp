@@ -28,7 +28,7 @@ std::string metrics_of(reap_run const&, std::optional<double> last_success);
 /// When a run succeeded last, as a file that replace_file() wrote has it; nothing if it has not.
 std::optional<double> last_success_in(std::string const& path);
 
-/// Puts a file with that text in the place of `path`, at once: who reads it sees the former or the new one.
+/// Replaces `path` by a file with that text in one step: a reader sees the former file or the new one.
 /// @throws failure(exit_setup)
 void replace_file(std::string const& path, std::string const& text);
 

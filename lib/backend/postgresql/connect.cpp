@@ -204,7 +204,7 @@ native_connection connect(std::string const& conninfo, std::string const& where,
   host_list hosts(settings(options(PQconninfo(c.get())).get()));
   for (;;) {
     if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) break;
-    // libpq itself moves on to the next host only after an error, and to be silent is none.
+    // libpq itself moves on to the next host only after an error, and silence is not an error.
     if (hosts.size() == 1 || boot_clock::now() >= deadline)
       throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
     hosts.drop_first();

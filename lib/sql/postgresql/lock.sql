@@ -57,7 +57,7 @@ SELECT row_security_active(t.oid) AND (
     AND EXISTS (SELECT 1 FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage'))))
 FROM pg_class AS t WHERE t.oid = 'rowlock_locks'::regclass
 
--- Times that can't be reckoned with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
+-- Times that can't be calculated with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   CASE WHEN acquired_at IS NOT NULL THEN

@@ -45,7 +45,7 @@ ON CONFLICT DO NOTHING
 -- name: lock_hidden
 SELECT 0
 
--- Times that can't be reckoned with come as the year 1 or 9999: one such row must not fail the others.
+-- Times that can't be calculated with come as the year 1 or 9999: one such row must not fail the others.
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,

@@ -108,7 +108,7 @@ std::string session::why_lost(outcome const& o) const {
 }
 
 /// Whether trust could not be prolonged any more: it ends a fiftieth of the limit and a tenth of the ttl
-/// before the limit itself, reckoned from when the lock was asked for, which was a moment before it was had.
+/// before the limit itself, counted from when the lock was asked for, a moment before it was taken.
 bool session::at_hard_limit() const {
   auto const loss = lock_->loss();
   auto const trusted = lock_->trusted_until();

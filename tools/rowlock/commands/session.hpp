@@ -19,7 +19,7 @@ class session {
  public:
   session(database const&, run_options const&, mutex_options, signal_setup const&, guard&);
 
-  /// Waits for the lock. @return how the program is to end if it was not had
+  /// Waits for the lock. @return how the program is to end if it was not taken
   std::optional<end_of_program> take(invocation const&);
   /// Runs the command until it and its descendants are gone.
   outcome guard_command();

@@ -27,13 +27,14 @@ struct waiting_options {
   void add_to(CLI::App& command);
 };
 
-/// One lock that a command asks for: waits for it, says for whom, and is ended by a signal.
+/// One lock that a command asks for: waits for it, says who holds it, and is ended by a signal.
 class taking {
  public:
   taking(database const&, lock_manager&, std::string const& name, mutex_options, waiting_options const&,
          signal_setup const&);
 
-  /// @return null if it was not had: then ended() says how the program is to end, and why was said
+  /// @return null if it was not taken: then ended() says how the program is to end, and the reason was
+  /// printed
   std::optional<held_lock> take(invocation const&);
   end_of_program ended() const noexcept { return ended_; }
 

@@ -56,7 +56,7 @@ std::chrono::milliseconds usual_wait(int made, holder_info const* holder) {
   auto const longest = std::min(usual.first * (1 << std::clamp(made - 1, 0, 20)), usual.longest);
   std::uniform_real_distribution<double> part(1 - usual.jitter, 1);
   auto wait = std::chrono::duration_cast<milliseconds>(longest * part(generator));
-  // Not past the moment at which it can be had.
+  // Not past the moment at which it can be taken.
   if (holder != nullptr && holder->expires_in.count() > 0)
     wait = std::min(wait, holder->expires_in + milliseconds{1});
   return std::max(wait, milliseconds{1});

@@ -7,7 +7,7 @@
 
 namespace rowlock::tool {
 
-/// On a terminal: one line on stderr that says for whom is waited, rewritten as that changes and gone at the
+/// On a terminal: one line on stderr that says who is waited for, rewritten as that changes and gone at the
 /// end. On one that can't rewrite (TERM=dumb) a line that stays. On anything else nothing.
 class waiting_line {
  public:

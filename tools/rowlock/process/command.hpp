@@ -20,7 +20,7 @@ struct started_command {
 
 /// Runs the command as a child, in this process's group, with the terminal, files and signal handling that
 /// this program was started with, and ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_TERM. It dies with this
-/// process. Only for a process with one thread. @throws std::system_error if there is no process to be had
+/// process. Only for a process with one thread. @throws std::system_error if no process can be started
 started_command start_command(std::vector<std::string> const& command, order const& lock,
                               signal_setup const&);
 

@@ -13,7 +13,7 @@ class system_refusal : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// For an errno by which the system says that there are no more files, processes or memory to be had: which
+/// For an errno by which the system says that there are no more files, processes or memory: which
 /// limit that is. Nothing for any other.
 std::optional<std::string> limit_behind(int error);
 
