@@ -26,7 +26,7 @@ constexpr std::array<right, 8> rights{{{"doctor_may_select_meta", "SELECT", "met
                                        {"doctor_may_insert_tokens", "INSERT", "tokens"},
                                        {"doctor_may_update_tokens", "UPDATE", "tokens"}}};
 
-/// The greatest difference of clocks that nobody need know of.
+/// The greatest difference of clocks that is not worth a warning.
 constexpr std::chrono::microseconds same_clock = 1s;
 
 std::string seconds(std::chrono::microseconds t) {

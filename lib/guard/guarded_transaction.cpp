@@ -213,7 +213,7 @@ void guarded_transaction::refuse_level(std::string const& name) {
                           name, level));
 }
 
-// On a session of the manager's, and committed there: a number that was told can't be rolled back.
+// On a session of the manager's, and committed there: a number that was given out must not be rolled back.
 fencing_token guarded_transaction::draw_token(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   return sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
@@ -222,8 +222,8 @@ fencing_token guarded_transaction::draw_token(std::string const& name) {
 }
 
 // At SERIALIZABLE the transaction's own plain read has locked the entry that it looked at the last time,
-// until it ends: a draw from it would wait for ourselves. Then one that nobody knows does as well; the reaper
-// takes it away. [C32]
+// until it ends: a draw from it would wait for ourselves. Then an entry with a random name will do; the
+// reaper deletes it. [C32]
 std::string guarded_transaction::entry_to_draw(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const ask = [&](char const* statement) {

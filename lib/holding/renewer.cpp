@@ -223,7 +223,7 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
                     .trusted_until = h->trusted_until()});
       h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
-      // Too late for us, and the row has just been prolonged for nobody.
+      // Too late for us: the row has just been prolonged although nobody holds the lock.
       give_back_later({which(*h), h->facts().strategy, h->facts().at_least, sent_at + h->facts().ttl});
     }
   }

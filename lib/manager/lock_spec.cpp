@@ -26,7 +26,7 @@ void require_time(char const* what, std::chrono::milliseconds t, std::chrono::mi
           fmt::format("{} of {} ms is out of range: {} ms to 366 days", what, t.count(), shortest.count()));
 }
 
-// Such a lock is nothing but an open session: nothing of it stands in a row, and it has no time of its own.
+// Such a lock is only an open session: no row says anything about it, and it has no expiry.
 void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options const& o) {
   auto const refuse = [&](bool given, char const* what) {
     if (given)

@@ -120,8 +120,8 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
 release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcept {
   if (forked()) return release_result::already_lost;
   if (!h->unshare()) return release_result::released;
-  // exit() in a signal handler (a handle that is thread_local goes before anybody knows that the process
-  // ends), or in a hook. It is left to the closer.
+  // exit() in a signal handler (a thread_local handle is destroyed before anything knows that the process
+  // ends), or in a hook. The closer gives it back.
   if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library()))
     return release_result::in_doubt;
   if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
@@ -371,7 +371,7 @@ void manager::close() noexcept {
     }
   }
   auto const deadline = boot_clock::now() + time + closing_grace;
-  // In a callback: the threads are waited for by nobody, for two managers may be destroyed by each other's.
+  // In a callback nobody waits for the threads: two managers may each be destroyed by the other's callback.
   if (base::inside_the_library() && !base::process_ends())
     base::wait_for(c.given_back, deadline);
   else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)

@@ -37,7 +37,7 @@ void refuse_while_held(session& s) {
                   fmt::join(names, ", "), more ? " and more" : ""));
 }
 
-// C6: with the last tables goes what tells which tokens were drawn. What comes after begins at the clock
+// C6: without the last tables nothing says which tokens were drawn. Later tokens would begin at the clock
 // alone.
 void refuse_to_forget_tokens(session& s, int version) {
   auto const ask = [&](char const* what) { return backend::as_int(s.run(what).rows.at(0).at(0)); };
@@ -239,7 +239,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     // Up first: then it is known what there is to undo.
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
-    // Before the first step, too: who stopped halfway would have tables that serve no program.
+    // Before the first step, too: to stop halfway would leave tables that serve no program.
     if (goal == 0 && !consent.tokens) {
       if (!consent.held_locks) refuse_while_held(s);
       refuse_to_forget_tokens(s, state.version);

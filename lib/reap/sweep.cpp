@@ -77,7 +77,7 @@ page_look sweep::clean(page const& p) {
   reap_counts gone;
   std::vector<strategies::kept_term> kept;
   std::chrono::nanoseconds held{0};
-  // From the start each time: a DELETE whose reply was lost has been counted by nobody, and is not repeated.
+  // From the start each time: a DELETE whose reply was lost has not been counted, and is not repeated.
   ride_out([&](backend::connection& c) {
     seen = statements_.look(c, p, reply_deadline());
     gone = seen.due;

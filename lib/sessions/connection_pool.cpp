@@ -14,7 +14,8 @@ connection_pool::connection_pool(database& d, int limit, char const* option)
   idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
 }
 
-// Asks the borrower for its session who has only waited with it for the longest. @return when to ask again
+// Asks the borrower that has only waited with its session for the longest time to give it back. @return when
+// to ask again
 boot_time_point connection_pool::ask_for_one() {
   auto const now = boot_clock::now();
   for (auto& one : turns_) {
@@ -48,7 +49,7 @@ void connection_pool::line_up(boot_time_point until, std::stop_token const& stop
                           limit_, option_));
 }
 
-// With the mutex. The place is handed on, so that nobody overtakes who stands in line.
+// With the mutex. The place is handed on, so that nobody overtakes those who stand in line.
 void connection_pool::next_in_line() noexcept {
   --lent_;
   if (line_.empty()) return;
@@ -109,8 +110,8 @@ void connection_pool::close() noexcept {
   drop_idle();
 }
 
-// What ended one session has probably ended the idle ones, too, and a cut wire says nothing: each would cost
-// somebody a lost reply.
+// What ended one session has probably ended the idle ones, too, and a cut connection does not show it: each
+// of them would cost a call a lost reply.
 void connection_pool::drop_idle() noexcept {
   for (;;) {
     std::unique_ptr<backend::connection> dropped;  // closed after the mutex is free

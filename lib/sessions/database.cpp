@@ -17,7 +17,8 @@ error no_tables(std::string const& where, error const* cause = nullptr) {
           cause == nullptr ? 0 : cause->native_code()};
 }
 
-// What is the same on every server that goes on with this one's data, as far as the server tells; else empty.
+// A text that is the same on every server that goes on with this server's data; empty if the server does not
+// tell it.
 std::string lineage_of(backend::connection& c, backend::statement const& s, boot_time_point deadline) {
   try {
     auto const found = c.execute(s, {}, deadline);
@@ -57,7 +58,7 @@ void database::close() noexcept {
 }
 
 // Statements name the schema of each table, whatever the session's search path is: somebody else's table,
-// view or temporary table of the same name is never met. [C12]
+// view or temporary table of the same name is never used. [C12]
 void database::find_tables(backend::connection& c, boot_time_point deadline) {
   if (named_) return;
   auto const known = book_.tables();

@@ -15,7 +15,7 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
       if (auto decided = claim(c, r, old, deadline, sent_at)) return *std::move(decided);
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
-      locked = true;  // by a transaction: a plain read tells whose the row is, and what for
+      locked = true;  // by a transaction: a plain read tells whose row it is, and of which strategy
     }
     auto const row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::lease);
@@ -44,7 +44,7 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
   return granted{{backend::as_int(done.rows.at(0).at(0))}};
 }
 
-// Where an UPDATE gives no values back. It has been applied: whatever goes wrong from here on leaves a doubt.
+// For databases whose UPDATE returns no values. It has been applied: any error from here on is `in_doubt`.
 outcome lease::read_back(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   try {
     auto row = rows_.read(c, r.name, deadline);

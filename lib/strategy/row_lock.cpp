@@ -73,7 +73,7 @@ bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_t
   throw_refused(c, r.name, boot_clock::now() + reply_timeout);
 }
 
-// Without an anchor there was nobody who could hold it: a transaction is just making one.
+// Without an anchor nobody can hold the lock: a transaction is just making one.
 refused row_lock::look_closer(backend::connection& c, std::string const& name,
                               boot_time_point deadline) const {
   refused why;

@@ -27,7 +27,7 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
       if (auto won = insert(c, r, clear_first, old, deadline)) return *won;
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
-      locked = true;  // by a transaction: a plain read tells whose the row is, and what for
+      locked = true;  // by a transaction: a plain read tells whose row it is, and of which strategy
     }
     auto row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::unique_insert);

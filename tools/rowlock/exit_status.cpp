@@ -53,7 +53,7 @@ std::string with_options(std::string_view message, std::string const& options) {
     auto const end = at == message.npos ? at : message.find('`', at + begin.size());
     if (end == message.npos) return out.append(message);
     auto command = message.substr(at + begin.size(), end - at - begin.size());
-    // The library names the file, as it knows nothing of options: the last two words are what is to be done.
+    // The library names the file, because it knows nothing of options: the last two words are the command.
     if (auto const what = command.rfind(" migrate "); command.starts_with(database) && what != command.npos)
       command.remove_prefix(what + 1);
     out.append(message.substr(0, at + begin.size())).append(command).append(options).append("`");

@@ -76,7 +76,7 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
     }
     made = std::make_unique<session>(channel_over(std::move(native)), watched.socket(), where, deadline);
   }
-  // Asked for encryption that the server does not have, the connector goes on without.
+  // If encryption is asked for and the server has none, the connector goes on without it.
   if (s.encryption != tls::off && made->cipher(deadline).empty())
     throw error(errc::access_denied,
                 where + ": the server does not encrypt, and the URL's ssl-mode demands it");

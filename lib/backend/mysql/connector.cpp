@@ -43,7 +43,7 @@ class connector_statement final : public prepared_statement {
   result run() override {
     return translated([&] {
       result out;
-      // How many rows were met is told by this call alone, and what they are by that one.
+      // Only executeUpdate() tells how many rows were met, and only executeQuery() which.
       if (native_->getMetaData()->getColumnCount() == 0) {
         out.affected = native_->executeUpdate();
       } else {

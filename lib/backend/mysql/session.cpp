@@ -56,8 +56,8 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// The driver would tell the server that the statements and the session are over, which the parent goes on
-// using.
+// In a forked child: the driver would tell the server that the statements and the session have ended, but the
+// parent goes on using them.
 void session::abandon() noexcept {
   for (auto& [name, one] : prepared_) (void)one.native.release();
   prepared_.clear();

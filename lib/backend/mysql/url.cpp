@@ -118,7 +118,7 @@ void read_option(std::string const& name, std::string const& value, settings& ou
     if (name == one.name) return one.set(out, value);
     names.push_back(one.name);
   }
-  // Not its value: who writes password=... here is told that it can't stand here.
+  // Without its value, which may be a password: password=... is no option here.
   throw error(errc::invalid_argument, fmt::format("the MySQL URL has the unknown option '{}'; there are: {}",
                                                   name, fmt::join(names, ", ")));
 }

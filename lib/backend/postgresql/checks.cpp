@@ -74,7 +74,7 @@ std::optional<opinion> timeouts(examiner& x) {
                                                 usual)};
 }
 
-// What hides rows also hides that somebody holds them.
+// A policy that hides rows also hides that somebody holds them.
 std::optional<opinion> row_security(examiner& x) {
   bool active = false;
   for (auto const* what : {"locks", "tokens", "meta"}) {

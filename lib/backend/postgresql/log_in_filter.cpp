@@ -19,8 +19,8 @@ constexpr std::uint32_t gss_request = 80877104;
 constexpr std::uint32_t in_clear = 3;
 constexpr std::uint32_t as_md5 = 5;
 constexpr std::uint32_t scram_challenge = 11;
-// As often as the server says the password is hashed, while nothing can stop libpq: these take about a
-// second. PostgreSQL's own number is 4096 (scram_iterations).
+// The server decides how often the password is hashed, and nothing can stop libpq meanwhile: this many rounds
+// take about a second. PostgreSQL's own number is 4096 (scram_iterations).
 constexpr std::uint64_t most_rounds = 1'000'000;
 
 std::uint32_t number_at(std::string_view text, std::size_t at) {

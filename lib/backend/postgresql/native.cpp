@@ -61,7 +61,7 @@ namespace {
 void say_lost(PGconn const* c, reply& r) {
   r.how = reply::outcome::lost;
   r.message = one_line(PQerrorMessage(c));
-  // What the server said as it went tells more than what libpq says of it.
+  // The server's last message says more than libpq's about it.
   for (auto const& one : r.results)
     if (PQresultStatus(one.get()) == PGRES_FATAL_ERROR) {
       r.message = one_line(PQresultErrorMessage(one.get()));
@@ -128,8 +128,8 @@ void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);
   auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   auto const state = field(notice, PG_DIAG_SQLSTATE);
-  // An idle session is told in this way that the server ends it; at an immediate shutdown, and when another
-  // process of the server's crashed (57P02), that is a warning.
+  // In this way the server says that it ends an idle session. At an immediate shutdown, and when another
+  // process of the server crashed (57P02), the message is only a warning.
   if (severity == "FATAL" || severity == "PANIC" || state == "57P02") me.ended_ = true;
   // Somebody cancelled the wait for a synchronous standby: the commit is acknowledged and yet may be lost
   // with this server. The state alone is that of any warning, also of a trigger's.

@@ -26,7 +26,7 @@ constexpr char const* set_up_name = "session set-up";
 constexpr char const* no_answer = "what answers there does not speak PostgreSQL's protocol";
 constexpr char const* other_server =
     "behind the pooler another server or database answers than at the log-in (or the server was restarted)";
-// The role's own wish is not told apart from it, and obeyed.
+// The setting may also be the role's own: we can't tell, so it is obeyed.
 constexpr char const* left_read_only =
     "; or, if that is the primary, another program has left default_transaction_read_only = on in a session "
     "of "
@@ -34,7 +34,7 @@ constexpr char const* left_read_only =
 constexpr char const* only_local_text =
     "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
-// Without pg_temp, where the user names it: a temporary table is nobody else's, and so no lock.
+// Leaves out pg_temp if the user names it: nobody else sees a temporary table, so it excludes nobody.
 std::vector<std::string> schemas_in(char const* json) {
   std::vector<std::string> all;
   for (auto const& name : nlohmann::json::parse(json, nullptr, false)) {
@@ -274,7 +274,7 @@ bool session::send_pooled(statement const& s, text_parameters const& texts) {
          send(local_settings_.c_str()) && send_statement() && send("COMMIT") && PQpipelineSync(c) == 1;
 }
 
-// A transaction of its own, unless one is open. The server skips what stands behind a statement that fails,
+// A transaction of its own, unless one is open. The server skips what comes after a statement that fails,
 // so COMMIT is either answered or was not run. What was sent and not answered is in doubt, as ever.
 native_result session::run_pooled(statement const& s, std::span<value const> parameters,
                                   boot_time_point deadline) {

@@ -63,7 +63,8 @@ std::vector<setting> session_settings(int server_version, bool check_client) {
                          {"standard_conforming_strings", "'on'"},
                          {"client_encoding", "'UTF8'"}});
   if (server_version >= 14'00'00) all.emplace_back("idle_session_timeout", "'0'");
-  // Ends a statement that waits for a row although its client is gone: it would get the lock for nobody.
+  // Ends a statement that waits for a row although its client is gone: otherwise it would get a lock that
+  // nobody holds.
   if (server_version >= 14'00'00 && check_client)
     all.emplace_back("client_connection_check_interval", "'1s'");
   return all;

@@ -73,9 +73,10 @@ class caller_session final : public caller_connection {
   }
 
  private:
-  // Whether each file of the connection is still the one at its path, and has no other name: what is written
-  // to another one binds nobody. (The path is known, but not what it led to when the program opened it;
-  // SQLite compares the inode of what it has open.) Attached files, too: rowlock's tables may be in one.
+  // Whether each file of the connection is still the one at its path, and has no other name: other programs
+  // do not see what is written to another file. (The path is known, but not what it led to when the program
+  // opened it; SQLite compares the inode of what it has open.) Attached files, too: rowlock's tables may be
+  // in one.
   void expect_files(std::string const& what) {
     for (int i = 0; char const* name = sqlite3_db_name(native_, i); ++i) {
       char const* path = sqlite3_db_filename(native_, name);

@@ -22,8 +22,8 @@ std::unique_ptr<connection> open(std::string const& name, boot_time_point deadli
   close_inherited();
   inside const whole;
   sqlite3* native = nullptr;
-  // Not mode=memory&cache=shared, whose connections are told SQLITE_LOCKED at once, where those to a file
-  // wait. SQLite shares what begins with a slash between the connections of the process.
+  // Not mode=memory&cache=shared: its connections get SQLITE_LOCKED at once where connections to a file would
+  // wait. SQLite shares a name that begins with a slash between the connections of the process.
   int const code = sqlite3_open_v2(
       ("file:/" + name + "?vfs=memdb").c_str(), &native,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);

@@ -57,7 +57,7 @@ file_identity identify_or_throw(std::string const& path) {
   throw_missing(path, errno);
 }
 
-// Of a device or pipe nobody knows what opening it does, or how long it takes.
+// Opening a device or a pipe may do anything, and take any time.
 void refuse_irregular(std::string const& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return;

@@ -96,10 +96,10 @@ void session::limit_wait(boot_time_point deadline) {
   wait_until_ = std::min(deadline, boot_clock::now() + 1s);
 }
 
-// SQLite has no line for those who wait for its file: who looks while it is free has it. Its own handler ends
-// with ten looks a second; an owner whose transactions follow each other within a millisecond was not met in
-// a minute (C10). So we look a thousand times a second, for 2 % of a processor, and at random, so as not to
-// keep step with anybody.
+// SQLite has no line for those who wait for its file: whoever looks while it is free gets it. SQLite's own
+// handler looks ten times a second in the end. If an owner's transactions followed each other within a
+// millisecond, it found no gap in a minute (C10). So we look a thousand times a second, for 2 % of a
+// processor, and at random, so as not to keep step with anybody.
 int session::look_again(void* self, int /*tries*/) noexcept {
   auto const left = static_cast<session*>(self)->wait_until_ - boot_clock::now();
   if (left <= 0s) return 0;
@@ -110,7 +110,7 @@ int session::look_again(void* self, int /*tries*/) noexcept {
   return 1;
 }
 
-// SQLite goes on writing to a file that has no name any more, without a word: two files, two owners of one
+// SQLite goes on writing to a file that has no name any more, and says nothing: two files, two owners of one
 // lock. And whoever opens it by another name (a hard link, made since) has another WAL. So the path is looked
 // at before each statement and after it, which costs two system calls: what happens in
 // between is seen by the second look, and then the statement's outcome is in doubt.

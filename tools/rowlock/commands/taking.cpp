@@ -153,9 +153,9 @@ acquisition taking::wait_for(std::stop_token stop) {
   return m.try_acquire_for(std::max(left, left.zero()), std::move(stop));
 }
 
-/// Who runs under the lock that he asks for waits for himself. The token tells that it is that very lock, and
-/// not one of the same name in another database. Of a row lock no database tells the token: there the address
-/// is compared.
+/// A command that asks for the lock under which it runs would wait for itself. The token shows that it is
+/// exactly that lock, and not one of the same name in another database. For a row lock no database tells the
+/// token: there the address is compared.
 void taking::refuse_own(acquisition const& a) const {
   if (a || !runs_under(name_)) return;
   bool const same = traits_of(how_).owns_session

@@ -12,7 +12,8 @@
 
 namespace rowlock::tool {
 
-/// Of the strategy that a lock with these options has; without a word about it the manager's usual one.
+/// The traits of the strategy that a lock with these options has; if they name none, of the manager's usual
+/// one.
 inline strategy_traits const& traits_of(mutex_options const& o) {
   return traits(o.strategy.value_or(manager_options{}.strategy));
 }
@@ -21,7 +22,7 @@ inline strategy_traits const& traits_of(mutex_options const& o) {
 struct waiting_options {
   std::optional<std::chrono::milliseconds> wait;
   bool no_wait = false;
-  int conflict_status = exit_busy;  ///< instead of it
+  int conflict_status = exit_busy;  ///< the status if it does not get the lock
 
   /// --wait, -w, -n and -E. *this must outlive the App.
   void add_to(CLI::App& command);

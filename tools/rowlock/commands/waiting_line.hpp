@@ -17,7 +17,7 @@ class waiting_line {
   waiting_line& operator=(waiting_line const&) = delete;
 
   bool wanted() const noexcept { return wanted_; }
-  /// Null: nobody knows whom.
+  /// Null: the holder is not known.
   void show(holder_info const*);
 
  private:

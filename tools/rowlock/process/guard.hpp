@@ -11,7 +11,7 @@
 
 namespace rowlock::tool {
 
-/// What became of the guarded command.
+/// How the guarded command ended.
 struct outcome {
   enum class source {
     guardian,       ///< `what` is what the guardian reported

@@ -1,5 +1,6 @@
 #pragma once
-// What this machine, or whoever set limits on it, does not give us: no bug, and nothing of the database's.
+// What this machine, or a limit that was set on it, does not give us: neither a bug nor a fault of the
+// database.
 
 #include <optional>
 #include <stdexcept>
@@ -17,8 +18,8 @@ class system_refusal : public std::runtime_error {
 /// limit that is. Nothing for any other.
 std::optional<std::string> limit_behind(int error);
 
-/// @throws system_refusal unless as many files more can be opened as the program may need at a time: said
-/// once and at the beginning, instead of by whatever it is that fails first
+/// @throws system_refusal unless the program can open as many more files as it may need at a time. So it is
+/// said once, at the beginning, and not by the first thing that fails
 void require_room_for_files();
 
 /// @throws system_refusal unless /proc is there and shows the processes of this pid namespace under the ids

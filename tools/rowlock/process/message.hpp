@@ -24,7 +24,7 @@ struct order {
   std::array<char, 32> database{};
 };
 
-/// Why the command is there no more.
+/// Why the command has ended.
 enum class ending : std::int32_t {
   by_itself,     ///< it ended, or could not be run at all (exec_error)
   trust_ends,    ///< its time was up: no renewal came
