@@ -2,21 +2,21 @@
 -- lease, unique_insert and row_lock, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`,
 -- `list --reaper`). Run it in the tables' database, as somebody who may make roles, after `rowlock migrate up`:
 --   mysql DATABASE <mysql-grants.sql
--- Then give them to those who log in:
+-- Then grant the roles to the accounts that log in:
 --   CREATE USER reaper@'%' IDENTIFIED BY '...'; GRANT rowlock_reaping TO reaper@'%';
 --   MySQL: SET DEFAULT ROLE rowlock_reaping TO reaper@'%';   MariaDB: SET DEFAULT ROLE rowlock_reaping FOR reaper@'%';
 CREATE ROLE rowlock_locking;
 CREATE ROLE rowlock_reaping;
 
--- Who locks reads what version the tables have and the token floor, and can change neither.
+-- A role that locks reads the tables' version and the token floor, and can change neither.
 GRANT SELECT ON rowlock_meta TO rowlock_locking;
--- DELETE: unique_insert gives back by it.
+-- DELETE: unique_insert gives a lock back by DELETE.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
--- For `list --reaper` and `list --metrics` alone.
+-- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
--- For SQL without C++ alone: the procedures of version 4. They run with the caller's rights: these, and those above
--- (of which they need none on rowlock_reaper, and no DELETE).
+-- Only SQL without C++ needs these: the procedures of version 4. They run with the caller's rights, so their callers
+-- need these and the rights above (but none on rowlock_reaper, and no DELETE).
 GRANT EXECUTE ON PROCEDURE rowlock_try_acquire TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_renew TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_release TO rowlock_locking;

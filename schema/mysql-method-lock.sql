@@ -15,15 +15,16 @@
 --
 -- When the last old program is gone: DROP TABLE methodLock; its triggers go with it.
 
--- One statement each, so that no DELIMITER is needed. They run with the rights of who made them (their definer): the old
--- programs' user needs none on rowlock's tables. Make them as a user who has rights on these two tables, not as root; and
--- grant the old programs' user no CREATE TEMPORARY TABLES here: these servers let a session's temporary table hide
--- rowlock_locks from a trigger, however it is named, so that this session (no other) would lock nothing. Whoever waits in the second one (for a taker that has not committed yet) finds the row
--- afterwards, and fails as on a duplicate in methodLock itself; also under INSERT IGNORE, which is not valid for triggers.
+-- Each trigger is one statement, so that no DELIMITER is needed. They run with the rights of the user who made them (their
+-- definer): the old programs' user needs no rights on rowlock's tables. Make them as a user who has rights on these two
+-- tables, not as root. And grant the old programs' user no CREATE TEMPORARY TABLES here: these servers let a session's
+-- temporary table hide rowlock_locks from a trigger, however it is named, so that this session (no other) would lock
+-- nothing. An INSERT that waits in the second trigger (for a taker that has not committed yet) finds the row afterwards,
+-- and fails as on a duplicate in methodLock itself; also under INSERT IGNORE, which is not valid for triggers.
 
--- What has expired may be taken, as rowlock itself does it; looked at again by whoever had to wait for the row. A session
--- that has set its clock forward (SET timestamp moves utc_timestamp() and now(), but not sysdate()) clears nothing, or
--- it would take locks that live.
+-- What has expired may be taken, as rowlock itself does it. An INSERT that had to wait for the row looks at it again. A
+-- session that has set its clock forward (SET timestamp moves utc_timestamp() and now(), but not sysdate()) clears
+-- nothing: otherwise it would take locks that live.
 CREATE TRIGGER rowlock_clear BEFORE INSERT ON methodLock FOR EACH ROW
   DELETE FROM rowlock_locks
   WHERE name = CAST(CONVERT(NEW.method_name USING utf8mb4) AS BINARY) AND strategy = 'unique_insert'

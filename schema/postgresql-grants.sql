@@ -4,20 +4,20 @@
 --   psql -1 -v ON_ERROR_STOP=1 -f postgresql-grants.sql
 -- With the tables in a schema of their own: put it into the search path (PGOPTIONS='-c search_path=locks') and
 --   GRANT USAGE ON SCHEMA locks TO rowlock_locking, rowlock_reaping;
--- Then give them to those who log in: CREATE ROLE reaper LOGIN; GRANT rowlock_reaping TO reaper;
+-- Then grant the roles to the roles that log in: CREATE ROLE reaper LOGIN; GRANT rowlock_reaping TO reaper;
 CREATE ROLE rowlock_locking NOLOGIN;
 CREATE ROLE rowlock_reaping NOLOGIN;
 
--- Who locks reads what version the tables have and the token floor, and can change neither.
+-- A role that locks reads the tables' version and the token floor, and can change neither.
 GRANT SELECT ON rowlock_meta TO rowlock_locking;
--- DELETE: unique_insert gives back by it.
+-- DELETE: unique_insert gives a lock back by DELETE.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
--- For `list --reaper` and `list --metrics` alone.
+-- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
 -- The functions of version 4 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
--- with the caller's rights, so that they do nothing for a role without the rights above (none on rowlock_reaper and
--- no DELETE is needed for them). Of a role that may only renew, guard and give back: SELECT, UPDATE on rowlock_locks.
+-- with the caller's rights, so that they do nothing for a role without the rights above (they need no DELETE, and
+-- nothing on rowlock_reaper). A role that may only renew, guard and give back needs SELECT, UPDATE on rowlock_locks.
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper", and FOR UPDATE wants UPDATE.
