@@ -6,7 +6,7 @@
 --   waits (one second: innodb_lock_wait_timeout) and then reads WHERE and SET on the row's newest version.
 -- * utc_timestamp(6) is the time at which the statement began in the server, before that wait. So an expiry that is
 --   compared with it is judged by an earlier moment (a row may be called busy that has just expired: never the other way
---   round), and one that is set from it is earlier than the grant; trust counts from before the statement was sent, which
+--   round), and one that is set from it counts from before the grant; trust counts from before the statement was sent, which
 --   is earlier still. And a statement that waited must not move an expiry back: greatest().
 -- * now() and TIMESTAMP would depend on the session's time zone, and jump with its summer time.
 -- * A sub-select on a table that is found by a constant key may be run before the statement waits (MariaDB reads such
@@ -16,8 +16,8 @@
 --   the count is the same without that.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
--- there: renewed no more than $14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
--- or ($14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
+-- there: if its renewals are still $14 (takeover::observed, and a term that a clock which went back keeps, C5:
+-- lib/doc/lease.md); or ($14 null) if its explicit owner comes back and no operator has asked for it back (C33).
 -- Two takers: the second waits, finds a term that has not expired, and meets no row. A taker and a renewal: whichever
 -- has the row first; the taker behind it sees the new expiry, the renewal behind it another term.
 -- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. The reaper
@@ -114,7 +114,7 @@ SET
   l.renewals = l.renewals + 1
 WHERE l.revoked = 0 AND (l.hard_until IS NULL OR l.hard_until > utc_timestamp(6))
 
--- The rows of $1 (JSON as for lock_renew) that have still the term; what is missing is lost. A plain read: also while
+-- The rows of $1 (JSON as for lock_renew) that still have the term; a term that is missing is lost. A plain read: also while
 -- somebody has the row locked.
 -- name: lock_check
 SELECT l.term, l.revoked, coalesce(l.hard_until <= utc_timestamp(6), 0) AS hard_limit_reached
@@ -136,19 +136,19 @@ UPDATE rowlock_locks SET
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_until > utc_timestamp(6))
 
--- By name and term: whoever has the row since, a late release meets nothing. (That this one need not be flushed can't be
--- said to these servers.)
+-- By name and term: whoever has the row by now, a late release does not touch it. (These servers can't be told that this
+-- commit need not be flushed.)
 -- name: lock_release
 UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6)
 WHERE name = $1 AND term = $2
 
--- Whether no transaction has the row of a term locked; for who must not wait.
+-- Whether no transaction has the row of a term locked; for callers that must not wait.
 -- name: lock_idle
 SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 FOR UPDATE SKIP LOCKED
 
--- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
--- counts from now (C5).
+-- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
+-- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
+-- lock was taken, the time counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   expires_at = greatest(utc_timestamp(6), least(acquired_at, utc_timestamp(6)) + INTERVAL 1000 * $3 MICROSECOND),
@@ -169,15 +169,16 @@ UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term IS NOT NULL
 UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
 WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert'
 
--- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
+-- INSERT (C33).
 -- name: unique_revoke_now
 DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert'
 
 -- Strategy unique_insert, in a transaction. The INSERT waits for another one of the same name that is not committed yet,
--- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. Who meets a row must not fail (1062
--- would be no harm, but one that waited behind a DELETE, with a shared lock, ends in deadlocks), and must be known from
--- who made one: it adds to renewals, which is a change whatever the session's way of counting is, so that it says 2; and
--- its transaction is rolled back. Parameters as in lock_take.
+-- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. An INSERT that meets a row must not
+-- fail: error 1062 alone would do no harm, but one that waited behind a DELETE, with a shared lock, ends in deadlocks. And it
+-- must be told from an INSERT that made a row: so it adds to renewals, which is a change whatever the session's way of
+-- counting is, and says 2; its transaction is rolled back. Parameters as in lock_take.
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term)

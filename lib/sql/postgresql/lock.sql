@@ -4,8 +4,8 @@
 -- clock_timestamp(), which is read again, never now(), which stands still from the transaction's start.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
--- there: renewed no more than $14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
--- or ($14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
+-- there: if its renewals are still $14 (takeover::observed, and a term that a clock which went back keeps, C5:
+-- lib/doc/lease.md); or ($14 null) if its explicit owner comes back and no operator has asked for it back (C33).
 -- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. It
 -- may read them from the statement's snapshot: the reaper raised the floor before it deleted the name's former row,
 -- and a snapshot that sees the fresh row sees that, too.
@@ -98,7 +98,7 @@ UPDATE rowlock_locks AS l SET
 FROM due WHERE l.name = due.name AND l.term = due.term
 RETURNING l.term
 
--- The rows of $1 (JSON as for lock_renew) that have still the term; what is missing is lost.
+-- The rows of $1 (JSON as for lock_renew) that still have the term; a term that is missing is lost.
 -- name: lock_check
 SELECT l.term, l.revoked, coalesce(l.hard_until <= clock_timestamp(), false) AS hard_limit_reached
 FROM json_to_recordset($1::json) AS wanted(name text, term text)
@@ -121,15 +121,15 @@ UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2
 RETURNING set_config('synchronous_commit', 'off', true)
 
--- Whether no transaction has the row of a term locked; for who must not wait. The commit that ends the lock need not be
+-- Whether no transaction has the row of a term locked; for callers that must not wait. The commit that ends the lock need not be
 -- flushed.
 -- name: lock_idle
 SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks WHERE name = $1 AND term = $2
 FOR UPDATE SKIP LOCKED
 
--- Given back earlier than $3 milliseconds after it was taken: until then the row has the term $4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
--- counts from now (C5).
+-- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
+-- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
+-- lock was taken, the time counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp() THEN $4 END,
@@ -151,7 +151,8 @@ UPDATE rowlock_locks SET revoked = true WHERE name = $1 AND term IS NOT NULL RET
 UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
 WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
 
--- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
+-- INSERT (C33).
 -- name: unique_revoke_now
 DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
 

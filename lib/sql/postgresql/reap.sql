@@ -58,7 +58,7 @@ FROM (
       ELSE false END AS old) AS o
   ) AS p
 
--- At least $1, for good; never falls. Before the DELETE, not in its transaction: who sees the row gone must see this.
+-- At least $1, for good; never falls. Before the DELETE, not in its transaction: whoever sees that the row is gone must see this.
 -- name: reap_raise_floor
 UPDATE rowlock_meta SET token_floor = $1::bigint WHERE id = 1 AND token_floor < $1::bigint
 

@@ -3,8 +3,8 @@
 -- nothing changes between what WHERE and sub-selects read and what SET writes, and 'now' is read after the wait.
 
 -- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
--- there: renewed no more than ?14 says (takeover::observed, and a term that a clock which went back keeps, C5: lib/doc/lease.md);
--- or (?14 null) an explicit owner's that comes back, unless an operator wants it back (C33).
+-- there: if its renewals are still ?14 (takeover::observed, and a term that a clock which went back keeps, C5:
+-- lib/doc/lease.md); or (?14 null) if its explicit owner comes back and no operator has asked for it back (C33).
 -- name: lock_take
 UPDATE rowlock_locks SET
   term = ?3,
@@ -81,7 +81,7 @@ WHERE rowlock_locks.name = wanted.value ->> 'name' AND rowlock_locks.term = want
   AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 RETURNING term
 
--- The rows of ?1 (JSON as for lock_renew) that have still the term; what is missing is lost.
+-- The rows of ?1 (JSON as for lock_renew) that still have the term; a term that is missing is lost.
 -- name: lock_check
 SELECT l.term, l.revoked,
   coalesce(l.hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER), 0) AS hard_limit_reached
@@ -112,9 +112,9 @@ RETURNING name
 -- name: lock_idle
 SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
 
--- Given back earlier than ?3 milliseconds after it was taken: until then the row has the term ?4, which nobody knows,
--- and no owner_process, or the same explicit owner would take it over. If the clock went back since it was taken, the time
--- counts from now (C5).
+-- For a lock that is given back earlier than ?3 milliseconds after it was taken. Until then the row has the term ?4, which
+-- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
+-- lock was taken, the time counts from now (C5).
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN ?4 END,
@@ -137,7 +137,8 @@ UPDATE rowlock_locks SET
   term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 WHERE name = ?1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
 
--- Of unique_insert as it gives back: a row, also one without a term, keeps out everybody who locks by INSERT (C33).
+-- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
+-- INSERT (C33).
 -- name: unique_revoke_now
 DELETE FROM rowlock_locks WHERE name = ?1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
 
