@@ -1,5 +1,5 @@
 #pragma once
-// What a connected socket tells of itself.
+// What can be known about a connected socket.
 
 #include <rowlock/export.hpp>
 
@@ -7,7 +7,7 @@
 
 namespace rowlock::backend {
 
-/// Fills in what can be read off a socket; nothing if it is none.
+/// Fills in what can be read from a socket; nothing if the descriptor is not a socket.
 ROWLOCK_EXPORT void read_wire(int fd, session_facts& to) noexcept;
 
 }  // namespace rowlock::backend

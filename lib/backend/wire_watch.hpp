@@ -1,6 +1,6 @@
 #pragma once
-// A driver's call ends when its reply is complete, and a hostile or broken server never completes it: it says
-// nothing, or a byte now and then, or more and more. What can be ended from outside is the connection.
+// A driver's call ends when its reply is complete. A hostile or broken server never completes it: it sends
+// nothing, or a byte now and then, or more and more. From outside only the connection can be ended.
 
 #include <atomic>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace rowlock::backend {
 
 /// What is read of one reply at most: as much as a list of some 40,000 locks has.
 inline constexpr std::uint64_t most_reply_bytes = 8u << 20u;
-/// And during a log-in, or a session's set-up: nothing is known of the server yet.
+/// And during a log-in, or a session's set-up, when nothing is known about the server yet.
 inline constexpr std::uint64_t most_early_bytes = 1u << 20u;
 
 /// A connection's socket, by a descriptor of our own: the driver closes its own when it likes, and then that
@@ -37,7 +37,7 @@ class ROWLOCK_EXPORT wire {
   void shut_down() const noexcept;
   /// How much has come so far, encrypted or not; nothing if it is no TCP connection, which alone counts.
   std::optional<std::uint64_t> received() const noexcept;
-  /// Whether it was shut down because the server said more than it may.
+  /// Whether it was shut down because the server sent more than it may.
   bool overrun() const noexcept { return overrun_.load(std::memory_order_relaxed); }
 
  protected:
@@ -50,9 +50,9 @@ class ROWLOCK_EXPORT wire {
   mutable std::atomic<bool> overrun_ = false;
 };
 
-/// Shuts down the wire of whoever still waits for a reply at its deadline, or is sent more than a reply may
-/// have: to the driver, the server has gone then. One thread for all sessions of the process; begun with the
-/// first call. Thread-safe.
+/// Shuts down the connection of a call that still waits for a reply at its deadline, or gets more than a
+/// reply may have. To the driver this looks as if the server had gone. One thread for all sessions of the
+/// process; begun with the first call. Thread-safe.
 ///
 /// Bytes are counted by looking every few milliseconds while something comes. What comes between two looks is
 /// not prevented: some megabytes, if the server is as near and as fast as can be.

@@ -1,6 +1,6 @@
 #pragma once
-// Who is inside the library: so that whoever ends a manager waits for the others' calls, and never for its
-// own thread.
+// Which threads are inside the library: so that a thread that ends a manager waits for the others' calls, and
+// never for itself.
 
 #include <condition_variable>
 #include <mutex>

@@ -46,7 +46,7 @@ class examination final : public backend::examiner {
 
  private:
   std::optional<opinion> look(backend::named_check const&);
-  /// What keeps all others from being made: they would read it.
+  /// A reason not to make any of the other checks: they would read what is no table of ours.
   std::optional<opinion> not_tables();
   /// Of a check that could not be made.
   opinion undecided(error const&) const;

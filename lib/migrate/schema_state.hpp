@@ -18,8 +18,8 @@ struct recorded_version {
 
 struct schema_state {
   int version = 0;  ///< by rowlock_meta; 0: no tables
-  /// Besides `version` there are tables of the next one, each as that has it: a migrator died on its way
-  /// there or back. Only where DDL can't be undone by ROLLBACK.
+  /// There are also tables of the next version, as that version has them: a migrator died on its way there or
+  /// back. Only where ROLLBACK can't undo DDL.
   bool interrupted = false;
   int oldest_reader = 0;  ///< programs made for an older version must not use these tables
   std::vector<recorded_version> records;
@@ -32,11 +32,12 @@ struct schema_state {
 /// Inside a transaction of `s`. @throws refusal where a table's name is that of a view, which is not read
 schema_state inspect(session& s);
 
-/// What bears the name of one of the tables or functions and is somebody else's, or is not what it should be;
-/// a sentence each. `to_write`: as whoever migrates has to see it, who trusts fewer than whoever looks. [C12]
+/// Objects with the name of one of the tables or functions that belong to another role, or are not what they
+/// should be; one sentence for each. `to_write`: by the rules for migrating, which trust fewer roles than
+/// those for looking. [C12]
 std::vector<std::string> strangers(session& s, bool to_write);
 
-/// @throws refusal if there are any for who writes: nothing of theirs is to run with our rights
+/// @throws refusal if strangers(s, true) finds any: nothing of theirs is to run with our rights
 void demand_no_strangers(session& s);
 
 /// For messages: schema and prefix as people write them.

@@ -13,8 +13,8 @@ std::vector<int> go_up(session&, int goal);
 
 /// What go_down() may lose.
 struct down_consent {
-  bool held_locks = false;  ///< also while locks are held
-  bool tokens = false;      ///< also what tokens were drawn, with the last tables
+  bool held_locks = false;  ///< to go down although locks are held
+  bool tokens = false;      ///< to forget which tokens were drawn, with the last tables
 };
 
 /// Undoes what is above `goal`; refuses what `consent` does not allow. @return the versions undone, in order

@@ -41,7 +41,8 @@ class sweep {
   std::unique_ptr<backend::connection> session_;
   reap_result result_;
   std::vector<strategies::kept_term> kept_;  ///< a bounded number of them, to be watched
-  /// What it was raised to, to save raising. If that is wrong, the database knows better: rows are left.
+  /// What the floor was raised to, to save statements. If this is wrong, the DELETE looks itself, and leaves
+  /// rows.
   std::int64_t floor_ = 0;
 };
 

@@ -21,7 +21,7 @@ struct page {
   int size = 0;
 };
 
-/// What stood there for a moment. Nothing is decided by it but where to go on, and what the floor must be.
+/// What was there at one moment. It decides only where to go on, and what the floor must be.
 struct page_look {
   std::int64_t examined = 0;
   std::string last;  ///< name; empty if there was none

@@ -1,6 +1,6 @@
 #pragma once
-// What all strategies whose lock is a row of rowlock_locks have in common: reading rows, and what goes by
-// name and term. Isolation: autocommit at READ COMMITTED; see lib/sql/<dialect>/lock.sql for who may come in
+// What all strategies whose lock is a row of rowlock_locks have in common: reading rows, and statements that
+// name a term. Isolation: autocommit at READ COMMITTED; see lib/sql/<dialect>/lock.sql for who may come in
 // between.
 
 #include <chrono>
@@ -23,19 +23,19 @@ struct term_row {
   rowlock::takeover takeover = takeover::clock;
   holder_info holder;
   bool hard_limit_reached = false;
-  /// Why the row can't be read whole: what it says was put there by a later version, or by hand. What could
-  /// be read is there; times are as near to the row's as can be.
+  /// Why the row can't be read whole: a later version, or a person, wrote something into it. What could be
+  /// read is there; times are as near to the row's as possible.
   std::string unreadable;
-  /// takeover::clock: how long the term can last at most from a change on; empty if a program took it that
-  /// does not write that down.
+  /// takeover::clock: how long the term can last at most from a change on; empty if the program that took it
+  /// does not write this.
   std::optional<std::chrono::milliseconds> longest{};
 
   /// Whether it is free, or its term is over by the database's clock and may be taken for that.
   bool takeable() const noexcept;
 
-  /// For how long nothing must have changed in the row before its term may be taken although the clock does
-  /// not say that it is over; empty: not at all. For takeover::clock only while the expiry is further away
-  /// than this term can have set it, which is to say that the clock went back (C5, C57).
+  /// How long the row must be unchanged before its term may be taken although the clock does not say that it
+  /// is over; empty: it may not be taken in this way. For takeover::clock it is set only while the expiry is
+  /// further away than this term can have set it, that is, if the clock went back (C5, C57).
   std::optional<std::chrono::milliseconds> must_be_silent_for() const;
 };
 
@@ -66,8 +66,8 @@ class term_rows {
   /// Fails for no row, either.
   std::vector<term_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
 
-  /// For a row that can neither be read nor be put there. @throws error(errc::access_denied) if row-level
-  /// security keeps rows from this role: that is nobody's lock
+  /// For a row that can neither be read nor inserted. @throws error(errc::access_denied) if row-level
+  /// security hides rows from this role: this does not mean that somebody holds the lock
   void refuse_if_hidden(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
   /// Prolongs many terms in one statement. @return those that were: the others are locked, revoked, at their

@@ -10,9 +10,9 @@ class tokens {
  public:
   explicit tokens(backend::statement_book const& book) : book_(book) {}
 
-  /// A higher token than any that the name ever had. Only for the present holder of the name, after its lock
-  /// was granted by a statement before: a token that is drawn before or while one waits can be lower than the
-  /// one of who came first.
+  /// A higher token than any that the name ever had. Only for the present holder of the name, after an
+  /// earlier statement granted its lock: a token that is drawn before the wait, or during it, can be lower
+  /// than the token of whoever came first.
   /// @throws error what connection::execute throws; nothing is lost then but a number
   fencing_token draw(backend::connection&, std::string const& name, boot_time_point deadline) const;
 

@@ -13,7 +13,7 @@
 
 namespace rowlock::backend::mysql {
 
-/// What the server, or the client library, did not do.
+/// An error of the server, or of the client library.
 class refusal : public std::runtime_error {
  public:
   refusal(int number, std::string state, std::string const& message)

@@ -13,7 +13,7 @@ namespace rowlock::backend::mysql {
 enum class stake {
   nothing,    ///< connecting, preparing: a lost reply means that nothing happened
   statement,  ///< a lost reply leaves it unknown whether it was applied
-  commit,     ///< COMMIT: besides, what is not known to mean "rolled back" leaves it unknown
+  commit,     ///< COMMIT: also unknown after any error that is not known to mean "rolled back"
 };
 
 /// `native`: the server's or the client library's number, 0 for a misuse of the driver.

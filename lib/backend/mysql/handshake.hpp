@@ -1,7 +1,7 @@
 #pragma once
-// From the first byte of a connection to the end of its log-in: the server is not known yet, and what is
-// there in its place may say anything, or nothing. The client library has hooks by which it can be watched;
-// why it needs to be is told in lib/doc/wire.md.
+// From the first byte of a connection to the end of its log-in. The server is not known yet: whatever is
+// there in its place may send anything, or nothing. The client library has hooks by which it can be watched;
+// lib/doc/wire.md says why that is needed.
 
 #include <mysql.h>
 
@@ -14,8 +14,8 @@
 
 namespace rowlock::backend::mysql {
 
-/// While it lives, the calling thread connects: by a connection that was given allow(), or by Connector/C++
-/// to an address of gate(). One at a time in each thread.
+/// While it lives, the calling thread connects: with a connection that was passed to allow(), or through
+/// Connector/C++ to an address of gate(). One at a time in each thread.
 class handshake {
  public:
   /// `unix_socket`: the way to the server, if it is not by TCP.
@@ -30,7 +30,7 @@ class handshake {
   /// Puts back what is the program's own.
   static void leave(MYSQL&) noexcept;
 
-  /// The name by which Connector/C++ is brought to hand its connection to us before it is made:
+  /// The name that makes Connector/C++ hand its connection to us before it is made:
   /// "tcp://[NAME://HOST]:PORT".
   static std::string gate(std::string const& host, int port);
 

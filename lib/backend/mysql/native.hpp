@@ -18,7 +18,7 @@ using native_statement = std::unique_ptr<sql::Statement>;
 using native_prepared = std::unique_ptr<sql::PreparedStatement>;
 using native_rows = std::unique_ptr<sql::ResultSet>;
 
-/// The driver, made once for the process. The calling thread is made known to it, and takes its leave when it
+/// The driver, made once for the process. The calling thread is registered with it until the thread
 /// ends. To be called by every thread before it uses a connection.
 sql::Driver& driver();
 

@@ -13,18 +13,19 @@ namespace rowlock::backend::mysql {
 
 class own_socket final : public wire {
  public:
-  /// Of a descriptor that is the connection's now; null if it is no socket, or there is no descriptor left.
+  /// For a descriptor that is the connection's now; null if it is not a socket, or no descriptor is left.
   /// It is not inherited by programs that are started from now on: the driver leaves it open for those, and
   /// the server would not see the end of this process as long as one of them runs.
   static std::shared_ptr<own_socket> of(int fd);
 
-  /// Whether the other end has hung up, or said something unasked, which it does only before it hangs up.
+  /// Whether the other end has closed the connection, or sent something unasked, which it does only before it
+  /// closes.
   bool hung_up() const noexcept;
   /// Whether the driver's descriptor is still that socket.
   bool is(int fd) const noexcept;
-  /// In a forked child: closes this process's copies, without a word to the server.
+  /// In a forked child: closes this process's copies and sends nothing to the server.
   void close_copies() noexcept;
-  /// A wire that is cut while nothing is said is noticed after 11 s, as on PostgreSQL: the system's own
+  /// If the wire is cut while nothing is sent, this is noticed after 11 s, as on PostgreSQL. The system's own
   /// keepalives need two hours, longer than most firewalls remember a silent connection.
   void keep_alive() const noexcept;
   void describe(session_facts& to) const noexcept;

@@ -17,7 +17,7 @@ struct marked_text {
   std::size_t highest = 0;         ///< so many parameters are needed
 };
 
-/// What stands in quotes, backticks or comments is left alone.
+/// Text in quotes, backticks or comments is not changed.
 marked_text mark_parameters(std::string_view sql);
 
 /// The text with the values in it, for where nothing may be prepared: text as X'...', which means the same

@@ -37,8 +37,8 @@ class session final : public connection {
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   void expect_row_locks() const override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
-  /// If the socket is not known, a round trip once the session was not used for a second: nothing else tells
-  /// of its end.
+  /// If the socket is not known, this is a round trip once the session was not used for a second: nothing
+  /// else shows its end.
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
   session_facts facts() const override;

@@ -15,7 +15,7 @@ struct endpoint {
 
 enum class tls {
   off,
-  required,  ///< encrypted, by whomever it is
+  required,  ///< encrypted, whoever answers
   verified,  ///< and the server has proved its name
 };
 

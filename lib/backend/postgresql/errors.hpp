@@ -1,5 +1,5 @@
 #pragma once
-// From PostgreSQL's words to rowlock::error.
+// From PostgreSQL's SQLSTATEs and messages to rowlock::error.
 
 #include <libpq-fe.h>
 

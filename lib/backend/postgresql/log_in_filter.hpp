@@ -10,7 +10,7 @@
 
 namespace rowlock::backend::postgresql {
 
-/// The server asks for what it must not get, or lies. What it says is the end of a message.
+/// The server asks for what it must not get, or lies. what() is the end of a message.
 class log_in_refused : public std::runtime_error {
  public:
   log_in_refused(errc reason, std::string const& what) : std::runtime_error(what), reason_(reason) {}

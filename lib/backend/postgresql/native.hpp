@@ -1,6 +1,5 @@
 #pragma once
-// libpq's objects with an owner, and its connections as something that is waited for no longer than until a
-// deadline.
+// libpq's objects with an owner, and connections whose waits end at a deadline.
 
 #include <libpq-fe.h>
 #include <sys/types.h>
@@ -41,7 +40,7 @@ struct reply {
   };
   outcome how = outcome::complete;
   std::vector<native_result> results;
-  bool only_local = false;  ///< the commit is there, but a wait for its synchronous standby was cancelled
+  bool only_local = false;  ///< committed, but the wait for the synchronous standby was cancelled
   std::string message;      ///< timed_out, lost: for people
 };
 
@@ -71,7 +70,7 @@ class channel {
   /// From now on replies may be as long as a list of locks; before, as long as what a session's set-up says.
   void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 
-  /// Ends the session; in a forked child only forgets it, without a word to the server.
+  /// Ends the session; in a forked child only forgets it and sends nothing to the server.
   void close() noexcept;
   std::string error_message() const;
 
@@ -87,8 +86,8 @@ class channel {
   bool ended_ = false;
 };
 
-/// libpq's text without its trailing newlines, its lines joined, and nothing in it that a terminal would
-/// obey.
+/// libpq's text without its trailing newlines, its lines joined, and without control characters for a
+/// terminal.
 std::string one_line(std::string_view message);
 
 }  // namespace rowlock::backend::postgresql

@@ -5,11 +5,11 @@
 
 namespace rowlock::backend::postgresql {
 
-/// To whom the server's session belongs that answers.
+/// Whose the server's session is that answers.
 enum class pooling {
-  detect,       ///< found out: whoever answered the login with another process's number is a pooler
-  session,      ///< to us alone, whatever is between
-  transaction,  ///< to us for one transaction, then to others
+  detect,       ///< found out: if the login was answered with another process's number, there is a pooler
+  session,      ///< ours alone, whatever is in between
+  transaction,  ///< ours for one transaction, then others'
 };
 
 /// Takes "pooler=session" or "pooler=transaction" out of a connection string: libpq does not know the word.

@@ -16,10 +16,10 @@ class connection_pool;
 
 namespace rowlock::backend::soci {
 
-/// A session that is no longer used is not given back at once: it would have to be connected anew before, for
-/// which nobody has the time whose deadline may be over. It is the next one to be used; what is left is given
-/// back at the end, when all connections are closed. Thread-safe. In a forked child it does nothing: the
-/// pool's mutex may be locked for ever.
+/// A session that is no longer used is not given back at once: before that it would have to be connected
+/// anew, and a call whose deadline may be over has no time for this. It is the next one to be used. The
+/// sessions that are left are given back at the end, when all connections are closed. Thread-safe. In a
+/// forked child it does nothing: the pool's mutex may be locked for ever.
 class borrowed {
  public:
   explicit borrowed(::soci::connection_pool& p);

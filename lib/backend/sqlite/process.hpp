@@ -1,11 +1,11 @@
 #pragma once
 // What SQLite keeps per process, and fork() breaks.
 //
-// SQLite reckons its POSIX locks per process and file. A forked child inherits the reckoning but not the
+// SQLite counts its POSIX locks per process and file. A forked child inherits the counts but not the
 // locks: a connection that it opens to a file that its parent had open believes that the process has the
-// shared lock already. Another program then thinks itself the last user, deletes the WAL, and what the child
-// commits goes into the deleted file: seen, with two owners of one lock. So before its first connection the
-// child closes the inherited ones.
+// shared lock already. Another program then takes itself for the last user, deletes the WAL, and what the
+// child commits goes into the deleted file: seen, with two owners of one lock. So before its first connection
+// the child closes the inherited ones.
 
 #include <sqlite3.h>
 

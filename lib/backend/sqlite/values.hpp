@@ -15,7 +15,7 @@ namespace rowlock::backend::sqlite {
 /// U+0000
 bool bind(sqlite3_stmt*, std::span<value const>, std::string const& what);
 
-/// Of a statement that stands on a row.
+/// For a statement that has stepped to a row.
 row current_row(sqlite3_stmt*);
 
 }  // namespace rowlock::backend::sqlite
