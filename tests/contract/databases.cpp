@@ -1,10 +1,15 @@
 #include "contract/databases.hpp"
 
-#include <rowlock/migrator.hpp>
+#include <fstream>
+#include <map>
+#include <regex>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
+#include <sstream>
 #include <utility>
+
+#include "support/source_path.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -13,6 +18,29 @@ manager_options in_schema(std::string schema) {
   manager_options o;
   o.schema = std::move(schema);
   return o;
+}
+
+/// What makes the tables of the newest version at once, of which a test says that the migrations leave the
+/// same: the versions one after another, or the migrator, cost more than most cases.
+std::string const& all_tables(std::string const& kind) {
+  static std::map<std::string, std::string> texts;
+  auto& text = texts[kind];
+  if (text.empty()) {
+    std::stringstream all;
+    all << std::ifstream(source_path("schema/" + kind + ".sql")).rdbuf();
+    // DELIMITER is for the client `mysql`.
+    text = std::regex_replace(all.str(), std::regex("\nDELIMITER [^\n]*|\n[$][$](?=\n)"), "");
+  }
+  return text;
+}
+
+/// By which this process makes databases on a server, and drops them: to connect would take as long as the
+/// rest.
+backend::connection& maker(connection_source const& source, std::string const& server) {
+  static std::map<std::string, std::unique_ptr<backend::connection>> sessions;
+  auto& session = sessions[server];
+  if (!session || !session->alive()) session = source.implementation()->connect(boot_clock::now() + 10s);
+  return *session;
 }
 
 }  // namespace
@@ -37,45 +65,43 @@ backend::table_names fixture::tables() const {
   return backend::table_names::of(source.implementation()->sql(), options.schema, options.table_prefix);
 }
 
-// As a tool of the user's own applies the files: the migrator, which looks at all tables between any two
-// steps, would be a third of what the suites cost. tests/migrate is about it.
-void fixture::migrate() {
-  auto const where = tables();
-  auto const session = source.implementation()->connect(boot_clock::now() + 10s);
-  if (!where.schema.empty()) session->script("CREATE SCHEMA " + where.schema, boot_clock::now() + 10s);
-  for (auto const& m : source.implementation()->sql().migrations)
-    session->script(where.render(m.up), boot_clock::now() + 10s);
-}
-
 sqlite_fixture::sqlite_fixture(std::unique_ptr<scratch_folder> folder)
     : fixture(sqlite::source(folder->file("locks.db")), {}), folder_(std::move(folder)) {
-  migrator(source).up();  // makes the file, too
+  source.implementation()->create_if_missing();
+  sql(all_tables("sqlite"));
 }
 
 postgresql_fixture::postgresql_fixture()
-    : fixture(postgresql::source(postgresql_conninfo()), in_schema(unique_identifier())) {
-  migrate();
+    : fixture(postgresql::source(postgresql_conninfo()), in_schema(unique_identifier())),
+      server_(postgresql_conninfo()) {
+  maker(postgresql::source(server_), server_)
+      .script("CREATE SCHEMA " + options.schema + ";" + tables().render(all_tables("postgresql")),
+              boot_clock::now() + 10s);
 }
 
 postgresql_fixture::~postgresql_fixture() {
-  sql("SET client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE");
+  maker(postgresql::source(server_), server_)
+      .script("SET LOCAL client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE",
+              boot_clock::now() + 10s);
 }
 
 mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::string const& database)
     : fixture(mysql::source(with_database(server_url, database)), {}),
+      server_(server_url),
       url_(with_database(server_url, database)),
       database_(database) {
-  auto const deadline = boot_clock::now() + 10s;
-  mysql::source(server_url)
-      .implementation()
-      ->connect(deadline)
-      ->script("CREATE DATABASE " + database, deadline);
-  migrate();
+  // Who looks at the sessions of this database finds none but the case's own.
+  maker(mysql::source(server_), server_)
+      .script("CREATE DATABASE " + database_ + "; USE " + database_ + ";" + all_tables("mysql") +
+                  "USE information_schema",
+              boot_clock::now() + 10s);
 }
 
 mysql_like_fixture::~mysql_like_fixture() {
   try {
-    sql("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_);
+    maker(mysql::source(server_), server_)
+        .script("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_,
+                boot_clock::now() + 10s);
   } catch (error const&) {  // the server is gone, which the case itself has noticed
   }
 }

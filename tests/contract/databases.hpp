@@ -55,9 +55,6 @@ class fixture {
   backend::table_names tables() const;
   /// Runs SQL with the table names put in, on a session of its own.
   void sql(std::string const& text);
-
- protected:
-  void migrate();
 };
 
 class sqlite_fixture : public fixture {
@@ -79,6 +76,9 @@ class postgresql_fixture : public fixture {
   postgresql_fixture();
   std::string url() const override { return postgresql_conninfo(); }
   ~postgresql_fixture() override;
+
+ private:
+  std::string server_;
 };
 
 /// A database of its own on a server of MySQL or MariaDB.
@@ -94,6 +94,7 @@ class mysql_like_fixture : public fixture {
 
  private:
   mysql_like_fixture(std::string const& server_url, std::string const& database);
+  std::string server_;
   std::string url_;
   std::string database_;
 };
