@@ -12,6 +12,7 @@
 
 #include "backend/database.hpp"
 #include "support/database_server.hpp"
+#include "support/eventually.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -69,7 +70,9 @@ TEST_CASE_TEMPLATE(
   scene s(On::kind);
   auto const busy = s.connect(20'000);
   std::jthread killer([&] {
-    std::this_thread::sleep_for(500ms);
+    backend::statement const sleeping{
+        "sleeping", "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"};
+    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(5000)).rows.at(0).at(0)) > 0; }));
     s.server.kill();
   });
   CHECK(thrown_by([&] {

@@ -22,6 +22,8 @@
 #include "backend/database.hpp"
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/parameters.hpp"
+#include "support/eventually.hpp"
+#include "support/innodb.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -291,8 +293,13 @@ TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt",
   auto const c = by_hand.implementation()->connect(in(5000));
   c->script("START TRANSACTION", in(5000));
   c->script(db->tables().render("UPDATE rowlock_meta SET token_floor = 9"), in(5000));
-  db->connect()->script(fmt::format("KILL {}", own_id(*c)), in(5000));
-  std::this_thread::sleep_for(50ms);
+  auto const id = own_id(*c);
+  auto const other = db->connect();
+  other->script(fmt::format("KILL {}", id), in(5000));
+  REQUIRE(eventually([&] {
+    return as_int(ask(*other, fmt::format("SELECT count(*) FROM information_schema.processlist WHERE id = {}",
+                                          id))) == 0;
+  }));
   CHECK(thrown_by([&] { c->script("COMMIT", in(5000)); }).reason() == errc::in_doubt);
   CHECK_FALSE(c->usable());
   CHECK(as_int(ask(*db->connect(), db->tables().render("SELECT token_floor FROM rowlock_meta"))) == 0);
@@ -588,8 +595,9 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
     REQUIRE(waiter->usable());
   }
   std::stop_source stop;
+  auto const waiter_id = own_id(*waiter);
   std::jthread const stopper([&] {
-    std::this_thread::sleep_for(300ms);
+    CHECK(comes_to_wait(*third, waiter_id));
     stop.request_stop();
   });
   auto const start = boot_clock::now();
@@ -667,8 +675,7 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
     run(*holder, "START TRANSACTION");
     run(*holder, lock);
     std::jthread const waiter(statement);
-    wait_until_busy(*reaper, taker_id);
-    std::this_thread::sleep_for(200ms);
+    REQUIRE(comes_to_wait(*reaper, taker_id));
     run(*reaper, "UPDATE rowlock_meta SET token_floor = token_floor + 6000000000000000");
     run(*holder, "ROLLBACK");
   };
@@ -695,19 +702,21 @@ TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move
     return as_text(ask(*holder, db->tables().render("SELECT concat(expires_at) FROM rowlock_locks")));
   };
   std::string prolonged;
+  auto const watch = db->connect();
+  auto const late_id = own_id(*late);
   for (auto const* statement : {"lock_renew", "lock_extend"}) {
-    std::jthread const waiter([&, statement] {
+    std::jthread waiter([&, statement] {
       auto const p = statement == std::string("lock_renew") ? with(R"([{"name":"n","term":"t"}])")
                                                             : with("n", "t", std::int64_t{10'000});
       CHECK(late->execute(book.at(statement), p, in(5000)).affected == 1);
     });
-    std::this_thread::sleep_for(500ms);
+    REQUIRE(comes_to_wait(*watch, late_id));
     holder->script(
         db->tables().render("UPDATE rowlock_locks SET expires_at = utc_timestamp(6) + INTERVAL 10 SECOND"),
         in(5000));
     prolonged = expires();
     holder->script("COMMIT", in(5000));
-    std::this_thread::sleep_for(200ms);
+    waiter.join();
     CHECK(expires() == prolonged);
     holder->script("START TRANSACTION", in(5000));
     holder->script(db->tables().render("UPDATE rowlock_locks SET renewals = renewals + 1"), in(5000));

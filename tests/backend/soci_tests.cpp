@@ -15,6 +15,7 @@
 #include "backend/child.hpp"
 #include "backend/database.hpp"
 #include "support/database_server.hpp"
+#include "support/eventually.hpp"
 #include "support/soci_pool.hpp"
 
 namespace rowlock::test {
@@ -102,16 +103,6 @@ struct scene {
 std::string what_of(error const& e) { return e.what(); }
 
 bool contains(std::string const& text, std::string_view part) { return text.find(part) != text.npos; }
-
-template <class Condition>
-bool eventually(Condition const& condition) {
-  auto const until = in(20'000);
-  while (!condition()) {
-    if (boot_clock::now() > until) return false;
-    std::this_thread::sleep_for(5ms);  // polling for what nothing announces
-  }
-  return true;
-}
 
 /// Until the keeper, too, has had a session.
 void wait_for_renewal(held_lock const& lock) {

@@ -14,7 +14,8 @@
 #include <memory>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
+
+#include "support/eventually.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -89,12 +90,7 @@ finished run(words args, environment env, std::string const& input) {
 }
 
 bool within(std::chrono::milliseconds patience, std::function<bool()> const& condition) {
-  auto const end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
+  return eventually(condition, patience);
 }
 
 std::string read_file(std::string const& path) {

@@ -26,7 +26,7 @@ class keeps_renewing {
       : thread_([&s](std::stop_token stop) {
           while (!stop.stop_requested()) {
             CHECK((s.renew("x") || s.has_still("x")));
-            std::this_thread::sleep_for(50ms);
+            std::this_thread::sleep_for(50ms);  // as often as a holder of such a ttl would
           }
         }) {}
 

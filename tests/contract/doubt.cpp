@@ -97,20 +97,25 @@ CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one 
   auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 20ms}});
   CHECK_THROWS_AS((void)x.try_acquire_for(200ms), error);
   CHECK_THROWS_AS((void)x.try_acquire(), error);
+  // It asks again and again.
+  auto const asked_since = [&](int before) {
+    return eventually([&] { return f.seam->executed_in_all() >= before + 3; });
+  };
   std::stop_source stop;
   std::jthread([&] {
-    std::jthread const canceller([&] {
-      std::this_thread::sleep_for(50ms);
+    std::jthread const canceller([&, before = f.seam->executed_in_all()] {
+      CHECK(asked_since(before));
       stop.request_stop();
     });
     CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled);
   }).join();
   std::atomic<bool> had{false};
+  auto const before = f.seam->executed_in_all();
   std::jthread const waiter([&] {
     auto const lock = x.acquire();
     had = static_cast<bool>(lock);
   });
-  std::this_thread::sleep_for(100ms);
+  CHECK(asked_since(before));
   CHECK_FALSE(had);
   away = false;
   CHECK(eventually([&] { return had.load(); }));
@@ -153,8 +158,7 @@ CONTRACT_CASE(
   auto const tables = f.tables();
   transaction->script(begin_of(f), boot_clock::now() + 10s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
-  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 1; }));
-  std::this_thread::sleep_for(300ms);
+  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 2; }));
   CHECK(lock->valid());
   transaction->script("COMMIT", boot_clock::now() + 10s);
   CHECK(eventually([&] { return *lock->trusted_until() > trust; }));

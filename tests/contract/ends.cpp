@@ -1,9 +1,12 @@
 // The end of a manager while others wait, attempts are under way, and callbacks run.
+#include <unistd.h>
+
 #include <future>
 #include <latch>
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -163,13 +166,12 @@ CONTRACT_CASE("C2: who waits for a connection can be cancelled") {
   auto busy = std::async(std::launch::async, [&] { return m->make_mutex("y").try_acquire().status(); });
   reply.wait_for_somebody();
   std::stop_source stop;
-  std::atomic<bool> started{false};
+  std::atomic<int> thread{0};
   auto waiter = std::async(std::launch::async, [&] {
-    started = true;
+    thread = ::gettid();
     return m->make_mutex("x").acquire(stop.get_token()).status();
   });
-  REQUIRE(eventually([&] { return started.load(); }));
-  std::this_thread::sleep_for(50ms);  // to be waiting for it
+  REQUIRE(comes_to_rest(thread));
   stop.request_stop();
   CHECK(waiter.wait_for(30s) == std::future_status::ready);
   reply.open();

@@ -1,8 +1,12 @@
 // What an adversary tried: calls from callbacks, odd orders, waits at the wrong moment, absurd durations.
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "contract/waits.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -119,15 +123,17 @@ CONTRACT_CASE("an explicit owner that comes back leaves the line of the others a
   auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
   auto first = job.try_acquire();
   std::atomic<bool> had{false};
+  std::atomic<int> thread{0};
   std::jthread const waiter([&] {
+    thread = ::gettid();
     auto const lock = m->make_mutex("x").acquire();
     had = true;
   });
-  std::this_thread::sleep_for(50ms);  // to be in line
+  REQUIRE(comes_to_rest(thread));  // in line
   auto second = job.try_acquire();
   REQUIRE(second);
   f.seam->reset();
-  std::this_thread::sleep_for(200ms);
+  std::this_thread::sleep_for(200ms);  // time for several attempts, of which there is to be none
   CHECK_FALSE(had);
   CHECK(f.seam->executed_in_all() == 0);  // the waiter waits here, not at the database
   CHECK(first->release() == release_result::already_lost);
@@ -154,7 +160,7 @@ CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts ne
       had = true;
       one->unlock();
     });
-    std::this_thread::sleep_for(400ms);
+    std::this_thread::sleep_for(400ms);  // time for eight attempts
     CHECK_FALSE(had);
     CHECK(f.seam->executed("lock_read") <= 60);  // without a wait: thousands
     REQUIRE(other.release("x"));
@@ -209,7 +215,7 @@ CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
   {
     std::jthread const waiter(
         [&] { CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled); });
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(200ms);  // time for many attempts, of which there is to be one
     stop.request_stop();
   }
   CHECK(f.seam->executed("lock_take") == 1);
@@ -251,7 +257,7 @@ CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is
   std::atomic<int> slow{1};
   std::atomic<int> cut{1};
   f.seam->after = [&](std::string const& s) {
-    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(550ms);
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(550ms);  // more than the ttl
   };
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && cut-- > 0) throw error(errc::unreachable, "cut off by the test");
@@ -295,7 +301,7 @@ LEASE_CASE("T2: a lease that was waited for counts from the grant") {
   t.run("UPDATE rowlock_locks SET note = 'guarded'");
   bool had = false;
   std::jthread waiter([&] { had = other.take("x", 2s); });
-  std::this_thread::sleep_for(600ms);  // it waits meanwhile, a second at most
+  std::this_thread::sleep_for(600ms);  // how long it waits, a second at most, is what must not count
   t.commit();
   waiter.join();
   REQUIRE(had);
@@ -313,8 +319,13 @@ CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET renewals = renewals + 1, expires_at = " + in_ms(f, 60'000));
   bool had = true;
-  std::jthread waiter([&] { had = second.take("x"); });
-  std::this_thread::sleep_for(400ms);  // it waits meanwhile, a second at most
+  wait_view view(f, second.session());
+  std::atomic<int> thread{0};
+  std::jthread waiter([&] {
+    thread = ::gettid();
+    had = second.take("x");
+  });
+  CHECK(view.shows_it(thread));  // for a second at most
   t.commit();
   waiter.join();
   CHECK_FALSE(had);
@@ -345,7 +356,10 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
   t.run("UPDATE rowlock_locks SET term = 'third', renewals = 0, expires_at = " + in_ms(f, 60'000));
   bool superseded = true;
   bool renewed = true;
+  wait_view view(f, second.session());
+  std::atomic<int> thread{0};
   std::jthread waiter([&] {
+    thread = ::gettid();
     try {
       superseded = second.take_over("x");  // names the first one's term
     } catch (error const& e) {
@@ -359,7 +373,7 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
       renewed = e.reason() != errc::row_locked;
     }
   });
-  std::this_thread::sleep_for(400ms);
+  CHECK(view.shows_it(thread));
   t.commit();
   waiter.join();
   renewer.join();
@@ -374,9 +388,17 @@ CONTRACT_CASE("a take decides by the time after its wait, not before") {
   REQUIRE(other.release("x"));
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET term = 'brief', expires_at = " + in_ms(f, 250));
+  auto const set = boot_clock::now();
   bool had = false;
-  std::jthread waiter([&] { had = other.take("x"); });
-  std::this_thread::sleep_for(500ms);  // it waits meanwhile, a second at most
+  wait_view view(f, other.session());
+  std::atomic<int> thread{0};
+  std::jthread waiter([&] {
+    thread = ::gettid();
+    had = other.take("x");
+  });
+  // For a second at most. Where a lock that is given back leaves no row, there is nothing to wait for.
+  if (pair.keeps_row()) CHECK(view.shows_it(thread));
+  std::this_thread::sleep_for(set + 300ms - boot_clock::now());  // until that has expired
   t.commit();
   waiter.join();
   // UTC_TIMESTAMP is read when the statement begins: busy is then said of what has only just expired.
@@ -399,7 +421,7 @@ CONTRACT_CASE("trust counts from before an extension was sent") {
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.renew = false}).acquire();
   f.seam->after = [](std::string const& s) {
-    if (s == "lock_extend") std::this_thread::sleep_for(500ms);
+    if (s == "lock_extend") std::this_thread::sleep_for(500ms);  // the reply is slow
   };
   auto const before = boot_clock::now();
   REQUIRE(lock->extend(100s));
@@ -414,7 +436,7 @@ CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that 
   std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take" || lost-- <= 0) return;
-    std::this_thread::sleep_for(600ms);
+    std::this_thread::sleep_for(600ms);  // it is noticed late
     lose_reply();
   };
   f.seam->reset();

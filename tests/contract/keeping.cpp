@@ -45,7 +45,7 @@ CONTRACT_CASE("trust counts from before a renewal was sent") {
     if (s == "lock_renew" && sent == 0) sent = boot_clock::now().time_since_epoch().count();
   };
   f.seam->after = [](std::string const& s) {
-    if (s == "lock_renew") std::this_thread::sleep_for(300ms);
+    if (s == "lock_renew") std::this_thread::sleep_for(300ms);  // the reply is slow
   };
   auto x = m->make_mutex("x", {.ttl = 3s});
   auto const lock = x.acquire();
@@ -62,7 +62,7 @@ CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, 
   { auto const makes_row = x.acquire(); }
   std::atomic<int> slow{1};
   f.seam->after = [&](std::string const& s) {
-    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(250ms);
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(250ms);  // more than the ttl
   };
   CHECK_THROWS_AS((void)x.try_acquire(), error);
   CHECK(other.sees_free("x"));

@@ -156,7 +156,7 @@ CONTRACT_CASE("metrics: an error, and the release that the keeper makes up for, 
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_release") return;
     if (failing-- > 0) throw error(errc::unreachable, "cut off by the test");
-    std::this_thread::sleep_for(60ms);
+    std::this_thread::sleep_for(60ms);  // what is to be measured
   };
   CHECK(lock->release() == release_result::in_doubt);
   CHECK(counts.now("errors_total") == 1);

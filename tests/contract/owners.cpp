@@ -176,7 +176,7 @@ CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
   std::jthread const holder([&] {
     while (renewing) {
       CHECK(other.renew("x"));
-      std::this_thread::sleep_for(200ms);
+      std::this_thread::sleep_for(200ms);  // well within the ttl
     }
   });
   CHECK_FALSE(m->make_mutex("x").try_acquire_for(3s));

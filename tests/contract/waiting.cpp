@@ -1,9 +1,12 @@
 // Waiting for somebody else: deadlines, cancelling, back-off, the line inside the process.
+#include <unistd.h>
+
 #include <future>
 #include <stdexcept>
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -135,16 +138,15 @@ EVERY_CASE("a second local waiter costs no round trip, and is served in order") 
   std::mutex guard;
   std::vector<int> order;
   std::vector<std::jthread> waiters;
-  std::atomic<int> ready{0};
   for (int i = 0; i < 5; ++i) {
+    std::atomic<int> thread{0};
     waiters.emplace_back([&, i] {
-      ++ready;
+      thread = ::gettid();
       auto const got = x.acquire();
       std::lock_guard const hold(guard);
       order.push_back(i);
     });
-    REQUIRE(eventually([&] { return ready == i + 1; }));
-    std::this_thread::sleep_for(20ms);  // to be in line before the next one comes
+    REQUIRE(comes_to_rest(thread));  // in line before the next one comes
   }
   (void)lock->release();
   waiters.clear();

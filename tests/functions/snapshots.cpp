@@ -3,23 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-#include <thread>
-
 #include "functions/place.hpp"
+#include "support/eventually.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
 
 namespace {
-
-bool eventually(std::function<bool()> const& condition) {
-  for (auto const until = boot_clock::now() + 60s; boot_clock::now() < until;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return condition();
-}
 
 /// A number that the lock "n" protects.
 class counted : public postgresql_place {
@@ -57,11 +47,13 @@ class standing_still {
     taker_->send(
         fmt::format("WITH gate AS MATERIALIZED (SELECT pg_advisory_lock_shared({})::text AS open) {}", key_,
                     p.section("gate, LATERAL ", "'n' || left(gate.open, 0)")));
-    REQUIRE(eventually([&] {
-      return p.ask(fmt::format(
-                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} AND NOT granted;",
-                 key_)) == "1";
-    }));
+    REQUIRE(eventually(
+        [&] {
+          return p.ask(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
+                                   "AND NOT granted;",
+                                   key_)) == "1";
+        },
+        60s));
   }
   /// What it has read; empty: it has no lock.
   std::string goes_on() {
@@ -117,7 +109,7 @@ TEST_CASE("C4: postgresql: a lock that expired after the statement began is busy
   standing_still late(p);
   REQUIRE_FALSE(p.expired());
   p.set(1);
-  REQUIRE(eventually([&] { return p.expired(); }));
+  REQUIRE(eventually([&] { return p.expired(); }, 60s));
   CHECK(late.goes_on().empty());
   CHECK(other->run(p.section()) == "1");
 }
@@ -161,7 +153,7 @@ TEST_CASE("C4: postgresql: who waits in one transaction for a lock to expire get
   auto const sql = p.session();
   CHECK(sql->run("BEGIN; SELECT now() IS NULL;") == "f");
   REQUIRE(p.take(*other, "n", 100));
-  REQUIRE(eventually([&] { return p.expired(); }));
+  REQUIRE(eventually([&] { return p.expired(); }, 60s));
   CHECK_FALSE(p.take(*sql, "n"));
   auto const got = p.take(*sql, "n");
   REQUIRE(got);

@@ -47,7 +47,7 @@ class owner_without_gaps {
     (void)eventually([&] { return passed_ > passed; }, On::sqlite ? 100ms : 5ms);
     p.commit();
     ++committed_;
-    if (On::sqlite) std::this_thread::sleep_for(1ms);
+    if (On::sqlite) std::this_thread::sleep_for(1ms);  // the gap
     return true;
   }
 

@@ -192,7 +192,7 @@ TEST_CASE("C13: postgresql: a server that nobody has verified gets no password b
         if (slowly)
           for (char const c : r.words) {
             p.say({&c, 1});
-            std::this_thread::sleep_for(5ms);
+            std::this_thread::sleep_for(5ms);  // each in a packet of its own
           }
         else
           p.say(r.words);

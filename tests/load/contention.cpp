@@ -108,7 +108,7 @@ void reap(shared_page& page, place const& at, clock::time_point end) {
     } catch (std::exception const& e) {
       if (++page.errors <= 10) std::cerr << "reaper: " << e.what() << '\n';
     }
-    std::this_thread::sleep_for(20ms);
+    std::this_thread::sleep_for(20ms);  // how much of it there is to be
   }
 }
 
@@ -132,7 +132,7 @@ void operate(shared_page& page, place const& at, clock::time_point end) {
         } catch (error const& e) {
           if (!e.retryable()) throw;  // a deadlock, or waited for too long: theirs to try again
         }
-        std::this_thread::sleep_for(50ms);
+        std::this_thread::sleep_for(50ms);  // how much of it there is to be
       }
     } catch (std::exception const& e) {
       if (++page.errors <= 10) std::cerr << "operator: " << e.what() << '\n';
@@ -168,7 +168,7 @@ void die_again_and_again(shared_page& page, place const& at, rowlock::strategy h
       ::kill(::getpid(), SIGKILL);
     });
     ::waitpid(child[0], nullptr, 0);
-    std::this_thread::sleep_for(200ms);
+    std::this_thread::sleep_for(200ms);  // others have it in between
   }
 }
 

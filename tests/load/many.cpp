@@ -130,7 +130,7 @@ int main(int argc, char** argv) try {
       auto const statements = server.statements();
       auto const renewed = seen.renewed.load();
       auto const busy = processor_seconds();
-      std::this_thread::sleep_until(std::min(end, since + 60s));
+      std::this_thread::sleep_until(std::min(end, since + 60s));  // what is measured
       std::cout << json{{"seconds", seconds_since(since)},
                         {"statements", server.statements() - statements - 1},  // but for our own question
                         {"renewals", seen.renewed - renewed},

@@ -297,7 +297,7 @@ TEST_CASE_TEMPLATE("no token is drawn between the floor's rise and the end of th
     backend::statement_book const book(dialect, backend::table_names::of(dialect, "", "rowlock_"));
     db.script("INSERT INTO rowlock_tokens VALUES ('n', 9000000000000000)");
     std::atomic<std::int64_t> last{0};
-    std::jthread const drawer([&](std::stop_token stop) {
+    std::jthread drawer([&](std::stop_token stop) {
       auto const c = db.connect();
       std::vector<value> const n{"n"};
       while (!stop.stop_requested()) try {
@@ -310,7 +310,7 @@ TEST_CASE_TEMPLATE("no token is drawn between the floor's rise and the end of th
     });
     while (last == 0) std::this_thread::yield();
     CHECK(m.down(1) == versions{5, 4, 3, 2});
-    std::this_thread::sleep_for(50ms);
+    drawer.join();  // it ends when the table is gone
     CHECK(number(db, "SELECT token_floor FROM rowlock_meta") >= last);
   }
 }
@@ -350,7 +350,7 @@ TEST_CASE_TEMPLATE("a connection that the server ends in the middle of a step is
           ++killed;
         } catch (error const&) {  // it has ended by itself
         }
-      std::this_thread::sleep_for(20ms);
+      std::this_thread::sleep_for(20ms);  // so that some calls go through
     }
   });
   migrator m(db.source(), {.timeout = 30s});

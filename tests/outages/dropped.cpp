@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <iostream>
@@ -16,6 +17,8 @@
 #include <thread>
 
 #include "support/database_server.hpp"
+#include "support/eventually.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -81,16 +84,19 @@ void play(server_kind kind) {
   auto const came = given_back->release();
   report("release", start, to_string(came), came == release_result::in_doubt);
   std::stop_source stop;
-  auto waiter = std::async(std::launch::async,
-                           [&] { return others.make_mutex("y").acquire(stop.get_token()).status(); });
-  std::this_thread::sleep_for(500ms);
+  std::atomic<int> thread{0};
+  auto waiter = std::async(std::launch::async, [&] {
+    thread = ::gettid();
+    return others.make_mutex("y").acquire(stop.get_token()).status();
+  });
+  (void)comes_to_rest(thread);
   start = clock_type::now();
   stop.request_stop();
   auto const status = waiter.get();
   report("cancelled acquire", start, to_string(status), status == acquire_status::cancelled);
   auto const told = [&](char const* role, held_lock const& lock, loss_reason why) {
     auto const since = clock_type::now();
-    while (!lock.loss() && clock_type::now() - since < 30s) std::this_thread::sleep_for(5ms);
+    (void)eventually([&] { return lock.loss().has_value(); }, 30s);
     report(role, since, lock.loss() ? to_string(*lock.loss()) : "not told", lock.loss() == why);
   };
   told("holder of a lease of 3 s", *brief, loss_reason::database_unreachable);

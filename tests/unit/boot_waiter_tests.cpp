@@ -26,7 +26,7 @@ TEST_CASE("a boot_waiter is woken, also beforehand, and once for several") {
   w.wait_until(start + 30ms);
   CHECK(boot_clock::now() >= start + 30ms);
   std::jthread const waker([&] {
-    std::this_thread::sleep_for(30ms);
+    std::this_thread::sleep_for(30ms);  // it waits for so long
     w.wake();
   });
   w.wait_until(boot_time_point::max());

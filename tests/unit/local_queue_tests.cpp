@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/random_id.hpp"
 #include "holding/hold.hpp"
+#include "support/eventually.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
+using namespace rowlock::test;
 using namespace rowlock::holding;
 using namespace rowlock::waiting;
 using namespace std::chrono_literals;
@@ -41,19 +42,6 @@ local_queue::turn turn_of(local_queue::entrance&& e) {
 acquire_status why_not(local_queue::entrance const& e) {
   REQUIRE(std::holds_alternative<local_queue::not_now>(e));
   return std::get<local_queue::not_now>(e).why;
-}
-
-/// Until the thread that puts its number there has nothing to do but wait.
-void wait_until_asleep(std::atomic<int> const& number) {
-  auto const deadline = steady_clock::now() + 10s;
-  for (std::string state; state != "S";) {
-    REQUIRE(steady_clock::now() < deadline);
-    if (number == 0) continue;
-    std::ifstream file{"/proc/self/task/" + std::to_string(number) + "/stat"};
-    std::string line;
-    std::getline(file, line);
-    std::istringstream{line.substr(line.rfind(')') + 1)} >> state;
-  }
 }
 
 std::shared_ptr<hold> hold_with(local_queue::turn t, owner_id owner, std::chrono::milliseconds ttl = 60s) {
@@ -111,7 +99,7 @@ TEST_CASE("the line is served in order, each once") {
       order.push_back(i);
       --inside;
     });
-    wait_until_asleep(number);  // in line before the next one comes
+    REQUIRE(comes_to_rest(number));  // in line before the next one comes
   }
   front.leave();
   waiters.clear();
@@ -124,9 +112,12 @@ TEST_CASE("T18: one that stops waiting leaves no entry, whichever way it stops")
   CHECK(why_not(p.enter(1, steady_clock::now() + 20ms)) == acquire_status::timed_out);
   std::stop_source stop;
   {
-    std::jthread const waiter(
-        [&] { CHECK(why_not(p.enter(2, {}, stop.get_token())) == acquire_status::cancelled); });
-    std::this_thread::sleep_for(10ms);
+    std::atomic<int> number{0};
+    std::jthread const waiter([&] {
+      number = ::gettid();
+      CHECK(why_not(p.enter(2, {}, stop.get_token())) == acquire_status::cancelled);
+    });
+    REQUIRE(comes_to_rest(number));
     stop.request_stop();
   }
   CHECK(why_not(p.enter(2, {}, stop.get_token())) == acquire_status::cancelled);
@@ -188,7 +179,7 @@ TEST_CASE("one whose last handle is just given back is not found") {
 TEST_CASE("a hold whose trust has ended is not found by its owner") {
   place const p;
   auto const h = hold_with(turn_of(p.try_enter(1)), p.owner(1), 1ms);
-  std::this_thread::sleep_for(2ms);
+  REQUIRE(eventually([&] { return !h->valid(); }));
   CHECK(why_not(p.try_enter(1)) == acquire_status::busy);
   CHECK(h->lose(loss_reason::expired));
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(1)));
@@ -197,8 +188,12 @@ TEST_CASE("a hold whose trust has ended is not found by its owner") {
 TEST_CASE("a lost hold lets the next one go; so does one that is dropped") {
   place const p;
   auto h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
-  std::jthread waiter([&] { CHECK(std::holds_alternative<local_queue::turn>(p.enter(2))); });
-  std::this_thread::sleep_for(10ms);
+  std::atomic<int> number{0};
+  std::jthread waiter([&] {
+    number = ::gettid();
+    CHECK(std::holds_alternative<local_queue::turn>(p.enter(2)));
+  });
+  REQUIRE(comes_to_rest(number));
   REQUIRE(h->lose(loss_reason::taken_over));
   waiter.join();
   h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
@@ -210,17 +205,19 @@ TEST_CASE("a turn that is handed on inside its owner stays where it is in line")
   place const p;
   auto const former = hold_with(turn_of(p.try_enter(1)), p.owner(1));
   std::atomic<bool> had{false};
+  std::atomic<int> number{0};
   std::jthread waiter([&] {
+    number = ::gettid();
     auto const t = turn_of(p.enter(2));
     had = true;
   });
-  std::this_thread::sleep_for(10ms);
+  REQUIRE(comes_to_rest(number));
   auto turn = former->lose_to_successor();
   REQUIRE(turn);
   CHECK(former->loss() == loss_reason::taken_over);
   CHECK_FALSE(former->lose_to_successor());
   auto const next = hold_with(std::move(*turn), p.owner(1));
-  std::this_thread::sleep_for(10ms);
+  REQUIRE(comes_to_rest(number));  // who was given the turn would come to its end
   CHECK_FALSE(had);
   auto const found = p.try_enter(1);
   REQUIRE(std::holds_alternative<local_queue::already_held>(found));

@@ -1,0 +1,27 @@
+#pragma once
+// Whether somebody waits for a row, as the server tells: for cases in which something is to come meanwhile.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "contract/databases.hpp"
+
+namespace rowlock::test {
+
+/// Sees on a session of its own how another session comes to wait for a row.
+class wait_view {
+ public:
+  wait_view(fixture&, backend::connection& waiter);
+  /// Waits until it does. SQLite has nobody who could tell: until `thread` sleeps, the number of the one that
+  /// is to wait for the file. False after a generous time.
+  bool shows_it(std::atomic<int> const& thread);
+
+ private:
+  dialect engine_;
+  std::unique_ptr<backend::connection> session_;
+  std::string look_;     ///< PostgreSQL
+  std::int64_t waiter_;  ///< InnoDB
+};
+
+}  // namespace rowlock::test
