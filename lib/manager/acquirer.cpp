@@ -27,20 +27,191 @@ std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds 
   return now + timeout;
 }
 
-acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop)
+acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop, waiting::bell& to_ring)
     : engine_(e),
       spec_(s),
       patience_(p),
-      on_stop_(std::move(stop), forward{stop_source_}),
-      on_closing_(e.closing.get_token(), forward{stop_source_}),
+      bell_(to_ring),
+      on_stop_(std::move(stop), forward{stop_source_, to_ring}),
+      on_closing_(e.closing.get_token(), forward{stop_source_, to_ring}),
       owner_(s.owner()),
       waits_(s.options.retry, p.insistent),
       attempts_(e, s, owner_, stop_) {}
+
+acquirer::need acquirer::next() {
+  for (;;)
+    if (auto what = (this->*state_)()) return *std::move(what);
+}
+
+void acquirer::ask() {
+  waits_.count_attempt();
+  failure_.reset();
+  try {
+    (this->*question_)();
+  } catch (error const& e) {
+    failure_ = e;
+  }
+}
+
+acquirer::need acquirer::ask_then(question q, state then) noexcept {
+  question_ = q;
+  state_ = then;
+  return reply{};
+}
+
+std::optional<acquirer::need> acquirer::go_on(state then) noexcept {
+  state_ = then;
+  return std::nullopt;
+}
+
+std::optional<acquirer::need> acquirer::rest_before(state then, steady_clock::time_point until) noexcept {
+  rest_until_ = until;
+  after_rest_ = then;
+  return go_on(&acquirer::rest);
+}
+
+std::optional<acquirer::need> acquirer::rest() {
+  if (!stopped() && steady_clock::now() < rest_until_) return pause{rest_until_};
+  return go_on(after_rest_);
+}
+
+// Until the database was reached once it is not known which tables these are, and so whether this process
+// holds the name already.
+std::optional<acquirer::need> acquirer::begin() {
+  if (stopped()) return lost(acquire_status::cancelled);
+  if (engine_.database.identity().empty()) return ask_then(&acquirer::connect, &acquirer::connected);
+  closer::of_this_process().get_ready();  // before anything can be held
+  waits_.begin_anew();
+  return go_on(&acquirer::line_up);
+}
+
+void acquirer::connect() { (void)engine_.pool_of(spec_.strategy).borrow(engine_.reply_deadline(), stop_); }
+
+std::optional<acquirer::need> acquirer::connected() {
+  if (!failure_) return go_on(&acquirer::begin);
+  if (stopped()) return lost(acquire_status::cancelled);
+  if (can_ride_out(*failure_))
+    if (auto const until = next_attempt_at()) return rest_before(&acquirer::begin, *until);
+  throw *failure_;
+}
+
+waiting::local_queue::key acquirer::place() const {
+  return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), spec_.name};
+}
+
+std::optional<acquirer::need> acquirer::line_up() {
+  if (stopped()) return lost(acquire_status::cancelled);
+  bool const would_wait = !patience_.one_attempt && !past_deadline();
+  auto entered =
+      waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr);
+  if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered))
+    return met(std::static_pointer_cast<holding::hold>(std::move(mine->by_me)));
+  if (auto* const line = std::get_if<waiting::local_queue::in_line>(&entered)) {
+    line_.emplace(std::move(*line));
+    if (counts_looks()) look_at_ = steady_clock::now();
+    return go_on(&acquirer::stand_in_line);
+  }
+  if (auto const* const busy = std::get_if<waiting::local_queue::busy>(&entered))
+    return lost_to(busy->holder.get(), acquire_status::busy);
+  return begin_to_compete(std::get<waiting::local_queue::turn>(std::move(entered)));
+}
+
+std::optional<acquirer::need> acquirer::met(std::shared_ptr<holding::hold> mine) {
+  if (spec_.recursive) {
+    if (mine->share()) return result{std::move(mine)};
+    return std::nullopt;  // another thread has just given back the last handle: then it is to be waited for
+  }
+  if (!owner_.is_explicit())
+    throw error(errc::would_deadlock,
+                fmt::format("this thread holds '{}' already: use recursive_mutex", spec_.name));
+  former_self_ = std::move(mine);
+  return go_on(&acquirer::compete);
+}
+
+// Each look at a holder of this process is an attempt like any other, for which the database need not be
+// asked.
+bool acquirer::counts_looks() const noexcept {
+  auto const& retry = spec_.options.retry;
+  return retry.policy || (retry.attempts > 0 && !patience_.insistent);
+}
+
+std::optional<acquirer::need> acquirer::stand_in_line() {
+  if (auto turn = line_->come()) return begin_to_compete(*std::move(turn));
+  auto const holder = line_->in_front();
+  if (stopped()) return lost_to(holder.get(), acquire_status::cancelled);
+  if (past_deadline()) return lost_to(holder.get(), acquire_status::timed_out);
+  if (!look_at_) return pause{patience_.deadline};
+  if (steady_clock::now() >= *look_at_) {
+    waits_.count_attempt();
+    attempts_.look_at(holder ? std::optional(holder->as_holder()) : std::nullopt);
+    auto const wait = next_wait();
+    if (!wait) {
+      if (auto turn = line_->come()) return begin_to_compete(*std::move(turn));
+      return lost_to(holder.get(), acquire_status::timed_out);
+    }
+    look_at_ = steady_clock::now() + *wait;
+  }
+  return pause{patience_.deadline ? std::min(*look_at_, *patience_.deadline) : *look_at_};
+}
+
+std::optional<acquirer::need> acquirer::begin_to_compete(waiting::local_queue::turn turn) {
+  turn_.emplace(std::move(turn));
+  attempts_.look_at(std::nullopt);  // whom it was waited for has given it back
+  return go_on(&acquirer::compete);
+}
+
+std::optional<acquirer::need> acquirer::compete() {
+  if (stopped()) return give_up(acquire_status::cancelled);
+  return ask_then(&acquirer::attempt, &acquirer::judge);
+}
+
+void acquirer::attempt() {
+  granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_ends()));
+  if (granted_) won_ = start_holding(former_self_ ? supersede() : *std::move(turn_));
+}
+
+std::optional<acquirer::need> acquirer::judge() {
+  if (won_) return result{std::move(won_)};
+  if (granted_) return give_up(acquire_status::cancelled);
+  if (failure_) {
+    if (stopped()) return give_up(acquire_status::cancelled);
+    if (!can_ride_out(*failure_)) {
+      (void)give_up(acquire_status::busy);
+      throw attempts_.in_doubt() ? doubtful() : *failure_;
+    }
+  }
+  // Whether a lost reply meant yes or no can only be told by looking again.
+  bool const look_again = patience_.one_attempt && attempts_.in_doubt() && waits_.attempts() == 1;
+  if (look_again) return go_on(&acquirer::compete);
+  if (auto const until = patience_.one_attempt ? ride_out_until() : next_attempt_at())
+    return rest_before(&acquirer::compete, *until);
+  return conclude();
+}
+
+acquirer::result acquirer::conclude() {
+  if (stopped()) return give_up(acquire_status::cancelled);
+  auto const held = patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out;
+  auto given_up = give_up(attempts_.contended() ? acquire_status::contended : held);
+  if (failure_ && attempts_.in_doubt()) throw doubtful();
+  if (failure_ && failure_->reason() != errc::row_locked) throw *failure_;
+  return given_up;
+}
+
+acquirer::result acquirer::give_up(acquire_status why) {
+  if (waits_.attempts() > 1)
+    engine_.events.tell(
+        {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
+  return lost(why);
+}
 
 acquirer::result acquirer::lost(acquire_status why) const {
   auto const& seen = attempts_.seen();
   if (!seen || why == acquire_status::contended) return {nullptr, why, std::nullopt};
   return {nullptr, why, seen->holder};
+}
+
+acquirer::result acquirer::lost_to(waiting::occupant const* holder, acquire_status why) const {
+  return {nullptr, why, holder == nullptr ? std::nullopt : std::optional(holder->as_holder())};
 }
 
 bool acquirer::past_deadline() const {
@@ -49,115 +220,11 @@ bool acquirer::past_deadline() const {
 
 bool acquirer::stopped() const noexcept { return stop_.stop_requested() || base::process_ends_elsewhere(); }
 
-acquirer::result acquirer::run() {
-  if (stopped()) return lost(acquire_status::cancelled);
-  try {
-    connect();
-  } catch (error const&) {
-    if (stopped()) return lost(acquire_status::cancelled);
-    throw;
-  }
-  closer::of_this_process().get_ready();  // before anything can be held
-  return queue();
-}
-
-waiting::local_queue::key acquirer::place() const {
-  return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), spec_.name};
-}
-
-acquirer::result acquirer::queue() {
-  if (stopped()) return lost(acquire_status::cancelled);
-  auto const queue_until = patience_.one_attempt ? std::optional(called_at_) : patience_.deadline;
-  auto entered =
-      waiting::local_queue::of_this_process().enter(place(), owner_, queue_until, stop_, in_line());
-  if (auto* mine = std::get_if<waiting::local_queue::already_held>(&entered)) {
-    auto h = std::static_pointer_cast<holding::hold>(std::move(mine->by_me));
-    if (spec_.recursive) {
-      // Another thread may just have given back the last handle: then it is to be waited for.
-      return h->share() ? result{std::move(h)} : queue();
-    }
-    if (!owner_.is_explicit())
-      throw error(errc::would_deadlock,
-                  fmt::format("this thread holds '{}' already: use recursive_mutex", spec_.name));
-    return compete({}, h);
-  }
-  if (auto const* no = std::get_if<waiting::local_queue::not_now>(&entered))
-    return {nullptr, stopped() ? acquire_status::cancelled : no->why,
-            no->holder ? std::optional(no->holder->as_holder()) : std::nullopt};
-  attempts_.look_at(std::nullopt);  // whom it was waited for has given it back
-  return compete(std::move(std::get<waiting::local_queue::turn>(entered)), nullptr);
-}
-
-// Each look at a holder of this process is an attempt like any other, for which the database need not be
-// asked.
-waiting::local_queue::stay_until acquirer::in_line() {
-  auto const& retry = spec_.options.retry;
-  if (patience_.one_attempt || (!retry.policy && (retry.attempts <= 0 || patience_.insistent))) return {};
-  return [this](waiting::occupant const* holder) -> std::optional<steady_clock::time_point> {
-    waits_.count_attempt();
-    attempts_.look_at(holder == nullptr ? std::nullopt : std::optional(holder->as_holder()));
-    auto const wait = next_wait();
-    if (!wait) return std::nullopt;
-    return steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
-  };
-}
-
-// Until the database was reached once it is not known which tables these are, and so whether this process
-// holds the name already.
-void acquirer::connect() {
-  while (engine_.database.identity().empty()) {
-    waits_.count_attempt();
-    try {
-      (void)engine_.pool_of(spec_.strategy).borrow(engine_.reply_deadline(), stop_);
-    } catch (error const& e) {
-      if (!can_ride_out(e) || !wait_for_next_attempt()) throw;
-    }
-  }
-  waits_.begin_anew();
-}
-
-acquirer::result acquirer::compete(waiting::local_queue::turn turn,
-                                   std::shared_ptr<holding::hold> const& former_self) {
-  for (;;) {
-    if (stopped()) return give_up(acquire_status::cancelled);
-    waits_.count_attempt();
-    last_error_.reset();
-    try {
-      if (attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_ends()))) {
-        if (auto h = start_holding(former_self ? supersede(former_self) : std::move(turn))) return {h};
-        return give_up(acquire_status::cancelled);
-      }
-    } catch (error const& e) {
-      if (stopped()) return give_up(acquire_status::cancelled);
-      if (!can_ride_out(e)) {
-        give_up(acquire_status::busy);
-        if (attempts_.in_doubt()) throw doubtful(e);
-        throw;
-      }
-    }
-    // Whether a lost reply meant yes or no can only be told by looking again.
-    bool const look_again = patience_.one_attempt && attempts_.in_doubt() && waits_.attempts() == 1;
-    if (look_again) continue;
-    if (patience_.one_attempt) {
-      if (attempts_.contended() && ride_out()) continue;
-      break;
-    }
-    if (!wait_for_next_attempt()) break;
-  }
-  if (stopped()) return give_up(acquire_status::cancelled);
-  auto const failed = last_error_;
-  auto const held = patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out;
-  auto given_up = give_up(attempts_.contended() ? acquire_status::contended : held);
-  if (failed && attempts_.in_doubt()) throw doubtful(*failed);
-  if (!failed || failed->reason() == errc::row_locked) return given_up;
-  throw *failed;
-}
-
-error acquirer::doubtful(error const& last) const {
+error acquirer::doubtful() const {
   return {errc::in_doubt,
           fmt::format("'{}': the reply was lost and the database can't be asked ({}); if it was granted, it "
                       "ends by its expiry",
-                      spec_.name, last.what())};
+                      spec_.name, failure_->what())};
 }
 
 boot_time_point acquirer::patience_ends() const noexcept {
@@ -174,7 +241,6 @@ bool acquirer::can_ride_out(error const& e) {
   bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
   bool const may_end = refuses_writes && (engine_.has_granted || waits_.attempts() > 1);
   bool const ride = e.retryable() || (may_end && !patience_.one_attempt);
-  last_error_ = e;
   if (e.reason() != errc::row_locked)
     engine_.events.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});
   return ride && !(patience_.one_attempt && engine_.database.identity().empty());
@@ -182,40 +248,33 @@ bool acquirer::can_ride_out(error const& e) {
 
 std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const& seen = attempts_.seen();
-  return waits_.next(seen ? &seen->holder : nullptr, last_error_ ? std::nullopt : attempts_.can_be_had_in());
+  auto const wait =
+      waits_.next(seen ? &seen->holder : nullptr, failure_ ? std::nullopt : attempts_.can_be_had_in());
+  if (!wait) return std::nullopt;
+  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
 }
 
-// @return false if there is to be no other attempt
-bool acquirer::wait_for_next_attempt() {
-  if (past_deadline() || patience_.one_attempt) return false;
+// @return nothing if there is to be no other attempt
+std::optional<steady_clock::time_point> acquirer::next_attempt_at() {
+  if (past_deadline() || patience_.one_attempt) return std::nullopt;
   auto const wait = next_wait();
-  if (!wait) return false;
-  auto until = steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
-  if (patience_.deadline) until = std::min(until, *patience_.deadline);
-  return pause(until);
-}
-
-// @return false if it was cut short
-bool acquirer::pause(steady_clock::time_point until) const {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_until(lock, stop_, until, [] { return false; });
-  return !stopped();
+  if (!wait) return std::nullopt;
+  auto const at = steady_clock::now() + *wait;
+  return patience_.deadline ? std::min(at, *patience_.deadline) : at;
 }
 
 // Busy means held by somebody: a locked row or file says nothing of that.
-bool acquirer::ride_out() const {
+std::optional<steady_clock::time_point> acquirer::ride_out_until() const {
   auto const now = steady_clock::now();
-  if (now - called_at_ >= moment) return false;
-  return pause(now + waits_.short_wait());
+  if (!attempts_.contended() || now - called_at_ >= moment) return std::nullopt;
+  return now + waits_.short_wait();
 }
 
 // The new term stands where the former one stood, before the others in line. If that one ended by itself
 // meanwhile, as anybody may.
-waiting::local_queue::turn acquirer::supersede(std::shared_ptr<holding::hold> const& former_self) {
-  if (auto turn = engine_.expiries.report_superseded(former_self)) return std::move(*turn);
-  auto entered = waiting::local_queue::of_this_process().enter(place(), owner_, called_at_, {});
+waiting::local_queue::turn acquirer::supersede() {
+  if (auto turn = engine_.expiries.report_superseded(former_self_)) return std::move(*turn);
+  auto entered = waiting::local_queue::of_this_process().enter(place(), owner_, nullptr);
   auto* turn = std::get_if<waiting::local_queue::turn>(&entered);
   return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
@@ -267,12 +326,15 @@ void acquirer::give_back_unwatched(holding::hold& h) {
   }
 }
 
-acquirer::result acquirer::give_up(acquire_status why) {
-  attempts_.give_back_doubts();
-  if (waits_.attempts() > 1)
-    engine_.events.tell(
-        {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
-  return lost(why);
+acquirer::result drive(acquirer& call, waiting::thread_bell& bell) {
+  for (;;) {
+    auto what = call.next();
+    if (auto* const done = std::get_if<acquirer::result>(&what)) return std::move(*done);
+    if (auto const* const wait = std::get_if<acquirer::pause>(&what))
+      bell.wait(wait->until);
+    else
+      call.ask();
+  }
 }
 
 }  // namespace rowlock::managing

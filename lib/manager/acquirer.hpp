@@ -1,15 +1,18 @@
 #pragma once
-// One call that takes a lock: line up inside the process, then attempt, wait, attempt again.
+// One call that takes a lock: line up inside the process, then attempt, wait, attempt again. It never waits
+// by itself, but says what it needs next: a driver sees to that, with a thread (drive()) or without one.
 
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <rowlock/error.hpp>
 #include <stop_token>
+#include <variant>
 
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
 namespace rowlock::managing {
@@ -25,7 +28,7 @@ struct patience {
 std::optional<std::chrono::steady_clock::time_point> deadline_after(
     std::chrono::nanoseconds timeout) noexcept;
 
-/// Made for one call, used by its thread.
+/// Made for one call, in the thread that is to own the lock. Used by one thread at a time.
 class acquirer {
  public:
   struct result {
@@ -34,28 +37,63 @@ class acquirer {
     std::optional<holder_info> holder{};
   };
 
-  acquirer(engine&, lock_spec const&, patience, std::stop_token);
-  result run();
+  /// What it needs before next() is called again.
+  struct reply {};  ///< that ask() is called
+  struct pause {
+    std::optional<std::chrono::steady_clock::time_point> until;  ///< empty: only the bell ends it
+  };
+  using need = std::variant<reply, pause, result>;
+
+  /// `to_ring` outlives it. It is rung when a pause is over before its time: at its turn in line, or if the
+  /// call is stopped.
+  acquirer(engine&, lock_spec const&, patience, std::stop_token, waiting::bell& to_ring);
+
+  /// Goes on as far as that can be done at once. May be called too early: then the pause is what is left of
+  /// it. After a result, or if it throws, this is at its end.
+  /// @throws error, and what a retry policy of the program's throws
+  need next();
+  /// Waits for replies of the database (a strategy that waits in the server: for as long as the call may
+  /// last).
+  void ask();
 
  private:
-  result lost(acquire_status) const;
-  waiting::local_queue::key place() const;
-  result queue();
+  using state = std::optional<need> (acquirer::*)();
+  using question = void (acquirer::*)();
+
+  // States: what is needed next, or nothing once it is said which state goes on.
+  std::optional<need> begin();
+  std::optional<need> connected();
+  std::optional<need> line_up();
+  std::optional<need> stand_in_line();
+  std::optional<need> compete();
+  std::optional<need> judge();
+  std::optional<need> rest();
+  std::optional<need> go_on(state) noexcept;
+  std::optional<need> rest_before(state, std::chrono::steady_clock::time_point until) noexcept;
+  need ask_then(question, state) noexcept;
+
+  // Questions.
   void connect();
-  result compete(waiting::local_queue::turn, std::shared_ptr<holding::hold> const& former_self);
+  void attempt();
+
+  std::optional<need> met(std::shared_ptr<holding::hold> mine);
+  std::optional<need> begin_to_compete(waiting::local_queue::turn);
+  result conclude();
+  result give_up(acquire_status);
+  result lost(acquire_status) const;
+  result lost_to(waiting::occupant const*, acquire_status) const;
+  waiting::local_queue::key place() const;
+  bool counts_looks() const noexcept;
   boot_time_point patience_ends() const noexcept;
-  error doubtful(error const& last) const;
   bool can_ride_out(error const&);
-  bool wait_for_next_attempt();
-  bool ride_out() const;
-  bool pause(std::chrono::steady_clock::time_point until) const;
-  waiting::local_queue::stay_until in_line();
   std::optional<std::chrono::milliseconds> next_wait();
-  waiting::local_queue::turn supersede(std::shared_ptr<holding::hold> const& former_self);
+  std::optional<std::chrono::steady_clock::time_point> next_attempt_at();
+  std::optional<std::chrono::steady_clock::time_point> ride_out_until() const;
+  error doubtful() const;
+  waiting::local_queue::turn supersede();
   /// @return null if the manager was closed meanwhile; then the lock has been given back
   std::shared_ptr<holding::hold> start_holding(waiting::local_queue::turn);
   void give_back_unwatched(holding::hold&);
-  result give_up(acquire_status);
   bool past_deadline() const;
   /// By the caller's token or the manager's end; or the process ends: what is given back as its static
   /// objects are destroyed is for others.
@@ -64,10 +102,15 @@ class acquirer {
   engine& engine_;
   lock_spec const& spec_;
   patience const patience_;
-  // Triggered by the caller's token, and when the manager is closed.
+  waiting::bell& bell_;
+  // Called by the caller's token, and when the manager is closed.
   struct forward {
     std::stop_source to;
-    void operator()() const noexcept { (void)std::stop_source(to).request_stop(); }
+    waiting::bell& bell;
+    void operator()() const noexcept {
+      (void)std::stop_source(to).request_stop();
+      bell.ring();
+    }
   };
   std::stop_source const stop_source_;
   std::stop_token const stop_ = stop_source_.get_token();
@@ -77,8 +120,25 @@ class acquirer {
   owner_id const owner_;
 
   waiting::retry_waits waits_;
-  attempts attempts_;
-  std::optional<error> last_error_;  ///< of the last attempt, if it failed
+  std::optional<waiting::local_queue::in_line> line_;
+  std::optional<std::chrono::steady_clock::time_point> look_at_;  ///< at who is in front, if that counts
+  std::optional<waiting::local_queue::turn> turn_;
+  attempts attempts_;  ///< ends before the turn does: what is in doubt is given back first
+
+  state state_ = &acquirer::begin;
+  question question_ = nullptr;
+  state after_rest_ = nullptr;
+  std::chrono::steady_clock::time_point rest_until_;
+
+  std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
+
+  // What became of the last question.
+  std::optional<error> failure_;
+  bool granted_ = false;
+  std::shared_ptr<holding::hold> won_;
 };
+
+/// Drives it by the calling thread, which sleeps at its bell meanwhile.
+acquirer::result drive(acquirer&, waiting::thread_bell&);
 
 }  // namespace rowlock::managing

@@ -186,13 +186,14 @@ std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
   return soon;
 }
 
-void attempts::give_back_doubts() {
+attempts::~attempts() try {
   for (auto const& d : doubts_) {
     auto const until = d.sent_at + std::chrono::nanoseconds(spec_.options.ttl);
     if (boot_clock::now() < until)
       engine_.renewals.give_back_later({{spec_.name, d.term}, spec_.strategy, 0ms, until});
   }
-  doubts_.clear();
+} catch (std::exception const&) {  // no memory: the terms end by their expiry
+  return;
 }
 
 }  // namespace rowlock::managing

@@ -17,6 +17,10 @@ namespace rowlock::managing {
 class attempts {
  public:
   attempts(engine&, lock_spec const&, owner_id, std::stop_token);
+  /// What may have been granted without our hearing of it is given back as soon as that can be done.
+  ~attempts();
+  attempts(attempts const&) = delete;
+  attempts& operator=(attempts const&) = delete;
 
   /// One attempt. `wait_until`: for a strategy that waits in the server; empty: it only looks.
   /// @return true if the lock was had: granted() has it. If not, seen() and contended() say what was in the
@@ -40,8 +44,6 @@ class attempts {
   /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
-  /// What may have been granted without our hearing of it is given back as soon as that can be done.
-  void give_back_doubts();
   void give_back_at_once(backend::connection&, term_id const&) noexcept;
 
  private:

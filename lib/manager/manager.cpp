@@ -65,7 +65,9 @@ void manager::connect() {
 acquirer::result manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
-  return acquirer(*engine_, spec, p, std::move(stop)).run();
+  waiting::thread_bell bell;
+  acquirer call(*engine_, spec, p, std::move(stop), bell);
+  return drive(call, bell);
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {

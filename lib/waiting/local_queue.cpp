@@ -1,8 +1,5 @@
 #include "waiting/local_queue.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "base/per_process.hpp"
 #include "base/process_end.hpp"
 
@@ -35,8 +32,10 @@ void local_queue::took(key const& k, std::shared_ptr<occupant> const& h) noexcep
 
 void local_queue::leave(key const& k) noexcept {
   std::lock_guard const guard(mutex_);
-  auto const found = places_.find(k);
-  if (found == places_.end()) return;
+  if (auto const found = places_.find(k); found != places_.end()) hand_on(found);
+}
+
+void local_queue::hand_on(places::iterator found) noexcept {
   auto& here = found->second;
   here.held.reset();
   if (here.line.empty()) {
@@ -47,77 +46,56 @@ void local_queue::leave(key const& k) noexcept {
   here.line.pop_front();
   here.owner = std::move(next->owner);
   next->has_turn = true;
-  next->wake.notify_one();
+  next->to_ring.ring();
 }
 
-std::optional<local_queue::entrance> local_queue::enter_at_once(std::unique_lock<std::mutex>&, key const& k,
-                                                                owner_id const& owner) {
+local_queue::in_line::~in_line() {
+  if (me_ && queue_ == &of_this_process()) queue_->leave_line(*me_);  // as a turn: not in a forked child
+}
+
+void local_queue::leave_line(in_line::waiter& w) noexcept {
+  std::lock_guard const guard(mutex_);
+  auto const found = places_.find(w.where);
+  if (w.has_turn)
+    hand_on(found);
+  else
+    std::erase(found->second.line, &w);
+}
+
+std::optional<local_queue::turn> local_queue::in_line::come() noexcept {
+  {
+    std::lock_guard const guard(queue_->mutex_);
+    if (!me_ || !me_->has_turn) return std::nullopt;
+  }
+  turn mine(*queue_, std::move(me_->where));
+  me_.reset();
+  return mine;
+}
+
+std::shared_ptr<occupant> local_queue::in_line::in_front() const {
+  std::lock_guard const guard(queue_->mutex_);
+  return queue_->places_.at(me_->where).held.lock();
+}
+
+local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell& b)
+    : queue_(&q), me_(new waiter{std::move(k), owner, b}) {}
+
+local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring) {
   auto mine = k;  // copied beforehand: once there is a place nothing may fail, for nobody would leave it
+  std::shared_ptr<occupant> held;  // outlives the guard: whoever drops the last of it leaves the place
+  std::lock_guard const guard(mutex_);
   auto const [found, fresh] = places_.try_emplace(k, owner);
   if (fresh) return turn(*this, std::move(mine));
   auto& here = found->second;
-  auto held = here.held.lock();
+  held = here.held.lock();
   if (held && here.owner.same(owner) && held->has_handles()) return already_held{std::move(held)};
-  return std::nullopt;
-}
-
-bool local_queue::wait_in_line(std::unique_lock<std::mutex>& lock, key const& k, waiter& me,
-                               std::optional<std::chrono::steady_clock::time_point> deadline,
-                               std::stop_token const& stop, stay_until const& how_long) {
-  auto const has_turn = [&me] { return me.has_turn; };
-  if (!how_long) {
-    if (deadline) return me.wake.wait_until(lock, stop, *deadline, has_turn);
-    return me.wake.wait(lock, stop, has_turn);
-  }
-  for (;;) {
-    auto holder = places_.at(k).held.lock();
-    lock.unlock();
-    auto next = how_long(holder.get());
-    holder.reset();  // before the mutex: whoever drops the last of it leaves the place
-    lock.lock();
-    if (me.has_turn || !next) return me.has_turn;
-    if (deadline) next = std::min(*next, *deadline);
-    if (me.wake.wait_until(lock, stop, *next, has_turn)) return true;
-    bool const over = deadline && std::chrono::steady_clock::now() >= *deadline;
-    if (over || stop.stop_requested()) return false;
-  }
-}
-
-local_queue::entrance local_queue::enter(key k, owner_id const& owner,
-                                         std::optional<std::chrono::steady_clock::time_point> deadline,
-                                         std::stop_token stop, stay_until const& how_long) {
-  std::unique_lock lock(mutex_);
-  if (auto done = enter_at_once(lock, k, owner)) return std::move(*done);
-  auto const holder = [&] {
-    auto const found = places_.find(k);
-    return found == places_.end() ? nullptr : found->second.held.lock();
-  };
-  if (deadline && *deadline <= std::chrono::steady_clock::now())
-    return not_now{acquire_status::busy, holder()};
-
+  if (to_ring == nullptr) return busy{std::move(held)};
   base::watch_for_process_end_of_others();
-  waiter me{owner, false, {}};
-  places_.at(k).line.push_back(&me);
-  auto const leave_line = [&] {
-    auto& line = places_.at(k).line;
-    line.erase(std::find(line.begin(), line.end(), &me));
-  };
-  bool came = false;
-  try {
-    came = wait_in_line(lock, k, me, deadline, stop, how_long);
-  } catch (...) {  // a policy of the program's, without the mutex
-    if (!lock.owns_lock()) lock.lock();
-    if (!me.has_turn) {
-      leave_line();
-      throw;
-    }
-    lock.unlock();
-    turn(*this, std::move(k)).leave();
-    throw;
-  }
-  if (came) return turn(*this, std::move(k));
-  leave_line();
-  return not_now{stop.stop_requested() ? acquire_status::cancelled : acquire_status::timed_out, holder()};
+  std::list<in_line::waiter*> last{nullptr};  // here, too: what can fail comes before
+  in_line me(*this, std::move(mine), owner, *to_ring);
+  last.front() = me.me_.get();
+  here.line.splice(here.line.end(), last);
+  return me;
 }
 
 }  // namespace rowlock::waiting

@@ -2,18 +2,17 @@
 // What this process holds and who of its threads waits for it, over all managers. One thread per database and
 // name talks to the database; the others stand in line behind it, in order, and cost no round trip.
 
-#include <chrono>
-#include <condition_variable>
-#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <rowlock/types.hpp>
-#include <stop_token>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
+
+#include "waiting/bell.hpp"
 
 namespace rowlock::waiting {
 
@@ -58,19 +57,37 @@ class local_queue {
     key key_;
   };
 
-  struct not_now {
-    acquire_status why;
-    std::shared_ptr<occupant> holder;  ///< null while the one in front has not got it yet
+  /// A place in line for the turn. Move-only; leaves the line when destroyed, and hands the turn on if that
+  /// has come meanwhile. Whoever stands there is rung when it comes.
+  class in_line {
+   public:
+    in_line(in_line&& other) noexcept = default;
+    in_line& operator=(in_line&&) = delete;
+    ~in_line();
+    /// The turn, once it has come; this is empty then.
+    std::optional<turn> come() noexcept;
+    /// To be called before that. Who has the name now; null while that one has not got it yet.
+    std::shared_ptr<occupant> in_front() const;
+
+   private:
+    friend class local_queue;
+    struct waiter {
+      key where;
+      owner_id owner;
+      bell& to_ring;
+      bool has_turn = false;
+    };
+    in_line(local_queue&, key, owner_id const&, bell&);
+    local_queue* queue_;
+    std::unique_ptr<waiter> me_;
   };
+
   struct already_held {
     std::shared_ptr<occupant> by_me;
   };
-  using entrance = std::variant<turn, already_held, not_now>;
-
-  /// While somebody else of this process has the turn: until when to stay in line before this is asked
-  /// again; nothing: not any longer. Called without any mutex, with the holder if there is one yet.
-  using stay_until =
-      std::function<std::optional<std::chrono::steady_clock::time_point>(occupant const* holder)>;
+  struct busy {
+    std::shared_ptr<occupant> holder;  ///< null while the one in front has not got it yet
+  };
 
   static local_queue& of_this_process();
 
@@ -78,41 +95,33 @@ class local_queue {
   /// databases few.
   std::size_t number_of(std::string const& database_identity);
 
-  /// Stands in line for the name. Returns with the turn; or with the hold if `owner` has it already; or when
-  /// `deadline` passes (a past one: at once, busy), `stop` is triggered, or `how_long` (if there is one) says
-  /// so.
-  entrance enter(key, owner_id const& owner, std::optional<std::chrono::steady_clock::time_point> deadline,
-                 std::stop_token stop, stay_until const& how_long = {});
+  using entrance = std::variant<turn, already_held, in_line, busy>;
+  /// Does not wait. The turn, if nobody has it; what `owner` holds, if that has the name; else a place at the
+  /// end of the line, or none, if there is no bell to ring.
+  entrance enter(key const&, owner_id const& owner, bell* to_ring);
 
  private:
-  struct waiter {
-    owner_id owner;
-    bool has_turn = false;
-    std::condition_variable_any wake;
-  };
   struct place {
     explicit place(owner_id o) : owner(std::move(o)) {}
     owner_id owner;  ///< of whoever has the turn
     std::weak_ptr<occupant> held;
-    std::list<waiter*> line;
+    std::list<in_line::waiter*> line;
   };
   struct key_hash {
     std::size_t operator()(key const& k) const noexcept {
       return std::hash<std::string>()(k.name) + k.database;
     }
   };
+  using places = std::unordered_map<key, place, key_hash>;
 
-  /// In line. @return whether it came to the turn
-  bool wait_in_line(std::unique_lock<std::mutex>&, key const&, waiter&,
-                    std::optional<std::chrono::steady_clock::time_point> deadline, std::stop_token const&,
-                    stay_until const&);
-  std::optional<entrance> enter_at_once(std::unique_lock<std::mutex>&, key const&, owner_id const&);
+  void hand_on(places::iterator) noexcept;
   void leave(key const&) noexcept;
+  void leave_line(in_line::waiter&) noexcept;
   void took(key const&, std::shared_ptr<occupant> const&) noexcept;
 
   std::mutex mutex_;
   std::unordered_map<std::string, std::size_t> databases_;
-  std::unordered_map<key, place, key_hash> places_;
+  places places_;
 };
 
 }  // namespace rowlock::waiting

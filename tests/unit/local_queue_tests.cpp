@@ -1,20 +1,18 @@
 #include "waiting/local_queue.hpp"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
+#include <array>
 #include <atomic>
-#include <string>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/random_id.hpp"
 #include "holding/hold.hpp"
 #include "support/eventually.hpp"
-#include "support/threads.hpp"
 
 using namespace rowlock;
-using namespace rowlock::test;
 using namespace rowlock::holding;
 using namespace rowlock::waiting;
 using namespace std::chrono_literals;
@@ -24,14 +22,20 @@ namespace {
 
 local_queue& local() { return local_queue::of_this_process(); }
 
+struct counted_bell final : bell {
+  void ring() noexcept override { ++rung; }
+  int rung = 0;
+};
+
 struct place {
   local_queue::key key{local().number_of(base::random_id()), "x"};
   owner_id owner(int n) const { return {"host", 1, "process", n}; }
-  local_queue::entrance enter(int n, std::optional<steady_clock::time_point> until = {},
-                              std::stop_token stop = {}) const {
-    return local().enter(key, owner(n), until, std::move(stop));
+  local_queue::entrance try_enter(int n) const { return local().enter(key, owner(n), nullptr); }
+  local_queue::in_line line_up(int n, bell& b) const {
+    auto entered = local().enter(key, owner(n), &b);
+    REQUIRE(std::holds_alternative<local_queue::in_line>(entered));
+    return std::get<local_queue::in_line>(std::move(entered));
   }
-  local_queue::entrance try_enter(int n) const { return enter(n, steady_clock::now() - 1s); }
 };
 
 local_queue::turn turn_of(local_queue::entrance&& e) {
@@ -39,10 +43,7 @@ local_queue::turn turn_of(local_queue::entrance&& e) {
   return std::get<local_queue::turn>(std::move(e));
 }
 
-acquire_status why_not(local_queue::entrance const& e) {
-  REQUIRE(std::holds_alternative<local_queue::not_now>(e));
-  return std::get<local_queue::not_now>(e).why;
-}
+bool is_busy(local_queue::entrance const& e) { return std::holds_alternative<local_queue::busy>(e); }
 
 std::shared_ptr<hold> hold_with(local_queue::turn t, owner_id owner, std::chrono::milliseconds ttl = 60s) {
   grant_facts f;
@@ -63,7 +64,7 @@ TEST_CASE("names and databases are places of their own") {
   place const q;
   auto const t = turn_of(p.try_enter(1));
   auto const u = turn_of(q.try_enter(1));
-  auto const v = local().enter({p.key.database, "X"}, p.owner(1), steady_clock::now() - 1s, {});
+  auto const v = local().enter({p.key.database, "X"}, p.owner(1), nullptr);
   CHECK(std::holds_alternative<local_queue::turn>(v));
 }
 
@@ -71,7 +72,7 @@ TEST_CASE("a place that was left can be entered again") {
   place const p;
   for (int i = 0; i < 3; ++i) {
     auto t = turn_of(p.try_enter(i));
-    CHECK(why_not(p.try_enter(9)) == acquire_status::busy);
+    CHECK(is_busy(p.try_enter(9)));
     t.leave();
     t.leave();
   }
@@ -79,7 +80,7 @@ TEST_CASE("a place that was left can be entered again") {
     auto t = turn_of(p.try_enter(1));
     auto const moved = std::move(t);
     t.leave();  // it has nothing any more
-    CHECK(why_not(p.try_enter(9)) == acquire_status::busy);
+    CHECK(is_busy(p.try_enter(9)));
   }
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(1)));
 }
@@ -87,71 +88,85 @@ TEST_CASE("a place that was left can be entered again") {
 TEST_CASE("the line is served in order, each once") {
   place const p;
   auto front = turn_of(p.try_enter(0));
-  std::vector<int> order;  // guarded by the turn itself
-  std::atomic<int> inside{0};
-  std::vector<std::jthread> waiters;
-  for (int i = 1; i <= 5; ++i) {
-    std::atomic<int> number{0};
-    waiters.emplace_back([&, i] {
-      number = ::gettid();
-      auto const t = turn_of(p.enter(i));
-      CHECK(++inside == 1);
-      order.push_back(i);
-      --inside;
-    });
-    REQUIRE(comes_to_rest(number));  // in line before the next one comes
-  }
+  std::array<counted_bell, 5> bells;
+  std::vector<local_queue::in_line> line;
+  for (auto& b : bells) line.push_back(p.line_up(1 + static_cast<int>(line.size()), b));
   front.leave();
-  waiters.clear();
-  CHECK(order == std::vector<int>{1, 2, 3, 4, 5});
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    for (std::size_t j = 0; j < line.size(); ++j) CHECK(bells[j].rung == (j <= i ? 1 : 0));
+    for (auto j = i + 1; j < line.size(); ++j) CHECK_FALSE(line[j].come());
+    auto const mine = line[i].come();
+    CHECK(mine);
+    CHECK_FALSE(line[i].come());
+    CHECK(is_busy(p.try_enter(9)));
+  }
+  CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(9)));
 }
 
-TEST_CASE("T18: one that stops waiting leaves no entry, whichever way it stops") {
+TEST_CASE("T18: one that leaves the line leaves no entry") {
   place const p;
   auto front = turn_of(p.try_enter(0));
-  CHECK(why_not(p.enter(1, steady_clock::now() + 20ms)) == acquire_status::timed_out);
-  std::stop_source stop;
+  counted_bell b;
   {
-    std::atomic<int> number{0};
-    std::jthread const waiter([&] {
-      number = ::gettid();
-      CHECK(why_not(p.enter(2, {}, stop.get_token())) == acquire_status::cancelled);
-    });
-    REQUIRE(comes_to_rest(number));
-    stop.request_stop();
+    auto const first = p.line_up(1, b);
+    auto second = p.line_up(2, b);
+    auto const moved = std::move(second);
   }
-  CHECK(why_not(p.enter(2, {}, stop.get_token())) == acquire_status::cancelled);
   front.leave();
+  CHECK(b.rung == 0);
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(3)));
 }
 
-TEST_CASE("T17: a waiter cancelled or out of time at the moment of its turn has it or passes it on") {
+TEST_CASE("T17: one that leaves the line after its turn has come passes it on") {
   place const p;
-  std::atomic<int> had{0};
-  std::atomic<int> gave_up{0};
-  for (int round = 0; round < 500; ++round) {
+  auto front = turn_of(p.try_enter(0));
+  counted_bell b;
+  auto first = std::make_unique<local_queue::in_line>(p.line_up(1, b));
+  auto second = p.line_up(2, b);
+  front.leave();
+  CHECK(b.rung == 1);
+  CHECK_FALSE(second.come());
+  first.reset();
+  CHECK(b.rung == 2);
+  CHECK(second.come());
+  CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(3)));
+}
+
+TEST_CASE("T17: one that leaves in the very moment of its turn has it or passes it on") {
+  place const p;
+  int had = 0;
+  for (int round = 0; round < 2000; ++round) {
     auto front = turn_of(p.try_enter(0));
-    std::stop_source stop;
+    counted_bell b;
+    auto first = std::make_unique<local_queue::in_line>(p.line_up(1, b));
+    counted_bell last;
+    auto second = p.line_up(2, last);
     std::atomic<bool> go{false};
-    auto const try_it = [&](local_queue::entrance const& e) { ++(e.index() == 0 ? had : gave_up); };
-    std::jthread first([&] { try_it(p.enter(1, {}, stop.get_token())); });
-    std::jthread timed(
-        [&] { try_it(p.enter(2, steady_clock::now() + std::chrono::microseconds(round % 300))); });
-    std::jthread patient([&] { CHECK(std::holds_alternative<local_queue::turn>(p.enter(3))); });
-    std::jthread canceller([&] {
+    std::jthread leaver([&] {
       while (!go) std::this_thread::yield();
-      stop.request_stop();
+      front.leave();
     });
     go = true;
     for (int i = 0; i < round % 50; ++i) std::this_thread::yield();
-    front.leave();
-    first.join();
-    timed.join();
-    patient.join();  // a turn that got lost would leave it waiting for ever
+    had += first->come() ? 1 : 0;
+    first.reset();
+    leaver.join();
+    REQUIRE(second.come());
+    CHECK(last.rung == 1);
   }
-  CHECK(had + gave_up == 1000);
-  CHECK(had > 0);
-  CHECK(gave_up > 0);
+  MESSAGE("had its turn in " << had << " of 2000 rounds");
+}
+
+TEST_CASE("a thread's bell keeps one ring for its next wait, and a wait ends by itself") {
+  thread_bell b;
+  b.ring();
+  b.ring();
+  b.wait({});
+  auto const until = steady_clock::now() + 5ms;
+  b.wait(until);
+  CHECK(steady_clock::now() >= until);
+  std::jthread const other([&b] { b.ring(); });
+  b.wait({});
 }
 
 TEST_CASE("the same owner finds its hold as long as it is valid, another one its holder") {
@@ -161,10 +176,10 @@ TEST_CASE("the same owner finds its hold as long as it is valid, another one its
   REQUIRE(std::holds_alternative<local_queue::already_held>(again));
   CHECK(std::get<local_queue::already_held>(again).by_me == h);
   auto const other = p.try_enter(2);
-  CHECK(why_not(other) == acquire_status::busy);
-  CHECK(std::get<local_queue::not_now>(other).holder == h);
+  REQUIRE(is_busy(other));
+  CHECK(std::get<local_queue::busy>(other).holder == h);
   REQUIRE(h->begin_release());
-  CHECK(why_not(p.try_enter(1)) == acquire_status::busy);  // it is no more mine, and not yet given back
+  CHECK(is_busy(p.try_enter(1)));  // it is no more mine, and not yet given back
   h->end_release();
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(2)));
 }
@@ -173,14 +188,14 @@ TEST_CASE("one whose last handle is just given back is not found") {
   place const p;
   auto const h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
   REQUIRE(h->unshare());
-  CHECK(why_not(p.try_enter(1)) == acquire_status::busy);
+  CHECK(is_busy(p.try_enter(1)));
 }
 
 TEST_CASE("a hold whose trust has ended is not found by its owner") {
   place const p;
   auto const h = hold_with(turn_of(p.try_enter(1)), p.owner(1), 1ms);
-  REQUIRE(eventually([&] { return !h->valid(); }));
-  CHECK(why_not(p.try_enter(1)) == acquire_status::busy);
+  REQUIRE(test::eventually([&] { return !h->valid(); }));
+  CHECK(is_busy(p.try_enter(1)));
   CHECK(h->lose(loss_reason::expired));
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(1)));
 }
@@ -188,41 +203,46 @@ TEST_CASE("a hold whose trust has ended is not found by its owner") {
 TEST_CASE("a lost hold lets the next one go; so does one that is dropped") {
   place const p;
   auto h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
-  std::atomic<int> number{0};
-  std::jthread waiter([&] {
-    number = ::gettid();
-    CHECK(std::holds_alternative<local_queue::turn>(p.enter(2)));
-  });
-  REQUIRE(comes_to_rest(number));
-  REQUIRE(h->lose(loss_reason::taken_over));
-  waiter.join();
+  counted_bell b;
+  {
+    auto next = p.line_up(2, b);
+    CHECK(next.in_front() == h);
+    CHECK_FALSE(next.come());
+    REQUIRE(h->lose(loss_reason::taken_over));
+    CHECK(b.rung == 1);
+    CHECK(next.come());
+  }
   h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
   h.reset();
   CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(2)));
 }
 
+TEST_CASE("a hold of which a look has the last keeps nobody waiting") {
+  place const p;
+  auto h = hold_with(turn_of(p.try_enter(1)), p.owner(1));
+  auto seen = p.try_enter(2);
+  REQUIRE(is_busy(seen));
+  h.reset();
+  std::get<local_queue::busy>(seen).holder.reset();
+  CHECK(std::holds_alternative<local_queue::turn>(p.try_enter(3)));
+}
+
 TEST_CASE("a turn that is handed on inside its owner stays where it is in line") {
   place const p;
   auto const former = hold_with(turn_of(p.try_enter(1)), p.owner(1));
-  std::atomic<bool> had{false};
-  std::atomic<int> number{0};
-  std::jthread waiter([&] {
-    number = ::gettid();
-    auto const t = turn_of(p.enter(2));
-    had = true;
-  });
-  REQUIRE(comes_to_rest(number));
+  counted_bell b;
+  auto waiter = p.line_up(2, b);
   auto turn = former->lose_to_successor();
   REQUIRE(turn);
   CHECK(former->loss() == loss_reason::taken_over);
   CHECK_FALSE(former->lose_to_successor());
   auto const next = hold_with(std::move(*turn), p.owner(1));
-  REQUIRE(comes_to_rest(number));  // who was given the turn would come to its end
-  CHECK_FALSE(had);
+  CHECK_FALSE(waiter.come());
+  CHECK(b.rung == 0);
   auto const found = p.try_enter(1);
   REQUIRE(std::holds_alternative<local_queue::already_held>(found));
   CHECK(std::get<local_queue::already_held>(found).by_me == next);
   REQUIRE(next->lose(loss_reason::expired));
-  waiter.join();
-  CHECK(had);
+  CHECK(b.rung == 1);
+  CHECK(waiter.come());
 }

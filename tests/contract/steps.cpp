@@ -1,0 +1,141 @@
+// Calls that are driven by hand, several by one thread: whatever waits, waits in its driver.
+
+#include <deque>
+
+#include "contract/fixture.hpp"
+#include "manager/acquirer.hpp"
+#include "manager/manager.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using managing::acquirer;
+
+namespace {
+
+struct counted_bell final : waiting::bell {
+  void ring() noexcept override { ++rung; }
+  std::atomic<int> rung = 0;
+};
+
+/// A manager's inside, without the threads that lock_manager's callers bring.
+struct inside {
+  explicit inside(fixture& f, mutex_options o)
+      : m(managing::manager::make(f.source.implementation(), f.options)),
+        spec(m->spec("x", std::move(o), false)) {}
+  ~inside() { m->close(); }
+  inside(inside const&) = delete;
+  inside& operator=(inside const&) = delete;
+
+  std::shared_ptr<managing::manager> m;
+  managing::lock_spec spec;
+};
+
+struct call {
+  explicit call(inside& where, managing::patience p = {})
+      : it(where.m->parts(), where.spec, p, stop.get_token(), bell) {}
+  /// Until it has to pause, or has come to its end.
+  acquirer::need go() {
+    for (;;) {
+      auto what = it.next();
+      if (!std::holds_alternative<acquirer::reply>(what)) return what;
+      it.ask();
+    }
+  }
+  std::shared_ptr<holding::hold> won() {
+    auto what = go();
+    REQUIRE(std::holds_alternative<acquirer::result>(what));
+    return std::get<acquirer::result>(std::move(what)).won;
+  }
+  bool pauses() { return std::holds_alternative<acquirer::pause>(go()); }
+
+  std::stop_source stop;
+  counted_bell bell;
+  acquirer it;
+};
+
+}  // namespace
+
+CONTRACT_CASE("a hundred calls in line are driven by one thread, and each is rung in its turn") {
+  inside here(f, {.owner = each_acquire{}});
+  call first(here);
+  auto held = first.won();
+  REQUIRE(held);
+  std::deque<call> line;
+  for (int i = 0; i < 100; ++i) {
+    auto& one = line.emplace_back(here);
+    auto const what = one.go();
+    REQUIRE(std::holds_alternative<acquirer::pause>(what));
+    CHECK_FALSE(std::get<acquirer::pause>(what).until);
+  }
+  for (auto& one : line) {
+    CHECK(one.bell.rung == 0);
+    CHECK(one.pauses());
+    CHECK(here.m->release(held) == release_result::released);
+    CHECK(one.bell.rung == 1);
+    held = one.won();
+    REQUIRE(held);
+  }
+  CHECK(here.m->release(held) == release_result::released);
+}
+
+CONTRACT_CASE("one that stops in line leaves it; the next one is rung") {
+  inside here(f, {.owner = each_acquire{}});
+  call first(here);
+  auto const held = first.won();
+  REQUIRE(held);
+  auto second = std::make_unique<call>(here);
+  call third(here);
+  CHECK(second->pauses());
+  CHECK(third.pauses());
+  second->stop.request_stop();
+  CHECK(second->bell.rung == 1);
+  auto const what = second->go();
+  REQUIRE(std::holds_alternative<acquirer::result>(what));
+  CHECK(std::get<acquirer::result>(what).why == acquire_status::cancelled);
+  CHECK(here.m->release(held) == release_result::released);
+  CHECK(third.bell.rung == 0);
+  second.reset();
+  CHECK(third.bell.rung == 1);
+  auto const last = third.won();
+  REQUIRE(last);
+  CHECK(here.m->release(last) == release_result::released);
+}
+
+CONTRACT_CASE("a call that comes back too early has the rest of its pause, and asks nothing") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  inside here(f, {.retry = {.first = 10min, .longest = 10min, .jitter = 0}});
+  call c(here);
+  auto const what = c.go();
+  REQUIRE(std::holds_alternative<acquirer::pause>(what));
+  auto const until = std::get<acquirer::pause>(what).until;
+  REQUIRE(until);
+  for (int i = 0; i < 3; ++i) {
+    auto const again = c.it.next();
+    REQUIRE(std::holds_alternative<acquirer::pause>(again));
+    CHECK(std::get<acquirer::pause>(again).until == until);
+  }
+  c.stop.request_stop();
+  CHECK(c.bell.rung == 1);
+  auto const end = c.it.next();
+  REQUIRE(std::holds_alternative<acquirer::result>(end));
+  CHECK(std::get<acquirer::result>(end).why == acquire_status::cancelled);
+  CHECK(std::get<acquirer::result>(end).holder);
+  CHECK(other.has_still("x"));
+}
+
+EVERY_CASE("the end of a manager rings whoever pauses") {
+  inside other(f, {.owner = each_acquire{}});
+  call first(other);
+  auto const held = first.won();
+  REQUIRE(held);
+  inside here(f, {.owner = each_acquire{}});
+  call second(here);
+  CHECK(second.pauses());
+  CHECK(second.bell.rung == 0);
+  here.m->close();
+  CHECK(second.bell.rung == 1);
+  auto const what = second.go();
+  REQUIRE(std::holds_alternative<acquirer::result>(what));
+  CHECK(std::get<acquirer::result>(what).why == acquire_status::cancelled);
+}
