@@ -2,36 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <rowlock/error.hpp>
 
 namespace rowlock::backend {
-namespace {
-
-constexpr std::array<std::string_view, 11> table_kinds{"locks",   "tokens",      "meta",     "migrations",
-                                                       "reaper",  "try_acquire", "renew",    "release",
-                                                       "require", "add_columns", "take_seen"};
-constexpr std::string_view shipped_prefix = "rowlock_";
-
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-void validate_identifier(std::string_view what, std::string_view text, std::size_t longest) {
-  bool const plain =
-      !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), is_word);
-  if (!plain)
-    throw error(
-        errc::invalid_argument,
-        fmt::format("{} '{}' must be made of letters, digits and underscores and not begin with a digit",
-                    what, text));
-  if (text.size() > longest)
-    throw error(errc::invalid_argument,
-                fmt::format("{} '{}' is longer than the {} bytes that fit", what, text, longest));
-}
-
-}  // namespace
 
 std::int64_t as_int(value const& v) {
   if (auto const* i = std::get_if<std::int64_t>(&v)) return *i;
@@ -43,86 +16,9 @@ std::string const& as_text(value const& v) {
   throw error(errc::failed, "the database returned something else where text was expected");
 }
 
-void table_names::validate(dialect const& d) const {
-  validate_identifier("table prefix", prefix, d.longest_identifier - std::string_view("try_acquire").size());
-  if (schema.empty()) return;
-  if (!d.has_schemas)
-    throw error(errc::invalid_argument,
-                fmt::format("{} has no schemas: leave the schema '{}' out, or choose a table prefix", d.name,
-                            schema));
-  validate_identifier("schema", schema, d.longest_identifier);
-}
-
-table_names table_names::of(dialect const& d, std::string schema, std::string prefix) {
-  table_names names{std::move(schema), std::move(prefix), d.quote};
-  names.validate(d);
-  return names;
-}
-
-std::string table_names::table(std::string_view what) const {
-  if (schema.empty()) return fmt::format("{0}{1}{2}{0}", quote, prefix, what);
-  std::string place;  // what was named is a validated identifier, what was found may be anything
-  for (char const c : schema) place.append(c == quote ? 2 : 1, c);
-  return fmt::format("{0}{1}{0}.{0}{2}{3}{0}", quote, place, prefix, what);
-}
-
-std::string table_names::render(std::string_view sql) const {
-  std::string out;
-  std::size_t done = 0;
-  for (std::size_t at = sql.find(shipped_prefix); at != sql.npos; at = sql.find(shipped_prefix, at + 1)) {
-    if (at > 0 && is_word(sql[at - 1])) continue;
-    auto end = at + shipped_prefix.size();
-    while (end < sql.size() && is_word(sql[end])) ++end;
-    auto const what = sql.substr(at + shipped_prefix.size(), end - at - shipped_prefix.size());
-    if (std::find(table_kinds.begin(), table_kinds.end(), what) == table_kinds.end()) continue;
-    out += sql.substr(done, at - done);
-    out += table(what);
-    done = end;
-  }
-  out += sql.substr(done);
-  return out;
-}
-
 result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
                                 std::chrono::nanoseconds, std::stop_token) {
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
-}
-
-statement_book::statement_book(dialect const& d, table_names tables)
-    : dialect_(d),
-      named_(!tables.schema.empty()),
-      tables_(std::move(tables)),
-      first_(rendered(tables_)),
-      now_(first_.get()) {}
-
-std::unique_ptr<statement_book::statements const> statement_book::rendered(table_names const& tables) const {
-  auto all = std::make_unique<statements>();
-  for (auto const& [name, text] : dialect_.statements)
-    all->emplace(name, statement{std::string(name), tables.render(text)});
-  return all;
-}
-
-statement const& statement_book::at(std::string_view name) const {
-  auto const& all = *now_.load(std::memory_order_acquire);
-  if (auto found = all.find(std::string(name)); found != all.end()) return found->second;
-  throw error(errc::failed, fmt::format("no statement named '{}' in this dialect", name));
-}
-
-bool statement_book::settle(std::string const& schema) {
-  if (named_ || schema.empty()) return true;
-  std::lock_guard const guard(mutex_);
-  if (settled_) return tables_.schema == schema;
-  auto tables = tables_;
-  tables.schema = schema;
-  settled_ = rendered(tables);
-  tables_ = std::move(tables);
-  now_.store(settled_.get(), std::memory_order_release);
-  return true;
-}
-
-table_names statement_book::tables() const {
-  std::lock_guard const guard(mutex_);
-  return tables_;
 }
 
 }  // namespace rowlock::backend

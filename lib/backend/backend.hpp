@@ -5,19 +5,17 @@
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
+
+#include "backend/statement_book.hpp"
 
 namespace rowlock::backend {
 
@@ -32,109 +30,6 @@ ROWLOCK_EXPORT std::string const& as_text(value const& v);  ///< throws error(er
 struct result {
   std::vector<row> rows;      ///< of a SELECT or RETURNING
   std::int64_t affected = 0;  ///< rows that an INSERT put there, or that an UPDATE or DELETE met
-};
-
-/// A `-- name:` block of lib/sql/<dialect>/*.sql as it was embedded.
-struct sql_text {
-  std::string_view name;
-  std::string_view text;
-};
-
-/// One version of migrations/<dialect>/NNN_name.{up,down}.sql as it was embedded.
-struct migration_text {
-  int version;
-  std::string_view name;
-  std::string_view up;
-  std::string_view down;
-};
-
-/// The checksum of an up text that a version had in former programs, with the same tables as now.
-struct former_text {
-  int version;
-  std::string_view checksum;
-};
-
-struct named_check;  // backend/checks.hpp
-
-/// What differs between databases apart from the driver: texts and a few facts.
-struct dialect {
-  std::string_view name;  ///< "sqlite", "postgresql", "mysql"
-  std::span<sql_text const> statements{};
-  std::span<migration_text const> migrations{};
-  std::span<named_check const> checks{};  ///< the doctor's checks, in this order
-  bool has_schemas;                       ///< tables may be put into a named schema
-  std::size_t longest_identifier;         ///< in bytes
-  char quote = '"';                       ///< around identifiers
-  bool returning = true;  ///< UPDATE and DELETE can return the rows that they met, and skip locked ones
-  /// ROLLBACK undoes CREATE and DROP. Otherwise each migration's text can be run again, whatever part of it
-  /// was run before, and a text that goes down begins with LOCK TABLES.
-  bool transactional_ddl = true;
-  /// The catalog shows only tables and columns that the user has a right on: what is hidden looks absent.
-  bool catalog_hides = false;
-  std::string_view abandon_migration = "ROLLBACK";  ///< gives back all that a migrator has locked
-  /// A transaction's plain reads may be older than what its locking reads see (InnoDB above READ COMMITTED).
-  bool plain_reads_may_be_stale = false;
-  /// Whoever writes has locked all tables for the rest of the transaction.
-  bool writes_lock_database = false;
-  /// The database is a file of this machine's, without a server: for remedies.
-  bool is_file = false;
-  /// If a migration is recorded with one of these checksums, its text is not reported as changed.
-  std::span<former_text const> former_texts{};
-  std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
-};
-
-/// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
-/// rowlock_migrations, rowlock_reaper, and for the functions rowlock_try_acquire, rowlock_renew,
-/// rowlock_release, rowlock_require; render() puts schema and prefix in.
-struct table_names {
-  std::string schema;  ///< empty: whatever the connection's search path or main database says
-  std::string prefix = "rowlock_";
-  char quote = '"';
-
-  /// Validated, quoted as the dialect wants.
-  static table_names of(dialect const&, std::string schema, std::string prefix);
-
-  /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
-  /// enough for the dialect (and schema empty where it has none).
-  void validate(dialect const&) const;
-  /// Replaces each of those words, where it stands as a whole one, by the quoted, qualified name.
-  std::string render(std::string_view sql) const;
-  /// The quoted, qualified name of one table or function, `what` being "locks", "renew", ...
-  std::string table(std::string_view what) const;
-};
-
-/// A statement ready to be run: rendered text, known by the name under which a connection keeps it prepared.
-struct statement {
-  std::string name;
-  std::string sql;
-};
-
-/// All statements of a dialect, rendered for one set of table names. Shared between threads.
-class statement_book {
- public:
-  statement_book(dialect const&, table_names);
-  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). What was
-  /// returned stays valid as long as the book.
-  statement const& at(std::string_view name) const;
-  dialect const& sql() const noexcept { return dialect_; }
-  bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
-
-  /// Puts in the schema that a session has found (connection::find_schema), where none was named. The first
-  /// one stays. @return whether the names have this one now; always, where one was named
-  bool settle(std::string const& schema);
-  table_names tables() const;
-
- private:
-  using statements = std::unordered_map<std::string, statement>;
-  std::unique_ptr<statements const> rendered(table_names const&) const;
-
-  dialect const& dialect_;
-  bool const named_;
-  mutable std::mutex mutex_;  ///< of what follows, which at() reads without it
-  table_names tables_;
-  std::unique_ptr<statements const> first_;
-  std::unique_ptr<statements const> settled_;
-  std::atomic<statements const*> now_;
 };
 
 /// How long a session that holds row locks may be silent. Otherwise a host that is gone, or a program that

@@ -168,8 +168,8 @@ bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
     run("guard_try", {name});
     return true;
   }
-  // Before the transaction looks for it: at InnoDB's default isolation level a row that is looked for and
-  // not found is a gap that is locked, and our own INSERT would wait for ourselves.
+  // Before the transaction looks for it: at some databases' default isolation level a row that is looked for
+  // and not found is a gap that is locked, and our own INSERT would wait for ourselves.
   {
     auto loan = engine().session_pool.borrow(reply_deadline());
     anchors_.make_ready(*loan, name, reply_deadline());
@@ -191,7 +191,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, patience const& p
     if (!run("guard_try", {name}).rows.empty()) return true;
     refuse_level(name);
   } while (again.wait());
-  // Whoever only looks, as `rowlock list` does on InnoDB, makes a try fail: that is nobody's lock.
+  // Whoever only looks, as `rowlock list` does, makes a try fail on some databases: that is nobody's lock.
   look_again past_lookers(boot_clock::now() + 1s);
   while (only_looked_at(name) && past_lookers.wait())
     if (!run("guard_try", {name}).rows.empty()) return true;
@@ -207,10 +207,11 @@ void guarded_transaction::refuse_level(std::string const& name) {
   if (engine().database.sql().plain_reads_may_be_stale) return;
   auto const level = as_text(run("guard_look", {name}).rows.at(0).at(1));
   if (level == "read committed") return;
-  throw error(errc::unsupported,
-              fmt::format("'{}': at isolation level {} PostgreSQL would show this transaction what was there "
-                          "before the lock: use READ COMMITTED, or a mutex and require()",
-                          name, level));
+  throw error(
+      errc::unsupported,
+      fmt::format("'{}': at isolation level {} the database would show this transaction what was there "
+                  "before the lock: use READ COMMITTED, or a mutex and require()",
+                  name, level));
 }
 
 // On a session of the manager's, and committed there: a number that was given out must not be rolled back.
@@ -235,7 +236,8 @@ std::string guarded_transaction::entry_to_draw(std::string const& name) {
 }
 
 // What was drawn, and committed, after the lock was granted is seen by this transaction's plain reads, or
-// they are older than the lock. The isolation level need not be known for that, which InnoDB does not tell.
+// they are older than the lock. The isolation level need not be known for that, which not every database
+// tells.
 void guarded_transaction::expect_fresh(std::string const& name, std::string const& entry) {
   expect_fresh(name, entry, draw_token(entry));
 }
@@ -291,8 +293,8 @@ void guarded_transaction::undo_insert(std::string const& name) {
   }
 }
 
-// What may be taken is deleted by the manager: on InnoDB the program's transaction would keep the row locked
-// even if it turned out that somebody has it. With one writer, only this transaction can.
+// What may be taken is deleted by the manager: on some databases the program's transaction would keep the row
+// locked even if it turned out that somebody has it. With one writer, only this transaction can.
 bool guarded_transaction::is_free(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const row = engine().rows.read(*loan, name, reply_deadline());

@@ -147,7 +147,7 @@ backend::connection& renewer::connection(boot_time_point deadline) {
   return **borrowed_;
 }
 
-// Where an SQLite file was removed or replaced, what its copy says is no renewal: others may have the old
+// Where a database's file was removed or replaced, what its copy says is no renewal: others may have the old
 // one.
 renewer::batch renewer::still_there(batch const& holds) {
   batch there;

@@ -28,7 +28,7 @@ error with_hint(error const& e, std::string_view hint) {
 
 // Runs `f` and says what to do about what only an administrator can mend.
 template <class F>
-auto explained(F&& f) {
+auto explained(backend::dialect const& dialect, F&& f) {
   try {
     return f();
   } catch (migrate::refusal const&) {
@@ -37,23 +37,7 @@ auto explained(F&& f) {
     if (e.reason() == errc::read_only)
       throw with_hint(
           e, "migrate where writing is allowed: on the primary server, or with the right to write the file");
-    if (e.sqlstate() == "42501")  // insufficient_privilege
-      throw with_hint(
-          e,
-          "migrating needs a role that owns the tables and may CREATE in their schema "
-          "(GRANT "
-          "USAGE, CREATE ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints");
-    if (e.reason() == errc::access_denied && e.native_code() != 0 && !e.statement().empty())  // MySQL's
-      throw with_hint(
-          e,
-          "migrating needs a user with the rights CREATE, ALTER, DROP, LOCK TABLES, CREATE ROUTINE, ALTER "
-          "ROUTINE, "
-          "SELECT, INSERT, UPDATE and DELETE in the database (GRANT ... ON DATABASE.* TO ...); or let such a "
-          "user run what "
-          "`rowlock migrate sql` prints");
-    if (e.sqlstate() == "3F000")  // invalid_schema_name
-      throw with_hint(
-          e, "the search path names no schema that exists: say which one with --schema, it is made then");
+    if (auto const way_out = dialect.migrating.way_out(e); !way_out.empty()) throw with_hint(e, way_out);
     throw;
   }
 }
@@ -113,17 +97,8 @@ std::string complaint_about_version(int version, int oldest_reader, int latest) 
 
 std::string one_step(backend::dialect const& dialect, backend::table_names const& names,
                      std::string_view direction, int version, std::string_view name, std::string_view text) {
-  std::string_view before;
-  std::string_view after;
-  if (dialect.transactional_ddl) {
-    before = "BEGIN;\n";
-    after = "COMMIT;\n";
-  } else if (text.find("\nCREATE PROCEDURE ") != text.npos) {
-    // The client `mysql` cuts what it reads at each semicolon, also within a procedure.
-    before = "DELIMITER $$\n";
-    after = "$$\nDELIMITER ;\n";
-  }
-  return fmt::format("-- {} {} {}\n{}{}{}", direction, version, name, before, names.render(text), after);
+  return fmt::format("-- {} {} {}\n{}", direction, version, name,
+                     dialect.migrating.as_script(names.render(text)));
 }
 
 }  // namespace
@@ -137,7 +112,7 @@ int migrator::latest() const noexcept { return migrate::latest_version(source_.i
 
 std::vector<int> migrator::up(std::optional<int> target) {
   auto const goal = checked(target.value_or(latest()), latest());
-  return explained([&] {
+  return explained(source_.implementation()->sql(), [&] {
     session s(*source_.implementation(), options_, true);
     return migrate::go_up(s, goal);
   });
@@ -145,7 +120,7 @@ std::vector<int> migrator::up(std::optional<int> target) {
 
 std::vector<int> migrator::down(int target, bool force, bool forget_tokens) {
   checked(target, latest());
-  return explained([&] {
+  return explained(source_.implementation()->sql(), [&] {
     session s(*source_.implementation(), options_);
     return migrate::go_down(s, target, {.held_locks = force, .tokens = forget_tokens});
   });
@@ -218,7 +193,7 @@ std::vector<std::string> migrator::repair() {
     for (auto const* versions : {&records.missing, &records.different})
       for (int const v : *versions) migrate::record(s, v);
   };
-  explained([&] { s.write(mend); });
+  explained(source_.implementation()->sql(), [&] { s.write(mend); });
   return done;
 }
 

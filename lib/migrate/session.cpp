@@ -141,15 +141,8 @@ bool session::worth_another_try(error const& e, mode m) const {
     default:
       break;
   }
-  // undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
-  // which shows what is there now even in an old snapshot.
-  // The numbers are MySQL's for the same.
-  if (m == mode::reading)
-    return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000" ||
-           e.native_code() == 1146 || e.native_code() == 1054;
-  // unique_violation, duplicate_schema: two migrators with different prefixes made the schema at the same
-  // time.
-  return e.sqlstate() == "23505" || e.sqlstate() == "42P06" || e.native_code() == 1007;
+  auto const& its = dialect().migrating;
+  return m == mode::reading ? its.torn_look(e) : its.made_by_another(e);
 }
 
 void session::wait_before_try(int attempt, error const& e) {

@@ -41,7 +41,7 @@ class database {
   /// A number for the server, or file, that a session talks to: holds are many, servers few.
   std::size_t server_of(backend::connection const&);
 
-  /// Whether this certainly does not lead to that server's database any more (an SQLite file that was
+  /// Whether this certainly does not lead to that server's database any more (a file that was
   /// removed, replaced, or got another name). Locks that were held there are then lost.
   bool gone(std::size_t server) const;
 

@@ -9,8 +9,8 @@
 namespace rowlock::sessions {
 
 /// A statement that was a deadlock's victim did nothing. It is tried again at once, because the other
-/// statement has gone on. InnoDB has deadlocks between any INSERT and DELETE of one key. There is a limit,
-/// because two might meet again and again.
+/// statement has gone on. Some databases have deadlocks between any INSERT and DELETE of one key. There is a
+/// limit, because two might meet again and again.
 inline constexpr int most_deadlocks = 50;
 
 /// Calls `statement` again, until `deadline`, while it loses deadlocks; each is reported as an error event.

@@ -38,7 +38,7 @@ std::chrono::system_clock::time_point acquired_at(value const& us, std::string& 
   return std::chrono::system_clock::time_point(std::chrono::microseconds(int_or_zero(us)));
 }
 
-// MySQL's zero date is not a date.
+// A zero date, as some databases have it, is not a date.
 std::chrono::milliseconds expires_in(value const& ms, std::string& unreadable) {
   if (!is_null(ms)) return readable(std::chrono::milliseconds(as_int(ms)), "expires_at", unreadable);
   unreadable = "its expires_at is no date";

@@ -77,7 +77,8 @@ class term_rows {
   std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
                                 boot_time_point deadline) const;
 
-  /// Whether a transaction has locked the row of a term that is still there. Waits for none, but in SQLite.
+  /// Whether a transaction has locked the row of a term that is still there. Waits for none, but where
+  /// whoever writes locks the database.
   bool is_locked(backend::connection&, name_and_term const&, boot_time_point deadline) const;
 
   /// @return false if the term is not there, revoked, or at its hard limit

@@ -27,8 +27,8 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
     begun = true;
     good = body();
   } catch (error const& e) {
-    // If another program is writing to the SQLite file, no transaction was begun, and ROLLBACK would be
-    // refused.
+    // If whoever writes locks the database, and another program does, no transaction was begun, and ROLLBACK
+    // would be refused.
     if (begun || e.reason() != errc::row_locked) roll_back(c);
     if (e.reason() != errc::in_doubt) throw;
     throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());

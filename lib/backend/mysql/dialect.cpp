@@ -5,6 +5,31 @@
 
 namespace rowlock::backend::mysql {
 
+namespace {
+
+// ER_NO_SUCH_TABLE, ER_BAD_FIELD_ERROR: a table was dropped between two looks at the catalog.
+bool torn_look(error const& e) noexcept { return e.native_code() == 1146 || e.native_code() == 1054; }
+
+// ER_DB_CREATE_EXISTS.
+bool made_by_another(error const& e) noexcept { return e.native_code() == 1007; }
+
+// Not for a login that was refused.
+std::string_view way_out(error const& e) noexcept {
+  if (e.reason() != errc::access_denied || e.native_code() == 0 || e.statement().empty()) return {};
+  return "migrating needs a user with the rights CREATE, ALTER, DROP, LOCK TABLES, CREATE ROUTINE, ALTER "
+         "ROUTINE, SELECT, INSERT, UPDATE and DELETE in the database (GRANT ... ON DATABASE.* TO ...); or "
+         "let "
+         "such a user run what `rowlock migrate sql` prints";
+}
+
+// The client `mysql` cuts what it reads at each semicolon, also within a procedure.
+std::string as_script(std::string_view text) {
+  if (text.find("\nCREATE PROCEDURE ") == text.npos) return std::string(text);
+  return "DELIMITER $$\n" + std::string(text) + "$$\nDELIMITER ;\n";
+}
+
+}  // namespace
+
 dialect const& mysql_dialect() {
   static dialect const d{.name = "mysql",
                          .statements = embedded_mysql_statements(),
@@ -17,7 +42,11 @@ dialect const& mysql_dialect() {
                          .transactional_ddl = false,
                          .catalog_hides = true,
                          .abandon_migration = "ROLLBACK;UNLOCK TABLES",
-                         .plain_reads_may_be_stale = true};
+                         .plain_reads_may_be_stale = true,
+                         .migrating = {.torn_look = torn_look,
+                                       .made_by_another = made_by_another,
+                                       .way_out = way_out,
+                                       .as_script = as_script}};
   return d;
 }
 

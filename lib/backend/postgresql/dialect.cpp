@@ -11,16 +11,36 @@ namespace {
 // put there. What is at version 5 has other functions since.
 constexpr former_text former[] = {{4, "520561546b054cdc"}};
 
+// undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
+// which shows what is there now even in an old snapshot.
+bool torn_look(error const& e) noexcept {
+  return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000";
+}
+
+// unique_violation, duplicate_schema: migrators with different prefixes made the schema at the same time.
+bool made_by_another(error const& e) noexcept { return e.sqlstate() == "23505" || e.sqlstate() == "42P06"; }
+
+std::string_view way_out(error const& e) noexcept {
+  if (e.sqlstate() == "42501")  // insufficient_privilege
+    return "migrating needs a role that owns the tables and may CREATE in their schema (GRANT USAGE, CREATE "
+           "ON SCHEMA ... TO ...); or let such a role run what `rowlock migrate sql` prints";
+  if (e.sqlstate() == "3F000")  // invalid_schema_name
+    return "the search path names no schema that exists: say which one with --schema, it is made then";
+  return {};
+}
+
 }  // namespace
 
 dialect const& postgresql_dialect() {
-  static dialect const d{.name = "postgresql",
-                         .statements = embedded_postgresql_statements(),
-                         .migrations = embedded_postgresql_migrations(),
-                         .checks = checks(),
-                         .has_schemas = true,
-                         .longest_identifier = 63,
-                         .former_texts = former};
+  static dialect const d{
+      .name = "postgresql",
+      .statements = embedded_postgresql_statements(),
+      .migrations = embedded_postgresql_migrations(),
+      .checks = checks(),
+      .has_schemas = true,
+      .longest_identifier = 63,
+      .former_texts = former,
+      .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out}};
   return d;
 }
 
