@@ -14,7 +14,7 @@ held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holdi
 // What was moved from still says what it was.
 // NOLINTBEGIN(performance-move-constructor-init)
 held_lock::held_lock(held_lock&& other) noexcept
-    : manager_(other.manager_), hold_(other.hold_), live_(std::exchange(other.live_, false)) {}
+    : manager_(other.manager_), hold_(other.hold_), live_(other.live_.exchange(false)) {}
 // NOLINTEND(performance-move-constructor-init)
 
 held_lock& held_lock::operator=(held_lock&& other) noexcept {
@@ -22,7 +22,7 @@ held_lock& held_lock::operator=(held_lock&& other) noexcept {
   (void)release();
   manager_ = other.manager_;
   hold_ = other.hold_;
-  live_ = std::exchange(other.live_, false);
+  live_ = other.live_.exchange(false);
   return *this;
 }
 
@@ -52,7 +52,7 @@ std::optional<detached_lock> held_lock::detach() {
 }
 
 release_result held_lock::release() noexcept {
-  if (!std::exchange(live_, false)) return release_result::released;
+  if (!live_.exchange(false)) return release_result::released;
   return manager_->release(hold_);
 }
 

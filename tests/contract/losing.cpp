@@ -135,3 +135,30 @@ CONTRACT_CASE("what came too late stays lost: trust that has ended does not come
   CHECK_FALSE(h.lock->valid());
   CHECK(eventually([&] { return other.take("x"); }));
 }
+
+CONTRACT_CASE("a loss callback may release the handle that other threads look at") {
+  auto const m = f.manager();
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
+  };
+  auto lock = m->make_mutex("x", {.ttl = 1s}).acquire().value();
+  std::atomic<bool> released{false};
+  std::atomic<bool> looked{false};
+  std::stop_callback const on_loss(lock.loss_token(), [&] {
+    (void)lock.release();
+    released = true;
+  });
+  {
+    std::jthread const looker([&] {
+      while (!released) {
+        (void)lock.valid();
+        (void)lock.trusted_until();
+        looked = true;
+        std::this_thread::yield();
+      }
+    });
+    REQUIRE(eventually([&] { return released.load(); }));
+  }
+  CHECK(looked);
+  CHECK_FALSE(lock.valid());
+}

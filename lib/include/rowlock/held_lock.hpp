@@ -3,6 +3,7 @@
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -28,10 +29,10 @@ class basic_transaction;
 ///
 /// Exception safety: only extend() and detach() throw. The handle is then as it was.
 ///
-/// Thread safety: distinct handles are independent, also those of one recursive lock. The const members of
-/// one handle may be called from several threads, but not while another thread calls a non-const member of
-/// it. That is also so for a callback of its loss_token(): if it releases, moves or destroys a handle that
-/// other threads use, the program must keep the two apart, by a mutex for instance.
+/// Thread safety: distinct handles are independent, also those of one recursive lock. The const members,
+/// extend() and release() of one handle may be called from several threads at once: a callback of its
+/// loss_token() may release a handle that other threads look at. Nothing else may be called while another
+/// thread moves, assigns, detaches or destroys the handle.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -91,7 +92,7 @@ class ROWLOCK_EXPORT held_lock {
 
   std::shared_ptr<managing::manager> manager_;
   std::shared_ptr<holding::hold> hold_;
-  bool live_;  ///< has not been released by this handle
+  std::atomic<bool> live_;  ///< has not been released by this handle
 };
 
 /// The result of an attempt to take a lock: like std::optional<held_lock>, and says why it is empty.
