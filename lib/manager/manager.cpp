@@ -5,6 +5,8 @@
 #include "base/process_end.hpp"
 #include "base/text.hpp"
 #include "holding/why_lost.hpp"
+#include "manager/named_locks.hpp"
+#include "manager/releasing.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {
@@ -15,12 +17,6 @@ namespace {
 
 // Beyond the closer's own deadline, until it has said that it is done.
 constexpr auto closing_grace = 200ms;
-
-bool row_may_be_ours(holding::hold const& h) noexcept {
-  auto const why = h.loss();
-  return holding::traits_of(h.facts()).has_expiry && why && *why != loss_reason::taken_over &&
-         *why != loss_reason::row_gone;
-}
 
 }  // namespace
 
@@ -56,9 +52,13 @@ void manager::refuse_if_closed() const {
     throw error(errc::closed, "the lock_manager was destroyed, or the process ends");
 }
 
-void manager::connect() {
+base::calls::scope manager::begin_call() const {
   refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
+  return base::calls::scope(engine_->under_way);
+}
+
+void manager::connect() {
+  auto const here = begin_call();
   (void)engine_->pool_of(engine_->options.strategy).borrow(engine_->reply_deadline());
 }
 
@@ -108,7 +108,7 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
       h->tell_trust(engine_->events);
       return true;
     }
-    if (engine_->expiries.report_lost(h, h->why_expired())) give_back_lost(*h);
+    if (engine_->expiries.report_lost(h, h->why_expired())) releasing(*engine_).give_back_lost(*h);
     return false;
   }
   if (auto const why = holding::why_lost(engine_->rows, *loan, f, deadline)) {
@@ -129,133 +129,14 @@ release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcep
   if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
   base::calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;
-  return give_back(h, boot_clock::now() + base::time_left(engine_->options.release_timeout));
-}
-
-release_result manager::give_back(std::shared_ptr<holding::hold> const& h,
-                                  boot_time_point deadline) noexcept {
-  // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
-  if (h->held() && !h->valid()) engine_->expiries.report_lost(h, h->why_expired());
-  bool const ours = h->begin_release();
-  engine_->renewals.forget(*h);
-  engine_->expiries.forget(*h);  // not if its loss is still to be told
-  if (!ours) {
-    give_back_lost(*h);
-    return release_result::already_lost;
-  }
-  auto const& f = h->facts();
-  auto const start = boot_clock::now();
-  if (holding::traits_of(f).owns_session) return end_session(*h, deadline);
-  auto outcome = release_result::in_doubt;
-  auto why = loss_reason::taken_over;
-  auto const is_gone = [&] { return engine_->database.gone(f.server); };
-  try {
-    outcome = is_gone() ? release_result::already_lost : tell_row(*h, deadline, why);
-  } catch (error const& e) {
-    if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
-    engine_->events.tell(
-        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
-  } catch (std::exception const& e) {
-    engine_->events.tell(
-        {.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
-  }
-  if (outcome != release_result::released && is_gone()) {
-    outcome = release_result::already_lost;
-    why = loss_reason::row_gone;
-  }
-  if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
-    engine_->renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
-  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
-  if (outcome == release_result::released)
-    engine_->events.tell({.kind = event_kind::released,
-                          .name = f.name,
-                          .term = f.term.value,
-                          .token = f.token,
-                          .duration = boot_clock::now() - start});
-  return outcome;
-}
-
-release_result manager::end_session(holding::hold& h, boot_time_point deadline) noexcept {
-  auto const& f = h.facts();
-  auto const start = boot_clock::now();
-  if (!engine_->pings.give_back(h, deadline)) {
-    h.end_release(loss_reason::session_ended);
-    return release_result::already_lost;
-  }
-  h.end_release();
-  engine_->events.tell({.kind = event_kind::released,
-                        .name = f.name,
-                        .term = f.term.value,
-                        .token = f.token,
-                        .duration = boot_clock::now() - start});
-  return release_result::released;
-}
-
-release_result manager::tell_row(holding::hold const& h, boot_time_point deadline, loss_reason& why) {
-  auto const& f = h.facts();
-  auto loan = engine_->pool.borrow(deadline);
-  if (h.guarded()) {
-    if (is_locked(h, *loan, deadline)) return release_result::handed_over;
-    // Where the whole file is locked, it can only be tried.
-    if (engine_->database.sql().writes_lock_database)
-      deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
-  }
-  bool const was_there = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
-    return engine_->strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
-  });
-  if (was_there) return release_result::released;
-  try {
-    why = holding::why_lost(engine_->rows, *loan, f, deadline).value_or(loss_reason::taken_over);
-  } catch (error const&) {  // lost it is, whatever became of the row
-  }
-  return release_result::already_lost;
-}
-
-// A release from inside one's own guarded transaction would wait for itself. [B26]
-bool manager::is_locked(holding::hold const& h, backend::connection& session, boot_time_point deadline) {
-  strategies::name_and_term const which{h.facts().name, h.facts().term};
-  return engine_->rows.is_locked(session, which, deadline);
-}
-
-bool manager::release(detached_lock const& lock) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
-  base::require_name(lock.name);
-  auto const deadline = engine_->reply_deadline();
-  auto loan = engine_->pool.borrow(deadline);
-  return sessions::retry_deadlocks(engine_->events, lock.name, deadline, [&] {
-    auto how = lock.strategy;
-    if (!how) {
-      auto const row = engine_->rows.read(*loan, lock.name, deadline);
-      if (!row || row->term != lock.term) return false;
-      how = row->holder.strategy;
-    }
-    return engine_->strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline);
-  });
-}
-
-bool manager::renew(detached_lock const& lock) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
-  base::require_name(lock.name);
-  auto const deadline = engine_->reply_deadline();
-  auto loan = engine_->pool.borrow(deadline);
-  strategies::name_and_term const which{lock.name, lock.term};
-  return sessions::retry_deadlocks(engine_->events, lock.name, deadline, [&] {
-    if (!engine_->rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
-    for (auto const& left : engine_->rows.check(*loan, std::span(&which, 1), deadline))
-      if (!left.revoked && !left.hard_limit_reached)
-        throw error(errc::row_locked,
-                    fmt::format("'{}' could not be renewed: a transaction has its row locked", lock.name));
-    return false;
-  });
+  return releasing(*engine_).give_back(h,
+                                       boot_clock::now() + base::time_left(engine_->options.release_timeout));
 }
 
 // The watchdog and the renewer forget it, and so does the closer: from now on it is a row that nobody here
 // holds.
 std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
+  auto const here = begin_call();
   auto const& f = h->facts();
   if (!holding::traits_of(f).has_expiry)
     throw error(errc::unsupported,
@@ -269,88 +150,36 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   engine_->renewals.forget(*h);
   engine_->expiries.forget(*h);
   if (!ours) {
-    give_back_lost(*h);
+    releasing(*engine_).give_back_lost(*h);
     return std::nullopt;
   }
   h->end_release();
   return detached_lock{f.name, f.term, f.token, f.strategy};
 }
 
-// A lost term may be in its row still (revoked, or out of time by our own clock): the next owner need not
-// wait for its expiry once we have stopped.
-void manager::give_back_lost(holding::hold const& h) noexcept {
-  auto const& f = h.facts();
-  if (holding::traits_of(f).owns_session && h.loss())
-    (void)engine_->pings.give_back(h, boot_clock::now() + engine_->options.release_timeout);
-  else if (row_may_be_ours(h))
-    engine_->renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, boot_clock::now() + f.ttl});
-}
-
-// As above, but now: nobody will come back for it.
-void manager::give_back_lost(holding::hold const& h, boot_time_point deadline) noexcept {
-  if (!row_may_be_ours(h)) return;
-  auto const& f = h.facts();
-  try {
-    auto loan = engine_->pool.borrow(deadline);
-    engine_->strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
-  } catch (std::exception const&) {
-    give_back_lost(h);
-  }
-}
-
-// Of those whose rows do not tell.
-std::unordered_map<std::string, holder_info> manager::held_by_sessions(backend::connection& session,
-                                                                       std::string const& name) {
-  std::unordered_map<std::string, holder_info> found;
-  for (auto const& [which, strategy] : engine_->strategies)
-    for (auto& held : strategy->holders(session, name, engine_->reply_deadline()))
-      found.emplace(std::move(held.name), std::move(held.by));
-  return found;
-}
-
 std::vector<lock_info> manager::list(bool idle_too) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
-  auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  std::vector<lock_info> found;
-  auto by_sessions = held_by_sessions(*loan, "");
-  for (auto& row : engine_->rows.list(*loan, idle_too || !by_sessions.empty(), engine_->reply_deadline())) {
-    if (auto const held = by_sessions.find(row.name); held != by_sessions.end())
-      found.push_back({std::move(row.name), true, std::move(held->second), {}});
-    else if (idle_too || !row.term.empty())
-      found.push_back(
-          {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
-  }
-  return found;
+  auto const here = begin_call();
+  return named_locks(*engine_).list(idle_too);
 }
 
 std::optional<lock_info> manager::find(std::string const& name) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
-  base::require_name(name);
-  auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  for (auto& [held, by] : held_by_sessions(*loan, name)) return lock_info{name, true, std::move(by), {}};
-  auto row = engine_->rows.find(*loan, name, engine_->reply_deadline());
-  if (!row) return std::nullopt;
-  return lock_info{name, !row->term.empty(), std::move(row->holder), std::move(row->unreadable)};
+  auto const here = begin_call();
+  return named_locks(*engine_).find(name);
 }
 
 bool manager::revoke(std::string const& name, revoke_mode mode) {
-  refuse_if_closed();
-  base::calls::scope const here(engine_->under_way);
-  base::require_name(name);
-  auto loan = engine_->pool.borrow(engine_->reply_deadline());
-  // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
-  auto const row = engine_->rows.read(*loan, name, engine_->reply_deadline());
-  if (row && !traits(row->holder.strategy).revocable)
-    throw error(
-        errc::unsupported,
-        fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
-                    "holds it, which `rowlock list` names where the server tells, and the server can end",
-                    name, to_string(row->holder.strategy)));
-  return sessions::retry_deadlocks(engine_->events, name, engine_->reply_deadline(), [&] {
-    return engine_->rows.revoke(*loan, name, mode, engine_->reply_deadline());
-  });
+  auto const here = begin_call();
+  return named_locks(*engine_).revoke(name, mode);
+}
+
+bool manager::release(detached_lock const& lock) {
+  auto const here = begin_call();
+  return named_locks(*engine_).release(lock);
+}
+
+bool manager::renew(detached_lock const& lock) {
+  auto const here = begin_call();
+  return named_locks(*engine_).renew(lock);
 }
 
 void manager::close() noexcept {
@@ -396,8 +225,9 @@ void manager::say_closed() const {
 void manager::shut_down() noexcept {
   auto const deadline = boot_clock::now() + closing_.time;
   engine_->closing.request_stop();
+  releasing give(*engine_);
   for (auto const& h : engine_->expiries.close())
-    if (give_back(h, deadline) == release_result::already_lost) give_back_lost(*h, deadline);
+    if (give.give_back(h, deadline) == release_result::already_lost) give.give_back_lost(*h, deadline);
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);

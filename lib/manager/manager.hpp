@@ -54,22 +54,15 @@ class manager : public std::enable_shared_from_this<manager> {
  private:
   manager(std::shared_ptr<backend::source> const&, manager_options);
   void refuse_if_closed() const;
+  /// Refuses too, and counts the call as long as it lives.
+  base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
   int never_leave() const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
-  release_result give_back(std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
   /// Whether the database that it is held in is gone, and the lock lost with it.
   bool report_if_gone(std::shared_ptr<holding::hold> const&);
-  release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
-  /// `why` is set if the term is not in the row any more.
-  release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
-  bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
-  std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
-                                                                std::string const& name);
-  void give_back_lost(holding::hold const&) noexcept;
-  void give_back_lost(holding::hold const&, boot_time_point deadline) noexcept;
 
   unsigned const epoch_ = base::fork_epoch();
   std::unique_ptr<engine> engine_;

@@ -135,4 +135,15 @@ error connect_error(PGconn const* c, std::string const& where) {
   return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code)), "", state, 0);
 }
 
+bool failed(PGresult const* r) {
+  auto const status = PQresultStatus(r);
+  return status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY;
+}
+
+bool ends_session(PGresult const* r) {
+  char const* text = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+  std::string_view const severity = text == nullptr ? "" : text;
+  return severity == "FATAL" || severity == "PANIC";
+}
+
 }  // namespace rowlock::backend::postgresql

@@ -19,4 +19,8 @@ error statement_error(PGresult const*, std::string const& statement, std::string
 /// tells the SQLSTATE nowhere but in that text.
 error connect_error(PGconn const* c, std::string const& where);
 
+bool failed(PGresult const*);
+/// It is the last that the server says in this session.
+bool ends_session(PGresult const*);
+
 }  // namespace rowlock::backend::postgresql

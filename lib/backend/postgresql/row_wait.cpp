@@ -1,0 +1,93 @@
+// The wait for a row lock, in the server.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <rowlock/error.hpp>
+
+#include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/session.hpp"
+#include "backend/postgresql/values.hpp"
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+// PostgreSQL's lock_timeout: whole milliseconds, 0 for none.
+std::string lock_timeout(boot_time_point deadline) {
+  using namespace std::chrono;
+  if (deadline == boot_time_point::max()) return "0";
+  auto const left = ceil<milliseconds>(deadline - boot_clock::now());
+  return std::to_string(std::clamp<std::int64_t>(left.count(), 1, INT32_MAX));
+}
+
+boot_time_point later(boot_time_point t, std::chrono::nanoseconds by) {
+  return t > boot_time_point::max() - by ? boot_time_point::max() : t + by;
+}
+
+}  // namespace
+
+result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
+                             std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  if (pooling_ == pooling::transaction)
+    throw error(
+        errc::unsupported,
+        fmt::format("{}: a row_lock is a transaction that stays open, and there is a pooler between that "
+                    "lends out the server's sessions by the transaction: use lease or unique_insert, connect "
+                    "to the server itself, or say pooler=session in the connection string if it lends "
+                    "them out by the session",
+                    where_),
+        s.name, "", 0);
+  base::stop_event const stopped(std::move(stop));
+  auto const prepare_by = boot_clock::now() + reply_timeout;
+  begin(s.name, prepare_by);
+  try {
+    return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+  } catch (error const& e) {
+    if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
+    prepared_.erase(s.name);  // as in execute()
+  }
+  return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+}
+
+result session::wait_once(prepared const& ready, std::string const& what, std::span<value const> parameters,
+                          boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                          base::stop_event const& stop) {
+  text_parameters const texts(parameters, what);
+  auto* c = channel_.native();
+  auto const limit = lock_timeout(deadline);
+  auto const silence = std::to_string(std::chrono::milliseconds(longest_silence).count());
+  char const* const limits[] = {limit.c_str(), silence.c_str()};
+  bool const sent = PQenterPipelineMode(c) == 1 &&
+                    PQsendQueryParams(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, nullptr, nullptr, nullptr,
+                                      nullptr, 0) == 1 &&
+                    PQsendQueryParams(c,
+                                      "SELECT set_config('lock_timeout', $1, true),"
+                                      " set_config('idle_in_transaction_session_timeout', $2, true)",
+                                      2, nullptr, limits, nullptr, nullptr, 0) == 1 &&
+                    PQsendQueryPrepared(c, ready.server_name.c_str(), texts.count(), texts.data(), nullptr,
+                                        nullptr, 0) == 1 &&
+                    PQpipelineSync(c) == 1;
+  if (!sent) end_wait(errc::unreachable, what, channel_.error_message());
+  auto r = collect_pipeline(c, later(deadline, reply_timeout), &stop);
+  if (r.how == reply::outcome::stopped) end_wait(errc::row_locked, what, "the wait was cancelled");
+  if (r.how != reply::outcome::complete) end_wait(errc::unreachable, what, r.message);
+  if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, what, channel_.error_message());
+  for (auto const& one : r.results) {
+    if (!failed(one.get())) continue;
+    auto const refused = statement_error(one.get(), what, where_);
+    if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(one.get()))
+      end_wait(errc::unreachable, what, one_line(PQresultErrorMessage(one.get())));
+    roll_back();
+    throw refused;
+  }
+  return decode(r.results.back().get());
+}
+
+void session::end_wait(errc code, std::string const& what, std::string const& why) {
+  channel_.close();
+  throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
+}
+
+}  // namespace rowlock::backend::postgresql

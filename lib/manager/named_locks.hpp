@@ -1,0 +1,33 @@
+#pragma once
+// What is done with locks by their names and terms, whoever holds them.
+
+#include <optional>
+#include <rowlock/types.hpp>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+
+/// Made for one call; thread-safe. Everything throws error.
+class named_locks {
+ public:
+  explicit named_locks(engine& e) noexcept : engine_(e) {}
+
+  std::vector<lock_info> list(bool idle_too);
+  std::optional<lock_info> find(std::string const& name);
+  bool revoke(std::string const& name, revoke_mode);
+  bool release(detached_lock const&);
+  bool renew(detached_lock const&);
+
+ private:
+  /// Of strategies whose rows do not tell who holds them.
+  std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
+                                                                std::string const& name);
+
+  engine& engine_;
+};
+
+}  // namespace rowlock::managing

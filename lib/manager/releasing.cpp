@@ -1,0 +1,128 @@
+#include "manager/releasing.hpp"
+
+#include <algorithm>
+
+#include "holding/why_lost.hpp"
+#include "sessions/retry_deadlocks.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+bool row_may_be_ours(holding::hold const& h) noexcept {
+  auto const why = h.loss();
+  return holding::traits_of(h.facts()).has_expiry && why && *why != loss_reason::taken_over &&
+         *why != loss_reason::row_gone;
+}
+
+}  // namespace
+
+release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
+                                    boot_time_point deadline) noexcept {
+  // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
+  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
+  bool const ours = h->begin_release();
+  engine_.renewals.forget(*h);
+  engine_.expiries.forget(*h);  // not if its loss is still to be told
+  if (!ours) {
+    give_back_lost(*h);
+    return release_result::already_lost;
+  }
+  auto const& f = h->facts();
+  auto const start = boot_clock::now();
+  if (holding::traits_of(f).owns_session) return end_session(*h, deadline);
+  auto outcome = release_result::in_doubt;
+  auto why = loss_reason::taken_over;
+  auto const is_gone = [&] { return engine_.database.gone(f.server); };
+  try {
+    outcome = is_gone() ? release_result::already_lost : tell_row(*h, deadline, why);
+  } catch (error const& e) {
+    if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
+    tell_error(*h, e);
+  } catch (std::exception const& e) {
+    tell_error(*h, e);
+  }
+  if (outcome != release_result::released && is_gone()) {
+    outcome = release_result::already_lost;
+    why = loss_reason::row_gone;
+  }
+  if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
+    engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
+  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
+  if (outcome == release_result::released) tell_released(*h, start);
+  return outcome;
+}
+
+void releasing::tell_released(holding::hold const& h, boot_time_point since) const noexcept {
+  auto const& f = h.facts();
+  engine_.events.tell({.kind = event_kind::released,
+                       .name = f.name,
+                       .term = f.term.value,
+                       .token = f.token,
+                       .duration = boot_clock::now() - since});
+}
+
+void releasing::tell_error(holding::hold const& h, std::exception const& e) const noexcept {
+  auto const& f = h.facts();
+  engine_.events.tell({.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+}
+
+release_result releasing::end_session(holding::hold& h, boot_time_point deadline) noexcept {
+  auto const start = boot_clock::now();
+  if (!engine_.pings.give_back(h, deadline)) {
+    h.end_release(loss_reason::session_ended);
+    return release_result::already_lost;
+  }
+  h.end_release();
+  tell_released(h, start);
+  return release_result::released;
+}
+
+release_result releasing::tell_row(holding::hold const& h, boot_time_point deadline, loss_reason& why) {
+  auto const& f = h.facts();
+  auto loan = engine_.pool.borrow(deadline);
+  if (h.guarded()) {
+    if (is_locked(h, *loan, deadline)) return release_result::handed_over;
+    // Where the whole file is locked, it can only be tried.
+    if (engine_.database.sql().writes_lock_database)
+      deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
+  }
+  bool const was_there = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
+    return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
+  });
+  if (was_there) return release_result::released;
+  try {
+    why = holding::why_lost(engine_.rows, *loan, f, deadline).value_or(loss_reason::taken_over);
+  } catch (error const&) {  // lost it is, whatever became of the row
+  }
+  return release_result::already_lost;
+}
+
+// A release from inside one's own guarded transaction would wait for itself. [B26]
+bool releasing::is_locked(holding::hold const& h, backend::connection& session, boot_time_point deadline) {
+  strategies::name_and_term const which{h.facts().name, h.facts().term};
+  return engine_.rows.is_locked(session, which, deadline);
+}
+
+void releasing::give_back_lost(holding::hold const& h) noexcept {
+  auto const& f = h.facts();
+  if (holding::traits_of(f).owns_session && h.loss())
+    (void)engine_.pings.give_back(h, boot_clock::now() + engine_.options.release_timeout);
+  else if (row_may_be_ours(h))
+    engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, boot_clock::now() + f.ttl});
+}
+
+void releasing::give_back_lost(holding::hold const& h, boot_time_point deadline) noexcept {
+  if (!row_may_be_ours(h)) return;
+  auto const& f = h.facts();
+  try {
+    auto loan = engine_.pool.borrow(deadline);
+    engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
+  } catch (std::exception const&) {
+    give_back_lost(h);
+  }
+}
+
+}  // namespace rowlock::managing

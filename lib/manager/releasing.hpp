@@ -1,0 +1,35 @@
+#pragma once
+// How a lock that this manager holds, or has lost, is given back.
+
+#include <memory>
+#include <rowlock/types.hpp>
+
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+
+/// Made for one call; thread-safe.
+class releasing {
+ public:
+  explicit releasing(engine& e) noexcept : engine_(e) {}
+
+  /// What can't be given back by `deadline` is given back later.
+  release_result give_back(std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
+  /// A lost term may still be in its row (revoked, or out of time by this process's clock). The next owner
+  /// need not wait until it expires, because the work here has stopped.
+  void give_back_lost(holding::hold const&) noexcept;
+  /// The same, but at once: no thread will come back to it.
+  void give_back_lost(holding::hold const&, boot_time_point deadline) noexcept;
+
+ private:
+  release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
+  /// Sets `why` if the term is not in the row any more.
+  release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
+  bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
+  void tell_released(holding::hold const&, boot_time_point since) const noexcept;
+  void tell_error(holding::hold const&, std::exception const&) const noexcept;
+
+  engine& engine_;
+};
+
+}  // namespace rowlock::managing
