@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds longest_wait = std::chrono::hours(24 * 366);
 std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds timeout) noexcept {
   auto const now = steady_clock::now();
   if (timeout > steady_clock::time_point::max() - now) return std::nullopt;
-  return now + timeout;
+  return now + std::max(timeout, 0ns);  // so that what is left until then can be calculated
 }
 
 acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop, waiting::bell& to_ring)

@@ -24,7 +24,7 @@ struct patience {
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
 };
 
-/// Now plus `timeout`; empty (for ever) if that is beyond the clock's range.
+/// Now plus `timeout`, which is none if it is negative; empty (for ever) if that is beyond the clock's range.
 std::optional<std::chrono::steady_clock::time_point> deadline_after(
     std::chrono::nanoseconds timeout) noexcept;
 
