@@ -9,7 +9,7 @@ namespace rowlock {
 [[gnu::weak]] lock_manager::lock_manager(std::string_view, manager_options) {
   throw error(errc::unsupported,
               "the constructor from a URL is in component rowlock: link rowlock::rowlock (pkg-config: "
-              "rowlock), or make the lock_manager from your back end's source");
+              "rowlock; by hand: before rowlock-core), or make the lock_manager from your back end's source");
 }
 
 }  // namespace rowlock

@@ -1,97 +1,15 @@
-// The reaper against live rows, by steps: what happens between two of its statements, or while rows are
-// locked. Idle rows are made so by hand, nobody waits for a day.
+// The reaper: what goes, what stays, and what is told of it.
 #include <unistd.h>
 
 #include <algorithm>
 #include <rowlock/postgresql.hpp>
 #include <thread>
 
-#include "contract/fixture.hpp"
-#include "reap/sweep.hpp"
+#include "contract/open_transaction.hpp"
+#include "contract/reaping.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
-
-namespace {
-
-constexpr std::int64_t hour = 3'600'000;          // milliseconds
-constexpr std::int64_t token_hour = hour * 1000;  // tokens are microseconds
-constexpr char const* before_delete = "reap_locks_delete";
-
-void expire(fixture& f, std::int64_t ms_ago, std::string const& where = "1 = 1") {
-  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -ms_ago) + " WHERE " + where);
-}
-
-/// As if the clock had been so much ahead when the last token was drawn.
-void shift_tokens(fixture& f, std::int64_t us) {
-  f.sql("UPDATE rowlock_locks SET token = token + " + std::to_string(us) + " WHERE token > 0");
-  f.sql("UPDATE rowlock_tokens SET token = token + " + std::to_string(us));
-}
-
-std::int64_t number(fixture& f, std::string const& select) {
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
-  auto const text = f.tables().render(select);
-  return backend::as_int(
-      session->execute({"test_number", text}, {}, boot_clock::now() + 10s).rows.at(0).at(0));
-}
-
-std::int64_t rows(fixture& f, std::string const& where = "1 = 1") {
-  return number(f, "SELECT count(*) FROM rowlock_locks WHERE name <> 'rowlock.reaper' AND " + where);
-}
-
-std::int64_t floor_of(fixture& f) { return number(f, "SELECT token_floor FROM rowlock_meta"); }
-
-reaper make_reaper(fixture& f, reaper_options o = {}) {
-  o.schema = f.options.schema;
-  o.table_prefix = f.options.table_prefix;
-  return reaper(observed_by(f.source, f.seam), std::move(o));
-}
-
-reap_result reap_once(fixture& f, reaper_options o = {}) { return make_reaper(f, std::move(o)).run(); }
-
-/// A run that does not ask for the lease.
-reap_result reap_unbidden(fixture& f, reaper_options o = {}) {
-  sessions::database database(observed_by(f.source, f.seam).implementation(), f.options);
-  return rowlock::reap::sweep(database, o, {}).run();
-}
-
-/// Runs `what` once, before the first statement of that name.
-void once_before(fixture& f, std::string const& statement, std::function<void()> what) {
-  auto const done = std::make_shared<std::atomic<bool>>(false);
-  f.seam->before = [=, what = std::move(what)](std::string const& s) {
-    if (s == statement && !done->exchange(true)) what();
-  };
-}
-
-/// A row as it stands when its holder has died two days ago.
-void leave_dead(fixture& f, std::string const& name = "x") {
-  stranger dead(f, "dead");
-  REQUIRE(dead.take(name));
-  expire(f, 48 * hour, "name = '" + name + "'");
-}
-
-std::string anchor(fixture& f, std::string const& name, std::int64_t ms_ago) {
-  return "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('" + name +
-         "', 'row_lock', 0, " + in_ms(f, -ms_ago) + ");";
-}
-
-void make_anchor(fixture& f, std::string const& name, std::int64_t ms_ago) { f.sql(anchor(f, name, ms_ago)); }
-
-/// A transaction of somebody's that is left open.
-class open_transaction {
- public:
-  explicit open_transaction(fixture& f)
-      : names_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
-    session_->script("BEGIN", boot_clock::now() + 10s);
-  }
-  void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 10s); }
-
- private:
-  backend::table_names names_;
-  std::unique_ptr<backend::connection> session_;
-};
-
-}  // namespace
 
 CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its time is over") {
   stranger dead(f, "dead");
@@ -193,72 +111,6 @@ CONTRACT_CASE(
   CHECK(take_once(*f.manager()) == last + 1);
 }
 
-CONTRACT_CASE("reaper: P2, B24: a row that is renewed between the look and the delete stays") {
-  stranger late(f);
-  REQUIRE(late.take("x"));
-  expire(f, 48 * hour);
-  leave_dead(f, "y");
-  once_before(f, before_delete, [&] { CHECK(late.renew("x")); });
-  auto const r = reap_once(f);
-  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);
-  CHECK(r.skipped == 1);
-  CHECK(rows(f) == 1);
-  CHECK(late.read("x")->holder.expires_in > 20s);
-  CHECK(late.renew("x"));
-}
-
-CONTRACT_CASE("reaper: a row that is taken between the look and the delete stays") {
-  leave_dead(f);
-  stranger taker(f);
-  once_before(f, before_delete, [&] { CHECK(taker.take("x")); });
-  CHECK(reap_once(f, {.idle = 0ms}).skipped == 1);
-  CHECK(taker.renew("x"));
-}
-
-LEASE_CASE("reaper: B40: a row that is taken and given back after the floor was raised keeps its new token") {
-  leave_dead(f);
-  shift_tokens(f, 2 * token_hour);
-  stranger quick(f);
-  auto const last = quick.token("x");
-  once_before(f, before_delete, [&] {
-    CHECK(quick.take("x"));
-    CHECK(quick.release("x"));
-  });
-  CHECK(reap_once(f, {.idle = 0ms}).deleted.all() == 0);
-  auto const m = f.manager();
-  CHECK(take_once(*m) == last + 2);
-}
-
-INSERT_CASE("reaper: B40: a token that is drawn after the floor was raised is not deleted") {
-  stranger quick(f);
-  REQUIRE(quick.take("x"));
-  REQUIRE(quick.release("x"));
-  std::int64_t drawn = 0;
-  once_before(f, "reap_tokens_delete", [&] {
-    CHECK(quick.take("x"));
-    drawn = quick.token("x");
-    CHECK(quick.release("x"));
-  });
-  CHECK(reap_once(f, {.idle = 0ms}).deleted.tokens == 0);
-  CHECK(number(f, "SELECT token FROM rowlock_tokens") == drawn);
-  CHECK(floor_of(f) < drawn);
-}
-
-// Where there are several writers.
-PAIRS_CASE("reaper: B39: the tokens' row is reaped just before a draw: the next token is above it",
-           all<inserts, direct, on_a_server>) {
-  auto const m = f.manager();
-  auto const first = take_once(*m);
-  constexpr std::int64_t ahead = 7'000'000'000;
-  shift_tokens(f, ahead);
-  // What the reaper does, as it would be after the clock had caught up.
-  once_before(f, "token_draw", [&] {
-    f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(first + ahead));
-    f.sql("DELETE FROM rowlock_tokens");
-  });
-  CHECK(take_once(*m) == first + ahead + 1);
-}
-
 INSERT_CASE(
     "reaper: tokens that were not drawn for the idle time go, and the name's next one is above them") {
   auto const m = f.manager();
@@ -271,47 +123,6 @@ INSERT_CASE(
   CHECK(floor_of(f) == first - 25 * token_hour);
   f.sql("UPDATE rowlock_meta SET token_floor = 4000000000000000");
   CHECK(take_once(*m) == 4000000000000001);
-}
-
-CONTRACT_CASE("reaper: B36: a term that only watching may end is left, and counted; a free row is not") {
-  stranger watched(f);
-  REQUIRE(watched.take("x", 30s, takeover::observed));
-  REQUIRE(watched.take("y", 30s, takeover::observed));
-  f.sql("UPDATE rowlock_locks SET term = NULL WHERE name = 'y'");
-  expire(f, 48 * hour);
-  auto const r = reap_once(f);
-  CHECK(r.left_observed == 1);
-  CHECK(r.deleted.lease + r.deleted.unique_insert == 1);
-  CHECK(watched.renew("x"));
-}
-
-CONTRACT_CASE("reaper: T10: a name whose row was reaped is taken again by the same mutex") {
-  auto const m = f.manager();
-  auto x = m->make_mutex("x");
-  std::int64_t last = 0;
-  for (int i = 0; i < 20; ++i) {
-    {
-      auto const lock = x.try_acquire();
-      REQUIRE(lock);
-      CHECK(lock->token().value > last);
-      last = lock->token().value;
-    }
-    reap_once(f, {.idle = 0ms});
-    CHECK(rows(f) == 0);
-  }
-}
-
-LEASE_CASE("reaper: B4, T10: a fresh row that is reaped before it is taken is put there again") {
-  auto const m = f.manager();
-  m->connect();
-  auto const once = std::make_shared<std::atomic<bool>>(false);
-  f.seam->after = [&, once](std::string const& s) {
-    if (s == "lock_insert_free" && !once->exchange(true)) {
-      CHECK(reap_unbidden(f, {.idle = 0ms}).deleted.lease == 1);
-      f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
-    }
-  };
-  CHECK(take_once(*m) == 5000000000000001);
 }
 
 CONTRACT_CASE("reaper: anchors that were not used for the idle time go, others stay") {
@@ -412,32 +223,6 @@ CONTRACT_CASE("reaper: one run at a time: another one says who is at it, and doe
   CHECK_FALSE(make_reaper(f).last());
 }
 
-CONTRACT_CASE("reaper: two reapers at once, without the lease that keeps them apart, delete each row once") {
-  std::string all;
-  for (int i = 0; i < 1200; ++i) all += anchor(f, "n" + std::to_string(i), i < 1000 ? 48 * hour : 0);
-  f.sql(all);
-  std::atomic<std::int64_t> deleted{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 3; ++i)
-      threads.emplace_back([&] { deleted += reap_unbidden(f, {.batch = 20}).deleted.row_lock; });
-  }
-  CHECK(deleted == 1000);
-  CHECK(rows(f) == 200);
-}
-
-CONTRACT_CASE("reaper: a second reaper between the look and the delete of the first leaves it nothing") {
-  leave_dead(f);
-  shift_tokens(f, 2 * token_hour);
-  stranger other(f);
-  auto const last = other.token("x");
-  once_before(f, before_delete, [&] { CHECK(reap_unbidden(f).deleted.all() == 1); });
-  auto const r = reap_once(f);
-  CHECK(r.deleted.all() == 0);
-  CHECK(r.skipped == 1);
-  CHECK(floor_of(f) == last);
-}
-
 CONTRACT_CASE("reaper: the floor never falls") {
   leave_dead(f);
   f.sql("UPDATE rowlock_meta SET token_floor = 4000000000000000");
@@ -489,56 +274,6 @@ CONTRACT_CASE("reaper: what the last run did can be read") {
   CHECK(last->pid == ::getpid());
   CHECK(last->started_at <= last->finished_at);
   CHECK(std::chrono::system_clock::now() - last->finished_at < 10min);
-}
-
-PAIRS_CASE("reaper: a row that a transaction has locked is skipped, not waited for: all strategies",
-           all<leases, direct, on_a_server>) {
-  leave_dead(f, "lease");
-  f.sql(
-      "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('insert', "
-      "'unique_insert', 't', 1, " +
-      in_ms(f, -1000) + ")");
-  make_anchor(f, "anchor", 48 * hour);
-  f.sql("INSERT INTO rowlock_tokens VALUES ('drawn', 1)");
-  auto others = std::vector<std::unique_ptr<open_transaction>>();
-  for (auto const* statement : {"UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'lease'",
-                                "UPDATE rowlock_locks SET renewals = 1 WHERE name = 'insert'",
-                                "SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE",
-                                "UPDATE rowlock_tokens SET token = 2 WHERE name = 'drawn'"}) {
-    others.push_back(std::make_unique<open_transaction>(f));
-    others.back()->run(statement);
-  }
-  make_anchor(f, "free", 48 * hour);
-  auto const began = std::chrono::steady_clock::now();
-  auto const r = reap_once(f);
-  CHECK(std::chrono::steady_clock::now() - began < 900ms);  // a wait would be a second
-  CHECK(r.skipped == 4);
-  CHECK(r.deleted.all() == 1);
-  CHECK(rows(f) == 3);
-  for (auto& t : others) t->run("ROLLBACK");
-  CHECK(reap_once(f).deleted.all() == 4);
-}
-
-TEST_CASE("reaper: an anchor that is waited for is not lost to its waiter: row_lock on postgresql") {
-  postgresql_fixture f;
-  make_anchor(f, "anchor", 48 * hour);
-  auto holder = std::make_unique<open_transaction>(f);
-  holder->run("SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE");
-  open_transaction waiter(f);
-  std::atomic<bool> had{false};
-  std::jthread const waits([&] {
-    try {
-      waiter.run("SET LOCAL lock_timeout = 0; SELECT 1 FROM rowlock_locks WHERE name = 'anchor' FOR UPDATE");
-      had = true;
-    } catch (error const&) {  // the case has failed already
-    }
-  });
-  REQUIRE(eventually([&] { return number(f, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0; }));
-  CHECK(reap_once(f).deleted.all() == 0);
-  holder.reset();
-  REQUIRE(eventually([&] { return had.load(); }));
-  CHECK(reap_once(f).deleted.all() == 0);
-  CHECK(rows(f) == 1);
 }
 
 TEST_CASE("reaper: a dry run works where nothing may be written: on postgresql") {

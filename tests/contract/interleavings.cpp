@@ -1,0 +1,254 @@
+// Two sessions that meet, statement by statement: what each of them sees, and what becomes of late replies.
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "contract/open_transaction.hpp"
+#include "contract/waits.hpp"
+#include "support/threads.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+LEASE_CASE("T2: a lease that was waited for counts from the grant") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  REQUIRE(other.release("x"));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded'");
+  bool had = false;
+  std::jthread waiter([&] { had = other.take("x", 2s); });
+  std::this_thread::sleep_for(600ms);  // how long it waits, a second at most, is what must not count
+  t.commit();
+  waiter.join();
+  REQUIRE(had);
+  // UTC_TIMESTAMP is read when the statement begins; what counts, trust, begins before it is sent.
+  auto const waited = dialect_of(f) == dialect::mysql ? 600ms : 0ms;
+  CHECK(other.read("x")->holder.expires_in > 1600ms - waited);
+}
+
+CONTRACT_CASE("B1: a take that waited for somebody's renewal sees it") {
+  stranger first(f);
+  stranger second(f, "second");
+  REQUIRE(first.take("x", 1s));
+  auto const term = first.read("x")->term;
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET renewals = renewals + 1, expires_at = " + in_ms(f, 60'000));
+  bool had = true;
+  wait_view view(f, second.session());
+  std::atomic<int> thread{0};
+  std::jthread waiter([&] {
+    thread = ::gettid();
+    had = second.take("x");
+  });
+  CHECK(view.shows_it(thread));  // for a second at most
+  t.commit();
+  waiter.join();
+  CHECK_FALSE(had);
+  CHECK(first.read("x")->term == term);
+}
+
+INSERT_CASE("B37: an expired row that is renewed between the look at it and its deletion stays") {
+  stranger first(f);
+  REQUIRE(first.take("x", 1s));
+  auto const term = first.read("x")->term;
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  auto const m = f.manager();
+  int begun = 0;
+  f.seam->before = [&](std::string const& s) {
+    if (s == "begin" && ++begun == 2) REQUIRE(first.renew("x"));
+  };
+  CHECK_FALSE(m->make_mutex("x").try_acquire());
+  CHECK(begun == 2);
+  CHECK(first.read("x")->term == term);
+}
+
+CONTRACT_CASE("a take of an expired lock that is released and taken by another meanwhile is refused") {
+  stranger first(f);
+  stranger second(f, "second");
+  REQUIRE(first.take("x", 1s));
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET term = 'third', renewals = 0, expires_at = " + in_ms(f, 60'000));
+  bool superseded = true;
+  bool renewed = true;
+  wait_view view(f, second.session());
+  std::atomic<int> thread{0};
+  std::jthread waiter([&] {
+    thread = ::gettid();
+    try {
+      superseded = second.take_over("x");  // names the first one's term
+    } catch (error const& e) {
+      superseded = e.reason() != errc::row_locked;
+    }
+  });
+  std::jthread renewer([&] {
+    try {
+      renewed = first.renew("x");
+    } catch (error const& e) {
+      renewed = e.reason() != errc::row_locked;
+    }
+  });
+  CHECK(view.shows_it(thread));
+  t.commit();
+  waiter.join();
+  renewer.join();
+  CHECK_FALSE(superseded);
+  CHECK_FALSE(renewed);
+  CHECK(first.read("x")->term.value == "third");
+}
+
+CONTRACT_CASE("a take decides by the time after its wait, not before") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  REQUIRE(other.release("x"));
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET term = 'brief', expires_at = " + in_ms(f, 250));
+  auto const set = boot_clock::now();
+  bool had = false;
+  wait_view view(f, other.session());
+  std::atomic<int> thread{0};
+  std::jthread waiter([&] {
+    thread = ::gettid();
+    had = other.take("x");
+  });
+  // For a second at most. Where a lock that is given back leaves no row, there is nothing to wait for.
+  if (pair.keeps_row()) CHECK(view.shows_it(thread));
+  std::this_thread::sleep_for(set + 300ms - boot_clock::now());  // until that has expired
+  t.commit();
+  waiter.join();
+  // UTC_TIMESTAMP is read when the statement begins: busy is then said of what has only just expired.
+  bool const busy = dialect_of(f) == dialect::mysql && pair.strategy == strategy::lease;
+  CHECK(had == !busy);
+  CHECK(other.take("x") == busy);
+}
+
+CONTRACT_CASE("R1: at_least, too, leaves another's lock alone") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.renew = false, .at_least = 20s}).acquire();
+  REQUIRE(other.take_over("x"));
+  auto const theirs = other.read("x")->term;
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(other.read("x")->term == theirs);
+}
+
+CONTRACT_CASE("trust counts from before an extension was sent") {
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.renew = false}).acquire();
+  f.seam->after = [](std::string const& s) {
+    if (s == "lock_extend") std::this_thread::sleep_for(500ms);  // the reply is slow
+  };
+  auto const before = boot_clock::now();
+  REQUIRE(lock->extend(100s));
+  CHECK(*lock->trusted_until() >= before + 90s);
+  CHECK(*lock->trusted_until() < before + 90s + 400ms);
+}
+
+CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that take was sent") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take" || lost-- <= 0) return;
+    std::this_thread::sleep_for(600ms);  // it is noticed late
+    lose_reply();
+  };
+  f.seam->reset();
+  auto const before = boot_clock::now();
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(*lock->trusted_until() < before + 27s + 500ms);
+}
+
+CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 1ms}});
+  { auto const makes_row = x.acquire(); }
+  std::vector<std::string> terms;
+  f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
+    if (s == "lock_take") terms.push_back(backend::as_text(parameters[2]));
+  };
+  std::atomic<int> lost{5};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  auto const lock = x.try_acquire_for(60s);
+  REQUIRE(lock);
+  REQUIRE(terms.size() == 6);
+  CHECK(terms.back() == lock->term().value);
+  std::sort(terms.begin(), terms.end());
+  CHECK(std::adjacent_find(terms.begin(), terms.end()) == terms.end());
+}
+
+CONTRACT_CASE("B36: who is watched by takers is given the time of an extension, too") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.ttl = 400ms, .renew = false, .takeover = takeover::observed}).acquire();
+  REQUIRE(lock->extend(60s));
+  CHECK(other.read("x")->ttl == 60s);
+  CHECK(lock->valid());
+}
+
+TEST_CASE("a locked row does not keep the others from being renewed: lease on postgresql") {
+  postgresql_fixture f;
+  auto const m = f.manager();
+  auto const guarded = m->make_mutex("a", {.ttl = 4s}).acquire();
+  auto const lock = m->make_mutex("x", {.ttl = 1500ms}).acquire();
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'a'");
+  std::this_thread::sleep_for(3s);  // two ttl
+  CHECK(lock->valid());
+  CHECK(guarded->valid());
+  t.commit();
+}
+
+CONTRACT_CASE("B35: the row, too, is renewed up to its hard limit and no further") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x", {.ttl = 30s, .renew = false, .hard_limit = 60s}).acquire();
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 1000) + ", hard_until = " + in_ms(f, 10'000));
+  CHECK(other.renew("x", lock->term()));
+  CHECK(other.read("x")->holder.expires_in > 5s);
+  CHECK(other.read("x")->holder.expires_in <= 10s);
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000) + ", hard_until = " + in_ms(f, -1000));
+  CHECK_FALSE(other.renew("x", lock->term()));
+  CHECK(other.read("x")->holder.expires_in < 0ms);
+}
+
+CONTRACT_CASE("observed takeover: a claim fails if the row was renewed since it was watched") {
+  stranger holder(f);
+  stranger watcher(f, "watcher");
+  REQUIRE(holder.take("x", 1s, takeover::observed));
+  auto const seen = *watcher.read("x");
+  REQUIRE(holder.renew("x"));
+  CHECK_FALSE(watcher.claim("x", {seen.term, seen.renewals}));
+  CHECK(watcher.claim("x", {seen.term, seen.renewals + 1}));
+}
+
+TEST_CASE("releases that meet locked rows do not keep the keeper from renewing: lease on postgresql") {
+  postgresql_fixture f;
+  auto o = f.options;
+  o.connections = 8;
+  auto const m = f.manager(o);
+  std::vector<acquisition> handed_over;
+  for (int i = 0; i < 8; ++i) handed_over.push_back(m->make_mutex("guarded/" + std::to_string(i)).acquire());
+  auto const lock = m->make_mutex("x", {.ttl = 3s}).acquire();
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name <> 'x'");
+  {
+    std::vector<std::jthread> threads;
+    for (auto& one : handed_over)
+      threads.emplace_back([&] { CHECK(one->release() == release_result::handed_over); });
+  }
+  std::this_thread::sleep_for(6s);  // two ttl
+  CHECK(lock->valid());
+  t.commit();
+  stranger other(f);
+  for (int i = 0; i < 8; ++i)
+    CHECK(eventually([&] { return other.sees_free("guarded/" + std::to_string(i)); }));
+}
