@@ -95,8 +95,8 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
 CONTRACT_CASE("metrics: renewals, one for each lock") {
   counted const counts(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 900ms});
-  auto y = m->make_mutex("y", {.ttl = 900ms});
+  auto x = m->make_mutex("x", {.ttl = 3s});
+  auto y = m->make_mutex("y", {.ttl = 3s});
   auto const one = x.acquire();
   auto const two = y.acquire();
   CHECK(eventually([&] { return counts.now("renewals_total") >= 4; }));
