@@ -6,6 +6,7 @@
 
 #include "base/process_end.hpp"
 #include "manager/closer.hpp"
+#include "manager/releasing.hpp"
 
 namespace rowlock::managing {
 
@@ -37,6 +38,10 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
       owner_(s.owner()),
       waits_(s.options.retry, p.insistent),
       attempts_(e, s, owner_, stop_) {}
+
+acquirer::~acquirer() {
+  if (won_) (void)releasing(engine_).give_back(won_, boot_clock::now() + engine_.options.release_timeout);
+}
 
 acquirer::need acquirer::next() {
   for (;;)

@@ -47,6 +47,11 @@ class acquirer {
   /// `to_ring` outlives it. It is rung when a pause is over before its time: at its turn in line, or if the
   /// call is stopped.
   acquirer(engine&, lock_spec const&, patience, std::stop_token, waiting::bell& to_ring);
+  /// Gives back what was granted and not handed out by next(): nobody else could, and it would be renewed for
+  /// ever.
+  ~acquirer();
+  acquirer(acquirer const&) = delete;
+  acquirer& operator=(acquirer const&) = delete;
 
   /// Goes on as far as that can be done at once. May be called too early: then the pause is what is left of
   /// it. After a result, or if it throws, this is at its end.

@@ -124,6 +124,19 @@ CONTRACT_CASE("a call that comes back too early has the rest of its pause, and a
   CHECK(other.has_still("x"));
 }
 
+EVERY_CASE("a call that is dropped before it has handed out its lock gives it back") {
+  stranger other(f);
+  inside here(f, {});
+  here.m->connect();
+  {
+    call dropped(here);
+    REQUIRE(std::holds_alternative<acquirer::reply>(dropped.it.next()));
+    dropped.it.ask();
+    CHECK_FALSE(other.take("x"));
+  }
+  CHECK(other.take("x"));
+}
+
 EVERY_CASE("the end of a manager rings whoever pauses") {
   inside other(f, {.owner = each_acquire{}});
   call first(other);
