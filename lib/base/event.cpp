@@ -18,6 +18,7 @@ event::event() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 event::~event() { ::close(fd_); }
 
 void event::set() const noexcept {
+  was_set_.store(true);
   std::uint64_t const one = 1;
   (void)!::write(fd_, &one, sizeof one);
 }
@@ -35,7 +36,10 @@ bool wait_for(event const& e, boot_time_point deadline) noexcept {
     bool const forever = deadline == boot_time_point::max();
     pollfd one{e.fd(), POLLIN, 0};
     auto const ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    if (::poll(&one, 1, forever ? -1 : static_cast<int>(ms)) > 0) return true;
+    if (::poll(&one, 1, forever ? -1 : static_cast<int>(ms)) > 0) {
+      (void)e.was_set_.load();
+      return true;
+    }
     if (left == 0ns) return false;
   }
 }

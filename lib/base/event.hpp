@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
 
 namespace rowlock::base {
 
-/// An eventfd(2): something to poll(2) for that any thread may set.
+/// An eventfd(2): something to poll(2) for that any thread may set. Whoever has come back from wait_for()
+/// with true sees what was written before set().
 class ROWLOCK_EXPORT event {
  public:
   event();
@@ -18,7 +20,10 @@ class ROWLOCK_EXPORT event {
   void clear() const noexcept;
 
  private:
+  friend bool wait_for(event const&, boot_time_point deadline) noexcept;
   int fd_;
+  // C++ knows no order between a write(2) and a poll(2).
+  mutable std::atomic<bool> was_set_{false};
 };
 
 /// Waits until it is set, which it stays. @return false if it was not at `deadline`
