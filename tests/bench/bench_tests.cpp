@@ -1,0 +1,90 @@
+// rowlock-bench on SQLite alone, for a moment: tools/bench is for figures.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/child_process.hpp"
+#include "support/eventually.hpp"
+#include "support/support.hpp"
+
+namespace rowlock::test {
+namespace {
+
+/// A database file in a folder, and the file that says where it is.
+struct bench_place {
+  bench_place() {
+    std::ofstream(places()) << "sqlite=" << folder.file("bench.db") << "\n#sqlite=in a file\n";
+  }
+  std::string places() const { return folder.file("places"); }
+  child_process start(std::vector<std::string> const& more) const {
+    std::vector<std::string> all{ROWLOCK_BENCH_PROGRAM, "--places", places(), "--anyway"};
+    all.insert(all.end(), more.begin(), more.end());
+    return child_process(all);
+  }
+  scratch_folder folder;
+};
+
+/// Processes that have this in their command line.
+int processes_with(std::string const& text) {
+  int count = 0;
+  for (auto const& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "cmdline");
+    std::string const line{std::istreambuf_iterator<char>(in), {}};
+    count += line.find(text) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_CASE("bench: figures of each round, the shares and the open verdicts come as JSON <sqlite>") {
+  bench_place const place;
+  auto bench = place.start({"--json", "--rounds", "2", "--milliseconds", "50", "--only", "cycle/lease-sqlite",
+                            "--only", "handover-2/lease-sqlite", "--only", "cycle/redis-durable"});
+  auto const status = bench.finish();
+  INFO(bench.output());
+  REQUIRE(status == 0);
+  auto const all = nlohmann::json::parse(bench.output());
+  CHECK(all.at("not_judged") == "--anyway");
+  CHECK(all.at("settings").at("sqlite") == "in a file");
+  auto const& scenarios = all.at("scenarios");
+  REQUIRE(scenarios.size() == 2);
+
+  auto const& cycle = scenarios[0].at("systems")[0];
+  CHECK(cycle.at("id") == "lease-sqlite");
+  REQUIRE(cycle.at("rounds").size() == 2);
+  for (auto const& round : cycle.at("rounds")) CHECK(round.at("per_second") > 0);
+  // It says what it could not measure, and why.
+  auto const& redis = scenarios[0].at("systems")[1];
+  CHECK(redis.at("trouble") == "there is no redis-durable in this run");
+
+  for (auto const& round : scenarios[1].at("systems")[0].at("rounds")) {
+    auto const& shares = round.at("cycles_of_each_process");
+    REQUIRE(shares.size() == 2);
+    CHECK(shares[0].get<int>() + shares[1].get<int>() > 0);
+  }
+  REQUIRE(all.at("verdicts").size() == 1);
+  CHECK(all.at("verdicts")[0].at("verdict") == "open");
+}
+
+TEST_CASE("bench: its processes end with it, however it ends <sqlite>") {
+  bench_place const place;
+  auto bench = place.start({"--milliseconds", "600000", "--only", "handover-8/lease-sqlite"});
+  // Itself, and the eight that compete.
+  REQUIRE(eventually([&] { return processes_with(place.places()) == 9; }));
+  bench.kill();
+  CHECK(eventually([&] { return processes_with(place.places()) == 0; }));
+}
+
+TEST_CASE("bench: what it does not know it refuses") {
+  bench_place const place;
+  auto bench = place.start({"--only", "no-such-thing"});
+  CHECK(bench.finish() == 2);
+  CHECK(place.start({"--no-such-option"}).finish() == 64);
+}
+
+}  // namespace
+}  // namespace rowlock::test

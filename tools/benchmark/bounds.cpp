@@ -1,0 +1,71 @@
+#include "scenarios.hpp"
+
+namespace rowlock::bench {
+
+// In one table, so that it can be read beside the text that asks for it.
+std::vector<bound> const& bounds() {
+  static std::vector<bound> const all{
+      {"cycle", "lease-sqlite", "redis-durable", "p50_us", rule::ahead, 3.5},
+      {"cycle", "lease-sqlite", "zookeeper", "p50_us", rule::ahead, 10},
+      {"cycle", "lease-postgresql", "bare-postgresql", "p50_us", rule::ahead, 0.95},
+      {"cycle", "lease-postgresql", "redis-durable", "p50_us", rule::ahead, 1.05},
+      {"cycle", "lease-mariadb", "bare-mariadb", "p50_us", rule::ahead, 0.95},
+      {"cycle", "lease-mariadb", "redis-durable", "p50_us", rule::ahead, 0.8},
+      {"cycle", "unique_insert-postgresql", "redis-durable", "p50_us", rule::ahead, 0.85},
+      {"cycle", "row_lock-postgresql", "advisory", "p50_us", rule::ahead, 0.6},
+
+      {"threads-32", "lease-postgresql", "redis-durable", "per_second", rule::ahead, 0.9},
+      {"threads-32", "lease-postgresql", "zookeeper", "per_second", rule::ahead, 5},
+      {"threads-32", "lease-mariadb", "redis-durable", "per_second", rule::ahead, 0.7},
+      {"threads-32", "lease-mariadb", "zookeeper", "per_second", rule::ahead, 4},
+
+      {"handover-8", "lease-postgresql", "redis-durable-pubsub", "handovers_per_second", rule::ahead, 1.0},
+      {"handover-32", "lease-postgresql", "redis-durable-pubsub", "handovers_per_second", rule::ahead, 1.3},
+      {"handover-8", "lease-postgresql", "zookeeper-queue", "handovers_per_second", rule::ahead, 3},
+      {"handover-32", "lease-postgresql", "zookeeper-queue", "handovers_per_second", rule::ahead, 2},
+      {"handover-8", "lease-mariadb", "zookeeper-queue", "handovers_per_second", rule::ahead, 2},
+      {"handover-32", "lease-mariadb", "zookeeper-queue", "handovers_per_second", rule::ahead, 2},
+      {"handover-8", "lease-sqlite", "redis-durable-pubsub", "handovers_per_second", rule::ahead, 1.2},
+      {"handover-32", "lease-sqlite", "redis-durable-pubsub", "handovers_per_second", rule::ahead, 2},
+      {"handover-8", "row_lock-postgresql", "redis-pubsub", "handovers_per_second", rule::ahead, 1.2},
+      {"handover-32", "row_lock-postgresql", "redis-pubsub", "handovers_per_second", rule::ahead, 2.9},
+      {"handover-8", "row_lock-mariadb", "redis-pubsub", "handovers_per_second", rule::ahead, 1.2},
+      {"handover-32", "row_lock-mariadb", "redis-pubsub", "handovers_per_second", rule::ahead, 2.0},
+
+      {"hot", "lease-postgresql", "redis-pubsub", "per_second", rule::ahead, 10},
+      {"hot", "lease-sqlite", "redis-pubsub", "per_second", rule::ahead, 10},
+
+      {"transaction", "tx-postgresql-require", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-mariadb-require", "tx-mariadb", "p50_us", rule::times, 1.5},
+      {"transaction", "tx-mysql-require", "tx-mysql", "p50_us", rule::times, 1.5},
+
+      {"waiting", "lease-postgresql", "", "core_percent", rule::at_most, 3},
+      {"waiting", "lease-postgresql", "", "connections", rule::at_most, 8},
+
+      {"start-up", "run-sqlite", "", "ms", rule::at_most, 15},
+      {"start-up", "run-postgresql", "", "ms", rule::at_most, 25},
+
+      {"growth", "rows-1000000", "rows-10", "p50_us", rule::times, 1.15},
+      {"growth", "held-100000", "rows-10", "p50_us", rule::times, 1.15},
+
+      {"shares-8-empty", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-empty", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-empty", "lease-mysql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-empty", "lease-sqlite", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-2ms", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-2ms", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-2ms", "lease-mysql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-2ms", "lease-sqlite", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-empty", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-empty", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-empty", "lease-mysql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-empty", "lease-sqlite", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-2ms", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-2ms", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-2ms", "lease-mysql", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-32-2ms", "lease-sqlite", "", "smallest_share", rule::at_least, 0.25},
+  };
+  return all;
+}
+
+}  // namespace rowlock::bench

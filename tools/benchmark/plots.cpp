@@ -1,0 +1,155 @@
+// The pictures, by gnuplot: it reads a script with its data, and writes SVG.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "report.hpp"
+
+namespace rowlock::bench {
+namespace {
+
+struct picture {
+  char const* plot;  ///< the scenarios' word
+  char const* title;
+  char const* x;
+  char const* y;
+  char const* metric;
+};
+constexpr picture by_number[] = {{"handover", "Hand-overs of one name", "processes that want it",
+                                  "hand-overs per second", "handovers_per_second"},
+                                 {"threads", "Take and give back, a name for each thread",
+                                  "threads of one process", "cycles per second", "per_second"}};
+constexpr picture bars[] = {{"cycle", "Take and give back, 1 client", "", "microseconds (median)", "p50_us"},
+                            {"growth", "Take and give back, PostgreSQL, by what the table has", "",
+                             "microseconds (median)", "p50_us"}};
+
+/// Quotes of gnuplot's own are doubled; nothing else is special between single ones.
+std::string quoted(std::string const& text) {
+  std::string out = "'";
+  for (char const c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out + "'";
+}
+
+class gnuplot {
+ public:
+  explicit gnuplot(std::string const& file)
+      : pipe_(::popen("gnuplot", "w")) {  // NOLINT(cert-env33-c): from PATH
+    if (!pipe_) throw peer_error("gnuplot can't be started");
+    say("set terminal svg size 960,540 font 'sans,13' background 'white'\nset encoding utf8\n");
+    say(fmt::format("set output {}\nset grid y\nset key outside right\nset bmargin at screen 0.32\n",
+                    quoted(file)));
+  }
+  void say(std::string const& text) { std::fwrite(text.data(), 1, text.size(), pipe_.get()); }
+  /// @throws peer_error if it did not draw
+  void end() {
+    if (::pclose(pipe_.release()) != 0) throw peer_error("gnuplot failed");
+  }
+
+ private:
+  struct closer {
+    void operator()(std::FILE* f) const noexcept { ::pclose(f); }
+  };
+  std::unique_ptr<std::FILE, closer> pipe_;
+};
+
+std::vector<scenario_result const*> of_plot(report const& all, std::string const& plot) {
+  std::vector<scenario_result const*> found;
+  for (auto const& each : all.scenarios)
+    if (each.what->plot == plot) found.push_back(&each);
+  return found;
+}
+
+bool measured(scenario_result const& result, std::string const& metric) {
+  return std::any_of(result.systems.begin(), result.systems.end(),
+                     [&](system_result const& s) { return spread_of(s, metric).has_value(); });
+}
+
+/// One line for each system, over the scenarios' numbers.
+void draw_lines(picture const& p, std::vector<scenario_result const*> const& results,
+                std::string const& file) {
+  gnuplot g(file);
+  g.say(fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset logscale xy 2\nset logscale y 10\n",
+                    quoted(p.title), quoted(p.x), quoted(p.y)));
+  std::string blocks;
+  std::string lines;
+  int block = 0;
+  for (auto const& system : results.front()->systems) {
+    std::string data;
+    for (auto const* const result : results)
+      if (auto const* const mine = result->find(system.id); mine != nullptr)
+        if (auto const value = spread_of(*mine, p.metric))
+          data += fmt::format("{} {} {} {}\n", result->what->x, value->median, value->lower, value->upper);
+    if (data.empty()) continue;
+    blocks += fmt::format("$d{} << EOD\n{}EOD\n", block, data);
+    lines += fmt::format("{}$d{} using 1:2 with linespoints lw 2 title {}", block == 0 ? "plot " : ", ",
+                         block, quoted(system.title));
+    ++block;
+  }
+  g.say(blocks + lines + "\n");
+  g.end();
+}
+
+/// A bar for each system, with its quartiles.
+void draw_bars(picture const& p, scenario_result const& result, std::string const& file) {
+  gnuplot g(file);
+  std::string data;
+  for (auto const& system : result.systems)
+    if (auto const value = spread_of(system, p.metric))
+      data += fmt::format("\"{}\" {} {} {}\n", system.title, value->median, value->lower, value->upper);
+  g.say(fmt::format(
+      "set title {}\nset ylabel {}\nset style data histogram\nset style histogram errorbars gap 1\n"
+      "set style fill solid 0.7\nset yrange [0:*]\nset xtics rotate by -40 nomirror\nunset key\n"
+      "$d << EOD\n{}EOD\nplot $d using 2:3:4:xtic(1) lc rgb '#3465a4'\n",
+      quoted(p.title), quoted(p.y), data));
+  g.end();
+}
+
+/// How much of an even share each process got, from the smallest to the largest.
+void draw_shares(scenario_result const& result, std::string const& file) {
+  gnuplot g(file);
+  std::string blocks;
+  std::string lines = fmt::format(
+      "set title {}\nset xlabel 'processes, those with the least first'\n"
+      "set ylabel 'share (1: an even one)'\nset yrange [0:*]\nplot 1 lc rgb 'grey' notitle",
+      quoted(result.what->title));
+  int block = 0;
+  for (auto const& system : result.systems) {
+    if (system.rounds.empty() || !system.rounds[0]) continue;
+    auto cycles = system.rounds[0]->cycles;
+    std::sort(cycles.begin(), cycles.end());
+    double all = 0;
+    for (auto const each : cycles) all += static_cast<double>(each);
+    std::string data;
+    for (std::size_t i = 0; i < cycles.size(); ++i)
+      data += fmt::format("{} {}\n", i + 1, static_cast<double>(cycles[i] * cycles.size()) / all);
+    blocks += fmt::format("$d{} << EOD\n{}EOD\n", block, data);
+    lines += fmt::format(", $d{} with linespoints lw 2 title {}", block++, quoted(system.title));
+  }
+  g.say(blocks + lines + "\n");
+  g.end();
+}
+
+}  // namespace
+
+std::vector<std::string> draw(report const& all, std::string const& folder) {
+  std::vector<std::string> files;
+  auto const file = [&](std::string const& name) -> std::string const& {
+    return files.emplace_back((std::filesystem::path(folder) / (name + ".svg")).string());
+  };
+  std::filesystem::create_directories(folder);
+  for (auto const& each : by_number)
+    if (auto const results = of_plot(all, each.plot);
+        !results.empty() && measured(*results.front(), each.metric))
+      draw_lines(each, results, file(each.plot));
+  for (auto const& each : bars)
+    for (auto const* const result : of_plot(all, each.plot))
+      if (measured(*result, each.metric)) draw_bars(each, *result, file(each.plot));
+  for (auto const* const result : of_plot(all, "shares"))
+    if (measured(*result, "smallest_share")) draw_shares(*result, file(result->what->id));
+  return files;
+}
+
+}  // namespace rowlock::bench

@@ -1,0 +1,150 @@
+#include "scenarios.hpp"
+
+#include <fmt/format.h>
+
+namespace rowlock::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using ids = std::vector<std::string>;
+
+ids const every_strategy{
+    "lease-postgresql",         "lease-mariadb",         "lease-mysql",         "lease-sqlite",
+    "unique_insert-postgresql", "unique_insert-mariadb", "unique_insert-mysql", "unique_insert-sqlite",
+    "row_lock-postgresql",      "row_lock-mariadb",      "row_lock-mysql"};
+ids const durable_peers{"redis-durable", "zookeeper", "etcd"};
+
+ids operator+(ids left, ids const& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+scenario cycle() {
+  return {.id = "cycle",
+          .title = "take and give back, 1 client, nobody else wants it",
+          .plan = {},
+          .metric = "p50_us",
+          .systems = every_strategy + durable_peers +
+                     ids{"redis", "advisory", "get_lock-mariadb", "get_lock-mysql", "bare-postgresql",
+                         "bare-mariadb", "bare-mysql"},
+          .plot = "cycle"};
+}
+
+/// One process, each thread has a name of its own.
+scenario threads(int n) {
+  return {.id = fmt::format("threads-{}", n),
+          .title = fmt::format("{} threads of one process, a name each", n),
+          .plan = {.threads = n},
+          .metric = "per_second",
+          .systems = ids{"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite",
+                         "bare-postgresql", "bare-mariadb"} +
+                     durable_peers + ids{"redis"},
+          .plot = "threads",
+          .x = static_cast<double>(n),
+          .long_only = n != 32};
+}
+
+ids const for_one_name{"lease-postgresql",     "lease-mariadb",    "lease-mysql",    "lease-sqlite",
+                       "row_lock-postgresql",  "row_lock-mariadb", "row_lock-mysql", "redis-pubsub",
+                       "redis-durable-pubsub", "zookeeper-queue",  "etcd-lock",      "advisory",
+                       "get_lock-mariadb"};
+
+/// So many processes want one name.
+scenario handover(int n) {
+  return {.id = fmt::format("handover-{}", n),
+          .title = fmt::format("hand-overs of one name among {} processes", n),
+          .plan = {.processes = n, .one_name = true, .lasts = 1000ms},
+          .metric = "handovers_per_second",
+          .systems = for_one_name,
+          .plot = "handover",
+          .x = static_cast<double>(n),
+          .long_only = n != 8 && n != 32};
+}
+
+scenario hot() {
+  return {.id = "hot",
+          .title = "one name, 2 processes with 4 threads each",
+          .plan = {.processes = 2, .threads = 4, .one_name = true, .lasts = 1000ms},
+          .metric = "per_second",
+          .systems = {"lease-postgresql", "lease-mariadb", "lease-sqlite", "redis-pubsub",
+                      "redis-durable-pubsub", "zookeeper-queue"}};
+}
+
+scenario shares(int n, std::chrono::microseconds section) {
+  auto const inside = section == 0us ? "empty" : "2ms";
+  return {.id = fmt::format("shares-{}-{}", n, inside),
+          .title = fmt::format("shares of {} processes that want one name, section {}", n, inside),
+          .plan = {.processes = n, .one_name = true, .section = section},
+          .metric = "smallest_share",
+          .systems = {"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite",
+                      "row_lock-postgresql", "row_lock-mariadb", "redis-durable-pubsub", "zookeeper-queue"},
+          .plot = "shares",
+          .x = static_cast<double>(n),
+          .once = 10s};
+}
+
+scenario transaction() {
+  return {.id = "transaction",
+          .title = "a transaction that changes one row, with and without a guard",
+          .plan = {},
+          .metric = "p50_us",
+          .systems = {"tx-postgresql", "tx-postgresql-require", "tx-mariadb", "tx-mariadb-require",
+                      "tx-mysql", "tx-mysql-require"}};
+}
+
+scenario waiting() {
+  return {.id = "waiting",
+          .title = "1,000 threads of one process wait for 100 names that another process holds",
+          .how = method::waiting,
+          .plan = {.threads = 1000},
+          .metric = "core_percent",
+          .systems = {"lease-postgresql", "lease-mariadb", "lease-sqlite"},
+          .once = 20s};
+}
+
+scenario growth() {
+  return {.id = "growth",
+          .title = "take and give back in tables with many rows",
+          .plan = {},
+          .metric = "p50_us",
+          .systems = {"rows-10", "rows-100000", "rows-1000000", "held-100000"},
+          .plot = "growth"};
+}
+
+scenario start_up() {
+  return {.id = "start-up",
+          .title = "a command under a lock: rowlock run NAME -- true",
+          .how = method::command,
+          .plan = {},
+          .metric = "ms",
+          .systems = {"run-sqlite", "run-postgresql", "run-mariadb", "flock"}};
+}
+
+scenario syscalls() {
+  return {
+      .id = "syscalls",
+      .title = "system calls of the client for one cycle (strace -c of 1,000 of them)",
+      .how = method::syscalls,
+      .plan = {},
+      .metric = "calls",
+      .systems = {"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite", "row_lock-postgresql",
+                  "row_lock-mariadb", "row_lock-mysql", "bare-postgresql", "bare-mariadb", "redis"},
+      .once = 1s};
+}
+
+}  // namespace
+
+std::vector<scenario> const& scenarios() {
+  static std::vector<scenario> const all{
+      cycle(),        threads(1),      threads(2),      threads(4),  threads(8),   threads(16),
+      threads(32),    handover(2),     handover(4),     handover(8), handover(16), handover(32),
+      hot(),          transaction(),   waiting(),       growth(),    start_up(),   shares(8, 0us),
+      shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
+  return all;
+}
+
+bool higher_is_better(std::string const& metric) {
+  return metric == "per_second" || metric == "handovers_per_second" || metric == "smallest_share";
+}
+
+}  // namespace rowlock::bench

@@ -1,0 +1,32 @@
+#pragma once
+#include <functional>
+#include <rowlock/connection_source.hpp>
+#include <rowlock/types.hpp>
+#include <string>
+#include <vector>
+
+namespace rowlock::bench {
+
+/// A database that rowlock works on.
+struct database {
+  std::string id;
+  std::string title;
+  std::vector<strategy> strategies;  ///< that it has
+  std::function<connection_source(std::string const& address)> source;
+};
+
+std::vector<database> const& databases();
+/// One that is there.
+database const& database_of(std::string const& id);
+
+/// Makes rowlock's tables, if they are not there.
+void migrate(database const&, std::string const& address, std::string const& table_prefix = "rowlock_");
+
+/// What mysql://USER:PASSWORD@HOST:PORT/DATABASE is made of.
+struct mysql_address {
+  std::string user, password, host, database;
+  unsigned port = 0;
+};
+mysql_address parsed_mysql_address(std::string const&);
+
+}  // namespace rowlock::bench
