@@ -51,6 +51,7 @@ std::string name_of(crew_plan const& plan, int i) { return fmt::format("{}-{}", 
 
 void hold_all(session& s, crew_plan const& plan, child_line const& line) {
   std::vector<std::unique_ptr<client>> holders;
+  holders.reserve(names);
   for (int i = 0; i < names; ++i) {
     holders.push_back(s.new_client());
     holders.back()->take(name_of(plan, i), {});
@@ -63,6 +64,7 @@ void hold_all(session& s, crew_plan const& plan, child_line const& line) {
 void wait_for_all(session& s, crew_plan const& plan, child_line const& line, seen& result) {
   std::atomic<int> begun = 0;
   std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(plan.threads));
   for (int i = 0; i < plan.threads; ++i)
     threads.emplace_back([&, i](std::stop_token const& stop) {
       try {

@@ -76,7 +76,7 @@ class growth_client : public client {
 class growth_session : public session {
  public:
   growth_session(table_size const& size, std::string const& address)
-      : size_(size), manager_(postgresql::source(address), {.table_prefix = prefix_of(size)}) {}
+      : size_(size), manager_(database_of("postgresql").source(address), {.table_prefix = prefix_of(size)}) {}
   std::unique_ptr<client> new_client() override { return std::make_unique<growth_client>(manager_, size_); }
 
  private:
