@@ -30,6 +30,9 @@ ROWLOCK_EXPORT std::string const& as_text(value const& v);  ///< throws error(er
 struct result {
   std::vector<row> rows;      ///< of a SELECT or RETURNING
   std::int64_t affected = 0;  ///< rows that an INSERT put there, or that an UPDATE or DELETE met
+  /// A positive number that came with the reply of a statement that can't return rows: LAST_INSERT_ID(...).
+  /// Empty also where the driver does not tell it: read it back then.
+  std::optional<std::int64_t> number{};
 };
 
 /// How long a session that holds row locks may be silent. Otherwise a host that is gone, or a program that

@@ -40,11 +40,13 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
   auto const done = c.execute(book_.at("lock_take"), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
-  if (!book_.returning()) return read_back(c, r, deadline);
-  return granted{{backend::as_int(done.rows.at(0).at(0))}};
+  if (book_.returning()) return granted{{backend::as_int(done.rows.at(0).at(0))}};
+  if (done.number) return granted{{*done.number}};
+  return read_back(c, r, deadline);
 }
 
-// For databases whose UPDATE returns no values. It has been applied: any error from here on is `in_doubt`.
+// Where neither the UPDATE returns values nor the driver tells its number. It has been applied: any error
+// from here on is `in_doubt`.
 outcome lease::read_back(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   try {
     auto row = rows_.read(c, r.name, deadline);

@@ -15,6 +15,7 @@
 #include <barrier>
 #include <chrono>
 #include <fstream>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/mysql.hpp>
 #include <thread>
 
@@ -121,6 +122,99 @@ TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and
   // "c" has another term: it was looked at, and let go.
   CHECK(other->execute(book.at("lock_release"), with("c", "tc"), in(5000)).affected == 1);
   c->script("COMMIT", in(5000));
+}
+
+// Each arm of the expression that makes a token, and what else could be in the reply.
+TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it, and is the row's", On,
+                   ROWLOCK_MYSQL_DRIVERS) {
+  auto const db = make_database(On::kind);
+  auto const book = db->book();
+  auto const c = db->connect();
+  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(5000)); };
+  auto const in_row = [&] {
+    return as_int(c->execute(book.at("lock_read"), with("n"), in(5000)).rows[0][3]);
+  };
+  int terms = 0;
+  auto const take = [&](bool fencing = true) {
+    auto parameters = take_parameters("n", fmt::format("t{}", ++terms));
+    parameters[11] = std::int64_t{fencing};
+    return c->execute(book.at("lock_take"), parameters, in(5000));
+  };
+  auto const free = [&] { sql("UPDATE rowlock_locks SET term = NULL"); };
+  CHECK_FALSE(take().number);  // no row
+  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
+  auto const by_clock = take();
+  REQUIRE(by_clock.number);
+  CHECK(*by_clock.number == in_row());
+  CHECK(*by_clock.number > 1'700'000'000'000'000);
+  auto const refused = take();
+  CHECK(refused.affected == 0);
+  CHECK_FALSE(refused.number);
+  for (std::int64_t const last : {3'000'000'000'000'000, 9'223'372'036'854'775'806}) {
+    sql(fmt::format("UPDATE rowlock_locks SET term = NULL, token = {}", last));
+    CHECK(take().number == last + 1);
+    CHECK(in_row() == last + 1);
+  }
+  free();
+  auto const too_high = thrown_by([&] { take(); });
+  CHECK(too_high.reason() != errc::in_doubt);
+  sql("UPDATE rowlock_locks SET token = 0; UPDATE rowlock_meta SET token_floor = 4000000000000000");
+  CHECK(take().number == 4'000'000'000'000'001);
+  sql("UPDATE rowlock_locks SET term = NULL, token = 0; INSERT INTO rowlock_tokens VALUES ('n', "
+      "5000000000000000)");
+  CHECK(take().number == 5'000'000'000'000'001);
+  auto const drawn = c->execute(book.at("token_draw"), with("n"), in(5000));
+  CHECK(drawn.number == 5'000'000'000'000'001);
+  CHECK_FALSE(c->execute(book.at("token_draw"), with("another"), in(5000)).number);
+  free();
+  auto const unfenced = take(false);
+  CHECK(unfenced.affected == 1);
+  CHECK_FALSE(unfenced.number);
+  CHECK(in_row() == 5'000'000'000'000'001);
+  CHECK_FALSE(c->execute(book.at("lock_release"), with("n", fmt::format("t{}", terms)), in(5000)).number);
+}
+
+// The servers tell no number then, or ours; the token is the row's in any case.
+TEST_CASE_TEMPLATE("a token in the reply is ours, whatever somebody's triggers do", On,
+                   ROWLOCK_MYSQL_DRIVERS) {
+  auto const db = make_database(On::kind);
+  auto const book = db->book();
+  auto const c = db->connect();
+  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(5000)); };
+  sql("CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, n BIGINT)");
+  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
+  int terms = 0;
+  for (std::string const body :
+       {"INSERT INTO audit (n) VALUES (1)", "INSERT INTO audit (n) VALUES (LAST_INSERT_ID(77))",
+        "INSERT INTO audit (id, n) VALUES (NULL, LAST_INSERT_ID(77)), (NULL, 1)",
+        "SET @seen = LAST_INSERT_ID(77)", "UPDATE audit SET n = LAST_INSERT_ID(n + 5)", "SET @seen = 1"})
+    for (std::string const when : {"BEFORE", "AFTER"}) {
+      CAPTURE(when);
+      CAPTURE(body);
+      sql(fmt::format("CREATE TRIGGER shapes {} UPDATE ON rowlock_locks FOR EACH ROW {}", when, body));
+      auto const term = fmt::format("t{}", ++terms);
+      auto const taken = c->execute(book.at("lock_take"), take_parameters("n", term), in(5000));
+      CHECK(taken.affected == 1);
+      auto const row = as_int(c->execute(book.at("lock_read"), with("n"), in(5000)).rows[0][3]);
+      CHECK(taken.number.value_or(row) == row);
+      CHECK(c->execute(book.at("lock_release"), with("n", term), in(5000)).affected == 1);
+      sql("DROP TRIGGER shapes");
+    }
+}
+
+TEST_CASE_TEMPLATE(
+    "over connections that the program opens, where no driver tells it, the token is read back", On,
+    ROWLOCK_MYSQLS) {
+  auto const db = make_database(On::kind);
+  lock_manager m(mysql::source([&] { return open_by_hand(db->url(), true); }));
+  std::int64_t last = 0;
+  for (auto const how : {strategy::lease, strategy::unique_insert}) {
+    auto const lock = m.make_mutex(to_string(how), {.strategy = how}).try_acquire();
+    REQUIRE(lock);
+    CHECK(lock->token().value > last);
+    CHECK(lock->token() == m.find(to_string(how))->holder.token);
+    last = lock->token().value;
+  }
 }
 
 // A floor that is raised while a take waits for the row: a sub-select that is planned as a constant is read

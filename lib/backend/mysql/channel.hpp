@@ -3,7 +3,10 @@
 // sessions.
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -25,6 +28,12 @@ class refusal : public std::runtime_error {
   int native_;
   std::string sqlstate_;
 };
+
+/// For result::number: the insert id of a reply, as the client library has it.
+inline std::optional<std::int64_t> told_number(unsigned long long insert_id) noexcept {
+  if (insert_id == 0 || insert_id > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  return static_cast<std::int64_t>(insert_id);
+}
 
 /// A statement that the server knows; destroyed before its channel.
 class prepared_statement {

@@ -74,7 +74,8 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
     } catch (sql::SQLException const& e) {
       throw connect_error(as_refusal(e), where, watched.why());
     }
-    made = std::make_unique<session>(channel_over(std::move(native)), watched.socket(), where, deadline);
+    made = std::make_unique<session>(channel_over(std::move(native), watched.connection()), watched.socket(),
+                                     where, deadline);
   }
   // If encryption is asked for and the server has none, the connector goes on without it.
   if (s.encryption != tls::off && made->cipher(deadline).empty())

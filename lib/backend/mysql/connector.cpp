@@ -35,7 +35,7 @@ auto translated(F const& call) {
 
 class connector_statement final : public prepared_statement {
  public:
-  explicit connector_statement(native_prepared n) : native_(std::move(n)) {}
+  connector_statement(native_prepared n, MYSQL* below) : native_(std::move(n)), below_(below) {}
 
   void bind(std::span<std::size_t const> order, std::span<value const> values) override {
     translated([&] { mysql::bind(*native_, order, values); });
@@ -46,6 +46,7 @@ class connector_statement final : public prepared_statement {
       // Only executeUpdate() tells how many rows were met, and only executeQuery() which.
       if (native_->getMetaData()->getColumnCount() == 0) {
         out.affected = native_->executeUpdate();
+        if (below_ != nullptr) out.number = told_number(::mysql_insert_id(below_));
       } else {
         native_rows const rows(native_->executeQuery());
         out.rows = decode(*rows);
@@ -59,6 +60,7 @@ class connector_statement final : public prepared_statement {
 
  private:
   native_prepared native_;
+  MYSQL* below_;
 };
 
 result run_text(sql::Connection& c, std::string const& sql) {
@@ -83,7 +85,7 @@ bool leads_to_mariadb(sql::Connection& c) {
 
 class connector_channel final : public channel {
  public:
-  explicit connector_channel(native_connection n) : native_(std::move(n)) {}
+  connector_channel(native_connection n, MYSQL* below) : native_(std::move(n)), below_(below) {}
 
   void enter_thread() override { (void)driver(); }
   bool is_mariadb() override { return leads_to_mariadb(*native_); }
@@ -92,7 +94,7 @@ class connector_channel final : public channel {
   }
   std::unique_ptr<prepared_statement> prepare(std::string const& sql) override {
     return translated([&] {
-      return std::make_unique<connector_statement>(native_prepared(native_->prepareStatement(sql)));
+      return std::make_unique<connector_statement>(native_prepared(native_->prepareStatement(sql)), below_);
     });
   }
   result run(std::string const& sql) override { return run_text(*native_, sql); }
@@ -121,6 +123,7 @@ class connector_channel final : public channel {
 
  private:
   native_connection native_;
+  MYSQL* below_;  ///< part of it
 };
 
 class borrowed_connection final : public borrowed_channel {
@@ -155,8 +158,8 @@ std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection& c) {
 
 refusal as_refusal(sql::SQLException const& e) { return {e.getErrorCode(), e.getSQLState(), e.what()}; }
 
-std::unique_ptr<channel> channel_over(native_connection n) {
-  return std::make_unique<connector_channel>(std::move(n));
+std::unique_ptr<channel> channel_over(native_connection n, MYSQL* below) {
+  return std::make_unique<connector_channel>(std::move(n), below);
 }
 
 }  // namespace rowlock::backend::mysql

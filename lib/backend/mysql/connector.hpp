@@ -1,6 +1,8 @@
 #pragma once
 // MySQL Connector/C++ as a session's channel.
 
+#include <mysql.h>
+
 #include <memory>
 
 #include "backend/mysql/channel.hpp"
@@ -9,7 +11,9 @@
 
 namespace rowlock::backend::mysql {
 
-std::unique_ptr<channel> channel_over(native_connection);
+/// `below`: the client library's own connection, which the connector keeps to itself, and which tells a
+/// statement's insert id; null if it is not known.
+std::unique_ptr<channel> channel_over(native_connection, MYSQL* below);
 
 std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection&);
 

@@ -64,7 +64,7 @@ struct connection_plugin {
 MYSQL* connect_allowed(MYSQL* c, char const* host, char const* user, char const* password, char const* db,
                        unsigned port, char const*, unsigned long flags) {
   char const* path = nullptr;
-  if (auto const* const mine = handshake::of_this_thread()) {
+  if (auto* const mine = handshake::of_this_thread()) {
     mine->allow(*c);
     if (!mine->unix_socket().empty()) {
       path = mine->unix_socket().c_str();
@@ -122,7 +122,8 @@ handshake::~handshake() { current = nullptr; }
 
 handshake* handshake::of_this_thread() noexcept { return current; }
 
-void handshake::allow(MYSQL& c) const {
+void handshake::allow(MYSQL& c) {
+  connection_ = &c;
   unsigned const no = 0;
   unsigned long const longest = longest_packet;
   ::mysql_optionsv(&c, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&wait_io));
@@ -154,6 +155,12 @@ int handshake::wait_on(int fd, int timeout) {
   }
   auto const rest = static_cast<int>(std::clamp<std::int64_t>(left, 0, 86'400'000));
   return timeout < 0 ? rest : std::min(timeout, rest);
+}
+
+MYSQL* handshake::connection() const noexcept {
+  if (connection_ == nullptr || !socket_ || !socket_->is(static_cast<int>(::mysql_get_socket(connection_))))
+    return nullptr;
+  return connection_;
 }
 
 std::string handshake::why() const {

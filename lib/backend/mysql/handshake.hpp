@@ -26,7 +26,7 @@ class handshake {
 
   /// What the client library may do for a server: only log in by methods that don't give the password away,
   /// never read a file for it, and wait as long as this thread's handshake says.
-  void allow(MYSQL&) const;
+  void allow(MYSQL&);
   /// Puts back what is the program's own.
   static void leave(MYSQL&) noexcept;
 
@@ -36,6 +36,8 @@ class handshake {
 
   /// The connection's, once there is one.
   std::shared_ptr<own_socket> const& socket() const noexcept { return socket_; }
+  /// The client library's connection that was made last; null if it is not the one with socket().
+  MYSQL* connection() const noexcept;
   std::string const& unix_socket() const noexcept { return unix_socket_; }
   /// Why it was ended by us, if it was; to be put behind a message.
   std::string why() const;
@@ -50,6 +52,7 @@ class handshake {
   std::string const unix_socket_;
   std::shared_ptr<own_socket> socket_;
   std::optional<wire_watch::scope> limit_;
+  MYSQL* connection_ = nullptr;
 };
 
 }  // namespace rowlock::backend::mysql

@@ -36,7 +36,7 @@ class function_source final : public source {
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
-    return std::make_unique<session>(channel_over(open()), nullptr, describe(), deadline);
+    return std::make_unique<session>(channel_over(open(), nullptr), nullptr, describe(), deadline);
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
   std::string describe() const override { return "mysql, connections opened by the program"; }

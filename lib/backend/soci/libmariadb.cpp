@@ -121,6 +121,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
     result out;
     if (::mysql_stmt_field_count(s) == 0) {
       out.affected = static_cast<std::int64_t>(::mysql_stmt_affected_rows(s));
+      out.number = mysql::told_number(::mysql_stmt_insert_id(s));
       return out;
     }
     if (::mysql_stmt_store_result(s) != 0) throw refusal_of_statement(s);

@@ -66,8 +66,7 @@ void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline) {
 /// The same for a session of ours.
 std::shared_ptr<mysql::own_socket> connect_ours(MYSQL& c, unsigned long flags, boot_time_point deadline,
                                                 std::string const& where) {
-  mysql::handshake const watched(deadline,
-                                 c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0);
+  mysql::handshake watched(deadline, c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0);
   watched.allow(c);
   try {
     reconnect(c, flags, deadline);

@@ -12,8 +12,13 @@
 -- * A sub-select on a table that is found by a constant key may be run before the statement waits (MariaDB reads such
 --   tables while it plans). It must name the row that is being changed in its key: then it can't.
 -- * SET lists of one table are assigned from left to right: what others still have to read is assigned last.
--- * There is no RETURNING. Rows met are counted (CLIENT_FOUND_ROWS), and each UPDATE here changes what it meets, so that
---   the count is the same without that.
+-- * There is no RETURNING. The one number that comes with an UPDATE's reply is that of LAST_INSERT_ID(expression), which is
+--   the expression itself. It says something only if a row was met: without one, SET is not evaluated. A driver that does
+--   not tell it has the token read back. Only the library's own sessions run such a statement: a program's
+--   LAST_INSERT_ID() stays what it was (B23). Where somebody's trigger runs statements, the servers tell no
+--   number, and the token is read back, too. (A token that such a trigger puts in place of ours is not in it: nobody may.)
+-- * Rows met are counted (CLIENT_FOUND_ROWS), and each UPDATE here changes what it meets, so that the count is the same
+--   without that.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
 -- there: if its renewals are still $14 (takeover::observed, and a term that a clock which went back keeps, C5:
@@ -26,13 +31,13 @@
 -- id = 1 + the row's token, and the entry by the row's name.
 -- name: lock_take
 UPDATE rowlock_locks AS l SET
-  l.token = CASE WHEN $12 = 0 THEN l.token ELSE greatest(
+  l.token = CASE WHEN $12 = 0 THEN l.token ELSE last_insert_id(greatest(
     l.token + 1,
     timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
-      FROM rowlock_meta AS m WHERE m.id = 1 + l.token) ELSE 0 END) END,
+      FROM rowlock_meta AS m WHERE m.id = 1 + l.token) ELSE 0 END)) END,
   l.owner_host = $4,
   l.owner_pid = $5,
   l.owner_process = $6,
@@ -210,13 +215,13 @@ DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
 -- (id is 1 whatever that is), as in lock_take: after a wait for the row, not before. And if the reaper deletes the row
 -- just now, this waits and finds none.
 -- name: token_draw
-UPDATE rowlock_tokens AS t SET t.token = greatest(
+UPDATE rowlock_tokens AS t SET t.token = last_insert_id(greatest(
   t.token + 1,
   timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
-  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = CASE WHEN t.token < 0 THEN 0 ELSE 1 END))
+  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = CASE WHEN t.token < 0 THEN 0 ELSE 1 END)))
 WHERE t.name = $1
 
--- What token_draw has drawn: in the same transaction, or by the name's holder.
+-- What token_draw has drawn, where its reply does not tell: in the same transaction, or by the name's holder.
 -- name: token_read
 SELECT token FROM rowlock_tokens WHERE name = $1
 
