@@ -16,6 +16,12 @@ std::string const& as_text(value const& v) {
   throw error(errc::failed, "the database returned something else where text was expected");
 }
 
+std::vector<result> connection::execute_at_once(std::span<step const> steps, boot_time_point) {
+  auto const& name = steps.front().what.name;
+  throw error(errc::unsupported, fmt::format("{}: this database takes one statement at a time", name), name,
+              "", 0);
+}
+
 result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
                                 std::chrono::nanoseconds, std::stop_token) {
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);

@@ -35,6 +35,12 @@ struct result {
   std::optional<std::int64_t> number{};
 };
 
+/// One of several statements.
+struct step {
+  statement const& what;
+  std::span<value const> parameters;
+};
+
 /// How long a session that holds row locks may be silent. Otherwise a host that is gone, or a program that
 /// was stopped, would keep the locks for ever. [D4]
 inline constexpr std::chrono::seconds longest_silence{30};
@@ -68,6 +74,12 @@ class ROWLOCK_EXPORT connection {
   /// commit was acknowledged. Waits for row locks for about a second at most, and for the reply until
   /// `deadline`.
   virtual result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) = 0;
+
+  /// Only where dialect::at_once: runs the steps in a transaction of their own at READ COMMITTED and commits
+  /// it, all in one round trip. Each step's snapshot is younger than the end of the step before. If a step
+  /// fails, those behind it are not run and nothing was done: its error is thrown. errc::in_doubt if the
+  /// reply was lost, for COMMIT was sent with the rest. @return what each gave
+  virtual std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline);
 
   /// Runs SQL text of several statements without parameters and drops what they return; for migrations.
   virtual void script(std::string_view sql, boot_time_point deadline) = 0;

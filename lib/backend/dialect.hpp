@@ -60,6 +60,7 @@ struct dialect {
   std::size_t longest_identifier;         ///< in bytes
   char quote = '"';                       ///< around identifiers
   bool returning = true;  ///< UPDATE and DELETE can return the rows that they met, and skip locked ones
+  bool at_once = false;   ///< connection::execute_at_once() is there
   /// ROLLBACK undoes CREATE and DROP. Otherwise each migration's text can be run again, whatever part of it
   /// was run before, and a text that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;

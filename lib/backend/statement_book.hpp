@@ -47,6 +47,7 @@ class statement_book {
   statement const& at(std::string_view name) const;
   dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
+  bool at_once() const noexcept { return dialect_.at_once; }      ///< dialect::at_once
 
   /// Puts in the schema that a session has found (connection::find_schema), where none was named. The first
   /// one stays. @return whether the names have this one now; always, where one was named

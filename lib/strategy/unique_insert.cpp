@@ -1,5 +1,7 @@
 #include "strategy/unique_insert.hpp"
 
+#include <fmt/format.h>
+
 #include <rowlock/error.hpp>
 
 #include "strategy/transaction.hpp"
@@ -41,6 +43,42 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
 std::optional<granted> unique_insert::insert(backend::connection& c, take_request const& r, bool clear_first,
                                              std::optional<superseded> const& old,
                                              boot_time_point deadline) const {
+  if (clear_first || !book_.at_once()) return insert_by_steps(c, r, clear_first, old, deadline);
+  try {
+    return insert_at_once(c, r, deadline);
+  } catch (error const& e) {
+    // The entry for the token was reaped in the midst of it. Or something is wrong for good: the steps will
+    // say.
+    if (e.reason() != errc::failed || e.statement() != book_.at("at_once_draw").name) throw;
+  }
+  return insert_by_steps(c, r, false, old, deadline);
+}
+
+// All or nothing; if the reply is lost, the term may be in the row, with its token.
+std::optional<granted> unique_insert::insert_at_once(backend::connection& c, take_request const& r,
+                                                     boot_time_point deadline) const {
+  auto const parameters = granting_parameters(r, rowlock::strategy::unique_insert);
+  std::vector<value> const mine{r.name, r.term.value};
+  std::vector<backend::step> steps{{book_.at("unique_take"), parameters}};
+  if (r.fencing) {
+    steps.push_back({book_.at("at_once_entry"), mine});
+    steps.push_back({book_.at("at_once_draw"), mine});
+  }
+  auto const done = c.execute_at_once(steps, deadline);
+  if (done.front().affected != 1) return std::nullopt;
+  if (!r.fencing) return granted{};
+  if (!done.back().rows.empty()) return granted{{backend::as_int(done.back().rows[0].at(0))}};
+  release(c, {r.name, r.term}, deadline);
+  throw error(
+      errc::failed,
+      fmt::format(
+          "'{}': its token can't be written: a trigger, or row-level security, keeps this role from it",
+          r.name));
+}
+
+std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, take_request const& r,
+                                                      bool clear_first, std::optional<superseded> const& old,
+                                                      boot_time_point deadline) const {
   std::optional<granted> won;
   in_transaction(c, book_, deadline, [&] {
     if (clear_first) {

@@ -12,9 +12,9 @@ class unique_insert final : public row_strategy {
  public:
   explicit unique_insert(backend::statement_book const& book) : row_strategy(book), tokens_(book) {}
 
-  /// A transaction with the INSERT, which does not fail on a duplicate, and the token; if the row is there,
-  /// one SELECT that tells busy from takeable, and for the latter a transaction that first deletes exactly
-  /// what may be taken.
+  /// A transaction with the INSERT, which does not fail on a duplicate, and the token, in one round trip
+  /// where the database takes several statements at once; if the row is there, one SELECT that tells busy
+  /// from takeable, and for the latter a transaction that first deletes exactly what may be taken.
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
@@ -22,6 +22,10 @@ class unique_insert final : public row_strategy {
   bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,
                                 std::optional<superseded> const&, boot_time_point deadline) const;
+  std::optional<granted> insert_at_once(backend::connection&, take_request const&,
+                                        boot_time_point deadline) const;
+  std::optional<granted> insert_by_steps(backend::connection&, take_request const&, bool clear_first,
+                                         std::optional<superseded> const&, boot_time_point deadline) const;
 
   tokens tokens_;
 };

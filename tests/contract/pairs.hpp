@@ -121,6 +121,7 @@ constexpr bool inserts(running_pair const& p) { return p.strategy == strategy::u
 constexpr bool row_locks(running_pair const& p) { return p.strategy == strategy::row_lock; }
 constexpr bool direct(running_pair const& p) { return p.via == route::direct; }
 constexpr bool on_sqlite(running_pair const& p) { return p.engine == dialect::sqlite; }
+constexpr bool sent_at_once(running_pair const& p) { return p.engine == dialect::postgresql; }
 constexpr bool on_a_server(running_pair const& p) { return p.engine != dialect::sqlite; }
 /// All of them at once.
 template <auto... Needs>

@@ -8,6 +8,7 @@
 
 #include "contract/open_transaction.hpp"
 #include "contract/reaping.hpp"
+#include "contract/waits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -76,6 +77,56 @@ PAIRS_CASE("reaper: B39: the tokens' row is reaped just before a draw: the next 
     f.sql("DELETE FROM rowlock_tokens");
   });
   CHECK(take_once(*m) == first + ahead + 1);
+}
+
+// Sent in one piece, nothing can be put between its statements; but each may be made to wait.
+PAIRS_CASE("B39: the entry for a token is deleted while a take that was sent at once waits for it",
+           all<inserts, sent_at_once>) {
+  auto const m = f.manager();
+  stranger watcher(f);
+  auto& watching = watcher.session();
+  for (bool const locked_first : {false, true}) {
+    take_once(*m);
+    auto const floor = floor_of(f) + 5'000'000'000'000'000;
+    open_transaction reaper(f);
+    // Locked only, the entry is there for the statement that makes one, and gone for the draw.
+    reaper.run(locked_first ? "SELECT token FROM rowlock_tokens FOR UPDATE" : "DELETE FROM rowlock_tokens");
+    f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(floor));
+    wait_view view(f, watching);
+    std::int64_t token = 0;
+    std::atomic<int> thread{0};
+    std::jthread taker([&] {
+      thread = ::gettid();
+      token = take_once(*m);
+    });
+    REQUIRE(view.shows_it(thread));
+    if (locked_first) reaper.run("DELETE FROM rowlock_tokens");
+    reaper.commit();
+    taker.join();
+    CHECK(token == floor + 1);
+  }
+}
+
+PAIRS_CASE("a take that was sent at once and met a row changes nothing, and draws nothing",
+           all<inserts, sent_at_once>) {
+  auto const m = f.manager();
+  take_once(*m);
+  auto const drawn = number(f, "SELECT token FROM rowlock_tokens");
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto const held = other.read("x");
+  auto const after = number(f, "SELECT token FROM rowlock_tokens");
+  CHECK(after > drawn);
+  auto x = m->make_mutex("x");
+  CHECK_FALSE(x.try_acquire());
+  CHECK(number(f, "SELECT token FROM rowlock_tokens") == after);
+  CHECK(other.read("x")->term == held->term);
+  CHECK(other.read("x")->renewals == held->renewals);
+  REQUIRE(other.release("x"));
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(lock->token().value > after);
+  CHECK(other.read("x")->holder.token == lock->token());
 }
 
 CONTRACT_CASE("reaper: B36: a term that only watching may end is left, and counted; a free row is not") {

@@ -11,7 +11,8 @@ namespace {
 std::string step(std::string const& statement) {
   if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "unique_release") return "lock_release";
-  if (statement == "token_insert") return "lock_insert_free";
+  if (statement == "at_once_draw") return "token_draw";
+  if (statement == "token_insert" || statement == "at_once_entry") return "lock_insert_free";
   if (statement == "lock_renew_due") return "lock_renew";
   if (statement == "reap_locks_due") return "reap_locks_delete";
   if (statement == "reap_tokens_due") return "reap_tokens_delete";
@@ -44,6 +45,19 @@ class observed_connection final : public backend::connection {
     else
       cut_on_throw([&] { seam_->after(name); });
     return r;
+  }
+  // One round trip: all of it is sent before anything is known of it.
+  std::vector<backend::result> execute_at_once(std::span<backend::step const> steps,
+                                               boot_time_point deadline) override {
+    seam_->count("lock_take");
+    cut_on_throw([&] { seam_->before("begin"); });
+    for (auto const& one : steps) {
+      seam_->look(step(one.what.name), one.parameters);
+      cut_on_throw([&] { seam_->before(step(one.what.name)); });
+    }
+    auto done = inner_->execute_at_once(steps, deadline);
+    for (auto const& one : steps) cut_on_throw([&] { seam_->after(step(one.what.name)); });
+    return done;
   }
   backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
                                boot_time_point deadline, std::chrono::nanoseconds reply_timeout,

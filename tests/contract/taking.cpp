@@ -8,7 +8,10 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-EVERY_CASE("an uncontended take and give back costs two round trips, of unique_insert six") {
+EVERY_CASE(
+    "an uncontended take and give back costs two round trips, of unique_insert six where they can't be sent "
+    "at "
+    "once") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const first = x.acquire(); }  // connects, makes the row
@@ -19,7 +22,8 @@ EVERY_CASE("an uncontended take and give back costs two round trips, of unique_i
     CHECK(lock->release() == release_result::released);
   }
   // The transaction of unique_insert: begin, the row, its token, into the row, commit.
-  CHECK(f.seam->executed_in_all() == (pair.strategy == strategy::unique_insert ? 6 : 2));
+  bool const by_steps = pair.strategy == strategy::unique_insert && pair.engine != dialect::postgresql;
+  CHECK(f.seam->executed_in_all() == (by_steps ? 6 : 2));
   CHECK(f.seam->connections == 1);
 }
 

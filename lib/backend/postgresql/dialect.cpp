@@ -39,6 +39,7 @@ dialect const& postgresql_dialect() {
       .checks = checks(),
       .has_schemas = true,
       .longest_identifier = 63,
+      .at_once = true,
       .former_texts = former,
       .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out}};
   return d;

@@ -25,8 +25,6 @@ constexpr char const* left_read_only =
     "; or, if that is the primary, another program has left default_transaction_read_only = on in a session "
     "of "
     "the pooler's: it should undo that, or let the pooler do so (PgBouncer: server_reset_query_always = 1)";
-constexpr char const* only_local_text =
-    "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
 bool begins_with(std::string_view sql, std::string_view wanted) {
   auto const at = sql.find_first_not_of(" \t\r\n");
@@ -137,51 +135,6 @@ native_result session::run_prepared(statement const& s, std::span<value const> p
                                         texts.data(), nullptr, nullptr, 0) == 1;
   auto results = finish(sent, s.name, stake::statement, deadline);
   return results.empty() ? nullptr : std::move(results.back());
-}
-
-// Nothing is prepared: the next transaction may come to another of the server's sessions.
-bool session::send_pooled(statement const& s, text_parameters const& texts) {
-  auto* c = channel_.native();
-  auto const send = [c](char const* text) {
-    return PQsendQueryParams(c, text, 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
-  };
-  auto const send_statement = [&] {
-    return PQsendQueryParams(c, s.sql.c_str(), texts.count(), nullptr, texts.data(), nullptr, nullptr, 0) ==
-           1;
-  };
-  if (PQtransactionStatus(c) != PQTRANS_IDLE) return send_statement();
-  return PQenterPipelineMode(c) == 1 && send("BEGIN ISOLATION LEVEL READ COMMITTED") &&
-         send(local_settings_.c_str()) && send_statement() && send("COMMIT") && PQpipelineSync(c) == 1;
-}
-
-// A transaction of its own, unless one is open. The server skips what comes after a statement that fails,
-// so COMMIT is either answered or was not run. What was sent and not answered is in doubt, as ever.
-native_result session::run_pooled(statement const& s, std::span<value const> parameters,
-                                  boot_time_point deadline) {
-  constexpr std::size_t its_place = 2;
-  text_parameters const texts(parameters, s.name);
-  auto* c = channel_.native();
-  if (PQtransactionStatus(c) != PQTRANS_IDLE) {
-    auto results = finish(send_pooled(s, texts), s.name, stake::statement, deadline);
-    return results.empty() ? nullptr : std::move(results.back());
-  }
-  if (!send_pooled(s, texts)) give_up(stake::statement, s.name, channel_.error_message());
-  auto r = channel_.collect_pipelined(deadline);
-  if (r.how != reply::outcome::complete) give_up(stake::statement, s.name, r.message);
-  if (PQexitPipelineMode(c) != 1) give_up(stake::statement, s.name, channel_.error_message());
-  for (auto const& one : r.results) {
-    if (!failed(one.get())) continue;
-    try {
-      refuse(one.get(), s.name, stake::statement);
-    } catch (error const&) {
-      if (usable() && PQtransactionStatus(c) != PQTRANS_IDLE) roll_back();
-      throw;
-    }
-  }
-  if (r.results.size() != its_place + 2 || PQcmdStatus(r.results.back().get()) != std::string_view("COMMIT"))
-    give_up(stake::statement, s.name, "COMMIT was not answered as such");
-  if (r.only_local) give_up(stake::statement, s.name, only_local_text);
-  return std::move(r.results[its_place]);
 }
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {

@@ -17,12 +17,16 @@ namespace rowlock::backend::postgresql {
 
 class text_parameters;
 
+inline constexpr char const* only_local_text =
+    "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
+
 class session final : public connection {
  public:
   /// Takes over a connected session and sets it up in one round trip. `where` is for messages.
   session(native_connection, std::string where, boot_time_point deadline, pooling = pooling::detect);
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
+  std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
   /// BEGIN, the limit of the wait and the statement go in one round trip. A wait that is cancelled ends with
   /// the session: a request to cancel may reach the server late, and hit what comes after. Refused behind a
@@ -56,7 +60,10 @@ class session final : public connection {
   void roll_back() noexcept;
   native_result run_prepared(statement const&, std::span<value const> parameters, boot_time_point deadline);
   native_result run_pooled(statement const&, std::span<value const> parameters, boot_time_point deadline);
-  bool send_pooled(statement const&, text_parameters const&);
+  std::vector<native_result> run_transaction(std::span<step const>, boot_time_point deadline);
+  std::vector<std::string> names_of(std::span<step const>, boot_time_point deadline);
+  bool send_transaction(std::span<step const>, std::span<text_parameters const>,
+                        std::span<std::string const> names);
   std::vector<native_result> finish(bool sent, std::string const& what, stake, boot_time_point deadline);
   [[noreturn]] void refuse(PGresult const*, std::string const& what, stake);
   [[noreturn]] void give_up(stake, std::string const& what, std::string const& why);

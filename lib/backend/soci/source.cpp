@@ -60,6 +60,9 @@ class placed_connection final : public connection {
   result execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) override {
     return inner_->execute(s, parameters, deadline);
   }
+  std::vector<result> execute_at_once(std::span<step const> steps, boot_time_point deadline) override {
+    return inner_->execute_at_once(steps, deadline);
+  }
   void script(std::string_view sql, boot_time_point deadline) override { inner_->script(sql, deadline); }
   result wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {

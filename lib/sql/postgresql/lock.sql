@@ -185,6 +185,32 @@ WHERE name = $1 AND strategy = $2
 UPDATE rowlock_locks SET token = $3::bigint
 WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2
 
+-- A take of unique_insert in one round trip: BEGIN, unique_take, these two, COMMIT, sent together and run one after the
+-- other, each with a snapshot of its own. Where unique_take made no row (it met one), neither finds the term $2, and nothing
+-- is written: COMMIT flushes nothing.
+-- First the name's entry in rowlock_tokens, if it has none. The reaper deleting the old entry just now: this waits for it. The
+-- entry is there and the reaper deletes it afterwards: see at_once_draw.
+-- name: at_once_entry
+INSERT INTO rowlock_tokens (name, token)
+SELECT l.name, 0 FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2
+ON CONFLICT DO NOTHING
+
+-- Then the token, as token_draw has it, into the entry and into the row. This snapshot is younger than the row, and so than the
+-- commit of whoever had the name before; and younger than the entry, so that it sees the floor that the reaper raised before
+-- it deleted the former entry (B39). Whoever has the entry locked (the reaper) is waited for; if it is gone then, the
+-- token is null, which the row does not take (23502): nothing is done, and the caller goes on step by step.
+-- name: at_once_draw
+WITH drawn AS (
+  UPDATE rowlock_tokens SET token = greatest(
+    token + 1,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
+  WHERE name = $1 AND EXISTS (SELECT 1 FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2)
+  RETURNING token)
+UPDATE rowlock_locks SET token = (SELECT d.token FROM drawn AS d)
+WHERE name = $1 AND term = $2
+RETURNING token
+
 -- As lock_release: need not be flushed.
 -- name: unique_release
 DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
