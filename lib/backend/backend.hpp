@@ -56,6 +56,7 @@ struct session_facts {
   /// How long a dead connection goes unnoticed while nothing is sent; 0: for ever.
   std::optional<std::chrono::seconds> keepalive;
   std::optional<std::uint64_t> file_system;  ///< of the database's file: statfs(2), f_type
+  bool unflushed_by_choice = false;  ///< the source was told that commits need not survive a power cut
 };
 
 /// One session of the database. Used by one thread at a time; may be handed from thread to thread. In a

@@ -1,8 +1,12 @@
 #include "backend/schemes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <rowlock/error.hpp>
+#include <utility>
 #ifdef ROWLOCK_HAS_SQLITE
 #include <rowlock/sqlite.hpp>
 #endif
@@ -22,6 +26,30 @@ constexpr std::array sqlite_begins{"sqlite:"sv};
 constexpr std::array postgresql_begins{"postgresql://"sv, "postgres://"sv};
 constexpr std::array mysql_begins{"mysql://"sv, "mariadb://"sv};
 
+#ifdef ROWLOCK_HAS_SQLITE
+// A path may have a '?' in it: only what looks like options is taken for them.
+connection_source open_sqlite(std::string path) {
+  auto durability = ::rowlock::sqlite::synchronous::full;
+  auto const query = path.rfind('?');
+  if (query != path.npos && path.find('=', query) != path.npos) {
+    auto const option = std::string_view(path).substr(query + 1);
+    bool const normal = option == "synchronous=normal";
+    if (!normal && option != "synchronous=full")
+      throw error(
+          errc::invalid_argument,
+          fmt::format("'?{}' is no option of sqlite:PATH, which has ?synchronous=full, the default, and "
+                      "?synchronous=normal",
+                      option));
+    if (normal) durability = ::rowlock::sqlite::synchronous::normal;
+    path.resize(query);
+    if (path == ":memory:")
+      throw error(errc::invalid_argument,
+                  "sqlite::memory: has no options: nothing of it survives its process");
+  }
+  return ::rowlock::sqlite::source(std::move(path), durability);
+}
+#endif
+
 constexpr std::array all{
     scheme{.back_end = "sqlite",
            .begins = sqlite_begins,
@@ -29,7 +57,7 @@ constexpr std::array all{
            .is_file = true,
 #ifdef ROWLOCK_HAS_SQLITE
            .open = [](std::string const& url) -> connection_source {
-             return ::rowlock::sqlite::source(url.substr(sqlite_begins[0].size()));
+             return open_sqlite(url.substr(sqlite_begins[0].size()));
            }
 #endif
     },

@@ -73,3 +73,28 @@ PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<
   CHECK(refused_at(path));
   CHECK(refused_at(path + ".second"));
 }
+
+PAIRS_CASE("an SQLite URL may say how takes are flushed, and nothing else", all<leases, direct, on_sqlite>) {
+  for (std::string const option : {"?synchronous=normal", "?synchronous=full"}) {
+    lock_manager m(f.url() + option);
+    CHECK(m.make_mutex("x").try_acquire());
+  }
+  std::string const wrong[]{f.url() + "?synchronous=off", f.url() + "?mode=ro",
+                            "sqlite::memory:?synchronous=normal"};
+  for (auto const& url : wrong) {
+    CAPTURE(url);
+    try {
+      lock_manager const m(url);
+      FAIL("taken");
+    } catch (error const& e) {
+      CHECK(e.reason() == errc::invalid_argument);
+    }
+  }
+  // It is a name like any other.
+  try {
+    lock_manager(f.url() + "?").connect();
+    FAIL("found");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::schema_missing);
+  }
+}

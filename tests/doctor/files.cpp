@@ -55,6 +55,17 @@ TEST_CASE("file: durability: journals that a crash or power cut makes unsafe, or
   expect(examined(f.source), "durability", verdict::warning, "journal_mode = delete", "journal_mode = WAL");
 }
 
+TEST_CASE("file: durability: takes that are not flushed because the URL says so") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  expect(examined(sqlite::source(path, sqlite::synchronous::normal)), "durability", verdict::warning,
+         "synchronous = 1, as the URL asks", "?synchronous=normal");
+  expect(examined(sqlite::source(path)), "durability", verdict::ok, "each take and renewal is flushed");
+  f.sql("PRAGMA journal_mode = DELETE");  // then it is obeyed as full
+  expect(examined(sqlite::source(path, sqlite::synchronous::normal)), "durability", verdict::warning,
+         "synchronous = 2: durable", "journal_mode = WAL");
+}
+
 TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   sqlite_fixture f;
   auto const path = path_of(f);

@@ -37,7 +37,7 @@ Examples:
   rowlock reap                                       once a day: delete what nobody needs any more
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
-  sqlite:PATH                         a file on this machine
+  sqlite:PATH[?synchronous=normal]    a file on this machine (normal: faster; a power cut may undo takes)
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
   mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
   local, or neither                   ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used: for

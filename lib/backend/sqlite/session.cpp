@@ -16,7 +16,26 @@ namespace rowlock::backend::sqlite {
 
 using namespace std::chrono_literals;
 
-session::session(database db, std::string path, std::optional<file_identity> file, boot_time_point deadline)
+namespace {
+
+// Of a statement whose commit need not be flushed.
+constexpr std::string_view unflushed_mark = "/* unflushed */";
+
+bool has_wal(sqlite3* db) {
+  prepared_statement const ask = [db] {
+    sqlite3_stmt* s = nullptr;
+    sqlite3_prepare_v2(db, "PRAGMA journal_mode", -1, &s, nullptr);
+    return prepared_statement(s);
+  }();
+  if (!ask || sqlite3_step(ask.get()) != SQLITE_ROW) return false;
+  auto const* mode = sqlite3_column_text(ask.get(), 0);
+  return mode != nullptr && std::string_view(reinterpret_cast<char const*>(mode)) == "wal";
+}
+
+}  // namespace
+
+session::session(database db, std::string path, std::optional<file_identity> file, boot_time_point deadline,
+                 flushing which)
     : database_(std::move(db)),
       path_(std::move(path)),
       where_("sqlite:" + path_),
@@ -25,6 +44,11 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
   set_up(deadline);
+  // It stays: to leave that mode somebody would have to be alone with the file. If it comes later, flushing
+  // was more than needed.
+  wal_ = file_.has_value() && has_wal(database_.get());
+  // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the whole file.
+  if (wal_ && which == flushing::none) usual_ = synchronous::normal;
   remember(database_.get());
 }
 
@@ -74,6 +98,7 @@ void session::close() noexcept {
 
 session_facts session::facts() const {
   session_facts out;
+  out.unflushed_by_choice = usual_ == synchronous::normal;
   struct statfs found {};
   if (::statfs(path_.c_str(), &found) == 0) out.file_system = static_cast<std::uint32_t>(found.f_type);
   return out;
@@ -122,20 +147,27 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (auto const* why = change()) give_up(errc::unreachable, what, why);
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
   limit_wait(deadline);
-  if (durable_) return;
-  // A take that a power cut forgets could repeat its token.
-  if (sqlite3_exec(database_.get(), "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr) != SQLITE_OK)
-    refuse(what);
-  durable_ = true;
+  if (synchronous_ == synchronous::unknown) set_synchronous(usual_, what);
+}
+
+// A take that a power cut forgets could repeat its token. A release may be forgotten: the lock ends by its
+// expiry. SQLite takes a change of this between two transactions only, and then it costs a few microseconds.
+void session::set_synchronous(synchronous wanted, std::string const& what) {
+  if (synchronous_ == wanted || sqlite3_get_autocommit(database_.get()) == 0) return;
+  synchronous_ = synchronous::unknown;
+  auto const* text =
+      wanted == synchronous::full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
+  if (sqlite3_exec(database_.get(), text, nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
+  synchronous_ = wanted;
 }
 
 void session::end(std::string const& what) {
   if (auto const* why = change()) give_up(errc::in_doubt, what, why);
 }
 
-sqlite3_stmt* session::prepare(statement const& s) {
+session::prepared const& session::prepare(statement const& s) {
   auto& known = prepared_[s.name];
-  if (known.native && known.sql == s.sql) return known.native.get();
+  if (known.native && known.sql == s.sql) return known;
   known = {};
   sqlite3_stmt* fresh = nullptr;
   int const code = sqlite3_prepare_v3(database_.get(), s.sql.c_str(), static_cast<int>(s.sql.size() + 1),
@@ -144,14 +176,20 @@ sqlite3_stmt* session::prepare(statement const& s) {
   if (code != SQLITE_OK) refuse(s.name);
   if (!owned)
     throw error(errc::failed, fmt::format("{}: {} holds no statement", where_, s.name), s.name, "", 0);
-  known = {s.sql, std::move(owned)};
-  return known.native.get();
+  bool const writes = sqlite3_stmt_readonly(owned.get()) == 0;
+  known = {s.sql, std::move(owned), writes && !s.sql.starts_with(unflushed_mark)};
+  return known;
 }
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
   inside const sqlite;
   begin(s.name, deadline);
-  auto* const native = prepare(s);
+  auto const& ready = prepare(s);
+  auto* const native = ready.native.get();
+  if (ready.flushed)
+    set_synchronous(usual_, s.name);
+  else if (wal_ && sqlite3_stmt_readonly(native) == 0)
+    set_synchronous(synchronous::normal, s.name);
   struct rewind {
     sqlite3_stmt* s;
     ~rewind() {
@@ -184,6 +222,7 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("script");
   inside const sqlite;
   begin(what, deadline);
+  set_synchronous(usual_, what);
   std::string const text(sql);
   if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
   end(what);

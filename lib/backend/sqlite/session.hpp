@@ -13,11 +13,18 @@
 
 namespace rowlock::backend::sqlite {
 
+/// Which commits are flushed to the disk, where there is a WAL; without one all are.
+enum class flushing {
+  takes,  ///< all but a release's
+  none,   ///< the file's content survives the end of every process, and not a power cut
+};
+
 class session final : public connection {
  public:
   /// Takes over an open database whose file is at `path`, and was `file` when it was opened; or one in memory
   /// of that name, without a file.
-  session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline);
+  session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline,
+          flushing = flushing::takes);
   ~session() override;
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
@@ -33,14 +40,17 @@ class session final : public connection {
   struct prepared {
     std::string sql;
     prepared_statement native;
+    bool flushed = true;
   };
+  enum class synchronous { unknown, normal, full };
 
   void set_up(boot_time_point deadline);
   void limit_wait(boot_time_point deadline);
   static int look_again(void* self, int tries) noexcept;
   void begin(std::string const& what, boot_time_point deadline);
   void end(std::string const& what);
-  sqlite3_stmt* prepare(statement const&);
+  void set_synchronous(synchronous, std::string const& what);
+  prepared const& prepare(statement const&);
   [[noreturn]] void refuse(std::string const& what);
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
   void abandon() noexcept;
@@ -50,7 +60,9 @@ class session final : public connection {
   std::string where_;
   std::optional<file_identity> file_;
   pid_t process_;
-  bool durable_ = false;
+  synchronous synchronous_ = synchronous::unknown;  ///< as it is now
+  synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says
+  bool wal_ = false;
   boot_time_point wait_until_;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;

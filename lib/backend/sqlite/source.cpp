@@ -17,13 +17,13 @@ namespace {
 
 class file_source final : public source {
  public:
-  explicit file_source(std::string const& path) : path_(checked_path(path)) {}
+  file_source(std::string const& path, flushing which) : path_(checked_path(path)), flushing_(which) {}
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     close_inherited();
     inside const whole;
     auto [native, file] = open_existing(path_);
-    return std::make_unique<session>(std::move(native), path_, file, deadline);
+    return std::make_unique<session>(std::move(native), path_, file, deadline, flushing_);
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
   std::string describe() const override { return "sqlite:" + path_; }
@@ -32,6 +32,7 @@ class file_source final : public source {
 
  private:
   std::string path_;
+  flushing flushing_;
 };
 
 class memory_source final : public source {
@@ -47,9 +48,10 @@ class memory_source final : public source {
   memory_database database_;
 };
 
-std::shared_ptr<source> source_at(std::string const& path) {
+std::shared_ptr<source> source_at(std::string const& path, rowlock::sqlite::synchronous durability) {
   if (path == ":memory:") return std::make_shared<memory_source>();
-  return std::make_shared<file_source>(path);
+  return std::make_shared<file_source>(
+      path, durability == rowlock::sqlite::synchronous::normal ? flushing::none : flushing::takes);
 }
 
 class function_source final : public source {
@@ -106,7 +108,8 @@ class function_source final : public source {
 namespace rowlock::sqlite {
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the header promises to take it over
-source::source(std::string path) : connection_source(backend::sqlite::source_at(path)) {}
+source::source(std::string path, synchronous durability)
+    : connection_source(backend::sqlite::source_at(path, durability)) {}
 
 source::source(std::function<sqlite3*()> open)
     : connection_source(std::make_shared<backend::sqlite::function_source>(std::move(open))) {}

@@ -1,6 +1,7 @@
 -- Statements on the lock's own row; the same names, parameters and columns as in the other dialects.
 -- Every one is a transaction of its own that begins as a write transaction: SQLite has one writer at a time, so that
 -- nothing changes between what WHERE and sub-selects read and what SET writes, and 'now' is read after the wait.
+-- A statement that begins with the comment `unflushed` need not be flushed where there is a WAL: lib/doc/sqlite.md.
 
 -- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
 -- there: if its renewals are still ?14 (takeover::observed, and a term that a clock which went back keeps, C5:
@@ -102,8 +103,10 @@ WHERE name = ?1 AND term = ?2 AND revoked = 0
   AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 RETURNING term
 
+-- The one statement, with unique_release, that need not be flushed: a release that a power cut forgets leaves the lock to
+-- its expiry.
 -- name: lock_release
-UPDATE rowlock_locks SET
+/* unflushed */ UPDATE rowlock_locks SET
   term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 WHERE name = ?1 AND term = ?2
 RETURNING name
@@ -166,8 +169,9 @@ WHERE name = ?1 AND strategy = ?2
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = ?3 WHERE name = ?1 AND term = ?2
 
+-- As lock_release.
 -- name: unique_release
-DELETE FROM rowlock_locks WHERE name = ?1 AND term = ?2
+/* unflushed */ DELETE FROM rowlock_locks WHERE name = ?1 AND term = ?2
 
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row.
