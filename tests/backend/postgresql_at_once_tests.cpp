@@ -87,6 +87,32 @@ TEST_CASE("postgresql: what was sent at once and lost its reply is in doubt, and
   CHECK(s.seen_by(*s.other) <= 1);
 }
 
+TEST_CASE("postgresql: what begins a wait for a row is prepared, and sets no more than it needs") {
+  scene s;
+  auto const setting = [&](std::string const& name) {
+    return backend::as_text(
+        s.c->execute({"setting", "SELECT current_setting($1)"}, with(name), in(5000)).rows.at(0).at(0));
+  };
+  s.c->execute(s.insert, with(std::int64_t{1}), in(5000));
+  auto const text = "SELECT n FROM " + s.table + " WHERE n = $1::bigint FOR UPDATE";
+  backend::statement const wait{"wait", text};
+  backend::statement const look{"look", text + " SKIP LOCKED"};
+  for (int round = 0; round < 3; ++round) {
+    for (auto const* one : {&look, &wait}) {
+      REQUIRE(s.c->wait_for_row(*one, with(std::int64_t{1}), in(60'000), 5s, {}).rows.size() == 1);
+      CHECK((setting("lock_timeout") == "1s") == (one == &look));
+      CHECK(setting("idle_in_transaction_session_timeout") == "30s");
+      CHECK(setting("transaction_isolation") == "read committed");
+      s.c->script("ROLLBACK", in(5000));
+      CHECK(setting("lock_timeout") == "1s");
+    }
+    backend::statement const begun{
+        "begun", "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'BEGIN %'"};
+    CHECK(as_int(s.c->execute(begun, {}, in(5000)).rows.at(0).at(0)) == 1);
+    if (round == 1) s.c->script("DEALLOCATE ALL", in(5000));
+  }
+}
+
 TEST_CASE("postgresql: a step that waits too long is a locked row, and the session goes on") {
   scene s;
   auto const one = with(std::int64_t{1});

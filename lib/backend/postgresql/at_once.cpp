@@ -16,11 +16,6 @@ namespace {
 
 constexpr char const* begin_text = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-statement const& begin_statement() {
-  static auto const& s = base::never_destroyed<statement>(statement{"begin", begin_text});
-  return s;
-}
-
 statement const& commit_statement() {
   static auto const& s = base::never_destroyed<statement>(statement{"commit", "COMMIT"});
   return s;
@@ -36,6 +31,11 @@ bool send_prepared(PGconn* c, std::string const& name, text_parameters const* te
 }
 
 }  // namespace
+
+statement const& session::begin_statement() {
+  static auto const& s = base::never_destroyed<statement>(statement{"begin", begin_text});
+  return s;
+}
 
 /// What the server knows BEGIN, the steps and COMMIT by. Behind a pooler nothing is prepared: the next
 /// transaction may come to another of the server's sessions.

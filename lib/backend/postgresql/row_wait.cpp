@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <rowlock/error.hpp>
+#include <utility>
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/session.hpp"
 #include "backend/postgresql/values.hpp"
+#include "base/never_destroyed.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -43,31 +45,37 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
   auto const prepare_by = boot_clock::now() + reply_timeout;
   begin(s.name, prepare_by);
   try {
-    return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+    return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
   } catch (error const& e) {
     if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
-    prepared_.erase(s.name);  // as in execute()
+    prepared_.clear();  // as in execute(); any of them
   }
-  return wait_once(prepare(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
+  return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
 }
 
-result session::wait_once(prepared const& ready, std::string const& what, std::span<value const> parameters,
-                          boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
-                          base::stop_event const& stop) {
+session::prepared_wait session::prepare_wait(statement const& s, boot_time_point deadline) {
+  static auto const& limit = base::never_destroyed<statement>(
+      statement{"lock_timeout", "SELECT set_config('lock_timeout', $1, true)"});
+  auto begin_name = prepare(begin_statement(), deadline).server_name;
+  auto limit_name = prepare(limit, deadline).server_name;
+  return {std::move(begin_name), std::move(limit_name), prepare(s, deadline)};
+}
+
+result session::wait_once(prepared_wait const& ready, std::string const& what,
+                          std::span<value const> parameters, boot_time_point deadline,
+                          std::chrono::nanoseconds reply_timeout, base::stop_event const& stop) {
   text_parameters const texts(parameters, what);
   auto* c = channel_.native();
   auto const limit = lock_timeout(deadline);
-  auto const silence = std::to_string(std::chrono::milliseconds(longest_silence).count());
-  char const* const limits[] = {limit.c_str(), silence.c_str()};
-  bool const sent = PQenterPipelineMode(c) == 1 &&
-                    PQsendQueryParams(c, "BEGIN ISOLATION LEVEL READ COMMITTED", 0, nullptr, nullptr, nullptr,
-                                      nullptr, 0) == 1 &&
-                    PQsendQueryParams(c,
-                                      "SELECT set_config('lock_timeout', $1, true),"
-                                      " set_config('idle_in_transaction_session_timeout', $2, true)",
-                                      2, nullptr, limits, nullptr, nullptr, 0) == 1 &&
-                    PQsendQueryPrepared(c, ready.server_name.c_str(), texts.count(), texts.data(), nullptr,
-                                        nullptr, 0) == 1 &&
+  char const* const limits[] = {limit.c_str()};
+  auto const send = [c](char const* name, int count, char const* const* values) {
+    return PQsendQueryPrepared(c, name, count, values, nullptr, nullptr, 0) == 1;
+  };
+  // The session's own limits do for the rest: longest_silence, and a second where nothing is waited for.
+  bool const waits = !ready.what.sql.ends_with("SKIP LOCKED");
+  bool const sent = PQenterPipelineMode(c) == 1 && send(ready.begin.c_str(), 0, nullptr) &&
+                    (!waits || send(ready.limit.c_str(), 1, limits)) &&
+                    send(ready.what.server_name.c_str(), texts.count(), texts.data()) &&
                     PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, what, channel_.error_message());
   auto r = collect_pipeline(c, later(deadline, reply_timeout), &stop);

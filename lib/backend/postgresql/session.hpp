@@ -54,7 +54,15 @@ class session final : public connection {
   std::vector<std::string> usual_path(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
   prepared const& prepare(statement const&, boot_time_point deadline);
-  result wait_once(prepared const&, std::string const& what, std::span<value const> parameters,
+  /// What begins a transaction, limits its waits and waits, by the server's names and our own.
+  struct prepared_wait {
+    std::string begin;
+    std::string limit;
+    prepared what;
+  };
+  static statement const& begin_statement();
+  prepared_wait prepare_wait(statement const&, boot_time_point deadline);
+  result wait_once(prepared_wait const&, std::string const& what, std::span<value const> parameters,
                    boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
   void roll_back() noexcept;
