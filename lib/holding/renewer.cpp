@@ -48,7 +48,9 @@ void renewer::keep(std::shared_ptr<hold> const& h) {
   if (closed_) return;  // about to be given back
   kept_.emplace(h.get(), kept{h, next});
   start();
-  if (next < armed_for_) waiter_.wake();
+  if (next >= armed_for_) return;
+  armed_for_ = next;
+  waiter_.wake();
 }
 
 void renewer::forget(hold const& h) noexcept {
@@ -121,7 +123,9 @@ renewer::batch renewer::due(boot_time_point now) {
 
 boot_time_point renewer::next_work() {
   std::lock_guard const guard(mutex_);
-  armed_for_ = late_.empty() ? boot_time_point::max() : late_next_;
+  // As in the watchdog: what it was to wake for may have been given back.
+  if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
+  if (!late_.empty()) armed_for_ = std::min(armed_for_, late_next_);
   for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
   return armed_for_;
 }

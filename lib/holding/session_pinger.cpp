@@ -25,10 +25,13 @@ session_pinger::session_pinger(strategies::catalogue const& all, watchdog& w, se
 
 void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
   auto one = std::make_shared<kept>(h, std::move(held));
-  one->next_ping = boot_clock::now() + ping_interval(*h);
+  auto const next = boot_clock::now() + ping_interval(*h);
+  one->next_ping = next;
   std::lock_guard const guard(mutex_);
   if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   kept_.emplace(h.get(), std::move(one));
+  if (next >= armed_for_) return;
+  armed_for_ = next;
   waiter_.wake();
 }
 
@@ -85,9 +88,10 @@ boot_time_point session_pinger::ping_due() {
   }
   for (auto const& one : due) ping(*one);
   std::lock_guard const guard(mutex_);
-  auto next = boot_time_point::max();
-  for (auto const& [h, one] : kept_) next = std::min(next, one->next_ping);
-  return next;
+  // As in the watchdog: what it was to wake for may have been given back.
+  if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
+  for (auto const& [h, one] : kept_) armed_for_ = std::min(armed_for_, one->next_ping);
+  return armed_for_;
 }
 
 void session_pinger::ping(kept& one) {

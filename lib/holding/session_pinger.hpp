@@ -68,6 +68,7 @@ class session_pinger {
   base::boot_waiter waiter_;
   std::mutex mutex_;
   std::unordered_map<hold const*, std::shared_ptr<kept>> kept_;
+  boot_time_point armed_for_ = boot_time_point::max();
   std::jthread thread_;
 };
 

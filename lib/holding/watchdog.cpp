@@ -32,7 +32,10 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
   }
   where_.emplace(h.get(), one.begin());
   watched_.splice(watched_.end(), one);
-  if (alarm_time(*h) < armed_for_) waiter_.wake();
+  if (auto const alarm = alarm_time(*h); alarm < armed_for_) {
+    armed_for_ = alarm;
+    waiter_.wake();
+  }
   return true;
 }
 
@@ -84,6 +87,9 @@ boot_time_point watchdog::look() noexcept {
       else if (h.lose(h.why_expired()))
         move_to(lost_, h);
     }
+    // What the thread was to wake for may have been given back. It stays as it is: to look once for nothing
+    // costs less than to be woken by the next lock, and each one after it.
+    if (armed_for_ > now) next = std::min(next, armed_for_);
     armed_for_ = next;
     lost.swap(lost_);
     for (auto const& h : lost) remember_told(h);

@@ -1,20 +1,54 @@
 #include "support/threads.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "support/eventually.hpp"
 
 namespace rowlock::test {
+namespace {
+
+bool sleeps(std::filesystem::path const& task) {
+  std::ifstream file(task / "stat");
+  std::string line;
+  if (!std::getline(file, line)) return true;
+  auto const name_end = line.rfind(") ");  // a name may have any characters
+  return name_end != line.npos && line.substr(name_end + 2, 1) == "S";
+}
+
+template <class F>
+void each_other_thread(F const& f) {
+  auto const mine = std::to_string(::gettid());
+  for (auto const& task : std::filesystem::directory_iterator("/proc/self/task"))
+    if (task.path().filename() != mine) f(task.path());
+}
+
+}  // namespace
 
 bool comes_to_rest(std::atomic<int> const& thread) {
+  return eventually([&] { return thread != 0 && sleeps("/proc/self/task/" + std::to_string(thread)); });
+}
+
+long times_slept_by_others() {
+  constexpr std::string_view wanted = "voluntary_ctxt_switches:";
+  long all = 0;
+  each_other_thread([&](std::filesystem::path const& task) {
+    std::ifstream file(task / "status");
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with(wanted)) all += std::stol(line.substr(wanted.size()));
+  });
+  return all;
+}
+
+bool others_come_to_rest() {
   return eventually([&] {
-    if (thread == 0) return false;
-    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-    std::string line;
-    if (!std::getline(file, line)) return true;
-    auto const name_end = line.rfind(") ");  // a name may have any characters
-    return name_end != line.npos && line.substr(name_end + 2, 1) == "S";
+    bool all = true;
+    each_other_thread([&](std::filesystem::path const& task) { all = all && sleeps(task); });
+    return all;
   });
 }
 

@@ -8,4 +8,10 @@ namespace rowlock::test {
 /// has nothing to do but wait; or has ended. False after a generous time.
 bool comes_to_rest(std::atomic<int> const& thread);
 
+/// How often the other threads of this process went to sleep by themselves, all in all.
+long times_slept_by_others();
+/// Waits until they all sleep. Who was woken before does not, until it has gone to sleep again. False after a
+/// generous time.
+bool others_come_to_rest();
+
 }  // namespace rowlock::test

@@ -147,7 +147,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (!native_) give_up(what, "the connection was given up");
   base::stay_out_of_ended_drivers();
   // A session that ended while it was idle (a restarted server) is no doubt about a statement.
-  if (socket_ && socket_->hung_up()) give_up(what, "the server ended the session");
+  if (socket_ && !look_.use() && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
   native_->enter_thread();  // this thread may be a new one to it
 }
@@ -161,7 +161,12 @@ std::optional<wire_watch::scope> session::until(boot_time_point deadline, std::u
 
 bool session::alive() {
   if (!usable()) return false;
-  if (socket_) return !socket_->hung_up();
+  look_.forget();
+  if (socket_) {
+    if (socket_->hung_up()) return false;
+    look_.remember();
+    return true;
+  }
   if (boot_clock::now() - last_used_ < 1s) return true;
   try {
     native_->enter_thread();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/fresh_look.hpp"
 #include "backend/mysql/channel.hpp"
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/own_socket.hpp"
@@ -77,6 +78,7 @@ class session final : public connection {
 
   std::unique_ptr<channel> native_;
   std::shared_ptr<own_socket> socket_;
+  fresh_look look_;
   std::unordered_map<std::string, prepared> prepared_;
   std::string where_;
   std::string identity_;

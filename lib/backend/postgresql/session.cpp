@@ -54,6 +54,13 @@ bool session::usable() const noexcept {
   return channel_.open() && PQstatus(channel_.native()) == CONNECTION_OK;
 }
 
+bool session::alive() {
+  look_.forget();
+  if (channel_.forked() || !channel_.alive()) return false;
+  look_.remember();
+  return true;
+}
+
 session_facts session::facts() const {
   session_facts out;
   auto* const c = channel_.native();
@@ -78,7 +85,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "",
                 0);
   if (!channel_.open()) give_up(stake::nothing, what, "the connection was given up");
-  if (!channel_.alive()) {
+  if (!look_.use() && !channel_.alive()) {
     auto const why = channel_.error_message();
     give_up(stake::nothing, what, why.empty() ? "the server ended the session" : why);
   }

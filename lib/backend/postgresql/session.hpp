@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/fresh_look.hpp"
 #include "backend/postgresql/native.hpp"
 #include "backend/postgresql/pooler.hpp"
 
@@ -34,7 +35,7 @@ class session final : public connection {
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool usable() const noexcept override;
-  bool alive() override { return !channel_.forked() && channel_.alive(); }
+  bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
   std::optional<std::string> find_schema(std::string const& table, bool or_new,
                                          boot_time_point deadline) override;
@@ -77,6 +78,7 @@ class session final : public connection {
   [[noreturn]] void give_up(stake, std::string const& what, std::string const& why);
 
   channel channel_;
+  fresh_look look_;
   std::string where_;
   pooling pooling_;
   std::string identity_;
