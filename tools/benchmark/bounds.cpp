@@ -39,8 +39,8 @@ std::vector<bound> const& bounds() {
       {"transaction", "tx-mariadb-require", "tx-mariadb", "p50_us", rule::times, 1.5},
       {"transaction", "tx-mysql-require", "tx-mysql", "p50_us", rule::times, 1.5},
 
-      {"waiting", "lease-postgresql", "", "core_percent", rule::at_most, 3},
-      {"waiting", "lease-postgresql", "", "connections", rule::at_most, 8},
+      {"waiting-1000", "lease-postgresql", "", "core_percent", rule::at_most, 3},
+      {"waiting-1000", "lease-postgresql", "", "connections", rule::at_most, 8},
 
       {"start-up", "run-sqlite", "", "ms", rule::at_most, 15},
       {"start-up", "run-postgresql", "", "ms", rule::at_most, 25},

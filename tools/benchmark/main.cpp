@@ -69,8 +69,9 @@ int only_cycles(options const& o) {
   if (system == nullptr || !system->open) throw peer_error("there is no system " + o.system);
   auto const s = system->open(o.run.where.at(system->place));
   auto const me = s->new_client();
+  auto const name = "syscalls-" + system->id;
   for (int i = 0; i < o.cycles; ++i) {
-    me->take("syscalls", {});
+    me->take(name, {});
     me->give_back();
   }
   return all_reached;

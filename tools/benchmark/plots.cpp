@@ -18,10 +18,12 @@ struct picture {
   char const* y;
   char const* metric;
 };
-constexpr picture by_number[] = {{"handover", "Hand-overs of one name", "processes that want it",
-                                  "hand-overs per second", "handovers_per_second"},
-                                 {"threads", "Take and give back, a name for each thread",
-                                  "threads of one process", "cycles per second", "per_second"}};
+constexpr picture by_number[] = {
+    {"handover", "Hand-overs of one name", "processes that want it", "hand-overs per second",
+     "handovers_per_second"},
+    {"threads", "Take and give back, a name for each thread", "threads of one process", "cycles per second",
+     "per_second"},
+    {"waiting", "Threads that wait for 100 names", "threads of one process", "% of a core", "core_percent"}};
 constexpr picture bars[] = {{"cycle", "Take and give back, 1 client", "", "microseconds (median)", "p50_us"},
                             {"growth", "Take and give back, PostgreSQL, by what the table has", "",
                              "microseconds (median)", "p50_us"}};
@@ -36,7 +38,7 @@ std::string quoted(std::string const& text) {
 class gnuplot {
  public:
   explicit gnuplot(std::string const& file)
-      : pipe_(::popen("gnuplot", "w")) {  // NOLINT(cert-env33-c): from PATH
+      : pipe_(::popen("gnuplot 2>/dev/null", "w")) {  // NOLINT(cert-env33-c): from PATH
     if (!pipe_) throw peer_error("gnuplot can't be started");
     say("set terminal svg size 960,540 font 'sans,13' background 'white'\nset encoding utf8\n");
     say(fmt::format("set output {}\nset grid y\nset key outside right\nset bmargin at screen 0.32\n",
@@ -73,6 +75,9 @@ void draw_lines(picture const& p, std::vector<scenario_result const*> const& res
   gnuplot g(file);
   g.say(fmt::format("set title {}\nset xlabel {}\nset ylabel {}\nset logscale xy 2\nset logscale y 10\n",
                     quoted(p.title), quoted(p.x), quoted(p.y)));
+  // Of a single point gnuplot would make a range of its own, and warn.
+  if (results.size() == 1)
+    g.say(fmt::format("set xrange [{}:{}]\n", results.front()->what->x / 2, results.front()->what->x * 2));
   std::string blocks;
   std::string lines;
   int block = 0;

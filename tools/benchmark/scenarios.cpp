@@ -19,6 +19,16 @@ ids operator+(ids left, ids const& right) {
   return left;
 }
 
+/// What nothing can be faster than, on this machine and at this time.
+scenario floors() {
+  return {
+      .id = "floor",
+      .title = "what no lock can be faster than: a round trip, a flush",
+      .plan = {},
+      .metric = "p50_us",
+      .systems = {"floor-loopback", "floor-overwrite", "floor-append", "floor-postgresql", "floor-mariadb"}};
+}
+
 scenario cycle() {
   return {.id = "cycle",
           .title = "take and give back, 1 client, nobody else wants it",
@@ -92,13 +102,16 @@ scenario transaction() {
                       "tx-mysql", "tx-mysql-require"}};
 }
 
-scenario waiting() {
-  return {.id = "waiting",
-          .title = "1,000 threads of one process wait for 100 names that another process holds",
+scenario waiting(int n) {
+  return {.id = fmt::format("waiting-{}", n),
+          .title = fmt::format("{} threads of one process wait for 100 names that another process holds", n),
           .how = method::waiting,
-          .plan = {.threads = 1000},
+          .plan = {.threads = n},
           .metric = "core_percent",
           .systems = {"lease-postgresql", "lease-mariadb", "lease-sqlite"},
+          .plot = "waiting",
+          .x = static_cast<double>(n),
+          .long_only = n != 1000,
           .once = 20s};
 }
 
@@ -136,10 +149,11 @@ scenario syscalls() {
 
 std::vector<scenario> const& scenarios() {
   static std::vector<scenario> const all{
-      cycle(),        threads(1),      threads(2),      threads(4),  threads(8),   threads(16),
-      threads(32),    handover(2),     handover(4),     handover(8), handover(16), handover(32),
-      hot(),          transaction(),   waiting(),       growth(),    start_up(),   shares(8, 0us),
-      shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
+      floors(),       cycle(),        threads(1),      threads(2),      threads(4),
+      threads(8),     threads(16),    threads(32),     handover(2),     handover(4),
+      handover(8),    handover(16),   handover(32),    hot(),           transaction(),
+      waiting(100),   waiting(300),   waiting(1000),   growth(),        start_up(),
+      shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
   return all;
 }
 

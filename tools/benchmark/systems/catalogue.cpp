@@ -15,6 +15,7 @@ std::vector<system_entry> const& catalogue() {
     add_mysql_transactions(made);
     add_growth(made);
     add_commands(made);
+    add_floors(made);
     return made;
   }();
   return all;

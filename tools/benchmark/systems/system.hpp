@@ -82,5 +82,6 @@ void add_mysql(std::vector<system_entry>&);
 void add_postgresql_transactions(std::vector<system_entry>&);
 void add_mysql_transactions(std::vector<system_entry>&);
 void add_commands(std::vector<system_entry>&);
+void add_floors(std::vector<system_entry>&);
 
 }  // namespace rowlock::bench
