@@ -7,6 +7,7 @@ std::vector<bound> const& bounds() {
   static std::vector<bound> const all{
       {"cycle", "lease-sqlite", "redis-durable", "p50_us", rule::ahead, 3.5},
       {"cycle", "lease-sqlite", "zookeeper", "p50_us", rule::ahead, 10},
+      {"cycle", "lease-sqlite-normal", "redis", "p50_us", rule::ahead, 3},
       {"cycle", "lease-postgresql", "bare-postgresql", "p50_us", rule::ahead, 0.95},
       {"cycle", "lease-postgresql", "redis-durable", "p50_us", rule::ahead, 1.05},
       {"cycle", "lease-mariadb", "bare-mariadb", "p50_us", rule::ahead, 0.95},

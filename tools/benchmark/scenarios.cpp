@@ -35,8 +35,8 @@ scenario cycle() {
           .plan = {},
           .metric = "p50_us",
           .systems = every_strategy + durable_peers +
-                     ids{"redis", "advisory", "get_lock-mariadb", "get_lock-mysql", "bare-postgresql",
-                         "bare-mariadb", "bare-mysql"},
+                     ids{"lease-sqlite-normal", "redis", "advisory", "get_lock-mariadb", "get_lock-mysql",
+                         "bare-postgresql", "bare-mariadb", "bare-mysql"},
           .plot = "cycle"};
 }
 

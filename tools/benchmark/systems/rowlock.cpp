@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <rowlock/rowlock.hpp>
+#include <rowlock/sqlite.hpp>
 #include <utility>
 
 #include "systems/databases.hpp"
@@ -38,8 +39,8 @@ class rowlock_client : public client {
 
 class rowlock_session : public session {
  public:
-  rowlock_session(database const& where, strategy how, std::string const& address)
-      : manager_(where.source(address), manager_options{.strategy = how}) {
+  rowlock_session(connection_source const& source, strategy how)
+      : manager_(source, manager_options{.strategy = how}) {
     manager_.connect();
   }
   std::unique_ptr<client> new_client() override { return std::make_unique<rowlock_client>(manager_); }
@@ -57,10 +58,16 @@ void add_rowlock(std::vector<system_entry>& all) {
       all.push_back({fmt::format("{}-{}", to_string(how), each.id),
                      fmt::format("{}, {}", to_string(how), each.title), each.id,
                      [&each, how](std::string const& address) {
-                       return std::make_unique<rowlock_session>(each, how, address);
+                       return std::make_unique<rowlock_session>(each.source(address), how);
                      },
                      [&each](std::string const& address) { migrate(each, address); }});
     }
+  all.push_back({"lease-sqlite-normal", "lease, SQLite, synchronous=normal", "sqlite",
+                 [](std::string const& address) {
+                   return std::make_unique<rowlock_session>(
+                       sqlite::source(address, sqlite::synchronous::normal), strategy::lease);
+                 },
+                 [](std::string const& address) { migrate(database_of("sqlite"), address); }});
 }
 
 }  // namespace rowlock::bench
