@@ -40,9 +40,8 @@ class gnuplot {
   explicit gnuplot(std::string const& file)
       : pipe_(::popen("gnuplot 2>/dev/null", "w")) {  // NOLINT(cert-env33-c): from PATH
     if (!pipe_) throw peer_error("gnuplot can't be started");
-    say("set terminal svg size 960,540 font 'sans,13' background 'white'\nset encoding utf8\n");
-    say(fmt::format("set output {}\nset grid y\nset key outside right\nset bmargin at screen 0.32\n",
-                    quoted(file)));
+    say("set terminal svg size 1000,560 noenhanced font 'sans,13' background 'white'\nset encoding utf8\n");
+    say(fmt::format("set output {}\nset grid y\nset key outside right\n", quoted(file)));
   }
   void say(std::string const& text) { std::fwrite(text.data(), 1, text.size(), pipe_.get()); }
   /// @throws peer_error if it did not draw
@@ -106,7 +105,8 @@ void draw_bars(picture const& p, scenario_result const& result, std::string cons
       data += fmt::format("\"{}\" {} {} {}\n", system.title, value->median, value->lower, value->upper);
   g.say(fmt::format(
       "set title {}\nset ylabel {}\nset style data histogram\nset style histogram errorbars gap 1\n"
-      "set style fill solid 0.7\nset yrange [0:*]\nset xtics rotate by -40 nomirror\nunset key\n"
+      "set style fill solid 0.7\nset yrange [0:*]\nset bmargin at screen 0.4\nset lmargin at screen 0.2\nset "
+      "xtics rotate by 40 right nomirror\nunset key\n"
       "$d << EOD\n{}EOD\nplot $d using 2:3:4:xtic(1) lc rgb '#3465a4'\n",
       quoted(p.title), quoted(p.y), data));
   g.end();
