@@ -47,7 +47,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   int lasts = 0;
   app.add_option("--milliseconds", lasts,
                  "How long one measurement lasts, where the scenario does not say more; "
-                 "default: 1500, quick: 300")
+                 "default: 1000, quick: 300")
       ->type_name("N")
       ->check(CLI::Range(10, 600'000));
   app.add_option("--only", o.run.only,

@@ -10,7 +10,7 @@ struct run_options {
   places where;
   bool quick = false;
   int rounds = 11;
-  std::chrono::milliseconds lasts{1500};  ///< of one measurement; scenarios may want more
+  std::chrono::milliseconds lasts{1000};  ///< of one measurement; scenarios may want more
   std::vector<std::string> only;          ///< those whose SCENARIO/SYSTEM contains one of them; empty: all
   std::function<void(std::string_view)> say;
 };
