@@ -39,6 +39,8 @@ void watch_for_process_end_of_others() noexcept {
 
 bool process_ends() noexcept { return ends; }
 
+bool process_ends_by(std::thread::id thread) noexcept { return ends && ending_thread.load() == thread; }
+
 bool process_ends_elsewhere() noexcept { return ends && !ends_in_this_thread(); }
 
 std::chrono::nanoseconds time_left(std::chrono::nanoseconds usual) noexcept {

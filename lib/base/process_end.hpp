@@ -4,6 +4,7 @@
 
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
+#include <thread>
 
 namespace rowlock::base {
 
@@ -18,6 +19,9 @@ void watch_for_process_end_of_others() noexcept;
 /// False, perhaps, while those static objects are destroyed that were made after the first call of
 /// one of these two.
 bool process_ends() noexcept;
+
+/// The process ends, and that thread ends it.
+bool process_ends_by(std::thread::id) noexcept;
 
 /// The process ends, and another thread ends it.
 bool process_ends_elsewhere() noexcept;

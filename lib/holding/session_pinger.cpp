@@ -28,7 +28,8 @@ void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
   auto const next = boot_clock::now() + ping_interval(*h);
   one->next_ping = next;
   std::lock_guard const guard(mutex_);
-  if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+  if (!thread_.joinable() && !stopping_)
+    thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   kept_.emplace(h.get(), std::move(one));
   if (next >= armed_for_) return;
   armed_for_ = next;
@@ -120,17 +121,18 @@ void session_pinger::ping(kept& one) {
 }
 
 void session_pinger::stop(std::thread::id spare) noexcept {
-  decltype(kept_) lost;
-  std::jthread ending;
-  {
-    std::lock_guard const guard(mutex_);
-    lost.swap(kept_);
-    if (!thread_.joinable()) return;
-    thread_.request_stop();
-    if (thread_.get_id() == spare) return;
-    ending = std::move(thread_);
-  }
+  decltype(kept_) lost;  // after the mutex is free
+  std::unique_lock lock(mutex_);
+  lost.swap(kept_);
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  if (thread_.get_id() == spare) return;
+  auto ending = std::move(thread_);
+  stopping_ = true;  // one that is kept now needs no pings: it is given back at once
+  lock.unlock();
   ending.join();
+  lock.lock();
+  stopping_ = false;
 }
 
 }  // namespace rowlock::holding

@@ -69,6 +69,7 @@ class session_pinger {
   std::mutex mutex_;
   std::unordered_map<hold const*, std::shared_ptr<kept>> kept_;
   boot_time_point armed_for_ = boot_time_point::max();
+  bool stopping_ = false;
   std::jthread thread_;
 };
 

@@ -243,8 +243,9 @@ int manager::never_leave() const noexcept { return base::process_ends() ? closin
 void manager::finish() noexcept {
   // What an attempt that took longer has won, it gives back.
   engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
+  // A thread of the manager's own that ends the process does not come to its end.
   end_threads(boot_clock::now() + engine_->options.release_timeout,
-              base::process_ends() ? closing_.by : std::thread::id{});
+              base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
   end_sessions();
   closing_.ended.set();
 }
