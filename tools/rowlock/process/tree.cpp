@@ -100,13 +100,13 @@ std::vector<process_entry> descendants_of(pid_t root) {
   for (pid_t const pid : all_pids())
     if (auto const p = read_process(pid)) by_parent.emplace(p->parent, *p);
   std::vector<process_entry> found;
-  std::vector<pid_t> todo{root};
-  while (!todo.empty()) {
-    auto const [first, last] = by_parent.equal_range(todo.back());
-    todo.pop_back();
+  std::vector<pid_t> to_visit{root};
+  while (!to_visit.empty()) {
+    auto const [first, last] = by_parent.equal_range(to_visit.back());
+    to_visit.pop_back();
     for (auto i = first; i != last; ++i) {
       found.push_back(i->second);
-      todo.push_back(i->second.id.pid);
+      to_visit.push_back(i->second.id.pid);
     }
     by_parent.erase(first, last);  // each parent once: pids reused while /proc was read could make a circle
   }
