@@ -59,6 +59,12 @@ struct session_facts {
   bool unflushed_by_choice = false;  ///< the source was told that commits need not survive a power cut
 };
 
+enum class gate_entry {
+  not_mine,    ///< its turn did not come in time
+  was_free,    ///< nobody else was there
+  in_its_turn  ///< others were there before it
+};
+
 /// One session of the database. Used by one thread at a time; may be handed from thread to thread. In a
 /// forked child it refuses everything, and its destructor does not touch what belongs to the parent.
 ///
@@ -107,6 +113,19 @@ class ROWLOCK_EXPORT connection {
                                                  boot_time_point /*deadline*/) {
     return std::string();
   }
+
+  /// Whether this session can stand at gates: a gate is a lock that the server keeps for a session, with a
+  /// line of its own, which is served in order. A session has one gate at most.
+  virtual bool has_gates() const noexcept { return false; }
+  /// Waits in line for the gate of `name` until `until`, or until `stop` is triggered (which may end the
+  /// session).
+  virtual gate_entry enter_gate(table_names const& /*tables*/, std::string const& /*name*/,
+                                boot_time_point /*until*/, std::chrono::nanoseconds /*reply_timeout*/,
+                                std::stop_token /*stop*/) {
+    return gate_entry::not_mine;
+  }
+  /// @return whether others wait there, or one of them has it now
+  virtual bool leave_gate(boot_time_point /*deadline*/) { return false; }
 
   virtual bool usable() const noexcept = 0;
 

@@ -34,6 +34,12 @@ void require_name(std::string_view name) {
   require_text("the lock's name", name, longest_name);
 }
 
+std::string hexadecimal(std::string_view bytes) {
+  std::string out;
+  for (char const c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
 std::string plain_message(error const& e) {
   std::string text = e.what();
   auto const tail = ": " + e.code().message();

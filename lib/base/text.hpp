@@ -18,6 +18,9 @@ void require_text(std::string_view what, std::string_view text, std::size_t long
 /// The same for a lock's name, which must not be empty either.
 void require_name(std::string_view name);
 
+/// Two digits a byte.
+ROWLOCK_EXPORT std::string hexadecimal(std::string_view bytes);
+
 /// what() without the text of its errc at the end, which repeats it in general words.
 ROWLOCK_EXPORT std::string plain_message(error const&);
 

@@ -97,12 +97,14 @@ bool hold::leave_held(loss_reason why) noexcept {
 
 bool hold::lose(loss_reason why) noexcept {
   if (!leave_held(why)) return false;
+  gate_.reset();
   turn_.leave();
   return true;
 }
 
 std::optional<waiting::local_queue::turn> hold::lose_to_successor() noexcept {
   if (!leave_held(loss_reason::taken_over)) return std::nullopt;
+  gate_.reset();
   return std::move(turn_);
 }
 
@@ -123,6 +125,7 @@ bool hold::begin_release() noexcept {
 void hold::end_release(std::optional<loss_reason> lost) noexcept {
   if (lost) reason_.store(static_cast<int>(*lost));
   state_.store(lost ? state::lost : state::released);
+  if (gate_) gate_->leave();
   turn_.leave();
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/fork_epoch.hpp"
 #include "sessions/events.hpp"
+#include "waiting/gates.hpp"
 #include "waiting/local_queue.hpp"
 
 namespace rowlock::holding {
@@ -48,6 +49,13 @@ boot_time_point first_trust(grant_facts const&) noexcept;
 class hold final : public waiting::occupant {
  public:
   hold(grant_facts, waiting::local_queue::turn) noexcept;
+  /// Before anybody else knows it: the gate at which it was waited for, which is left when the lock is given
+  /// back.
+  void keep_gate(waiting::gates::ticket t) noexcept {
+    gate_.emplace(std::move(t));
+    gate_->keep();
+  }
+  bool has_gate() const noexcept { return gate_.has_value(); }
   /// As the constructor, and makes the hold known to the local queue.
   static std::shared_ptr<hold> make(grant_facts, waiting::local_queue::turn);
 
@@ -106,6 +114,7 @@ class hold final : public waiting::occupant {
 
   grant_facts facts_;
   waiting::local_queue::turn turn_;  ///< given up on loss or release, by whoever made that transition
+  std::optional<waiting::gates::ticket> gate_;  ///< likewise
   unsigned epoch_ = base::fork_epoch();
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;

@@ -279,7 +279,7 @@ void renewer::give_back_due(boot_time_point deadline) {
       auto const start = boot_clock::now();
       auto& session = connection(deadline);
       bool const was_there =
-          strategies_.of(it->strategy).give_back(session, it->which, it->at_least, deadline);
+          strategies_.of(it->strategy).give_back(session, it->which, it->at_least, deadline).was_there;
       if (was_there)
         events_.tell({.kind = event_kind::released,
                       .name = it->which.name,

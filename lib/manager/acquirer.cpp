@@ -49,7 +49,6 @@ acquirer::need acquirer::next() {
 }
 
 void acquirer::ask() {
-  waits_.count_attempt();
   failure_.reset();
   try {
     (this->*question_)();
@@ -90,7 +89,10 @@ std::optional<acquirer::need> acquirer::begin() {
   return go_on(&acquirer::line_up);
 }
 
-void acquirer::connect() { (void)engine_.pool_of(spec_.strategy).borrow(engine_.reply_deadline(), stop_); }
+void acquirer::connect() {
+  waits_.count_attempt();
+  (void)engine_.pool_of(spec_.strategy).borrow(engine_.reply_deadline(), stop_);
+}
 
 std::optional<acquirer::need> acquirer::connected() {
   if (!failure_) return go_on(&acquirer::begin);
@@ -167,10 +169,57 @@ std::optional<acquirer::need> acquirer::begin_to_compete(waiting::local_queue::t
 
 std::optional<acquirer::need> acquirer::compete() {
   if (stopped()) return give_up(acquire_status::cancelled);
+  if (!gate_ && begins_at_gate()) return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
+  return try_now();
+}
+
+acquirer::need acquirer::try_now() noexcept {
+  rested_ = false;
   return ask_then(&acquirer::attempt, &acquirer::judge);
 }
 
+// A policy of the program's, or a bound of attempts, says itself when to try.
+bool acquirer::waits_at_gate() const noexcept {
+  return engine_.gates.there() && !patience_.one_attempt && !traits(spec_.strategy).waits_in_server &&
+         !counts_looks();
+}
+
+bool acquirer::begins_at_gate() const {
+  if (spec_.options.fair) return engine_.gates.there() && !patience_.one_attempt;
+  return waits_at_gate() && engine_.gates.begins_at(spec_.name);
+}
+
+void acquirer::stand_at_gate() {
+  auto until = patience_ends();
+  if (auto const soon = attempts_.can_be_had_in())
+    until = std::min<boot_time_point>(until, boot_clock::now() + *soon);
+  gate_.reset();
+  auto came = engine_.gates.enter(spec_.name, until, stop_);
+  stood_ = came.stood;
+  if (came.mine) gate_.emplace(std::move(*came.mine));
+  has_gate_since_ = steady_clock::now();
+}
+
+// Who could not stand there waits elsewhere, and then asks for a place once more.
+std::optional<acquirer::need> acquirer::at_gate() {
+  if (stopped()) return give_up(acquire_status::cancelled);
+  bool const first = waits_.attempts() == 0;
+  if (stood_ || rested_ || first) return try_now();
+  return try_again_later();
+}
+
+// First in line: whoever gives the lock back without having stood at the gate rings nobody.
+steady_clock::time_point acquirer::next_look_at() {
+  auto const now = steady_clock::now();
+  std::chrono::nanoseconds wait =
+      std::clamp<std::chrono::nanoseconds>((now - has_gate_since_) / 8, 2ms, 250ms);
+  if (auto const soon = attempts_.can_be_had_in())
+    wait = std::min<std::chrono::nanoseconds>(wait, std::max(1ms, *soon));
+  return patience_.deadline ? std::min(now + wait, *patience_.deadline) : now + wait;
+}
+
 void acquirer::attempt() {
+  waits_.count_attempt();
   granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_ends()));
   if (granted_) won_ = start_holding(former_self_ ? supersede() : *std::move(turn_));
 }
@@ -188,9 +237,21 @@ std::optional<acquirer::need> acquirer::judge() {
   // Whether a lost reply meant yes or no can only be told by looking again.
   bool const look_again = patience_.one_attempt && attempts_.in_doubt() && waits_.attempts() == 1;
   if (look_again) return go_on(&acquirer::compete);
-  if (auto const until = patience_.one_attempt ? ride_out_until() : next_attempt_at())
-    return rest_before(&acquirer::compete, *until);
-  return conclude();
+  if (patience_.one_attempt) {
+    if (auto const until = ride_out_until()) return rest_before(&acquirer::compete, *until);
+    return conclude();
+  }
+  if (failure_ || !waits_at_gate() || past_deadline()) return try_again_later();
+  if (gate_) return rest_before(&acquirer::compete, next_look_at());
+  engine_.gates.others_wait(spec_.name, true);
+  return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
+}
+
+std::optional<acquirer::need> acquirer::try_again_later() {
+  auto const until = next_attempt_at();
+  if (!until) return conclude();
+  rested_ = true;
+  return rest_before(&acquirer::compete, *until);
 }
 
 acquirer::result acquirer::conclude() {
@@ -203,6 +264,7 @@ acquirer::result acquirer::conclude() {
 }
 
 acquirer::result acquirer::give_up(acquire_status why) {
+  if (gate_ && why != acquire_status::cancelled) gate_->leave();
   if (waits_.attempts() > 1)
     engine_.events.tell(
         {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
@@ -287,6 +349,7 @@ waiting::local_queue::turn acquirer::supersede() {
 std::shared_ptr<holding::hold> acquirer::start_holding(waiting::local_queue::turn turn) {
   auto const waited = steady_clock::now() - called_at_;
   auto h = holding::hold::make(std::move(attempts_.granted().facts), std::move(turn));
+  if (gate_) h->keep_gate(std::move(*gate_));
   auto const& f = h->facts();
   engine_.has_granted = true;
   try {

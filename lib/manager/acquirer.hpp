@@ -72,6 +72,9 @@ class acquirer {
   std::optional<need> stand_in_line();
   std::optional<need> compete();
   std::optional<need> judge();
+  std::optional<need> at_gate();
+  need try_now() noexcept;
+  std::optional<need> try_again_later();
   std::optional<need> rest();
   std::optional<need> go_on(state) noexcept;
   std::optional<need> rest_before(state, std::chrono::steady_clock::time_point until) noexcept;
@@ -80,6 +83,7 @@ class acquirer {
   // Questions.
   void connect();
   void attempt();
+  void stand_at_gate();
 
   std::optional<need> met(std::shared_ptr<holding::hold> mine);
   std::optional<need> begin_to_compete(waiting::local_queue::turn);
@@ -89,6 +93,9 @@ class acquirer {
   result lost_to(waiting::occupant const*, acquire_status) const;
   waiting::local_queue::key place() const;
   bool counts_looks() const noexcept;
+  bool waits_at_gate() const noexcept;
+  bool begins_at_gate() const;
+  std::chrono::steady_clock::time_point next_look_at();
   boot_time_point patience_ends() const noexcept;
   bool can_ride_out(error const&);
   std::optional<std::chrono::milliseconds> next_wait();
@@ -135,6 +142,10 @@ class acquirer {
   state after_rest_ = nullptr;
   std::chrono::steady_clock::time_point rest_until_;
 
+  std::optional<waiting::gates::ticket> gate_;
+  std::chrono::steady_clock::time_point has_gate_since_;
+  bool stood_ = false;                          ///< in its line, the last time that it was asked for
+  bool rested_ = false;                         ///< since the last attempt
   std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
 
   // What became of the last question.

@@ -11,6 +11,7 @@
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
 #include "strategy/catalogue.hpp"
+#include "waiting/gates.hpp"
 #include "waiting/observations.hpp"
 
 namespace rowlock::managing {
@@ -22,6 +23,7 @@ struct engine {
         database(std::move(source), options),
         pool(database, options.connections, "connections"),
         session_pool(database, options.row_lock_connections, "row_lock_connections"),
+        gates(database, events, options.gate_connections, options.reply_timeout),
         rows(database.statements()),
         strategies(database.statements()),
         expiries(events),
@@ -39,6 +41,7 @@ struct engine {
   sessions::database database;
   sessions::connection_pool pool;
   sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
+  waiting::gates gates;
   rowlock::strategies::term_rows const rows;
   rowlock::strategies::catalogue const strategies;
   waiting::observations observations;

@@ -26,6 +26,7 @@ manager::manager(std::shared_ptr<backend::source> const& source, manager_options
 
 std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
                                        manager_options options) {
+  if (source->uses_the_programs()) options.gate_connections = 0;  // that many it may not have to spare
   std::shared_ptr<manager> made(new manager(source, std::move(options)));
   closer::of_this_process().know(made, *source);
   return made;
@@ -259,6 +260,7 @@ void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexc
 void manager::end_sessions() noexcept {
   engine_->pool.close();
   engine_->session_pool.close();
+  engine_->gates.close();
   engine_->database.close();
 }
 

@@ -71,7 +71,7 @@ bool named_locks::release(detached_lock const& lock) {
       if (!row || row->term != lock.term) return false;
       how = row->holder.strategy;
     }
-    return engine_.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline);
+    return engine_.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline).was_there;
   });
 }
 

@@ -89,10 +89,11 @@ release_result releasing::tell_row(holding::hold const& h, boot_time_point deadl
     if (engine_.database.sql().writes_lock_database)
       deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
   }
-  bool const was_there = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
+  auto const given = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
     return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
   });
-  if (was_there) return release_result::released;
+  if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
+  if (given.was_there) return release_result::released;
   try {
     why = holding::why_lost(engine_.rows, *loan, f, deadline).value_or(loss_reason::taken_over);
   } catch (error const&) {  // lost it is, whatever became of the row

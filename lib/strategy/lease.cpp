@@ -57,9 +57,9 @@ outcome lease::read_back(backend::connection& c, take_request const& r, boot_tim
   }
 }
 
-bool lease::release(backend::connection& c, name_and_term const& which, boot_time_point deadline) const {
-  return c.execute(book_.at("lock_release"), std::vector<value>{which.name, which.term.value}, deadline)
-             .affected > 0;
+given_back lease::release(backend::connection& c, name_and_term const& which,
+                          boot_time_point deadline) const {
+  return end(c, "lock_release", which, deadline);
 }
 
 }  // namespace rowlock::strategies

@@ -15,7 +15,7 @@ class lease final : public row_strategy {
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
  private:
-  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
+  given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;

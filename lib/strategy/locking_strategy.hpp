@@ -58,6 +58,11 @@ struct refused {
 
 using outcome = std::variant<granted, refused>;
 
+struct given_back {
+  bool was_there = false;    ///< the term
+  bool others_wait = false;  ///< at the name's gate, as far as the statement tells
+};
+
 class locking_strategy {
  public:
   virtual ~locking_strategy() = default;
@@ -71,11 +76,10 @@ class locking_strategy {
   virtual outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                        boot_time_point deadline, boot_time_point& sent_at) const = 0;
 
-  /// `at_least`: until then after it was taken the name stays taken. @return false if the term is not there
-  /// any more
+  /// `at_least`: until then after it was taken the name stays taken.
   /// @throws error; where the strategy owns its session, the lock is gone with it
-  virtual bool give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
-                         boot_time_point deadline) const = 0;
+  virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                               boot_time_point deadline) const = 0;
 
   /// After give_back(): see granted::long_unused.
   virtual void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const;

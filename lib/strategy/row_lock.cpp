@@ -122,10 +122,10 @@ void row_lock::make_anchor(backend::connection& c, std::string const& name, boot
             deadline);
 }
 
-bool row_lock::give_back(backend::connection& c, name_and_term const&, std::chrono::milliseconds,
-                         boot_time_point deadline) const {
+given_back row_lock::give_back(backend::connection& c, name_and_term const&, std::chrono::milliseconds,
+                               boot_time_point deadline) const {
   end_transaction(c, deadline);
-  return true;
+  return {.was_there = true};
 }
 
 void row_lock::ping(backend::connection& c, boot_time_point deadline) const {

@@ -23,8 +23,8 @@ class row_lock final : public locking_strategy {
   /// granted
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
-  bool give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
-                 boot_time_point deadline) const override;
+  given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                       boot_time_point deadline) const override;
   /// Says that the anchor was used, unless somebody holds it just now: or the reaper may take it. On any
   /// session without a transaction.
   void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const override;

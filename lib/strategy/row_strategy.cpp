@@ -8,10 +8,18 @@ namespace rowlock::strategies {
 
 using backend::value;
 
-bool row_strategy::give_back(backend::connection& c, name_and_term const& which,
-                             std::chrono::milliseconds at_least, boot_time_point deadline) const {
-  return at_least.count() > 0 ? rows_.release_at_least(c, which, at_least, deadline)
-                              : release(c, which, deadline);
+given_back row_strategy::give_back(backend::connection& c, name_and_term const& which,
+                                   std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  if (at_least.count() > 0) return {.was_there = rows_.release_at_least(c, which, at_least, deadline)};
+  return release(c, which, deadline);
+}
+
+given_back row_strategy::end(backend::connection& c, char const* statement, name_and_term const& which,
+                             boot_time_point deadline) const {
+  auto const done =
+      c.execute(book_.at(statement), std::vector<value>{which.name, which.term.value}, deadline);
+  bool const told = !done.rows.empty() && !done.rows[0].empty();
+  return {.was_there = done.affected > 0, .others_wait = told && backend::as_int(done.rows[0][0]) != 0};
 }
 
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old) {

@@ -8,14 +8,18 @@ namespace rowlock::strategies {
 
 class row_strategy : public locking_strategy {
  public:
-  bool give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
-                 boot_time_point deadline) const final;
+  given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                       boot_time_point deadline) const final;
 
  protected:
   explicit row_strategy(backend::statement_book const& book) : book_(book), rows_(book) {}
 
-  /// @return false if the term is not there any more
-  virtual bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const = 0;
+  virtual given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const = 0;
+
+  /// By a statement that ends the term $2 of the name $1. Its first column, if it has any, tells whether
+  /// others wait at the gate.
+  given_back end(backend::connection&, char const* statement, name_and_term const&,
+                 boot_time_point deadline) const;
 
   backend::statement_book const& book_;
   term_rows const rows_;

@@ -101,10 +101,9 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
   return won;
 }
 
-bool unique_insert::release(backend::connection& c, name_and_term const& which,
-                            boot_time_point deadline) const {
-  return c.execute(book_.at("unique_release"), std::vector<value>{which.name, which.term.value}, deadline)
-             .affected > 0;
+given_back unique_insert::release(backend::connection& c, name_and_term const& which,
+                                  boot_time_point deadline) const {
+  return end(c, "unique_release", which, deadline);
 }
 
 }  // namespace rowlock::strategies

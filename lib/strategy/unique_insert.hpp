@@ -19,7 +19,7 @@ class unique_insert final : public row_strategy {
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
  private:
-  bool release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
+  given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,
                                 std::optional<superseded> const&, boot_time_point deadline) const;
   std::optional<granted> insert_at_once(backend::connection&, take_request const&,

@@ -70,15 +70,17 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
   counted const counts(f);
   stranger other(f);
   auto const m = f.manager();
+  m->connect();
   auto x = m->make_mutex("x", {.retry = {.longest = 50ms}});
   REQUIRE(other.take("x"));
-  CHECK_FALSE(x.try_acquire_for(300ms));
+  CHECK_FALSE(x.try_acquire_for(600ms));
   CHECK(counts.now("waits_total{outcome=\"given up\"}") == 1);
   CHECK(counts.now("acquisitions_total") == 0);
   f.seam->reset();
   auto const began = boot_clock::now();
   std::jthread const frees([&] {
     CHECK(eventually([&] { return f.waited(3); }));
+    std::this_thread::sleep_for(20ms);  // what is to be measured
     CHECK(other.release("x"));
   });
   auto const lock = x.acquire();
@@ -88,8 +90,7 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
   CHECK(counts.now("waits_total{outcome=\"given up\"}") == 1);
   CHECK(counts.now("acquisitions_total") == 1);
   CHECK(counts.seconds("acquire") <= took);
-  CHECK(counts.seconds("acquire") >=
-        0.02);  // two waits of at least half of the 20 ms that the first one lasts
+  CHECK(counts.seconds("acquire") >= 0.02);
 }
 
 CONTRACT_CASE("metrics: renewals, one for each lock") {

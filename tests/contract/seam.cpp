@@ -100,6 +100,21 @@ class observed_connection final : public backend::connection {
                                          boot_time_point deadline) override {
     return inner_->find_schema(table, or_new, deadline);
   }
+  bool has_gates() const noexcept override { return inner_->has_gates(); }
+  backend::gate_entry enter_gate(backend::table_names const& tables, std::string const& name,
+                                 boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                                 std::stop_token stop) override {
+    seam_->count("enter_gate");
+    cut_on_throw([&] { seam_->before("enter_gate"); });
+    auto const how = inner_->enter_gate(tables, name, until, reply_timeout, std::move(stop));
+    cut_on_throw([&] { seam_->after("enter_gate"); });
+    return how;
+  }
+  bool leave_gate(boot_time_point deadline) override {
+    seam_->count("leave_gate");
+    cut_on_throw([&] { seam_->before("leave_gate"); });
+    return inner_->leave_gate(deadline);
+  }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }

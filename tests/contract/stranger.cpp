@@ -82,11 +82,11 @@ bool stranger::has_still(std::string const& name) {
 }
 
 bool stranger::release(std::string const& name) {
-  if (traits(how_).owns_session) return taking_.of(how_).give_back(*session_, {}, 0ms, soon());
+  if (traits(how_).owns_session) return taking_.of(how_).give_back(*session_, {}, 0ms, soon()).was_there;
   // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
   return despite_deadlocks(
       [&] {
-        return taking_.of(how_).give_back(*session_, {name, terms_.at(name)}, 0ms, soon());
+        return taking_.of(how_).give_back(*session_, {name, terms_.at(name)}, 0ms, soon()).was_there;
       },
       writes_lock_database_);
 }

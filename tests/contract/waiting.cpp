@@ -95,8 +95,9 @@ CONTRACT_CASE("a policy of the caller's decides on each wait") {
 EVERY_CASE("a thousand threads waiting on one name: one of them talks to the database") {
   stranger other(f);
   REQUIRE(other.take("x"));
-  auto const m = f.manager();
-  auto x = m->make_mutex("x");
+  auto o = f.options;
+  o.gate_connections = 0;
+  auto const m = f.manager(o);
   m->connect();
   // A policy that never repeats: each thread that talks to the database makes exactly one attempt.
   auto patient = m->make_mutex("x", {.retry = {.first = 30s, .longest = 30s, .jitter = 0}});

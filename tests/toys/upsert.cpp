@@ -73,9 +73,9 @@ class upsert final : public row_strategy {
   }
 
  private:
-  bool release(backend::connection& c, name_and_term const& which, boot_time_point deadline) const override {
-    return c.execute(book_.at("lock_release"), std::vector<value>{which.name, which.term.value}, deadline)
-               .affected > 0;
+  given_back release(backend::connection& c, name_and_term const& which,
+                     boot_time_point deadline) const override {
+    return end(c, "lock_release", which, deadline);
   }
 
   backend::statement statement() const {

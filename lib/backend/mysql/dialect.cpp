@@ -46,7 +46,8 @@ dialect const& mysql_dialect() {
                          .migrating = {.torn_look = torn_look,
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
-                                       .as_script = as_script}};
+                                       .as_script = as_script},
+                         .has_gates = true};
   return d;
 }
 

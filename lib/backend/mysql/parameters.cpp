@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <rowlock/error.hpp>
 
+#include "base/text.hpp"
+
 namespace rowlock::backend::mysql {
 namespace {
 
@@ -74,9 +76,7 @@ std::string with_literals(std::string_view sql, std::span<value const> values) {
         if (auto const* number = std::get_if<std::int64_t>(&v))
           out += fmt::to_string(*number);
         else if (auto const* t = std::get_if<std::string>(&v))
-          out += fmt::format("X'{:02x}'",
-                             fmt::join(reinterpret_cast<unsigned char const*>(t->data()),
-                                       reinterpret_cast<unsigned char const*>(t->data()) + t->size(), ""));
+          out += fmt::format("X'{}'", base::hexadecimal(*t));
         else
           out += "NULL";
       });

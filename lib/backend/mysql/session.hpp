@@ -37,6 +37,11 @@ class session final : public connection {
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   void expect_row_locks() const override;
+  /// Galera keeps user locks within one node.
+  bool has_gates() const noexcept override { return !galera_; }
+  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point deadline,
+                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  bool leave_gate(boot_time_point deadline) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
   /// If the socket is not known, this is a round trip once the session was not used for a second: nothing
   /// else shows its end.
@@ -89,6 +94,7 @@ class session final : public connection {
   bool mariadb_ = false;
   bool read_only_ = false;
   bool galera_ = false;
+  std::string gate_;  ///< the last one's name, an expression in SQL
 };
 
 }  // namespace rowlock::backend::mysql

@@ -41,7 +41,8 @@ dialect const& postgresql_dialect() {
       .longest_identifier = 63,
       .at_once = true,
       .former_texts = former,
-      .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out}};
+      .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out},
+      .has_gates = true};
   return d;
 }
 

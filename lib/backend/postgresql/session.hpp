@@ -34,6 +34,10 @@ class session final : public connection {
   /// pooler: a lock that is an open transaction would keep one of its few sessions.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  bool has_gates() const noexcept override { return pooling_ != pooling::transaction; }
+  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point until,
+                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  bool leave_gate(boot_time_point deadline) override;
   bool usable() const noexcept override;
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
@@ -86,6 +90,7 @@ class session final : public connection {
   std::vector<std::string> path_;  ///< the schemas in which the user's own search path looks
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;
+  std::string gate_;  ///< the last one's key, an expression in SQL
 };
 
 }  // namespace rowlock::backend::postgresql

@@ -51,6 +51,12 @@ struct mutex_options {
   /// The term can't be renewed or extended past this long after it was taken: for jobs that hang. 0: no
   /// limit.
   std::chrono::milliseconds hard_limit{0};
+  /// Whether every call that may wait lines up first, behind those of all processes that wait for the name,
+  /// so that they get it in the order in which they came. It costs two round trips more. Without it a call
+  /// that finds the lock free may overtake others, but nobody is overtaken again and again. What it needs:
+  /// manager_options::gate_connections. A try_lock() or try_acquire() without a time-out never lines up. It
+  /// orders those who ask for it, and decides nothing about who may hold the lock.
+  bool fair = false;
   rowlock::takeover takeover = takeover::clock;
   /// Whether to draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection
   /// and two more round trips.
@@ -94,6 +100,11 @@ struct manager_options {
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.
   int row_lock_connections = 10;
+  /// How many connections may be used besides, so that the server itself wakes who waits for a lease or
+  /// unique_insert (PostgreSQL, MySQL, MariaDB): each name that is waited for, or that is held after it was
+  /// waited for, uses one. For further names threads try again and again (retry_options), as they do for all
+  /// of them if this is 0, with SQLite and SOCI, behind a pooler, and on Galera.
+  int gate_connections = 4;
   /// The longest wait for a reply of the database, or for a new connection. Calls with a deadline end at most
   /// this much after it.
   std::chrono::milliseconds reply_timeout{5'000};

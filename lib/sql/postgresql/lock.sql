@@ -115,11 +115,14 @@ UPDATE rowlock_locks SET
 WHERE name = $1 AND term = $2 AND NOT revoked AND (hard_until IS NULL OR hard_until > clock_timestamp())
 RETURNING term
 
--- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry.
+-- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry. It tells,
+-- too, whether others wait at the name's gate: an advisory lock that somebody has, or waits for, can't be shared. (Until the
+-- commit this session shares it then, and who comes to the gate meanwhile waits for that.)
 -- name: lock_release
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2
-RETURNING set_config('synchronous_commit', 'off', true)
+RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid::bigint)))::int,
+  set_config('synchronous_commit', 'off', true)
 
 -- Whether no transaction has the row of a term locked; for callers that must not wait. The commit that ends the lock need not be
 -- flushed.
@@ -211,10 +214,11 @@ UPDATE rowlock_locks SET token = (SELECT d.token FROM drawn AS d)
 WHERE name = $1 AND term = $2
 RETURNING token
 
--- As lock_release: need not be flushed.
+-- As lock_release: need not be flushed, and tells whether others wait.
 -- name: unique_release
 DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
-RETURNING set_config('synchronous_commit', 'off', true)
+RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid::bigint)))::int,
+  set_config('synchronous_commit', 'off', true)
 
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row. The floor is read in this statement's

@@ -105,11 +105,12 @@ RETURNING term
 
 -- The one statement, with unique_release, that need not be flushed: a release that a power cut forgets leaves the lock to
 -- its expiry.
+-- (What it returns: the file does not know who waits.)
 -- name: lock_release
 /* unflushed */ UPDATE rowlock_locks SET
   term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 WHERE name = ?1 AND term = ?2
-RETURNING name
+RETURNING 0
 
 -- Whether the term is there: no row can be locked by itself.
 -- name: lock_idle

@@ -52,7 +52,14 @@ void waiting_options::add_to(CLI::App& command) {
               "The same in seconds, as flock(1) has it: 10, 0.5")
           ->type_name("SECONDS")
           ->excludes(by_duration);
-  command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
+  auto* once =
+      command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
+  command
+      .add_flag(
+          "--fair", fair,
+          "Line up behind all others that wait for NAME, also if it is free just now (PostgreSQL, MySQL, "
+          "MariaDB); they have to say --fair, too")
+      ->excludes(once);
   command
       .add_option("-E,--conflict-exit-code", conflict_status,
                   "Exit status if somebody else holds the lock, or the wait is over; default: 75")
@@ -67,7 +74,9 @@ taking::taking(database const& db, lock_manager& manager, std::string const& nam
       name_(name),
       how_(std::move(how)),
       options_(options),
-      signal_fd_(signals.open()) {}
+      signal_fd_(signals.open()) {
+  how_.fair = options.fair;
+}
 
 std::optional<held_lock> taking::take(invocation const& call) {
   std::optional<held_lock> lock;

@@ -22,9 +22,10 @@ inline strategy_traits const& traits_of(mutex_options const& o) {
 struct waiting_options {
   std::optional<std::chrono::milliseconds> wait;
   bool no_wait = false;
+  bool fair = false;
   int conflict_status = exit_busy;  ///< the status if it does not get the lock
 
-  /// --wait, -w, -n and -E. *this must outlive the App.
+  /// --wait, -w, -n, --fair and -E. *this must outlive the App.
   void add_to(CLI::App& command);
 };
 
@@ -50,7 +51,7 @@ class taking {
   database const& db_;
   lock_manager& manager_;
   std::string const& name_;
-  mutex_options const how_;
+  mutex_options how_;
   waiting_options const& options_;
   descriptor signal_fd_;
   end_of_program ended_;

@@ -1,0 +1,86 @@
+// Gates: user locks, by a hash of database, table and name (they are one space for the whole server).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <rowlock/error.hpp>
+
+#include "backend/mysql/session.hpp"
+#include "base/never_destroyed.hpp"
+#include "base/text.hpp"
+
+namespace rowlock::backend::mysql {
+namespace {
+
+using namespace std::chrono_literals;
+
+// ER_LOCK_DEADLOCK, ER_USER_LOCK_DEADLOCK, ER_QUERY_TIMEOUT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT: the
+// wait is over.
+bool is_time_out(int number) {
+  return number == 1213 || number == 3058 || number == 3024 || number == 1317 || number == 1969;
+}
+
+// The name comes as hexadecimal digits, the table's as it is quoted in every statement: nothing in them ends
+// a string. lock_release has the same, of the row's own columns.
+std::string key_text(std::string const& table, std::string const& name) {
+  return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
+}
+
+// 2: it was free. MySQL knows whole seconds only, and a hint that ends the statement earlier.
+std::string wait_text(bool mariadb, std::string const& gate, std::int64_t ms) {
+  if (mariadb)
+    return fmt::format("SELECT IF(GET_LOCK({0}, 0) = 1, 2, GET_LOCK({0}, {1}.{2:03}))", gate, ms / 1000,
+                       ms % 1000);
+  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({1}) */ IF(GET_LOCK({0}, 0) = 1, 2, GET_LOCK({0}, {2}))",
+                     gate, ms, ms / 1000 + 1);
+}
+
+std::string const& said() {
+  static auto const& what = base::never_destroyed<std::string>("gate");
+  return what;
+}
+
+}  // namespace
+
+// Whoever stops the wait ends the session: the server's side waits on until its time-out, and then sees that.
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point deadline,
+                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now()).count();
+  auto const reply_by = deadline + reply_timeout;
+  begin(said(), boot_clock::now() + reply_timeout);
+  gate_ = key_text(tables.table("locks"), name);
+  {
+    auto const limit = until(reply_by);
+    std::stop_callback const on_stop(stop, [socket = socket_] {
+      if (socket) socket->shut_down();
+    });
+    try {
+      auto const got = native_->run(wait_text(mariadb_, gate_, std::max<std::int64_t>(1, left)));
+      last_used_ = boot_clock::now();
+      auto const how = got.rows.empty() ? value(nullptr) : got.rows[0].at(0);
+      if (how == value(std::int64_t{2})) return gate_entry::was_free;
+      if (how == value(std::int64_t{1})) return gate_entry::in_its_turn;
+    } catch (refusal const& e) {
+      if (!is_time_out(e.native())) refuse(e, stake::nothing, said());
+    }
+  }
+  (void)leave_gate(reply_by);  // it may have been granted at the last moment
+  return gate_entry::not_mine;
+}
+
+// Whoever stands there has it the moment it is left.
+bool session::leave_gate(boot_time_point deadline) {
+  begin(said(), deadline);
+  auto const limit = until(deadline);
+  try {
+    auto const got = native_->run(fmt::format("SELECT RELEASE_ALL_LOCKS(), IS_FREE_LOCK({})", gate_));
+    last_used_ = boot_clock::now();
+    return got.rows.empty() || got.rows[0].at(1) != value(std::int64_t{1});
+  } catch (refusal const& e) {
+    refuse(e, stake::nothing, said());
+  }
+}
+
+}  // namespace rowlock::backend::mysql

@@ -1,0 +1,92 @@
+// Gates: session advisory locks, by a hash of table and name.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <rowlock/error.hpp>
+
+#include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/session.hpp"
+#include "base/never_destroyed.hpp"
+#include "base/text.hpp"
+
+namespace rowlock::backend::postgresql {
+namespace {
+
+// The name comes as hexadecimal digits, the table's as it is quoted in every statement: nothing in them ends
+// a string. lock_release has the same, of the row's own columns.
+constexpr char const* key_text =
+    "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
+    " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
+
+// A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
+// time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
+// it has one gate at most.
+constexpr char const* wait_text =
+    "DO $gate$ DECLARE gate CONSTANT pg_catalog.int8 := {0};"
+    " BEGIN"
+    " IF pg_catalog.pg_try_advisory_lock(gate) THEN"
+    " PERFORM pg_catalog.set_config('rowlock.gate', 'free', false);"
+    " ELSE"
+    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true);"
+    " PERFORM pg_catalog.pg_advisory_lock(gate);"
+    " PERFORM pg_catalog.set_config('rowlock.gate', 'turn', false);"
+    " END IF;"
+    " EXCEPTION WHEN lock_not_available OR deadlock_detected THEN"
+    " PERFORM pg_catalog.pg_advisory_unlock_all();"
+    " PERFORM pg_catalog.set_config('rowlock.gate', '', false);"
+    " END $gate$";
+
+std::string const& said() {
+  static auto const& what = base::never_destroyed<std::string>("gate");
+  return what;
+}
+
+}  // namespace
+
+// A session that is stopped in the middle ends: the server's side waits on until its time-out, and then sees
+// that.
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point until,
+                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  base::stop_event const stopped(std::move(stop));
+  auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
+  begin(said(), boot_clock::now() + reply_timeout);
+  gate_ = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
+  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left));
+  auto* c = channel_.native();
+  bool const sent = PQenterPipelineMode(c) == 1 &&
+                    PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
+                    PQsendQueryParams(c, "SELECT pg_catalog.current_setting('rowlock.gate')", 0, nullptr,
+                                      nullptr, nullptr, nullptr, 0) == 1 &&
+                    PQpipelineSync(c) == 1;
+  if (!sent) end_wait(errc::unreachable, said(), channel_.error_message());
+  auto r = collect_pipeline(c, until + reply_timeout, &stopped);
+  if (r.how != reply::outcome::complete) end_wait(errc::unreachable, said(), r.message);
+  if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, said(), channel_.error_message());
+  for (auto const& one : r.results)
+    if (failed(one.get())) {
+      auto const refused = statement_error(one.get(), said(), where_);
+      channel_.close();
+      throw refused;
+    }
+  auto const* last = r.results.back().get();
+  std::string_view const how = PQntuples(last) == 1 ? PQgetvalue(last, 0, 0) : "";
+  return how == "free"   ? gate_entry::was_free
+         : how == "turn" ? gate_entry::in_its_turn
+                         : gate_entry::not_mine;
+}
+
+// Whoever stands there has it the moment it is left: then it can't be shared.
+bool session::leave_gate(boot_time_point deadline) {
+  auto const text = fmt::format(
+      "SELECT pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_try_advisory_xact_lock_shared({})", gate_);
+  begin(said(), deadline);
+  auto* c = channel_.native();
+  bool const sent = PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
+  auto const r = finish(sent, said(), stake::nothing, deadline);
+  auto const* last = r.back().get();
+  return PQntuples(last) != 1 || PQgetvalue(last, 0, 1) != std::string_view("t");
+}
+
+}  // namespace rowlock::backend::postgresql

@@ -1,0 +1,129 @@
+#include "waiting/gates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <utility>
+
+namespace rowlock::waiting {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t most_names = 1000;  // that are remembered; then all are forgotten
+// Whoever gives a lock back waits for no more than that until others can be woken.
+constexpr std::chrono::nanoseconds longest_leave = 1s;
+
+}  // namespace
+
+gates::gates(sessions::database& d, sessions::events const& e, int most,
+             std::chrono::nanoseconds reply_timeout)
+    : database_(d),
+      events_(e),
+      sessions_(d, most, "gate_connections"),
+      reply_timeout_(reply_timeout),
+      there_(most > 0 && d.sql().has_gates) {}
+
+gates::ticket::~ticket() {
+  if (!place_) return;
+  if (auto mine = gates_->taken_from(*place_)) (*mine)->close();
+}
+
+void gates::ticket::keep() noexcept try {
+  std::lock_guard const guard(gates_->mutex_);
+  if (!place_->session) return;
+  place_->kept = gates_->kept_.insert(gates_->kept_.end(), place_);
+  place_->is_kept = true;
+} catch (std::bad_alloc const&) {  // then nobody takes it
+}
+
+void gates::ticket::leave() noexcept {
+  if (!place_) return;
+  auto const mine = std::move(place_);
+  auto session = gates_->taken_from(*mine);
+  if (!session) return;
+  try {
+    gates_->leave(*session, mine->name);
+  } catch (std::exception const&) {  // it ends with its session
+    (*session)->close();
+  }
+}
+
+void gates::leave(loan& s, std::string const& name) {
+  others_wait(name, s->leave_gate(boot_clock::now() + std::min(reply_timeout_, longest_leave)));
+}
+
+std::optional<gates::loan> gates::taken_from(place& p) noexcept {
+  std::lock_guard const guard(mutex_);
+  if (std::exchange(p.is_kept, false)) kept_.erase(p.kept);
+  auto taken = std::move(p.session);
+  p.session.reset();
+  return taken;
+}
+
+std::optional<gates::loan> gates::taken_from_one_that_is_kept() {
+  std::shared_ptr<place> oldest;
+  {
+    std::lock_guard const guard(mutex_);
+    if (kept_.empty()) return std::nullopt;
+    oldest = kept_.front();
+  }
+  auto session = taken_from(*oldest);  // empty if its lock was given back just now
+  if (session) leave(*session, oldest->name);
+  return session;
+}
+
+std::optional<gates::loan> gates::free_session(std::stop_token const& stop) {
+  auto const now = boot_clock::now();
+  try {
+    return sessions_.borrow(now + reply_timeout_, stop, now);
+  } catch (error const& e) {
+    if (e.reason() != errc::too_many_connections) throw;
+  }
+  return taken_from_one_that_is_kept();
+}
+
+gates::result gates::enter(std::string const& name, boot_time_point until,
+                           std::stop_token const& stop) noexcept {
+  if (!there() || stop.stop_requested()) return {};
+  try {
+    auto session = free_session(stop);
+    if (!session) return {};
+    there_ = (*session)->has_gates();
+    if (!there()) return {};
+    until = std::min<boot_time_point>(until, boot_clock::now() + longest_wait);
+    auto const how = (*session)->enter_gate(database_.tables(), name, until, reply_timeout_, stop);
+    others_wait(name, how != backend::gate_entry::was_free);
+    result done{.stood = true};
+    if (how != backend::gate_entry::not_mine)
+      done.mine.emplace(ticket(*this, std::make_shared<place>(place{name, std::move(session)})));
+    return done;
+  } catch (error const& e) {
+    // A server that refuses it will do so again; and to connect anew each time costs more than trying again.
+    if (!e.retryable() && there_.exchange(false))
+      events_.tell({.kind = event_kind::error,
+                    .name = name,
+                    .message = fmt::format("waiting goes on without the server's help: {}", e.what())});
+  } catch (std::exception const&) {  // no memory: the caller tries again and again
+  }
+  return {};
+}
+
+bool gates::begins_at(std::string const& name) const {
+  std::lock_guard const guard(mutex_);
+  return waited_for_.contains(name);
+}
+
+void gates::others_wait(std::string const& name, bool do_they) {
+  std::lock_guard const guard(mutex_);
+  if (!do_they) {
+    waited_for_.erase(name);
+    return;
+  }
+  if (waited_for_.size() >= most_names) waited_for_.clear();
+  waited_for_.insert(name);
+}
+
+}  // namespace rowlock::waiting

@@ -1,0 +1,93 @@
+#pragma once
+// Where threads of several processes line up for a name: at a gate, which the server keeps for a session and
+// hands on in order. A gate decides nothing: who has one is merely the next to try. Whoever can't have one
+// tries again and again.
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <rowlock/types.hpp>
+#include <stop_token>
+#include <string>
+#include <unordered_set>
+
+#include "sessions/connection_pool.hpp"
+#include "sessions/events.hpp"
+
+namespace rowlock::waiting {
+
+/// A manager's. Thread-safe.
+class gates {
+  /// What a ticket is for. The session is taken from it if it is needed elsewhere.
+  struct place {
+    std::string name;
+    std::optional<sessions::connection_pool::loan> session;
+    std::list<std::shared_ptr<place>>::iterator kept{};
+    bool is_kept = false;
+  };
+
+ public:
+  /// No wait is longer: a gate whose holder is stuck costs the others no more than that.
+  static constexpr std::chrono::milliseconds longest_wait{900};
+
+  gates(sessions::database&, sessions::events const&, int most, std::chrono::nanoseconds reply_timeout);
+
+  /// The gate of a name, on a session of its own. Move-only; used by one thread at a time.
+  class ticket {
+   public:
+    ticket(ticket&&) noexcept = default;
+    ticket& operator=(ticket&&) = delete;
+    /// Ends the session, and so leaves the gate, without waiting for the server.
+    ~ticket();
+    /// The lock was got. The gate is kept for it, so that the server wakes the next one when it is given
+    /// back; but another name that is waited for may need the session.
+    void keep() noexcept;
+    /// Leaves the gate, and keeps the session for the next one. One round trip.
+    void leave() noexcept;
+
+   private:
+    friend class gates;
+    ticket(gates& g, std::shared_ptr<place> p) noexcept : gates_(&g), place_(std::move(p)) {}
+    gates* gates_;
+    std::shared_ptr<place> place_;
+  };
+
+  struct result {
+    std::optional<ticket> mine{};
+    bool stood = false;  ///< in line; if not, there is no session for it, or no gate at all
+  };
+  /// Stands in line at the gate of `name`, until `until` at most.
+  result enter(std::string const& name, boot_time_point until, std::stop_token const&) noexcept;
+
+  /// Whether gates can be had, as far as is known.
+  bool there() const noexcept { return there_.load(); }
+
+  /// Whether an acquire of the name should begin at its gate: others waited there a moment ago, and would be
+  /// overtaken for ever.
+  bool begins_at(std::string const& name) const;
+  void others_wait(std::string const& name, bool);
+
+  void close() noexcept { sessions_.close(); }
+
+ private:
+  using loan = sessions::connection_pool::loan;
+  std::optional<loan> free_session(std::stop_token const&);
+  std::optional<loan> taken_from(place&) noexcept;
+  std::optional<loan> taken_from_one_that_is_kept();
+  /// @throws error
+  void leave(loan&, std::string const& name);
+
+  sessions::database& database_;
+  sessions::events const& events_;
+  sessions::connection_pool sessions_;
+  std::chrono::nanoseconds const reply_timeout_;
+  std::atomic<bool> there_;
+  mutable std::mutex mutex_;
+  std::list<std::shared_ptr<place>> kept_;  ///< the oldest first
+  std::unordered_set<std::string> waited_for_;
+};
+
+}  // namespace rowlock::waiting

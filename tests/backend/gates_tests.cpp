@@ -1,0 +1,122 @@
+// Gates, on sessions of their own: who has one, who comes next, and what is left behind.
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <thread>
+
+#include "backend/database.hpp"
+#include "support/eventually.hpp"
+
+namespace rowlock::test {
+namespace {
+
+using backend::gate_entry;
+using namespace std::chrono_literals;
+
+#define ROWLOCK_SERVERS ROWLOCK_MYSQLS, ::rowlock::test::on_postgresql
+
+struct scene {
+  explicit scene(kind k) : d(make_database(k)) {}
+  gate_entry enter(backend::connection& c, int ms, std::string const& name = "x",
+                   std::stop_token stop = {}) const {
+    return c.enter_gate(d->tables(), name, in(ms), 5s, std::move(stop));
+  }
+  /// Another thread stands there.
+  std::future<gate_entry> stand(backend::connection& c, std::stop_token stop = {}) const {
+    return std::async(std::launch::async, [this, &c, stop] { return enter(c, 20'000, "x", stop); });
+  }
+  std::unique_ptr<database> d;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("gates: a free one is had at once, by one session, and is free when that has left", On,
+                   ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  auto const a = s.d->connect();
+  auto const b = s.d->connect();
+  REQUIRE(a->has_gates());
+  CHECK(s.enter(*a, 500) == gate_entry::was_free);
+  CHECK(s.enter(*b, 50) == gate_entry::not_mine);
+  a->leave_gate(in(5000));
+  CHECK(s.enter(*b, 500) == gate_entry::was_free);
+}
+
+TEST_CASE_TEMPLATE("gates: names differ by their letters' case, and by their tables", On, ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  scene const t(On::kind);
+  std::vector<std::unique_ptr<backend::connection>> all;
+  for (auto const* name : {"x", "X", "x ", "it's $gate$ \\", "\xc3\xbc"}) {
+    all.push_back(s.d->connect());
+    CHECK(s.enter(*all.back(), 500, name) == gate_entry::was_free);
+    auto const other = s.d->connect();
+    CHECK(s.enter(*other, 20, name) == gate_entry::not_mine);
+  }
+  auto const elsewhere = t.d->connect();
+  CHECK(t.enter(*elsewhere, 500) == gate_entry::was_free);
+}
+
+TEST_CASE_TEMPLATE("gates: C51, T9: who comes too late has nothing, also in the moment of its time-out", On,
+                   ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  auto const holder = s.d->connect();
+  auto const late = s.d->connect();
+  auto const next = s.d->connect();
+  int had = 0;
+  for (int round = 0; round < 60; ++round) {
+    REQUIRE(s.enter(*holder, 5000) != gate_entry::not_mine);
+    auto waits = std::async(std::launch::async, [&] { return s.enter(*late, 20); });
+    std::this_thread::sleep_for(std::chrono::microseconds(15'000 + 200 * round));  // about the time-out
+    holder->leave_gate(in(5000));
+    if (waits.get() != gate_entry::not_mine) {
+      ++had;
+      late->leave_gate(in(5000));
+    }
+    REQUIRE(s.enter(*next, 200) == gate_entry::was_free);
+    next->leave_gate(in(5000));
+  }
+  MESSAGE("had it in " << had << " of 60 rounds");
+}
+
+TEST_CASE_TEMPLATE("gates: who leaves hears whether others are there", On, ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  auto const holder = s.d->connect();
+  auto const next = s.d->connect();
+  REQUIRE(s.enter(*holder, 500) == gate_entry::was_free);
+  CHECK_FALSE(holder->leave_gate(in(5000)));
+  REQUIRE(s.enter(*holder, 500) == gate_entry::was_free);
+  auto waits = s.stand(*next);
+  CHECK(waits.wait_for(1s) == std::future_status::timeout);  // it stands there by now
+  CHECK(holder->leave_gate(in(5000)));
+  CHECK(waits.get() == gate_entry::in_its_turn);
+  CHECK_FALSE(next->leave_gate(in(5000)));
+}
+
+TEST_CASE_TEMPLATE("gates: a holder whose session is killed lets the next one in", On, ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  auto holder = s.d->connect();
+  auto const next = s.d->connect();
+  REQUIRE(s.enter(*holder, 500) == gate_entry::was_free);
+  auto waits = s.stand(*next);
+  CHECK(waits.wait_for(100ms) == std::future_status::timeout);
+  holder->close();
+  CHECK(waits.get() == gate_entry::in_its_turn);
+}
+
+TEST_CASE_TEMPLATE("gates: two names crosswise end by their bound, at least one of them", On,
+                   ROWLOCK_SERVERS) {
+  scene const s(On::kind);
+  auto const a = s.d->connect();
+  auto const b = s.d->connect();
+  CHECK(s.enter(*a, 500, "one") == gate_entry::was_free);
+  CHECK(s.enter(*b, 500, "two") == gate_entry::was_free);
+  auto waits = std::async(std::launch::async, [&] { return s.enter(*a, 900, "two"); });
+  auto const second = s.enter(*b, 900, "one");
+  auto const first = waits.get();
+  CHECK((first == gate_entry::not_mine || second == gate_entry::not_mine));
+  CHECK(a->usable());
+  CHECK(b->usable());
+}
+
+}  // namespace rowlock::test

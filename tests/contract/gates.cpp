@@ -1,0 +1,286 @@
+// Waiting at a gate: a lock of the server's, in whose line several processes wait for a name. It decides
+// nothing: whatever becomes of it, who has the lock is told by the row alone.
+
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using backend::gate_entry;
+
+namespace {
+
+constexpr bool on_gates(running_pair const& p) { return on_a_server(p) && direct(p); }
+constexpr bool rows_on_gates(running_pair const& p) { return on_gates(p) && in_rows(p); }
+
+constexpr bool on_postgresql(running_pair const& p) { return p.engine == dialect::postgresql; }
+
+#define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
+
+/// Another process, at the gate.
+class neighbour {
+ public:
+  explicit neighbour(fixture& f)
+      : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
+  gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 1ms) {
+    return session_->enter_gate(tables_, name, boot_clock::now() + patience, 10s, {});
+  }
+  bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
+  /// As its end looks to the server.
+  void die() { session_->close(); }
+  /// Whether somebody has it.
+  bool finds_taken(std::string const& name = "x") {
+    bool const taken = enter(name) == gate_entry::not_mine;
+    if (!taken) leave();
+    return taken;
+  }
+
+ private:
+  backend::table_names tables_;
+  std::unique_ptr<backend::connection> session_;
+};
+
+/// One thread that waits for the lock, and gives it back when it is told.
+class waiter {
+ public:
+  explicit waiter(lock_manager& m, mutex_options o = {}, std::string name = "x")
+      : x_(m.make_mutex(std::move(name), std::move(o))), thread_([this](std::stop_token s) { wait(s); }) {}
+  bool has_it() const { return has_it_; }
+  bool comes_to_have_it() const {
+    return eventually([&] { return has_it(); });
+  }
+  void give_back() { thread_ = {}; }
+
+ private:
+  void wait(std::stop_token const& stop) {
+    auto got = x_.acquire(stop);
+    if (!got) return;
+    has_it_ = true;
+    CHECK(eventually([&] { return stop.stop_requested(); }));
+    result_ = got->release();
+    CHECK(result_ == release_result::released);
+  }
+  mutex x_;
+  std::atomic<bool> has_it_{false};
+  release_result result_{};
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+GATE_CASE("gates: who waits stands at the gate, keeps it with the lock, and leaves it with the lock") {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  waiter w(*m);
+  CHECK(eventually([&] { return next.finds_taken(); }));
+  CHECK_FALSE(w.has_it());
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+  CHECK(next.finds_taken());
+  w.give_back();
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+}
+
+GATE_CASE("gates: who stands in line asks the row nothing until its turn comes") {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  REQUIRE(next.enter() == gate_entry::was_free);
+  waiter w(*m);
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  CHECK(f.seam->executed("lock_take") == 1);
+  REQUIRE(other.release("x"));
+  next.leave();
+  CHECK(w.comes_to_have_it());
+}
+
+GATE_CASE("gates: whoever is stuck with the gate costs the others a second") {
+  stranger other(f);
+  neighbour stuck(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  REQUIRE(stuck.enter() == gate_entry::was_free);
+  waiter w(*m);
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+}
+
+GATE_CASE("gates: one that is stuck with the lock as well costs its ttl, not more") {
+  stranger other(f);
+  neighbour stuck(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x", 1500ms));
+  REQUIRE(stuck.enter() == gate_entry::was_free);
+  waiter w(*m);
+  CHECK(w.comes_to_have_it());
+}
+
+GATE_CASE("gates: whoever has stood at the gate and died lets the next one in at once") {
+  stranger other(f);
+  neighbour dies(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  REQUIRE(dies.enter() == gate_entry::was_free);
+  waiter w(*m);
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(other.release("x"));
+  dies.die();
+  CHECK(w.comes_to_have_it());
+}
+
+PAIRS_CASE("gates: who gives the lock back hears that others wait, and lines up behind them",
+           all<rows_on_gates, on_postgresql>) {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  {
+    auto const first = x.acquire();
+    CHECK(f.seam->executed("enter_gate") == 0);  // nobody was there
+    REQUIRE(next.enter() == gate_entry::was_free);
+  }
+  f.seam->reset();
+  waiter again(*m);
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK_FALSE(again.has_it());
+  REQUIRE(other.take("x"));
+  REQUIRE(other.release("x"));
+  next.leave();
+  CHECK(again.comes_to_have_it());
+  again.give_back();
+  // Nobody is there any more.
+  f.seam->reset();
+  CHECK(x.acquire());
+  CHECK(f.seam->executed("enter_gate") == 0);
+}
+
+GATE_CASE("gates: try_acquire never asks for one, and overtakes") {
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(next.enter() == gate_entry::was_free);
+  CHECK(m->make_mutex("x", {.fair = true}).try_acquire());
+  CHECK(f.seam->executed("enter_gate") == 0);
+}
+
+PAIRS_CASE("gates: fair calls line up first, also for a lock that is free", on_gates) {
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(next.enter() == gate_entry::was_free);
+  waiter w(*m, {.fair = true});
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  CHECK(f.seam->executed("lock_take") == 0);
+  next.leave();
+  CHECK(w.comes_to_have_it());
+  CHECK(next.finds_taken());
+  w.give_back();
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+}
+
+GATE_CASE(
+    "gates: a manager has no more of them than it may, and one that a lock has is given up for another "
+    "name") {
+  stranger other(f);
+  neighbour next(f);
+  auto few = f.options;
+  few.gate_connections = 1;
+  auto const m = f.manager(few);
+  REQUIRE(other.take("x"));
+  waiter first(*m);
+  REQUIRE(eventually([&] { return next.finds_taken(); }));
+  REQUIRE(other.release("x"));
+  REQUIRE(first.comes_to_have_it());
+  CHECK(next.finds_taken());
+  REQUIRE(other.take("y"));
+  waiter second(*m, {}, "y");
+  CHECK(eventually([&] { return next.finds_taken("y"); }));
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+  // No session for it: it tries again and again.
+  REQUIRE(other.take("z"));
+  waiter third(*m, {}, "z");
+  REQUIRE(other.release("z"));
+  CHECK(third.comes_to_have_it());
+  CHECK_FALSE(next.finds_taken("z"));
+  REQUIRE(other.release("y"));
+  CHECK(second.comes_to_have_it());
+  CHECK(first.has_it());
+}
+
+GATE_CASE("gates: one that is lost while the lock is held loses nothing") {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  waiter w(*m);
+  REQUIRE(eventually([&] { return next.finds_taken(); }));
+  REQUIRE(other.release("x"));
+  REQUIRE(w.comes_to_have_it());
+  f.seam->before = [](std::string const& s) {
+    if (s == "leave_gate") throw error(errc::unreachable, "cut off by the test");
+  };
+  w.give_back();  // it checks that it was released
+  f.seam->before = nullptr;
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+  CHECK(other.take("x"));
+}
+
+GATE_CASE("gates: a server that refuses them is asked once, and waiting goes on without") {
+  stranger other(f);
+  auto told = std::make_shared<std::atomic<int>>(0);
+  auto o = f.options;
+  o.on_event = [told](event const& e) {
+    if (e.kind == event_kind::error) ++*told;
+  };
+  auto const m = f.manager(o);
+  f.seam->before = [](std::string const& s) {
+    if (s == "enter_gate") throw error(errc::access_denied, "denied by the test");
+  };
+  REQUIRE(other.take("x"));
+  waiter w(*m, {.retry = {.longest = 20ms}});
+  REQUIRE(eventually([&] { return f.waited(4); }));
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+  CHECK(f.seam->executed("enter_gate") == 1);
+  CHECK(*told == 1);
+}
+
+GATE_CASE("gates: a wait there ends when it is stopped, and when the manager does") {
+  stranger other(f);
+  neighbour next(f);
+  auto m = f.manager();
+  REQUIRE(other.take("x"));
+  REQUIRE(next.enter() == gate_entry::was_free);
+  {
+    waiter stopped(*m);
+    REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+    stopped.give_back();
+    CHECK_FALSE(stopped.has_it());
+  }
+  waiter left(*m);
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 2; }));
+  m.reset();
+  left.give_back();
+  CHECK_FALSE(left.has_it());
+  next.leave();
+  CHECK(
+      eventually([&] { return !next.finds_taken(); }));  // the server sees the end of those that stood there
+}
+
+GATE_CASE("gates: a bound of attempts, or a policy, says itself when to try") {
+  stranger other(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  CHECK(m->make_mutex("x", {.retry = {.first = 1ms, .attempts = 3}}).acquire().status() ==
+        acquire_status::timed_out);
+  int asked = 0;
+  auto const policy = [&](int, holder_info const*) -> std::optional<std::chrono::milliseconds> {
+    return ++asked < 3 ? std::optional(1ms) : std::nullopt;
+  };
+  CHECK(m->make_mutex("x", {.retry = {.policy = policy}}).acquire().status() == acquire_status::timed_out);
+  CHECK(f.seam->executed("enter_gate") == 0);
+}
