@@ -11,5 +11,6 @@ std::optional<opinion> schema(examination&);
 std::optional<opinion> grants(examination&);
 std::optional<opinion> clock(examination&);
 std::optional<opinion> keepalive(examination&);
+std::optional<opinion> waiting(examination&);
 
 }  // namespace rowlock::diagnose

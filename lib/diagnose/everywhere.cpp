@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/random_id.hpp"
 #include "diagnose/checks.hpp"
 
 namespace rowlock::diagnose {
@@ -121,6 +122,26 @@ std::optional<opinion> keepalive(examination& x) {
                                after->count()),
                    remedy};
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
+}
+
+// On a session of its own, at a gate that nobody else can mean; only the outcome is of interest.
+std::optional<opinion> waiting(examination& x) {
+  auto const polls = [](std::string const& why) {
+    return "who waits for a lease or unique_insert tries again and again: " + why;
+  };
+  auto const session = x.another();
+  if (!session->has_gates())
+    return opinion{verdict::ok, polls("a place in a line would end with the transaction, or within a node")};
+  try {
+    auto const soon = x.deadline();
+    (void)session->enter_gate(x.statements().tables(), base::random_id(), soon, x.options().reply_timeout,
+                              {});
+    session->leave_gate(soon);
+    return opinion{verdict::ok, "who waits stands in the server's line, and is woken"};
+  } catch (error const& e) {
+    return opinion{verdict::warning, polls(x.words(e)),
+                   "Locks are as safe as with it. See what the server, or a proxy in between, refuses."};
+  }
 }
 
 }  // namespace rowlock::diagnose

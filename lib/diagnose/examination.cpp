@@ -116,8 +116,12 @@ bool examination::is_missing(std::string const& what) {
 namespace {
 
 std::optional<opinion> (*common(std::string_view name))(examination&) {
-  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 4> all{
-      {{"schema", schema}, {"grants", grants}, {"clock", clock}, {"keepalive", keepalive}}};
+  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 5> all{
+      {{"schema", schema},
+       {"grants", grants},
+       {"clock", clock},
+       {"keepalive", keepalive},
+       {"waiting", waiting}}};
   auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == name; });
   if (found == all.end()) throw error(errc::failed, fmt::format("there is no check {}", name));
   return found->second;

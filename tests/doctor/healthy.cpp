@@ -10,10 +10,10 @@ namespace {
 
 std::vector<std::string> checks_of(server_kind k) {
   if (k == server_kind::postgresql)
-    return {"connection", "schema",   "grants", "writable", "isolation", "timeouts", "durability",
-            "replicas",   "creators", "pooler", "clock",    "keepalive", "tls",      "index"};
-  return {"connection", "schema",   "grants", "writable",  "isolation", "timeouts",
-          "durability", "replicas", "clock",  "keepalive", "tls",       "index"};
+    return {"connection", "schema", "grants", "writable",  "isolation", "timeouts", "durability", "replicas",
+            "creators",   "pooler", "clock",  "keepalive", "waiting",   "tls",      "index"};
+  return {"connection", "schema", "grants",    "writable", "isolation", "timeouts", "durability",
+          "replicas",   "clock",  "keepalive", "waiting",  "tls",       "index"};
 }
 
 /// Changes when anybody writes.

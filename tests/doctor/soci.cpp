@@ -20,7 +20,9 @@ TEST_CASE_TEMPLATE("soci: says the same as without it, of every database, and gi
     INFO(all[i].check << ": " << all[i].why << " / " << natively[i].why);
     CHECK(all[i].check == natively[i].check);
     CHECK(all[i].result == natively[i].result);
-    if (all[i].check != "connection" && all[i].check != "clock") CHECK(all[i].why == natively[i].why);
+    // A pool's sessions are the program's: none is kept for waiting.
+    if (all[i].check == "connection" || all[i].check == "clock" || all[i].check == "waiting") continue;
+    CHECK(all[i].why == natively[i].why);
   }
   CHECK(has_all_sessions(*pool, 2));
 }

@@ -262,6 +262,7 @@ std::span<named_check const> checks() noexcept {
                                         {"galera", galera},
                                         {"clock"},
                                         {"keepalive"},
+                                        {"waiting"},
                                         {"tls", tls},
                                         {"index", index}};
   return all;

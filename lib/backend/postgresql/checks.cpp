@@ -289,6 +289,7 @@ std::span<named_check const> checks() noexcept {
                                         {"pooler", pooler},
                                         {"clock"},
                                         {"keepalive"},
+                                        {"waiting"},
                                         {"tls", tls},
                                         {"index", index}};
   return all;
