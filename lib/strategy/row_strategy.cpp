@@ -18,8 +18,9 @@ given_back row_strategy::end(backend::connection& c, char const* statement, name
                              boot_time_point deadline) const {
   auto const done =
       c.execute(book_.at(statement), std::vector<value>{which.name, which.term.value}, deadline);
-  bool const told = !done.rows.empty() && !done.rows[0].empty();
-  return {.was_there = done.affected > 0, .others_wait = told && backend::as_int(done.rows[0][0]) != 0};
+  bool const returned = !done.rows.empty() && !done.rows[0].empty();
+  return {.was_there = done.affected > 0,
+          .others_wait = returned ? backend::as_int(done.rows[0][0]) != 0 : done.number == 2};
 }
 
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old) {

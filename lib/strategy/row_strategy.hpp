@@ -16,8 +16,8 @@ class row_strategy : public locking_strategy {
 
   virtual given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const = 0;
 
-  /// By a statement that ends the term $2 of the name $1. Its first column, if it has any, tells whether
-  /// others wait at the gate.
+  /// By a statement that ends the term $2 of the name $1. Its first column, or else the number of its reply
+  /// being 2, tells whether others wait at the gate.
   given_back end(backend::connection&, char const* statement, name_and_term const&,
                  boot_time_point deadline) const;
 

@@ -14,7 +14,8 @@ namespace {
 constexpr bool on_gates(running_pair const& p) { return on_a_server(p) && direct(p); }
 constexpr bool rows_on_gates(running_pair const& p) { return on_gates(p) && in_rows(p); }
 
-constexpr bool on_postgresql(running_pair const& p) { return p.engine == dialect::postgresql; }
+// The reply to a DELETE has no room for it on MySQL.
+constexpr bool is_told(running_pair const& p) { return p.engine == dialect::postgresql || !inserts(p); }
 
 #define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
 
@@ -134,7 +135,7 @@ GATE_CASE("gates: whoever has stood at the gate and died lets the next one in at
 }
 
 PAIRS_CASE("gates: who gives the lock back hears that others wait, and lines up behind them",
-           all<rows_on_gates, on_postgresql>) {
+           all<rows_on_gates, is_told>) {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();

@@ -143,8 +143,10 @@ WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_un
 
 -- By name and term: whoever has the row by now, a late release does not touch it. (These servers can't be told that this
 -- commit need not be flushed.)
+-- The number that comes with the reply is 2 if somebody has the name's gate, which is a user lock, else 1.
 -- name: lock_release
-UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6)
+UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6) + INTERVAL 0 * last_insert_id(
+  2 - coalesce(is_free_lock(sha2(concat_ws('/', database(), 'rowlock_locks', name), 256)), 1)) MICROSECOND
 WHERE name = $1 AND term = $2
 
 -- Whether no transaction has the row of a term locked; for callers that must not wait.
@@ -207,6 +209,7 @@ WHERE name = $1 AND strategy = $2
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2
 
+-- (No number comes with the reply to a DELETE.)
 -- name: unique_release
 DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
 
