@@ -93,6 +93,14 @@ scenario shares(int n, std::chrono::microseconds section) {
           .once = 10s};
 }
 
+scenario batch() {
+  return {.id = "batch-64",
+          .title = "64 names at once, all or nothing; a cycle is all of them",
+          .plan = {},
+          .metric = "p50_us",
+          .systems = {"redis-durable-batch", "redis-batch"}};
+}
+
 scenario transaction() {
   return {.id = "transaction",
           .title = "a transaction that changes one row, with and without a guard",
@@ -149,11 +157,11 @@ scenario syscalls() {
 
 std::vector<scenario> const& scenarios() {
   static std::vector<scenario> const all{
-      floors(),       cycle(),        threads(1),      threads(2),      threads(4),
-      threads(8),     threads(16),    threads(32),     handover(2),     handover(4),
-      handover(8),    handover(16),   handover(32),    hot(),           transaction(),
-      waiting(100),   waiting(300),   waiting(1000),   growth(),        start_up(),
-      shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
+      floors(),        cycle(),     threads(1),  threads(2),     threads(4),     threads(8),
+      threads(16),     threads(32), handover(2), handover(4),    handover(8),    handover(16),
+      handover(32),    hot(),       batch(),     transaction(),  waiting(100),   waiting(300),
+      waiting(1000),   growth(),    start_up(),  shares(8, 0us), shares(8, 2ms), shares(32, 0us),
+      shares(32, 2ms), syscalls()};
   return all;
 }
 

@@ -70,6 +70,54 @@ class redis_client : public client {
   std::string name_;
 };
 
+constexpr int batch_size = 64;  ///< names that are taken at once
+
+constexpr std::string_view batch_take =
+    "for i=1,#KEYS do if redis.call('exists',KEYS[i])==1 then return 0 end end "
+    "for i=1,#KEYS do redis.call('set',KEYS[i],ARGV[1],'PX',ARGV[2]) end return 1";
+constexpr std::string_view batch_release =
+    "for i=1,#KEYS do if redis.call('get',KEYS[i])==ARGV[1] then redis.call('del',KEYS[i]) end end return 1";
+
+/// Many names at once: all or nothing, by one script.
+class redis_batch_client : public client {
+ public:
+  explicit redis_batch_client(std::string const& address)
+      : connection_(address),
+        take_(loaded(connection_, batch_take)),
+        release_(loaded(connection_, batch_release)) {}
+  bool take(std::string const& name, std::stop_token const&) override {
+    names_.clear();
+    for (int i = 0; i < batch_size; ++i) names_.push_back(fmt::format("{}-{}", name, i));
+    if (run(take_) != 1) throw peer_error("Redis: somebody else has one of the names");
+    return true;
+  }
+  void give_back() override { run(release_); }
+
+ private:
+  long long run(std::string const& script) {
+    auto const count = std::to_string(batch_size);
+    auto const ttl = std::to_string(ttl_ms);
+    std::vector<std::string_view> words{"EVALSHA", script, count};
+    words.insert(words.end(), names_.begin(), names_.end());
+    words.insert(words.end(), {"owner", ttl});
+    return connection_.ask(words)->integer;
+  }
+
+  redis_connection connection_;
+  std::string take_;
+  std::string release_;
+  std::vector<std::string> names_;
+};
+
+class redis_batch_session : public session {
+ public:
+  explicit redis_batch_session(std::string address) : address_(std::move(address)) {}
+  std::unique_ptr<client> new_client() override { return std::make_unique<redis_batch_client>(address_); }
+
+ private:
+  std::string address_;
+};
+
 class redis_session : public session {
  public:
   redis_session(std::string address, bool wakes)
@@ -88,6 +136,10 @@ opener redis_opener(bool wakes) {
   return [wakes](std::string const& address) { return std::make_unique<redis_session>(address, wakes); };
 }
 
+opener redis_batch_opener() {
+  return [](std::string const& address) { return std::make_unique<redis_batch_session>(address); };
+}
+
 }  // namespace
 }  // namespace rowlock::bench
 
@@ -97,6 +149,7 @@ namespace rowlock::bench {
 namespace {
 
 opener redis_opener(bool) { return {}; }
+opener redis_batch_opener() { return {}; }
 
 }  // namespace
 }  // namespace rowlock::bench
@@ -111,6 +164,9 @@ void add_redis(std::vector<system_entry>& all) {
   all.push_back({"redis-pubsub", "Redis, in memory, pub/sub", "redis", redis_opener(true)});
   all.push_back(
       {"redis-durable-pubsub", "Redis, appendfsync always, pub/sub", "redis-durable", redis_opener(true)});
+  all.push_back({"redis-batch", "Redis, in memory, one script", "redis", redis_batch_opener()});
+  all.push_back({"redis-durable-batch", "Redis, appendfsync always, one script", "redis-durable",
+                 redis_batch_opener()});
 }
 
 }  // namespace rowlock::bench

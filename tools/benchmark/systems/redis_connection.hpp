@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,13 +32,13 @@ class redis_connection {
     ::redisSetTimeout(context_.get(), timeout);
   }
 
-  redis_reply ask(std::initializer_list<std::string_view> words) {
+  redis_reply ask(std::vector<std::string_view> const& words) {
     auto const text = as_command(words);
     if (::redisAppendFormattedCommand(context_.get(), text.data(), text.size()) != REDIS_OK) fail();
     return reply();
   }
   /// Writes at once, also while another thread reads: it touches nothing that reading needs.
-  void send_now(std::initializer_list<std::string_view> words) {
+  void send_now(std::vector<std::string_view> const& words) {
     auto const text = as_command(words);
     for (std::size_t sent = 0; sent < text.size();) {
       auto const got = ::write(context_->fd, text.data() + sent, text.size() - sent);
@@ -62,7 +61,7 @@ class redis_connection {
 
  private:
   /// As the protocol has it.
-  static std::string as_command(std::initializer_list<std::string_view> words) {
+  static std::string as_command(std::vector<std::string_view> const& words) {
     auto text = fmt::format("*{}\r\n", words.size());
     for (auto const word : words) text += fmt::format("${}\r\n{}\r\n", word.size(), word);
     return text;
