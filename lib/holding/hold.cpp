@@ -122,10 +122,11 @@ bool hold::begin_release() noexcept {
   return true;
 }
 
-void hold::end_release(std::optional<loss_reason> lost) noexcept {
+void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by) noexcept {
   if (lost) reason_.store(static_cast<int>(*lost));
   state_.store(lost ? state::lost : state::released);
-  if (gate_) gate_->leave();
+  if (gate_) gate_->leave(leave_by);
+  gate_.reset();
   turn_.leave();
 }
 

@@ -95,7 +95,10 @@ class hold final : public waiting::occupant {
   /// held -> releasing. @return false if it was not held any more.
   bool begin_release() noexcept;
   /// releasing -> released, or -> lost if the term was not there any more; lets the next local waiter go.
-  void end_release(std::optional<loss_reason> lost = {}) noexcept;
+  /// `leave_by`: until when there is time to leave the gate, if there is one; it ends with its session
+  /// otherwise.
+  void end_release(std::optional<loss_reason> lost = {},
+                   boot_time_point leave_by = boot_time_point::min()) noexcept;
 
   /// Runs the loss callbacks; by the watchdog only.
   void announce_loss() noexcept { stop_.request_stop(); }

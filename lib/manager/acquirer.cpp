@@ -264,7 +264,7 @@ acquirer::result acquirer::conclude() {
 }
 
 acquirer::result acquirer::give_up(acquire_status why) {
-  if (gate_ && why != acquire_status::cancelled) gate_->leave();
+  if (gate_ && why != acquire_status::cancelled) gate_->leave(engine_.reply_deadline());
   if (waits_.attempts() > 1)
     engine_.events.tell(
         {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});

@@ -50,7 +50,8 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
     engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
-  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt);
+  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt,
+                 outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
   if (outcome == release_result::released) tell_released(*h, start);
   return outcome;
 }
@@ -75,7 +76,7 @@ release_result releasing::end_session(holding::hold& h, boot_time_point deadline
     h.end_release(loss_reason::session_ended);
     return release_result::already_lost;
   }
-  h.end_release();
+  h.end_release({}, deadline);
   tell_released(h, start);
   return release_result::released;
 }

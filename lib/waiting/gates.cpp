@@ -6,6 +6,8 @@
 #include <rowlock/error.hpp>
 #include <utility>
 
+#include "base/never_destroyed.hpp"
+
 namespace rowlock::waiting {
 
 using namespace std::chrono_literals;
@@ -13,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t most_names = 1000;  // that are remembered; then all are forgotten
-// Whoever gives a lock back waits for no more than that until others can be woken.
+// Whoever gives a lock back waits for no more than that until the others are woken.
 constexpr std::chrono::nanoseconds longest_leave = 1s;
 
 }  // namespace
@@ -28,7 +30,10 @@ gates::gates(sessions::database& d, sessions::events const& e, int most,
 
 gates::ticket::~ticket() {
   if (!place_) return;
-  if (auto mine = gates_->taken_from(*place_)) (*mine)->close();
+  if (epoch_ != base::fork_epoch())
+    (void)base::never_destroyed<std::shared_ptr<place>>(std::move(place_));
+  else if (auto mine = gates_->taken_from(*place_))
+    (*mine)->close();
 }
 
 void gates::ticket::keep() noexcept try {
@@ -39,20 +44,21 @@ void gates::ticket::keep() noexcept try {
 } catch (std::bad_alloc const&) {  // then nobody takes it
 }
 
-void gates::ticket::leave() noexcept {
-  if (!place_) return;
+void gates::ticket::leave(boot_time_point deadline) noexcept {
+  if (!place_ || epoch_ != base::fork_epoch()) return;
   auto const mine = std::move(place_);
   auto session = gates_->taken_from(*mine);
   if (!session) return;
   try {
-    gates_->leave(*session, mine->name);
+    if (boot_clock::now() >= deadline) return (*session)->close();
+    gates_->leave(*session, mine->name, deadline);
   } catch (std::exception const&) {  // it ends with its session
     (*session)->close();
   }
 }
 
-void gates::leave(loan& s, std::string const& name) {
-  others_wait(name, s->leave_gate(boot_clock::now() + std::min(reply_timeout_, longest_leave)));
+void gates::leave(loan& s, std::string const& name, boot_time_point deadline) {
+  others_wait(name, s->leave_gate(std::min<boot_time_point>(deadline, boot_clock::now() + longest_leave)));
 }
 
 std::optional<gates::loan> gates::taken_from(place& p) noexcept {
@@ -71,7 +77,7 @@ std::optional<gates::loan> gates::taken_from_one_that_is_kept() {
     oldest = kept_.front();
   }
   auto session = taken_from(*oldest);  // empty if its lock was given back just now
-  if (session) leave(*session, oldest->name);
+  if (session) leave(*session, oldest->name, boot_clock::now() + reply_timeout_);
   return session;
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/fork_epoch.hpp"
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
 
@@ -40,19 +41,22 @@ class gates {
    public:
     ticket(ticket&&) noexcept = default;
     ticket& operator=(ticket&&) = delete;
-    /// Ends the session, and so leaves the gate, without waiting for the server.
+    /// Ends the session, and so leaves the gate, without waiting for the server. In a forked child nothing:
+    /// it is the parent's, and what guards it may stand locked for ever.
     ~ticket();
     /// The lock was got. The gate is kept for it, so that the server wakes the next one when it is given
     /// back; but another name that is waited for may need the session.
     void keep() noexcept;
-    /// Leaves the gate, and keeps the session for the next one. One round trip.
-    void leave() noexcept;
+    /// Leaves the gate, and keeps the session for the next one: one round trip, for which there is time until
+    /// `deadline`, and a second at most. Without that, as the destructor.
+    void leave(boot_time_point deadline) noexcept;
 
    private:
     friend class gates;
     ticket(gates& g, std::shared_ptr<place> p) noexcept : gates_(&g), place_(std::move(p)) {}
     gates* gates_;
     std::shared_ptr<place> place_;
+    unsigned epoch_ = base::fork_epoch();
   };
 
   struct result {
@@ -78,7 +82,7 @@ class gates {
   std::optional<loan> taken_from(place&) noexcept;
   std::optional<loan> taken_from_one_that_is_kept();
   /// @throws error
-  void leave(loan&, std::string const& name);
+  void leave(loan&, std::string const& name, boot_time_point deadline);
 
   sessions::database& database_;
   sessions::events const& events_;

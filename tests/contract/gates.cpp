@@ -230,6 +230,28 @@ GATE_CASE("gates: one that is lost while the lock is held loses nothing") {
   CHECK(other.take("x"));
 }
 
+GATE_CASE("gates: a release whose reply is lost has no time to leave the gate: its session ends") {
+  stranger other(f);
+  neighbour next(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  auto x = m->make_mutex("x");
+  std::optional<acquisition> got;
+  {
+    std::jthread const waits([&] { got = x.acquire(); });
+    REQUIRE(eventually([&] { return next.finds_taken(); }));
+    REQUIRE(other.release("x"));
+  }
+  REQUIRE(*got);
+  f.seam->before = [](std::string const& s) {
+    if (s == "lock_release") throw error(errc::unreachable, "cut off by the test");
+  };
+  CHECK((*got)->release() == release_result::in_doubt);
+  CHECK(f.seam->executed("leave_gate") == 0);
+  f.seam->before = nullptr;
+  CHECK(eventually([&] { return !next.finds_taken(); }));
+}
+
 GATE_CASE("gates: a server that refuses them is asked once, and waiting goes on without") {
   stranger other(f);
   auto told = std::make_shared<std::atomic<int>>(0);
