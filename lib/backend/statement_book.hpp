@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <rowlock/export.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,7 +30,7 @@ struct table_names {
   /// Replaces each of those words, where it stands as a whole one, by the quoted, qualified name.
   std::string render(std::string_view sql) const;
   /// The quoted, qualified name of one table or function, `what` being "locks", "renew", ...
-  std::string table(std::string_view what) const;
+  ROWLOCK_EXPORT std::string table(std::string_view what) const;
 };
 
 /// A statement ready to be run: rendered text, known by the name under which a connection keeps it prepared.

@@ -66,10 +66,10 @@ class advisory final : public locking_strategy {
     return granted{token};
   }
 
-  bool give_back(backend::connection& c, name_and_term const&, std::chrono::milliseconds,
-                 boot_time_point deadline) const override {
+  given_back give_back(backend::connection& c, name_and_term const&, std::chrono::milliseconds,
+                       boot_time_point deadline) const override {
     c.script("ROLLBACK", deadline);
-    return true;
+    return {.was_there = true};
   }
 
   void ping(backend::connection& c, boot_time_point deadline) const override {
