@@ -4,6 +4,7 @@
 #include <rowlock/held_lock.hpp>
 #include <utility>
 
+#include "base/never_destroyed.hpp"
 #include "manager/manager.hpp"
 
 namespace rowlock {
@@ -29,7 +30,10 @@ held_lock& held_lock::operator=(held_lock&& other) noexcept {
 held_lock::~held_lock() { (void)release(); }
 
 std::string const& held_lock::name() const noexcept { return hold_->facts().name; }
-term_id const& held_lock::term() const noexcept { return hold_->facts().term; }
+term_id const& held_lock::term() const noexcept {
+  static auto const& goes_on_elsewhere = base::never_destroyed<term_id>();
+  return hold_->expose() ? hold_->facts().term : goes_on_elsewhere;
+}
 fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
 owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }
 std::optional<boot_time_point> held_lock::trusted_until() const noexcept {

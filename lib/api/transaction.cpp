@@ -13,16 +13,27 @@ basic_transaction::basic_transaction(basic_transaction&&) noexcept = default;
 basic_transaction& basic_transaction::operator=(basic_transaction&&) noexcept = default;
 basic_transaction::~basic_transaction() = default;
 
+std::vector<guard::required_lock> basic_transaction::known(std::span<held_lock const* const> locks) {
+  std::vector<guard::required_lock> all;
+  all.reserve(locks.size());
+  for (auto const* one : locks) all.push_back({one->manager_, one->hold_, one->live_});
+  return all;
+}
+
 void basic_transaction::require(held_lock const& lock) {
   held_lock const* const one[] = {&lock};
   require(one);
 }
 
-void basic_transaction::require(std::span<held_lock const* const> locks) {
-  std::vector<guard::required_lock> all;
-  all.reserve(locks.size());
-  for (auto const* one : locks) all.push_back({one->manager_, one->hold_, one->live_});
-  guarded_->require(std::move(all));
+void basic_transaction::require(std::span<held_lock const* const> locks) { guarded_->require(known(locks)); }
+
+void basic_transaction::execute_commit(held_lock const& lock) {
+  held_lock const* const one[] = {&lock};
+  execute_commit(one);
+}
+
+void basic_transaction::execute_commit(std::span<held_lock const* const> locks) {
+  guarded_->execute_commit(known(locks));
 }
 
 void basic_transaction::lock(std::span<std::string_view const> names) {

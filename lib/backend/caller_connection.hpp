@@ -7,13 +7,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.hpp"
 
 namespace rowlock::backend {
 
-/// Borrowed: apart from commit(), nothing here begins, commits or rolls back the transaction, and nothing
-/// changes a setting.
+/// Borrowed: apart from commit(), commit_if() and rollback(), nothing here begins, commits or rolls back the
+/// transaction, and nothing changes a setting.
 /// Waits for replies as long as the program's own statements would. Used by one thread at a time.
 ///
 /// Errors: what connection throws, but a lost connection is always errc::unreachable: without a COMMIT
@@ -44,6 +45,19 @@ class ROWLOCK_EXPORT caller_connection {
 
   /// The statement COMMIT. @throws error in_doubt; conflict and transaction_ended if it was rolled back
   virtual void commit() = 0;
+
+  /// The guard of each lock and COMMIT, in one round trip: COMMIT is run only if each guard has found its
+  /// row. `book` has the statements, `locks` the parameters of each guard.
+  /// @return false if nothing was committed, and the transaction is as it was: a guard found nothing or was
+  /// refused, or this connection has no such way. The same is then to be done by single statements, which
+  /// tell the reason.
+  /// @throws error as commit(), and expect_transaction()
+  virtual bool commit_if(statement_book const& /*book*/, std::span<std::vector<value> const> /*locks*/) {
+    return false;
+  }
+  /// ROLLBACK, if a transaction is open. What can't be rolled back because the connection is lost is gone
+  /// with it.
+  virtual void rollback() noexcept = 0;
 };
 
 /// The names of our savepoints: one is set around a single statement, one around several.

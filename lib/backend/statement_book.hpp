@@ -45,7 +45,7 @@ class statement_book {
   statement_book(dialect const&, table_names);
   /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). What was
   /// returned stays valid as long as the book.
-  statement const& at(std::string_view name) const;
+  ROWLOCK_EXPORT statement const& at(std::string_view name) const;
   dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
   bool at_once() const noexcept { return dialect_.at_once; }      ///< dialect::at_once

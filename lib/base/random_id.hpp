@@ -1,5 +1,6 @@
 #pragma once
 
+#include <rowlock/export.hpp>
 #include <string>
 
 namespace rowlock::base {
@@ -7,6 +8,6 @@ namespace rowlock::base {
 /// 128 bits from the kernel's generator as 32 lower-case hexadecimal digits: collisions and guesses are out
 /// of the question, also in a forked child or a resumed virtual machine, where a generator seeded in this
 /// process would repeat.
-std::string random_id();
+ROWLOCK_EXPORT std::string random_id();
 
 }  // namespace rowlock::base

@@ -71,13 +71,45 @@ void guarded_transaction::expect_this_database() {
 
 void guarded_transaction::require(std::vector<required_lock> locks) {
   manager_->refuse_if_forked();
-  std::sort(locks.begin(), locks.end(),
-            [](auto const& a, auto const& b) { return a.hold->facts().name < b.hold->facts().name; });
+  sort(locks);
   caller_->expect_transaction();
   for (auto const& one : locks) require_one(one);
 }
 
-void guarded_transaction::require_one(required_lock const& lock) {
+void guarded_transaction::sort(std::vector<required_lock>& locks) {
+  std::sort(locks.begin(), locks.end(),
+            [](auto const& a, auto const& b) { return a.hold->facts().name < b.hold->facts().name; });
+}
+
+void guarded_transaction::execute_commit(std::vector<required_lock> locks) {
+  manager_->refuse_if_forked();
+  sort(locks);
+  // Whoever asked for a commit that did not come may not commit unguarded with the next one. [C56]
+  try {
+    commit_guarded(locks);
+  } catch (...) {
+    caller_->rollback();
+    throw;
+  }
+}
+
+void guarded_transaction::commit_guarded(std::vector<required_lock> const& locks) {
+  if (locks.empty())
+    throw error(errc::invalid_argument, "execute_commit: name the locks that the commit is to depend on");
+  std::vector<std::vector<value>> which;
+  which.reserve(locks.size());
+  for (auto const& one : locks) {
+    expect_requirable(one);
+    which.push_back({one.hold->facts().name, one.hold->facts().term.value});
+  }
+  if (caller_->commit_if(engine().database.statements(), which)) return;
+  // A row is locked by somebody else, or the lock is lost, or ...: this waits, or tells which.
+  caller_->expect_transaction();
+  for (auto const& one : locks) require_one(one);
+  caller_->commit();
+}
+
+void guarded_transaction::expect_requirable(required_lock const& lock) {
   auto const& held = *lock.hold;
   auto const& facts = held.facts();
   if (!holding::traits_of(facts).has_expiry)
@@ -92,10 +124,16 @@ void guarded_transaction::require_one(required_lock const& lock) {
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
-  if (!lock.live || !held.valid()) lost(lock, held.held() ? held.why_expired() : held.loss());
+  if (!lock.live || !held.valid() || !lock.hold->expose())
+    lost(lock, held.held() ? held.why_expired() : held.loss());
   auto const& home = lock.manager->parts().database;
   if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
   lock.hold->mark_guarded();
+}
+
+void guarded_transaction::require_one(required_lock const& lock) {
+  expect_requirable(lock);
+  auto const& facts = lock.hold->facts();
   look_again again(reply_deadline());
   do {
     auto const came = attempt(facts);

@@ -35,6 +35,8 @@ class guarded_transaction {
   guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
   void require(std::vector<required_lock> locks);
+  /// require() and COMMIT. If it throws, the transaction is rolled back.
+  void execute_commit(std::vector<required_lock> locks);
   /// @return false if one of them could not be locked in time
   bool lock(std::span<std::string_view const> names, patience const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
@@ -48,7 +50,11 @@ class guarded_transaction {
   boot_time_point reply_deadline() const { return engine().reply_deadline(); }
 
   void expect_this_database();
+  static void sort(std::vector<required_lock>&);
+  /// What can be told without the transaction.
+  void expect_requirable(required_lock const&);
   void require_one(required_lock const&);
+  void commit_guarded(std::vector<required_lock> const&);
   guarded attempt(holding::grant_facts const&);
   [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);

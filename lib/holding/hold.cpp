@@ -27,6 +27,19 @@ boot_time_point first_trust(grant_facts const& f) noexcept {
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
 }
 
+grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until) {
+  auto f = from;
+  f.owner = to;
+  f.sent_at = trusted_until - (first_trust(from) - from.sent_at);  // of the last renewal
+  f.acquired_at = std::chrono::system_clock::now();
+  ++f.handed_on;
+  if (f.fencing) {
+    ++f.token.value;
+    --f.tokens_left;
+  }
+  return f;
+}
+
 hold::hold(grant_facts facts, waiting::local_queue::turn turn) noexcept
     : facts_(std::move(facts)), turn_(std::move(turn)), trust_(first_trust(facts_).time_since_epoch()) {}
 
@@ -40,7 +53,7 @@ std::optional<loss_reason> hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
   if (state_.load() == state::lost) return static_cast<loss_reason>(reason_.load());
   // The watchdog may be late (a paused process): trust that has ended is a loss all the same.
-  if (state_.load() == state::held && boot_clock::now() >= trusted_until()) return why_expired();
+  if (is_held(state_.load()) && boot_clock::now() >= trusted_until()) return why_expired();
   return std::nullopt;
 }
 
@@ -82,12 +95,11 @@ void hold::end_trust_now() noexcept {
 }
 
 bool hold::leave_held(loss_reason why) noexcept {
-  auto expected = state::held;
-  if (state_.load() != expected) return false;
+  if (!is_held(state_.load())) return false;
   // Before the state, so that whoever sees `lost` sees why; of two at once the first reason stays.
   int none = no_reason;
   reason_.compare_exchange_strong(none, static_cast<int>(why));
-  if (!state_.compare_exchange_strong(expected, state::lost)) return false;
+  if (!change_if_held(state::lost)) return false;
   // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
   // stop.
   if (why == loss_reason::taken_over || why == loss_reason::row_gone || why == loss_reason::session_ended)
@@ -115,11 +127,38 @@ bool hold::share() noexcept {
   return handles > 0;
 }
 
+bool hold::change_if_held(state to) noexcept {
+  auto now = state_.load();
+  while (is_held(now))
+    if (state_.compare_exchange_weak(now, to)) return true;
+  return false;
+}
+
 bool hold::begin_release() noexcept {
-  auto expected = state::held;
-  if (!state_.compare_exchange_strong(expected, state::releasing)) return false;
+  if (!change_if_held(state::releasing)) return false;
   end_trust_now();
   return true;
+}
+
+bool hold::expose() noexcept {
+  auto now = state::held;
+  if (state_.compare_exchange_strong(now, state::exposed)) return true;
+  return now != state::offered && now != state::handed_on;
+}
+
+// Trust stays as it is, for whoever takes it over; here it is over.
+bool hold::offer() noexcept {
+  auto unexposed = state::held;
+  return state_.compare_exchange_strong(unexposed, state::offered);
+}
+
+bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept {
+  // Before others see it: the next one takes it from there.
+  h->state_.store(state::handed_on);
+  if (h->turn_.leave_to_heir(h, manager)) return true;
+  h->end_trust_now();
+  h->state_.store(state::releasing);
+  return false;
 }
 
 void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by) noexcept {

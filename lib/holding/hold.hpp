@@ -26,6 +26,7 @@ boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds l
 struct grant_facts {
   std::string name;
   rowlock::strategy strategy = rowlock::strategy::lease;
+  rowlock::takeover takeover = rowlock::takeover::clock;
   term_id term;
   fencing_token token;
   owner_id owner;
@@ -33,6 +34,12 @@ struct grant_facts {
   std::chrono::milliseconds at_least{0};
   std::chrono::milliseconds hard_limit{0};
   bool renew = true;
+  bool fencing = true;
+  // What the term can still do for other threads of this process: lib/doc/hand_on.md. Small, because there
+  // may be many locks.
+  std::uint8_t tokens_left = 0;  ///< of the block that the take drew, after `token`
+  std::uint8_t handed_on = 0;    ///< so many times
+  boot_time_point in_process{};  ///< since when: the reply of the take
   std::string note;
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
@@ -45,7 +52,11 @@ inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return 
 /// Until when a term as it was granted may be trusted.
 boot_time_point first_trust(grant_facts const&) noexcept;
 
-/// Thread-safe. States: held -> releasing -> released, or held -> lost; nothing leads back.
+/// As `from`, which goes on with another owner: its trust is `trusted_until`, and its token the block's next.
+grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until);
+
+/// Thread-safe. States: held -> releasing -> released, or held -> lost, or held -> offered -> handed_on (or
+/// releasing, if nobody took it over); nothing leads back. While it is held it may become exposed.
 class hold final : public waiting::occupant {
  public:
   hold(grant_facts, waiting::local_queue::turn) noexcept;
@@ -62,8 +73,11 @@ class hold final : public waiting::occupant {
   grant_facts const& facts() const noexcept { return facts_; }
 
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
-  bool held() const noexcept { return state_.load() == state::held && !forked(); }
-  boot_time_point trusted_until() const noexcept { return boot_time_point(trust_.load()); }
+  bool held() const noexcept { return is_held(state_.load()) && !forked(); }
+  boot_time_point trusted_until() const noexcept {
+    auto const now = state_.load();
+    return now == state::offered || now == state::handed_on ? boot_time_point{} : offered_until();
+  }
   bool valid() const noexcept { return held() && boot_clock::now() < trusted_until(); }
   std::optional<loss_reason> loss() const noexcept;
   std::stop_token loss_token() const noexcept { return stop_.get_token(); }
@@ -92,8 +106,25 @@ class hold final : public waiting::occupant {
   /// As lose(taken_over), by the same owner: the turn goes to its new term. Empty if it was not held any
   /// more.
   std::optional<waiting::local_queue::turn> lose_to_successor() noexcept;
+  /// Somebody is to know its term, by which rows are asked: so the term ends with this hold, and is not
+  /// handed on. @return false if that has been done, or is being done: then it must not be known
+  bool expose() noexcept;
+
   /// held -> releasing. @return false if it was not held any more.
   bool begin_release() noexcept;
+  bool has_heir(void const* manager) const noexcept { return turn_.has_heir_for(*this, manager); }
+  /// held -> offered, unless it was exposed.
+  bool offer() noexcept;
+  /// offered -> handed_on: the next in line has it, with the turn. If nobody takes it over: -> releasing, and
+  /// false
+  static bool hand_on(std::shared_ptr<hold> const&, void const* manager) noexcept;
+  /// Of an offered or handed-on hold: until when its term is trusted.
+  boot_time_point offered_until() const noexcept { return boot_time_point(trust_.load()); }
+  std::optional<waiting::gates::ticket> take_gate() noexcept {
+    auto taken = std::move(gate_);
+    gate_.reset();
+    return taken;
+  }
   /// releasing -> released, or -> lost if the term was not there any more; lets the next local waiter go.
   /// `leave_by`: until when there is time to leave the gate, if there is one; it ends with its session
   /// otherwise.
@@ -111,7 +142,9 @@ class hold final : public waiting::occupant {
   bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
 
  private:
-  enum class state : int { held, releasing, released, lost };
+  enum class state : int { held, exposed, offered, handed_on, releasing, released, lost };
+  static bool is_held(state s) noexcept { return s == state::held || s == state::exposed; }
+  bool change_if_held(state to) noexcept;
   bool leave_held(loss_reason) noexcept;
   void end_trust_now() noexcept;
 

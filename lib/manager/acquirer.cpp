@@ -7,6 +7,7 @@
 #include "base/process_end.hpp"
 #include "manager/closer.hpp"
 #include "manager/releasing.hpp"
+#include "manager/start_holding.hpp"
 
 namespace rowlock::managing {
 
@@ -37,9 +38,15 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
       on_closing_(e.closing.get_token(), forward{stop_source_, to_ring}),
       owner_(s.owner()),
       waits_(s.options.retry, p.insistent),
-      attempts_(e, s, owner_, stop_) {}
+      attempts_(e, s, owner_, stop_),
+      gate_(e.gates, s.name) {}
 
 acquirer::~acquirer() {
+  try {  // what it was handed on just as it gave up
+    if (auto came = line_ ? line_->leave() : std::nullopt; came && came->inherited)
+      won_ = inherit(static_cast<holding::hold&>(*came->inherited), came->turn);
+  } catch (std::exception const&) {  // no thread to be had: it has been given back
+  }
   if (won_) (void)releasing(engine_).give_back(won_, boot_clock::now() + engine_.options.release_timeout);
 }
 
@@ -110,11 +117,16 @@ std::optional<acquirer::need> acquirer::line_up() {
   if (stopped()) return lost(acquire_status::cancelled);
   bool const would_wait = !patience_.one_attempt && !past_deadline();
   auto entered =
-      waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr);
+      waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr, this);
   if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered))
     return met(std::static_pointer_cast<holding::hold>(std::move(mine->by_me)));
   if (auto* const line = std::get_if<waiting::local_queue::in_line>(&entered)) {
     line_.emplace(std::move(*line));
+    if (spec_.options.on_wait) {
+      auto const holder = line_->in_front();
+      attempts_.look_at(holder ? std::optional(holder->as_holder()) : std::nullopt);
+      attempts_.tell_wait();
+    }
     if (counts_looks()) look_at_ = steady_clock::now();
     return go_on(&acquirer::stand_in_line);
   }
@@ -143,7 +155,7 @@ bool acquirer::counts_looks() const noexcept {
 }
 
 std::optional<acquirer::need> acquirer::stand_in_line() {
-  if (auto turn = line_->come()) return begin_to_compete(*std::move(turn));
+  if (auto came = line_->come()) return take_turn(*std::move(came));
   auto const holder = line_->in_front();
   if (stopped()) return lost_to(holder.get(), acquire_status::cancelled);
   if (past_deadline()) return lost_to(holder.get(), acquire_status::timed_out);
@@ -153,12 +165,20 @@ std::optional<acquirer::need> acquirer::stand_in_line() {
     attempts_.look_at(holder ? std::optional(holder->as_holder()) : std::nullopt);
     auto const wait = next_wait();
     if (!wait) {
-      if (auto turn = line_->come()) return begin_to_compete(*std::move(turn));
+      if (auto came = line_->come()) return take_turn(*std::move(came));
       return lost_to(holder.get(), acquire_status::timed_out);
     }
     look_at_ = steady_clock::now() + *wait;
   }
   return pause{patience_.deadline ? std::min(*look_at_, *patience_.deadline) : *look_at_};
+}
+
+std::optional<acquirer::need> acquirer::take_turn(waiting::local_queue::arrival came) {
+  if (came.inherited)
+    if (auto mine = inherit(static_cast<holding::hold&>(*came.inherited), came.turn))
+      return result{std::move(mine)};
+  attempts_.draw_for_others();
+  return begin_to_compete(std::move(came.turn));
 }
 
 std::optional<acquirer::need> acquirer::begin_to_compete(waiting::local_queue::turn turn) {
@@ -169,7 +189,7 @@ std::optional<acquirer::need> acquirer::begin_to_compete(waiting::local_queue::t
 
 std::optional<acquirer::need> acquirer::compete() {
   if (stopped()) return give_up(acquire_status::cancelled);
-  if (!gate_ && begins_at_gate()) return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
+  if (!gate_.got() && begins_at_gate()) return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
   return try_now();
 }
 
@@ -193,35 +213,23 @@ void acquirer::stand_at_gate() {
   auto until = patience_ends();
   if (auto const soon = attempts_.can_be_had_in())
     until = std::min<boot_time_point>(until, boot_clock::now() + *soon);
-  gate_.reset();
-  auto came = engine_.gates.enter(spec_.name, until, stop_);
-  stood_ = came.stood;
-  if (came.mine) gate_.emplace(std::move(*came.mine));
-  has_gate_since_ = steady_clock::now();
+  gate_.stand(until, stop_);
 }
 
 // Who could not stand there waits elsewhere, and then asks for a place once more.
 std::optional<acquirer::need> acquirer::at_gate() {
   if (stopped()) return give_up(acquire_status::cancelled);
   bool const first = waits_.attempts() == 0;
-  if (stood_ || rested_ || first) return try_now();
+  if (gate_.stood() || rested_ || first) return try_now();
   return try_again_later();
-}
-
-// First in line: whoever gives the lock back without having stood at the gate rings nobody.
-steady_clock::time_point acquirer::next_look_at() {
-  auto const now = steady_clock::now();
-  std::chrono::nanoseconds wait =
-      std::clamp<std::chrono::nanoseconds>((now - has_gate_since_) / 8, 2ms, 250ms);
-  if (auto const soon = attempts_.can_be_had_in())
-    wait = std::min<std::chrono::nanoseconds>(wait, std::max(1ms, *soon));
-  return patience_.deadline ? std::min(now + wait, *patience_.deadline) : now + wait;
 }
 
 void acquirer::attempt() {
   waits_.count_attempt();
   granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_ends()));
-  if (granted_) won_ = start_holding(former_self_ ? supersede() : *std::move(turn_));
+  if (granted_)
+    won_ =
+        start_holding(std::move(attempts_.granted()->facts), former_self_ ? supersede() : *std::move(turn_));
 }
 
 std::optional<acquirer::need> acquirer::judge() {
@@ -241,8 +249,12 @@ std::optional<acquirer::need> acquirer::judge() {
     if (auto const until = ride_out_until()) return rest_before(&acquirer::compete, *until);
     return conclude();
   }
+  attempts_.tell_wait();
   if (failure_ || !waits_at_gate() || past_deadline()) return try_again_later();
-  if (gate_) return rest_before(&acquirer::compete, next_look_at());
+  if (gate_.got()) {
+    auto const look = gate_.next_look(attempts_.can_be_had_in());
+    return rest_before(&acquirer::compete, patience_.deadline ? std::min(look, *patience_.deadline) : look);
+  }
   engine_.gates.others_wait(spec_.name, true);
   return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
 }
@@ -264,7 +276,7 @@ acquirer::result acquirer::conclude() {
 }
 
 acquirer::result acquirer::give_up(acquire_status why) {
-  if (gate_ && why != acquire_status::cancelled) gate_->leave(engine_.reply_deadline());
+  if (why != acquire_status::cancelled) gate_.leave(engine_.reply_deadline());
   if (waits_.attempts() > 1)
     engine_.events.tell(
         {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
@@ -346,52 +358,38 @@ waiting::local_queue::turn acquirer::supersede() {
   return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
 
-std::shared_ptr<holding::hold> acquirer::start_holding(waiting::local_queue::turn turn) {
-  auto const waited = steady_clock::now() - called_at_;
-  auto h = holding::hold::make(std::move(attempts_.granted().facts), std::move(turn));
-  if (gate_) h->keep_gate(std::move(*gate_));
+// The same term, with an owner and a token of its own.
+bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noexcept {
+  auto const* h = dynamic_cast<holding::hold const*>(&o);
+  if (h == nullptr || of != &engine_ || owner_.is_explicit()) return false;
   auto const& f = h->facts();
-  engine_.has_granted = true;
-  try {
-    if (auto& session = attempts_.granted().session)
-      engine_.pings.keep(h, std::move(*session));
-    else if (f.renew)
-      engine_.renewals.keep(h);
-    if (base::process_ends_elsewhere() || !engine_.expiries.watch(h)) {
-      give_back_unwatched(*h);
-      return nullptr;
-    }
-  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
-    give_back_unwatched(*h);
-    throw;
-  }
-  if (waits_.attempts() > 1)
-    engine_.events.tell(
-        {.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = waited});
-  engine_.events.tell({.kind = event_kind::taken,
-                       .name = f.name,
-                       .term = f.term.value,
-                       .token = f.token,
-                       .duration = waited,
-                       .trusted_until = h->trusted_until()});
-  return h;
+  auto const& mine = spec_.options;
+  bool const same = f.strategy == spec_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
+                    f.fencing == spec_.fencing && f.note == mine.note;
+  bool const plain = mine.renew && mine.at_least == 0ms && mine.hard_limit == 0ms;
+  return same && plain && !(mine.fair && engine_.gates.begins_at(spec_.name));
 }
 
-void acquirer::give_back_unwatched(holding::hold& h) {
-  auto const& f = h.facts();
-  engine_.renewals.forget(h);
-  engine_.expiries.forget(h);
-  h.lose(loss_reason::expired);
-  if (traits(f.strategy).owns_session) {
-    (void)engine_.pings.give_back(h, engine_.reply_deadline());
-    return;
-  }
-  try {
-    auto loan = engine_.pool.borrow(engine_.reply_deadline());
-    attempts_.give_back_at_once(*loan, f.term);
-  } catch (error const&) {
-    engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, 0ms, f.sent_at + f.ttl});
-  }
+// Looks at the clock: this thread may have been stopped since it was rung.
+std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::local_queue::turn& turn) {
+  auto f = holding::for_heir(left.facts(), owner_, left.offered_until());
+  f.on_trust = spec_.options.on_trust;
+  if (auto gate = left.take_gate()) gate_.inherit(*std::move(gate));
+  if (boot_clock::now() < holding::first_trust(f)) return start_holding(std::move(f), std::move(turn));
+  engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, 0ms, f.sent_at + f.ttl});
+  return nullptr;
+}
+
+std::shared_ptr<holding::hold> acquirer::start_holding(holding::grant_facts facts,
+                                                       waiting::local_queue::turn turn) {
+  auto* const won = attempts_.granted();
+  return managing::start_holding(
+      engine_, {.facts = std::move(facts),
+                .turn = std::move(turn),
+                .session = won == nullptr ? std::nullopt : std::exchange(won->session, std::nullopt),
+                .gate = gate_.take(),
+                .had_to_wait = waits_.attempts() > 1,
+                .waited = steady_clock::now() - called_at_});
 }
 
 acquirer::result drive(acquirer& call, waiting::thread_bell& bell) {

@@ -12,6 +12,7 @@
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "manager/place_at_gate.hpp"
 #include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
@@ -29,7 +30,7 @@ std::optional<std::chrono::steady_clock::time_point> deadline_after(
     std::chrono::nanoseconds timeout) noexcept;
 
 /// Made for one call, in the thread that is to own the lock. Used by one thread at a time.
-class acquirer {
+class acquirer : private waiting::heir {
  public:
   struct result {
     std::shared_ptr<holding::hold> won{};  ///< null: see why
@@ -49,7 +50,7 @@ class acquirer {
   acquirer(engine&, lock_spec const&, patience, std::stop_token, waiting::bell& to_ring);
   /// Gives back what was granted and not handed out by next(): nobody else could, and it would be renewed for
   /// ever.
-  ~acquirer();
+  ~acquirer() override;
   acquirer(acquirer const&) = delete;
   acquirer& operator=(acquirer const&) = delete;
 
@@ -87,6 +88,10 @@ class acquirer {
 
   std::optional<need> met(std::shared_ptr<holding::hold> mine);
   std::optional<need> begin_to_compete(waiting::local_queue::turn);
+  std::optional<need> take_turn(waiting::local_queue::arrival);
+  bool takes_over(waiting::occupant const&, void const* of) const noexcept override;
+  /// @return null if it is over, or the manager was closed meanwhile
+  std::shared_ptr<holding::hold> inherit(holding::hold&, waiting::local_queue::turn&);
   result conclude();
   result give_up(acquire_status);
   result lost(acquire_status) const;
@@ -95,7 +100,6 @@ class acquirer {
   bool counts_looks() const noexcept;
   bool waits_at_gate() const noexcept;
   bool begins_at_gate() const;
-  std::chrono::steady_clock::time_point next_look_at();
   boot_time_point patience_ends() const noexcept;
   bool can_ride_out(error const&);
   std::optional<std::chrono::milliseconds> next_wait();
@@ -104,8 +108,7 @@ class acquirer {
   error doubtful() const;
   waiting::local_queue::turn supersede();
   /// @return null if the manager was closed meanwhile; then the lock has been given back
-  std::shared_ptr<holding::hold> start_holding(waiting::local_queue::turn);
-  void give_back_unwatched(holding::hold&);
+  std::shared_ptr<holding::hold> start_holding(holding::grant_facts, waiting::local_queue::turn);
   bool past_deadline() const;
   /// By the caller's token or the manager's end; or the process ends: what is given back as its static
   /// objects are destroyed is for others.
@@ -142,9 +145,7 @@ class acquirer {
   state after_rest_ = nullptr;
   std::chrono::steady_clock::time_point rest_until_;
 
-  std::optional<waiting::gates::ticket> gate_;
-  std::chrono::steady_clock::time_point has_gate_since_;
-  bool stood_ = false;                          ///< in its line, the last time that it was asked for
+  place_at_gate gate_;
   bool rested_ = false;                         ///< since the last attempt
   std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
 

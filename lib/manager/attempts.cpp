@@ -33,9 +33,9 @@ void attempts::look_at(std::optional<holder_info> holder) {
 
 strategies::take_request attempts::request() const {
   auto const& o = spec_.options;
-  return {spec_.name,    {},           owner_,
-          o.ttl,         o.hard_limit, o.takeover,
-          spec_.fencing, o.note,       seen_ && !seen_->term.empty()};
+  bool const looks_first = seen_ && !seen_->term.empty();
+  return {spec_.name,    {},     owner_,      o.ttl,   o.hard_limit, o.takeover,
+          spec_.fencing, o.note, looks_first, nullptr, tokens_};
 }
 
 // A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
@@ -55,12 +55,33 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
   return true;
 }
 
+void attempts::tell_wait() const noexcept {
+  auto const& tell = spec_.options.on_wait;
+  if (tell) engine_.events.call([&] { tell(seen_ ? &seen_->holder : nullptr); });
+}
+
+void attempts::draw_for_others() noexcept { tokens_ = strategy_.most_tokens(); }
+
 holding::grant_facts attempts::facts(fencing_token token, term_id const& term, boot_time_point sent_at,
                                      std::size_t server) const {
   auto const& o = spec_.options;
-  return {spec_.name, spec_.strategy, term,    token,  owner_,  o.ttl,
-          o.at_least, o.hard_limit,   o.renew, o.note, sent_at, std::chrono::system_clock::now(),
-          server,     o.on_trust};
+  return {.name = spec_.name,
+          .strategy = spec_.strategy,
+          .takeover = o.takeover,
+          .term = term,
+          .token = token,
+          .owner = owner_,
+          .ttl = o.ttl,
+          .at_least = o.at_least,
+          .hard_limit = o.hard_limit,
+          .renew = o.renew,
+          .fencing = spec_.fencing,
+          .in_process = boot_clock::now(),
+          .note = o.note,
+          .sent_at = sent_at,
+          .acquired_at = std::chrono::system_clock::now(),
+          .server = server,
+          .on_trust = o.on_trust};
 }
 
 bool attempts::make(std::optional<boot_time_point> wait_until) {
@@ -98,7 +119,7 @@ bool attempts::take(backend::connection& session, std::optional<strategies::supe
       return strategy_.take(session, what, old, engine_.reply_deadline(), sent_at);
     });
     if (auto const* won = std::get_if<strategies::granted>(&came))
-      return accept_grant(session, won->token, what.term, sent_at);
+      return accept_grant(session, *won, what.term, sent_at);
     auto const& why_not = std::get<strategies::refused>(came);
     seen_ = why_not.row;
     contended_ = why_not.by_nobody;
@@ -106,7 +127,7 @@ bool attempts::take(backend::connection& session, std::optional<strategies::supe
   } catch (error const& e) {
     if (e.reason() == errc::in_doubt) {
       in_doubt_ = true;
-      doubts_.push_back({what.term, sent_at});
+      doubts_.push_back({what.term, sent_at, what.tokens});
       if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
     }
     throw;
@@ -127,14 +148,16 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   if (found == doubts_.end()) return false;
   auto const mine = *found;
   doubts_.erase(found);
-  auto const token = spec_.fencing ? row.holder.token : fencing_token{};
-  return accept_grant(session, token, mine.term, mine.sent_at);
+  if (!spec_.fencing) return accept_grant(session, strategies::granted{}, mine.term, mine.sent_at);
+  strategies::granted const won{{row.holder.token.value - mine.tokens + 1}, mine.tokens};
+  return accept_grant(session, won, mine.term, mine.sent_at);
 }
 
 // Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
-bool attempts::accept_grant(backend::connection& session, fencing_token token, term_id const& term,
+bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,
                             boot_time_point sent_at) {
-  auto mine = facts(token, term, sent_at, engine_.database.server_of(session));
+  auto mine = facts(won.token, term, sent_at, engine_.database.server_of(session));
+  mine.tokens_left = static_cast<std::uint8_t>(won.tokens - 1);
   if (boot_clock::now() >= holding::first_trust(mine)) {
     give_back_at_once(session, term);
     throw error(errc::unreachable,

@@ -32,11 +32,14 @@ class attempts {
     holding::grant_facts facts;
     std::optional<holding::session_pinger::anchor> session{};  ///< of a strategy that owns it
   };
-  grant& granted() noexcept { return *granted_; }
+  /// Null if there was none.
+  grant* granted() noexcept { return granted_ ? &*granted_ : nullptr; }
 
   /// The row as last seen, or who of this process has the name.
   std::optional<strategies::term_row> const& seen() const noexcept { return seen_; }
   void look_at(std::optional<holder_info> holder);
+  /// Tells the program whom the call is going to wait for, as far as that is known.
+  void tell_wait() const noexcept;
   /// The last attempt failed although nobody holds it.
   bool contended() const noexcept { return contended_; }
   /// Since the last lost reply the row could not be looked at.
@@ -44,13 +47,16 @@ class attempts {
   /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
-  void give_back_at_once(backend::connection&, term_id const&) noexcept;
+  /// From now on as many tokens as several owners of this process need are drawn by each take.
+  void draw_for_others() noexcept;
 
  private:
+  void give_back_at_once(backend::connection&, term_id const&) noexcept;
   /// An attempt whose reply was lost: it may have been granted, or may yet be.
   struct doubt {
     term_id term;
     boot_time_point sent_at;
+    int tokens = 1;
   };
   /// Since when this process sees the row unchanged, by its own clock: takeover::observed, or the clock went
   /// back.
@@ -67,7 +73,8 @@ class attempts {
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
   bool settle_doubts(backend::connection&);
   bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
-  bool accept_grant(backend::connection&, fencing_token, term_id const&, boot_time_point sent_at);
+  bool accept_grant(backend::connection&, strategies::granted const&, term_id const&,
+                    boot_time_point sent_at);
   std::optional<strategies::superseded> observe(strategies::term_row const&);
   strategies::take_request request() const;
   holding::grant_facts facts(fencing_token, term_id const&, boot_time_point sent_at,
@@ -79,6 +86,7 @@ class attempts {
   owner_id const owner_;
   std::stop_token const stop_;
 
+  int tokens_ = 1;
   bool contended_ = false;
   bool in_doubt_ = false;
   std::vector<doubt> doubts_;

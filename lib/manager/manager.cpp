@@ -81,7 +81,7 @@ bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milli
   if (!holding::traits_of(f).has_expiry)
     throw error(errc::unsupported, fmt::format("'{}' is held with {}, which has no expiry to extend", f.name,
                                                to_string(f.strategy)));
-  if (!h->valid() || report_if_gone(h)) return false;
+  if (!h->expose() || !h->valid() || report_if_gone(h)) return false;
   try {
     return extend_row(h, duration, engine_->reply_deadline());
   } catch (error const&) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/process_end.hpp"
 #include "holding/why_lost.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -10,6 +11,9 @@ namespace rowlock::managing {
 using namespace std::chrono_literals;
 
 namespace {
+
+constexpr int most_times = 64;
+constexpr auto longest_in_process = 50ms;
 
 bool row_may_be_ours(holding::hold const& h) noexcept {
   auto const why = h.loss();
@@ -23,9 +27,14 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
                                     boot_time_point deadline) noexcept {
   // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
   if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
-  bool const ours = h->begin_release();
-  engine_.renewals.forget(*h);
-  engine_.expiries.forget(*h);  // not if its loss is still to be told
+  bool const nobodys = offer(h);
+  if (nobodys && holding::hold::hand_on(h, &engine_)) {
+    forget(*h);
+    tell_released(*h, boot_clock::now());
+    return release_result::released;
+  }
+  bool const ours = nobodys || h->begin_release();
+  forget(*h);  // not if its loss is still to be told
   if (!ours) {
     give_back_lost(*h);
     return release_result::already_lost;
@@ -54,6 +63,27 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
                  outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
   if (outcome == release_result::released) tell_released(*h, start);
   return outcome;
+}
+
+void releasing::forget(holding::hold const& h) noexcept {
+  engine_.renewals.forget(h);
+  engine_.expiries.forget(h);
+}
+
+// To the next thread in line, without a round trip: lib/doc/hand_on.md. Trust must be fresh, so that the next
+// one has nearly what one that asks the database has; and others must get the name soon.
+bool releasing::offer(std::shared_ptr<holding::hold> const& h) const noexcept {
+  auto const& f = h->facts();
+  auto const now = boot_clock::now();
+  bool const good = f.renew && f.at_least == 0ms && f.hard_limit == 0ms && !f.owner.is_explicit() &&
+                    holding::traits_of(f).has_expiry;
+  bool const may = good && f.handed_on < most_times && now < f.in_process + longest_in_process &&
+                   (!f.fencing || f.tokens_left > 0) &&
+                   h->trusted_until() - now > std::chrono::nanoseconds(f.ttl) * 2 / 3;
+  if (!may || h->guarded() || !h->has_heir(&engine_)) return false;
+  if (engine_.closing.stop_requested() || base::process_ends() || engine_.database.gone(f.server))
+    return false;
+  return h->offer();
 }
 
 void releasing::tell_released(holding::hold const& h, boot_time_point since) const noexcept {

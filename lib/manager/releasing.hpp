@@ -26,6 +26,8 @@ class releasing {
   /// Sets `why` if the term is not in the row any more.
   release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
+  bool offer(std::shared_ptr<holding::hold> const&) const noexcept;
+  void forget(holding::hold const&) noexcept;
   void tell_released(holding::hold const&, boot_time_point since) const noexcept;
   void tell_error(holding::hold const&, std::exception const&) const noexcept;
 

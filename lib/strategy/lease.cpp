@@ -6,6 +6,14 @@ namespace rowlock::strategies {
 
 using backend::value;
 
+namespace {
+
+granted block_up_to(std::int64_t highest, take_request const& r) {
+  return {{highest - r.tokens + 1}, r.tokens};
+}
+
+}  // namespace
+
 outcome lease::take(backend::connection& c, take_request const& r, std::optional<superseded> const& old,
                     boot_time_point deadline, boot_time_point& sent_at) const {
   // A second round for a row that was absent, a third for one that was reaped just after it was put there.
@@ -33,15 +41,15 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
                                     std::optional<superseded> const& old, boot_time_point deadline,
                                     boot_time_point& sent_at) const {
   auto parameters = granting_parameters(r, rowlock::strategy::lease);
-  parameters.emplace_back(std::int64_t{r.fencing});
+  parameters.emplace_back(std::int64_t{r.fencing ? r.tokens : 0});
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
   sent_at = boot_clock::now();
   auto const done = c.execute(book_.at("lock_take"), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
-  if (book_.returning()) return granted{{backend::as_int(done.rows.at(0).at(0))}};
-  if (done.number) return granted{{*done.number}};
+  if (book_.returning()) return block_up_to(backend::as_int(done.rows.at(0).at(0)), r);
+  if (done.number) return block_up_to(*done.number, r);
   return read_back(c, r, deadline);
 }
 
@@ -50,7 +58,7 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
 outcome lease::read_back(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   try {
     auto row = rows_.read(c, r.name, deadline);
-    if (row && row->term == r.term) return granted{row->holder.token};
+    if (row && row->term == r.term) return block_up_to(row->holder.token.value, r);
     return refused_by(std::move(row), {});  // taken over already: a pause of a whole ttl, or an operator
   } catch (error const& e) {
     throw error(errc::in_doubt, e.what(), e.statement(), e.sqlstate(), e.native_code());

@@ -14,6 +14,8 @@ class lease final : public row_strategy {
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
+  int most_tokens() const noexcept override { return 64; }
+
  private:
   given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,

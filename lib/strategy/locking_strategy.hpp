@@ -36,6 +36,9 @@ struct take_request {
   bool look_first = false;  ///< the name was busy a moment ago: reading disturbs the holder less than trying
   /// For strategies that own their session; null for the others.
   server_wait const* wait = nullptr;
+  /// How many tokens to draw at once: for owners that come after this one without asking the database. Not
+  /// more than most_tokens().
+  int tokens = 1;
 };
 
 /// The exact term that is to be replaced although it has not expired by the clock.
@@ -46,6 +49,7 @@ struct superseded {
 
 struct granted {
   fencing_token token;
+  int tokens = 1;            ///< that were drawn: `token` is the lowest
   bool long_unused = false;  ///< was_used() is to be called once it was given back
 };
 
@@ -80,6 +84,9 @@ class locking_strategy {
   /// @throws error; where the strategy owns its session, the lock is gone with it
   virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                                boot_time_point deadline) const = 0;
+
+  /// How many tokens one take can draw.
+  virtual int most_tokens() const noexcept { return 1; }
 
   /// After give_back(): see granted::long_unused.
   virtual void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const;

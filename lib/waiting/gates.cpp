@@ -38,7 +38,7 @@ gates::ticket::~ticket() {
 
 void gates::ticket::keep() noexcept try {
   std::lock_guard const guard(gates_->mutex_);
-  if (!place_->session) return;
+  if (!place_->session || place_->is_kept) return;
   place_->kept = gates_->kept_.insert(gates_->kept_.end(), place_);
   place_->is_kept = true;
 } catch (std::bad_alloc const&) {  // then nobody takes it

@@ -25,6 +25,28 @@ void local_queue::turn::took(std::shared_ptr<occupant> const& h) noexcept {
   if (queue_ != nullptr) queue_->took(key_, h);
 }
 
+bool local_queue::turn::has_heir_for(occupant const& o, void const* of) const noexcept {
+  if (queue_ == nullptr || queue_ != &of_this_process()) return false;
+  std::lock_guard const guard(queue_->mutex_);
+  return queue_->has_heir(queue_->places_.find(key_), o, of);
+}
+
+bool local_queue::turn::leave_to_heir(std::shared_ptr<occupant> const& o, void const* of) noexcept {
+  if (queue_ == nullptr || queue_ != &of_this_process()) return false;
+  std::lock_guard const guard(queue_->mutex_);
+  auto const found = queue_->places_.find(key_);
+  if (!queue_->has_heir(found, *o, of)) return false;
+  queue_->hand_on(found, o);
+  queue_ = nullptr;
+  return true;
+}
+
+bool local_queue::has_heir(places::iterator found, occupant const& o, void const* of) const noexcept {
+  if (found == places_.end() || found->second.line.empty()) return false;
+  auto const* next = found->second.line.front()->as_heir;
+  return next != nullptr && next->takes_over(o, of);
+}
+
 void local_queue::took(key const& k, std::shared_ptr<occupant> const& h) noexcept {
   std::lock_guard const guard(mutex_);
   if (auto found = places_.find(k); found != places_.end()) found->second.held = h;
@@ -35,7 +57,7 @@ void local_queue::leave(key const& k) noexcept {
   if (auto const found = places_.find(k); found != places_.end()) hand_on(found);
 }
 
-void local_queue::hand_on(places::iterator found) noexcept {
+void local_queue::hand_on(places::iterator found, std::shared_ptr<occupant> inherited) noexcept {
   auto& here = found->second;
   here.held.reset();
   if (here.line.empty()) {
@@ -46,30 +68,44 @@ void local_queue::hand_on(places::iterator found) noexcept {
   here.line.pop_front();
   here.owner = std::move(next->owner);
   next->has_turn = true;
+  next->inherited = std::move(inherited);
   next->to_ring.ring();
 }
 
 local_queue::in_line::~in_line() {
-  if (me_ && queue_ == &of_this_process()) queue_->leave_line(*me_);  // as a turn: not in a forked child
+  if (me_ && queue_ == &of_this_process())
+    queue_->leave_line(*me_, true);  // as a turn: not in a forked child
 }
 
-void local_queue::leave_line(in_line::waiter& w) noexcept {
+bool local_queue::leave_line(in_line::waiter& w, bool hand_turn_on) noexcept {
   std::lock_guard const guard(mutex_);
   auto const found = places_.find(w.where);
-  if (w.has_turn)
-    hand_on(found);
-  else
+  if (!w.has_turn)
     std::erase(found->second.line, &w);
+  else if (hand_turn_on)
+    hand_on(found);
+  return w.has_turn;
 }
 
-std::optional<local_queue::turn> local_queue::in_line::come() noexcept {
+std::optional<local_queue::arrival> local_queue::in_line::leave() noexcept {
+  if (!me_ || queue_ != &of_this_process()) return std::nullopt;
+  if (queue_->leave_line(*me_, false)) return take_turn();
+  me_.reset();
+  return std::nullopt;
+}
+
+local_queue::arrival local_queue::in_line::take_turn() noexcept {
+  arrival mine{turn(*queue_, std::move(me_->where)), std::move(me_->inherited)};
+  me_.reset();
+  return mine;
+}
+
+std::optional<local_queue::arrival> local_queue::in_line::come() noexcept {
   {
     std::lock_guard const guard(queue_->mutex_);
     if (!me_ || !me_->has_turn) return std::nullopt;
   }
-  turn mine(*queue_, std::move(me_->where));
-  me_.reset();
-  return mine;
+  return take_turn();
 }
 
 std::shared_ptr<occupant> local_queue::in_line::in_front() const {
@@ -77,10 +113,11 @@ std::shared_ptr<occupant> local_queue::in_line::in_front() const {
   return queue_->places_.at(me_->where).held.lock();
 }
 
-local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell& b)
-    : queue_(&q), me_(new waiter{std::move(k), owner, b}) {}
+local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell& b, heir const* h)
+    : queue_(&q), me_(new waiter{std::move(k), owner, b, h}) {}
 
-local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring) {
+local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring,
+                                         heir const* as_heir) {
   auto mine = k;  // copied beforehand: once there is a place nothing may fail, for nobody would leave it
   std::shared_ptr<occupant> held;  // outlives the guard: whoever drops the last of it leaves the place
   std::lock_guard const guard(mutex_);
@@ -92,7 +129,7 @@ local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, be
   if (to_ring == nullptr) return busy{std::move(held)};
   base::watch_for_process_end_of_others();
   std::list<in_line::waiter*> last{nullptr};  // here, too: what can fail comes before
-  in_line me(*this, std::move(mine), owner, *to_ring);
+  in_line me(*this, std::move(mine), owner, *to_ring, as_heir);
   last.front() = me.me_.get();
   here.line.splice(here.line.end(), last);
   return me;

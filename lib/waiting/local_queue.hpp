@@ -30,6 +30,20 @@ class occupant {
   occupant& operator=(occupant const&) = default;
 };
 
+/// Who stands in line, as far as it can do with what the one before it had.
+class heir {
+ public:
+  virtual ~heir() = default;
+  /// Whether it would take over what that one gives back, as it is. `of`: whose that is, a manager's, for
+  /// comparing. Called with the queue's mutex: must neither wait nor call back.
+  virtual bool takes_over(occupant const&, void const* of) const noexcept = 0;
+
+ protected:
+  heir() = default;
+  heir(heir const&) = default;
+  heir& operator=(heir const&) = default;
+};
+
 class local_queue {
  public:
   struct key {
@@ -49,6 +63,11 @@ class local_queue {
     void leave() noexcept;
     /// The attempt succeeded: from now on enter() by the same owner finds the hold.
     void took(std::shared_ptr<occupant> const&) noexcept;
+    /// Whether who is next in line would take it over, at this moment.
+    bool has_heir_for(occupant const&, void const* of) const noexcept;
+    /// Leaves to the next in line with what was held, if it takes that over; whoever gets the turn answers
+    /// for it from then on. @return false if nobody does, and nothing was done
+    bool leave_to_heir(std::shared_ptr<occupant> const&, void const* of) noexcept;
 
    private:
     friend class local_queue;
@@ -57,15 +76,24 @@ class local_queue {
     key key_;
   };
 
+  /// A turn that has come to who stood in line.
+  struct arrival {
+    local_queue::turn turn;
+    std::shared_ptr<occupant> inherited;  ///< what was left with it; its receiver answers for it
+  };
+
   /// A place in line for the turn. Move-only; leaves the line when destroyed, and hands the turn on if that
-  /// has come meanwhile. Whoever stands there is rung when it comes.
+  /// has come meanwhile: who has an heir's place calls leave() first. Whoever stands there is rung when it
+  /// comes.
   class in_line {
    public:
     in_line(in_line&& other) noexcept = default;
     in_line& operator=(in_line&&) = delete;
     ~in_line();
     /// The turn, once it has come; this is empty then.
-    std::optional<turn> come() noexcept;
+    std::optional<arrival> come() noexcept;
+    /// Leaves the line; this is empty then. @return the turn, if it had come
+    std::optional<arrival> leave() noexcept;
     /// To be called before that. Who has the name now; null while that one has not got it yet.
     std::shared_ptr<occupant> in_front() const;
 
@@ -75,9 +103,12 @@ class local_queue {
       key where;
       owner_id owner;
       bell& to_ring;
+      heir const* as_heir;
       bool has_turn = false;
+      std::shared_ptr<occupant> inherited{};
     };
-    in_line(local_queue&, key, owner_id const&, bell&);
+    in_line(local_queue&, key, owner_id const&, bell&, heir const*);
+    arrival take_turn() noexcept;
     local_queue* queue_;
     std::unique_ptr<waiter> me_;
   };
@@ -97,8 +128,8 @@ class local_queue {
 
   using entrance = std::variant<turn, already_held, in_line, busy>;
   /// Does not wait. The turn, if nobody has it; what `owner` holds, if that has the name; else a place at the
-  /// end of the line, or none, if there is no bell to ring.
-  entrance enter(key const&, owner_id const& owner, bell* to_ring);
+  /// end of the line, or none, if there is no bell to ring. Bell and heir outlive the place.
+  entrance enter(key const&, owner_id const& owner, bell* to_ring, heir const* = nullptr);
 
  private:
   struct place {
@@ -114,9 +145,11 @@ class local_queue {
   };
   using places = std::unordered_map<key, place, key_hash>;
 
-  void hand_on(places::iterator) noexcept;
+  void hand_on(places::iterator, std::shared_ptr<occupant> inherited = {}) noexcept;
   void leave(key const&) noexcept;
-  void leave_line(in_line::waiter&) noexcept;
+  /// @return whether the turn had come
+  bool leave_line(in_line::waiter&, bool hand_turn_on) noexcept;
+  bool has_heir(places::iterator, occupant const&, void const* of) const noexcept;
   void took(key const&, std::shared_ptr<occupant> const&) noexcept;
 
   std::mutex mutex_;

@@ -92,7 +92,9 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
       bool const constraint = is_sqlite(On::kind)
                                   ? (e.native_code() & 0xff) == 19 || (e.native_code() & 0xff) == 20
                                   : e.sqlstate().substr(0, 2) == "23";
-      CHECK_MESSAGE(constraint, std::string(e.what()));
+      // A guard in front of a COMMIT fails if it finds no row: that is what it is for.
+      bool const guarded = s.name == "at_once_guard" && e.sqlstate() == "22012";
+      CHECK_MESSAGE((constraint || guarded), std::string(e.what()));
     }
   }
   auto const c = db->connect();

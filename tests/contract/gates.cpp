@@ -1,6 +1,8 @@
 // Waiting at a gate: a lock of the server's, in whose line several processes wait for a name. It decides
 // nothing: whatever becomes of it, who has the lock is told by the row alone.
 
+#include <unistd.h>
+
 #include <thread>
 
 #include "contract/fixture.hpp"
@@ -306,4 +308,33 @@ GATE_CASE("gates: a bound of attempts, or a policy, says itself when to try") {
   };
   CHECK(m->make_mutex("x", {.retry = {.policy = policy}}).acquire().status() == acquire_status::timed_out);
   CHECK(f.seam->executed("enter_gate") == 0);
+}
+
+GATE_CASE("gates: who is told whom it waits for stands there all the same") {
+  stranger other(f, "holder");
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  std::atomic<int> told{0};
+  std::atomic<bool> by_name{true};
+  auto const holder = other.read("x")->holder.owner.process;
+  auto const hear = [&](holder_info const* by) {
+    if (by == nullptr || by->owner.process != holder) by_name = false;
+    ++told;
+  };
+  waiter w(*m, {.on_wait = hear});
+  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") >= 1; }));
+  REQUIRE(eventually([&] { return told >= 1; }));
+  CHECK(by_name);
+  std::atomic<std::int64_t> behind{0};
+  waiter next(*m, {.on_wait = [&](holder_info const* by) { behind = by == nullptr ? -1 : 1; }});
+  REQUIRE(eventually([&] { return behind != 0; }));
+  CHECK(behind == -1);  // nobody of this process has it yet
+  REQUIRE(other.release("x"));
+  CHECK(w.comes_to_have_it());
+  waiter last(*m, {.on_wait = [&](holder_info const* by) { behind = by == nullptr ? -2 : by->owner.pid; }});
+  CHECK(eventually([&] { return behind == ::getpid(); }));
+  w.give_back();
+  CHECK(next.comes_to_have_it());
+  next.give_back();
+  CHECK(last.comes_to_have_it());
 }

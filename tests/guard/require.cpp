@@ -342,6 +342,36 @@ TEST_CASE_TEMPLATE(
   p->commit();
 }
 
+TEST_CASE_TEMPLATE("require: a locked row is waited for no longer than reply_timeout, at each level", On,
+                   ROWLOCK_SERVER_HANDLES) {
+  On f;
+  auto options = f.options;
+  options.reply_timeout = 300ms;
+  auto const m = f.manager(options);
+  auto const p = f.open();
+  auto const q = f.open();
+  auto const tx = p->view(*m);
+  auto held = take(f, *m, "a");
+  if (On::innodb) p->run("SET innodb_lock_wait_timeout = 1");  // what it would come to
+  for (auto const& level : levels<On>()) {
+    CAPTURE(level);
+    begin(f, *q);
+    q->run("SELECT name FROM " + f.table("rowlock_locks") + " WHERE name = 'a' FOR UPDATE");
+    begin(f, *p, level);
+    std::string said;
+    try {
+      tx->require(held);
+    } catch (error const& e) {
+      said = e.what();
+      CHECK(e.reason() == errc::row_locked);
+    }
+    CHECK(said.find("300 ms") != said.npos);  // not what the server says after a wait of its own
+    q->run("ROLLBACK");
+    tx->require(held);
+    p->commit();
+  }
+}
+
 TEST_CASE_TEMPLATE("require: neither prolongs trust nor the term [B32][B33][B35]", On, ROWLOCK_HANDLES) {
   On f;
   auto const m = f.manager();

@@ -249,6 +249,7 @@ class recording_channel final : public backend::mysql::borrowed_channel {
  public:
   recording_channel(std::vector<std::string>& seen, int refused_with) : seen_(seen), number_(refused_with) {}
   bool in_transaction() override { return true; }
+  bool is_mariadb() override { return true; }
   backend::result run(std::string const& sql) override {
     seen_.push_back(sql);
     if (sql.find("innodb_snapshot_isolation") != sql.npos && number_ != 0)

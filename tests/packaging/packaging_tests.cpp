@@ -313,9 +313,10 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
       "rowlock::backend::as_text", "rowlock::base::event", "rowlock::base::boot_waiter",
       "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::wire",
       "rowlock::backend::caller_connection", "rowlock::base::driver_call", "rowlock::base::plain_message",
-      "rowlock::base::hexadecimal", "rowlock::backend::table_names",
-      "rowlock::base::stay_out_of_ended_drivers", "rowlock::backend::settings", "rowlock::backend::examiner",
-      "rowlock::backend::tls", "rowlock::backend::refused_writes", "rowlock::backend::list_on",
+      "rowlock::base::hexadecimal", "rowlock::base::random_id", "rowlock::backend::table_names",
+      "rowlock::backend::statement_book::at", "rowlock::base::stay_out_of_ended_drivers",
+      "rowlock::backend::settings", "rowlock::backend::examiner", "rowlock::backend::tls",
+      "rowlock::backend::refused_writes", "rowlock::backend::list_on",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow"};
   int versioned = 0;

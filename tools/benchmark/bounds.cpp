@@ -36,9 +36,10 @@ std::vector<bound> const& bounds() {
       {"hot", "lease-postgresql", "redis-pubsub", "per_second", rule::ahead, 10},
       {"hot", "lease-sqlite", "redis-pubsub", "per_second", rule::ahead, 10},
 
-      {"transaction", "tx-postgresql-require", "tx-postgresql", "p50_us", rule::times, 1.25},
-      {"transaction", "tx-mariadb-require", "tx-mariadb", "p50_us", rule::times, 1.5},
-      {"transaction", "tx-mysql-require", "tx-mysql", "p50_us", rule::times, 1.5},
+      {"transaction", "tx-postgresql-commit", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-postgresql-prepared", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-mariadb-commit", "tx-mariadb", "p50_us", rule::times, 1.5},
+      {"transaction", "tx-mysql-commit", "tx-mysql", "p50_us", rule::times, 1.5},
 
       {"waiting-1000", "lease-postgresql", "", "core_percent", rule::at_most, 3},
       {"waiting-1000", "lease-postgresql", "", "connections", rule::at_most, 8},

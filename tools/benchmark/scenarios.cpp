@@ -106,8 +106,9 @@ scenario transaction() {
           .title = "a transaction that changes one row, with and without a guard",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"tx-postgresql", "tx-postgresql-require", "tx-mariadb", "tx-mariadb-require",
-                      "tx-mysql", "tx-mysql-require"}};
+          .systems = {"tx-postgresql", "tx-postgresql-require", "tx-postgresql-commit",
+                      "tx-postgresql-prepared", "tx-mariadb", "tx-mariadb-require", "tx-mariadb-commit",
+                      "tx-mysql", "tx-mysql-require", "tx-mysql-commit"}};
 }
 
 scenario waiting(int n) {

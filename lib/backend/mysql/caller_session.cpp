@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <rowlock/error.hpp>
 #include <utility>
 
@@ -16,6 +17,8 @@ constexpr int deadlock = 1213;            // or a failed certification in Galera
 constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
 constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
+constexpr int syntax_error = 1064;    // of a server that says it is MariaDB, but knows no compound statements
+constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (its default since 11.6) ends the transaction with 1020 if a locking
 // read or a change meets a row that is newer than the transaction's snapshot, or than the statement's: also
@@ -62,7 +65,54 @@ class caller_session final : public caller_connection {
     }
   }
 
+  // MariaDB runs a compound statement without a procedure. Its first statement that fails is its last one,
+  // so that COMMIT runs only if each guard has found its row.
+  bool commit_if(statement_book const& book, std::span<std::vector<value> const> locks) override {
+    if (!knows_compound_) knows_compound_ = attempt("version", [&] { return native_->is_mariadb(); });
+    if (!*knows_compound_) return false;
+    try {
+      run_on_newest(guarded_commit(book, locks));
+      return true;
+    } catch (refusal const& e) {
+      if (e.native() == syntax_error) knows_compound_ = false;
+      if (is_before_commit(e)) return false;
+      throw statement_error(e, stake::commit, "commit", describe());
+    }
+  }
+
+  void rollback() noexcept override {
+    try {
+      native_->run("ROLLBACK");
+    } catch (std::exception const&) {
+      // The connection is lost, and the transaction with it.
+    }
+  }
+
  private:
+  /// Nothing but COMMIT is behind the last guard. In autocommit each of these statements would be committed
+  /// by itself; so that is asked before. (As a sub-select of IF, guard_lock does not skip locked rows.)
+  static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
+    auto const refuse = fmt::format("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {}; END IF; ", guard_refused);
+    auto text =
+        "BEGIN NOT ATOMIC DECLARE seen VARBINARY(255); IF @@in_transaction = 0 AND @@autocommit <> 0 THEN " +
+        refuse;
+    auto lock = book.at("guard_lock").sql;
+    lock.insert(lock.find("FROM", lock.find(')')), "INTO seen ");
+    auto const& require = book.at("guard_require").sql;
+    for (auto const& which : locks)
+      text += fmt::format("SET seen = NULL; {}; IF NOT (seen <=> {}) THEN {}{}; ", with_literals(lock, which),
+                          with_literals("$2", which), refuse, with_literals(require, which));
+    return text + "COMMIT; END";
+  }
+
+  /// Errors that COMMIT does not say, nor anything behind it, and that leave the transaction open. Of all
+  /// others, a KILL QUERY for one, it is not known whether they came before COMMIT or after.
+  static bool is_before_commit(refusal const& e) {
+    if (e.native() == guard_refused || e.native() == syntax_error) return true;
+    auto const what = classify(e.native(), e.what(), stake::nothing);
+    return what == errc::read_only || what == errc::access_denied || what == errc::schema_missing;
+  }
+
   void run(std::string const& text) {
     attempt(text, [&] { return native_->run(text); });
   }
@@ -116,6 +166,7 @@ class caller_session final : public caller_connection {
 
   std::unique_ptr<borrowed_channel> native_;
   bool has_snapshot_isolation_ = true;
+  std::optional<bool> knows_compound_;  ///< empty: not asked yet
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ class borrowed_channel {
   virtual ~borrowed_channel() = default;
   /// Whether a statement now is part of a transaction that lasts. @throws refusal
   virtual bool in_transaction() = 0;
+  virtual bool is_mariadb() = 0;  ///< @throws refusal
   /// One statement, as text. @throws refusal
   virtual result run(std::string const& sql) = 0;
 };

@@ -132,9 +132,9 @@ class borrowed_connection final : public borrowed_channel {
 
   // The connector does not tell. MariaDB has a variable; with MySQL a savepoint outside of a transaction is
   // gone as soon as it was made (error 1305, SP_DOES_NOT_EXIST).
+  bool is_mariadb() override { return leads_to_mariadb(native_); }
   bool in_transaction() override {
-    if (leads_to_mariadb(native_))
-      return as_int(run("SELECT @@in_transaction OR @@autocommit = 0").rows.at(0).at(0)) != 0;
+    if (is_mariadb()) return as_int(run("SELECT @@in_transaction OR @@autocommit = 0").rows.at(0).at(0)) != 0;
     run(fmt::format("SAVEPOINT {}", savepoint));
     try {
       run(fmt::format("RELEASE SAVEPOINT {}", savepoint));

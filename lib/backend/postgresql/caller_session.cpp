@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <rowlock/error.hpp>
 #include <rowlock/postgresql_transaction.hpp>
+#include <set>
 #include <utility>
 
 #include "backend/postgresql/dialect.hpp"
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/native.hpp"
 #include "backend/postgresql/values.hpp"
+#include "base/random_id.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -23,7 +27,7 @@ bool is_ascii(value const& v) {
 
 class caller_session final : public caller_connection {
  public:
-  explicit caller_session(PGconn* c) : native_(c) {
+  caller_session(PGconn* c, bool keep_prepared) : native_(c), keep_prepared_(keep_prepared) {
     if (c == nullptr) throw error(errc::invalid_argument, "the PGconn of a transaction is null");
   }
 
@@ -47,34 +51,45 @@ class caller_session final : public caller_connection {
   }
 
   // The statement between SAVEPOINT and RELEASE, in one round trip. libpq's unnamed prepared statement is
-  // overwritten, as by any other statement; nothing with a name stays behind.
+  // overwritten, as by any other statement; nothing with a name stays behind, unless that was allowed.
   result execute(statement const& s, std::span<value const> parameters) override {
-    text_parameters const texts(parameters, s.name);
-    if (!std::all_of(parameters.begin(), parameters.end(), is_ascii)) expect_utf8(s.name);
-    bool const sent = PQenterPipelineMode(native_) == 1 && send("SAVEPOINT ", statement_savepoint) &&
-                      PQsendQueryParams(native_, s.sql.c_str(), texts.count(), nullptr, texts.data(), nullptr,
-                                        nullptr, 0) == 1 &&
-                      send("RELEASE SAVEPOINT ", statement_savepoint) && PQpipelineSync(native_) == 1;
-    auto r =
-        sent ? collect_pipeline(native_, boot_time_point::max()) : reply{reply::outcome::lost, {}, false, ""};
-    if (r.how != reply::outcome::complete || PQexitPipelineMode(native_) != 1) lost(s.name, r.message);
-    PGresult const* rows = nullptr;
-    for (auto const& one : r.results) {
-      auto const status = PQresultStatus(one.get());
-      if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
-        if (&one == &r.results[1]) rows = one.get();
-        continue;
-      }
-      auto const refused = statement_error(one.get(), s.name, describe());
-      if (PQstatus(native_) != CONNECTION_OK) lost(s.name, one_line(PQresultErrorMessage(one.get())));
-      // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
-      undo(statement_savepoint);
-      // Above READ COMMITTED: the row was changed since the snapshot.
-      if (refused.sqlstate() == "40001")
-        throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
-      throw refused;
+    try {
+      return execute(s, parameters, keep_prepared_);
+    } catch (error const& e) {
+      bool const changed = e.sqlstate() == "0A000";  // what it returns has another type now
+      if (!keep_prepared_ || !(changed || e.sqlstate() == "26000" || e.sqlstate() == "42P05")) throw;
+      if (changed) keep_prepared_ = false;
+      return execute(s, parameters, false);
     }
-    return decode(rows);
+  }
+
+  bool commit_if(statement_book const& book, std::span<std::vector<value> const> locks) override {
+    expect_transaction();
+    auto const& guard = book.at("at_once_guard");
+    pipeline sent(*this);
+    sent.add("SAVEPOINT ", statement_savepoint);
+    for (auto const& which : locks) sent.add(guard, which, keep_prepared_);
+    sent.add("COMMIT");
+    auto const answers = sent.send();
+    // Whatever was lost, COMMIT may have been run.
+    if (!answers)
+      throw error(errc::in_doubt, fmt::format("{}: COMMIT: {}", describe(), sent.why_lost()), "commit", "",
+                  0);
+    // The server runs nothing behind a statement that failed.
+    if (std::any_of(answers->begin(), answers->end() - 1,
+                    [](auto const& one) { return failed(one.get()); })) {
+      undo(statement_savepoint);
+      return false;
+    }
+    expect_committed(answers->back().get(), "");
+    return true;
+  }
+
+  void rollback() noexcept override {
+    if (PQstatus(native_) != CONNECTION_OK || PQpipelineStatus(native_) != PQ_PIPELINE_OFF) return;
+    auto const now = PQtransactionStatus(native_);
+    if (now == PQTRANS_INTRANS || now == PQTRANS_INERROR)
+      native_result const dropped(PQexec(native_, "ROLLBACK"));
   }
 
   void set_savepoint() override { run(fmt::format("SAVEPOINT {}", savepoint)); }
@@ -90,18 +105,123 @@ class caller_session final : public caller_connection {
       throw error(errc::in_doubt,
                   fmt::format("{}: COMMIT: {}", describe(), one_line(PQerrorMessage(native_))), "commit", "",
                   0);
-    if (PQresultStatus(r.get()) != PGRES_COMMAND_OK) throw statement_error(r.get(), "commit", describe());
-    if (std::string_view(PQcmdStatus(r.get())) != "COMMIT")
-      throw error(errc::transaction_ended,
-                  fmt::format("{}: COMMIT has rolled back{}", describe(),
-                              aborted ? ": an earlier error had aborted the transaction" : ""),
-                  "commit", "25P02", 0);
+    expect_committed(r.get(), aborted ? ": an earlier error had aborted the transaction" : "");
   }
 
  private:
-  bool send(std::string_view verb, std::string_view name) {
-    auto const text = fmt::format("{}{}", verb, name);
-    return PQsendQueryParams(native_, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
+  /// Statements that are sent together, with one synchronization point behind them.
+  class pipeline {
+   public:
+    explicit pipeline(caller_session& s) : of_(s) {}
+
+    void add(std::string_view verb, std::string_view name = {}) {
+      steps_.push_back({kind::text, fmt::format("{}{}", verb, name), "", text_parameters({}, "")});
+    }
+    /// @return where its result will be
+    std::size_t add(statement const& s, std::span<value const> parameters, bool prepared) {
+      if (!std::all_of(parameters.begin(), parameters.end(), is_ascii)) of_.expect_utf8(s.name);
+      auto const name = prepared ? name_of(s) : std::string();
+      if (prepared && !of_.prepared_.contains(name) && !prepares(name))
+        steps_.push_back({kind::prepare, s.sql, name, text_parameters({}, "")});
+      steps_.push_back(
+          {prepared ? kind::execute : kind::text, s.sql, name, text_parameters(parameters, s.name)});
+      return steps_.size() - 1;
+    }
+
+    /// Nothing is thrown once something was sent. @return as many results as there are statements; nothing if
+    /// the connection was lost
+    std::optional<std::vector<native_result>> send() {
+      auto* const c = of_.native_;
+      bool const sent =
+          PQenterPipelineMode(c) == 1 &&
+          std::all_of(steps_.begin(), steps_.end(), [&](auto const& one) { return send(one); }) &&
+          PQpipelineSync(c) == 1;
+      if (!sent) return std::nullopt;
+      auto r = collect_pipeline(c, boot_time_point::max());
+      why_ = r.message;
+      if (r.how != reply::outcome::complete || PQexitPipelineMode(c) != 1 ||
+          r.results.size() != steps_.size())
+        return std::nullopt;
+      for (std::size_t i = 0; i < steps_.size(); ++i) note(steps_[i], r.results[i].get());
+      return std::move(r.results);
+    }
+    std::string why_lost() const { return one_line(why_.empty() ? PQerrorMessage(of_.native_) : why_); }
+
+   private:
+    enum class kind { text, prepare, execute };
+    struct step {
+      kind what;
+      std::string sql;
+      std::string name;
+      text_parameters parameters;
+    };
+
+    bool prepares(std::string const& name) const {
+      return std::any_of(steps_.begin(), steps_.end(), [&](auto const& one) { return one.name == name; });
+    }
+    bool send(step const& s) {
+      auto* const c = of_.native_;
+      auto const& p = s.parameters;
+      switch (s.what) {
+        case kind::prepare:
+          return PQsendPrepare(c, s.name.c_str(), s.sql.c_str(), 0, nullptr) == 1;
+        case kind::execute:
+          return PQsendQueryPrepared(c, s.name.c_str(), p.count(), p.data(), nullptr, nullptr, 0) == 1;
+        default:
+          return PQsendQueryParams(c, s.sql.c_str(), p.count(), nullptr, p.data(), nullptr, nullptr, 0) == 1;
+      }
+    }
+    /// What is prepared now: by another view of the program's, too (42P05), and no more if the program or a
+    /// pooler has dropped it (26000).
+    void note(step const& s, PGresult const* r) {
+      auto const state = sqlstate_of(r);
+      if (s.what == kind::prepare && (!failed(r) || state == "42P05")) of_.prepared_.insert(s.name);
+      if (s.what == kind::execute && state == "26000") of_.prepared_.erase(s.name);
+    }
+
+    caller_session& of_;
+    std::vector<step> steps_;
+    std::string why_;
+  };
+
+  static std::string_view sqlstate_of(PGresult const* r) {
+    char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+    return state == nullptr ? "" : state;
+  }
+
+  result execute(statement const& s, std::span<value const> parameters, bool prepared) {
+    pipeline sent(*this);
+    sent.add("SAVEPOINT ", statement_savepoint);
+    auto const place = sent.add(s, parameters, prepared);
+    sent.add("RELEASE SAVEPOINT ", statement_savepoint);
+    auto const results = sent.send();
+    if (!results) lost(s.name, sent.why_lost());
+    for (auto const& one : *results) {
+      if (!failed(one.get())) continue;
+      auto const refused = statement_error(one.get(), s.name, describe());
+      if (PQstatus(native_) != CONNECTION_OK) lost(s.name, one_line(PQresultErrorMessage(one.get())));
+      // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
+      undo(statement_savepoint);
+      // Above READ COMMITTED: the row was changed since the snapshot.
+      if (refused.sqlstate() == "40001")
+        throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
+      throw refused;
+    }
+    return decode(results->at(place).get());
+  }
+
+  /// One name for the same text in all views of this process, which nobody else can know.
+  static std::string name_of(statement const& s) {
+    static auto const mine = std::hash<std::string>()(base::random_id());
+    return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(s.sql));
+  }
+
+  void expect_committed(PGresult const* r, std::string_view why_not) const {
+    if (PQresultStatus(r) != PGRES_COMMAND_OK) throw statement_error(r, "commit", describe());
+    // (libpq takes no const one.) NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    if (std::string_view(PQcmdStatus(const_cast<PGresult*>(r))) != "COMMIT")
+      throw error(errc::transaction_ended, fmt::format("{}: COMMIT has rolled back{}", describe(), why_not),
+                  "commit", "25P02", 0);
   }
 
   /// Names are compared byte for byte: the server must not take them for another encoding's.
@@ -137,18 +257,22 @@ class caller_session final : public caller_connection {
   }
 
   PGconn* native_;
+  bool keep_prepared_;
+  std::set<std::string> prepared_;  ///< by their names
 };
 
 }  // namespace
 
-std::unique_ptr<caller_connection> borrow(PGconn* c) { return std::make_unique<caller_session>(c); }
+std::unique_ptr<caller_connection> borrow(PGconn* c, bool keep_prepared) {
+  return std::make_unique<caller_session>(c, keep_prepared);
+}
 
 }  // namespace rowlock::backend::postgresql
 
 namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 
-transaction::transaction(lock_manager& manager, PGconn* connection)
-    : basic_transaction(manager, backend::postgresql::borrow(connection)) {}
+transaction::transaction(lock_manager& manager, PGconn* connection, transaction_options options)
+    : basic_transaction(manager, backend::postgresql::borrow(connection, options.keep_prepared)) {}
 
 void execute_commit(PGconn* connection) { backend::postgresql::borrow(connection)->commit(); }
 

@@ -10,6 +10,6 @@
 namespace rowlock::backend::postgresql {
 
 /// For SOCI's back end, too. `c` must live longer.
-ROWLOCK_EXPORT std::unique_ptr<caller_connection> borrow(PGconn* c);
+ROWLOCK_EXPORT std::unique_ptr<caller_connection> borrow(PGconn* c, bool keep_prepared = false);
 
 }  // namespace rowlock::backend::postgresql

@@ -225,6 +225,7 @@ class borrowed_connection final : public mysql::borrowed_channel {
     return (native_.server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (native_.server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
   }
+  bool is_mariadb() override { return ::mariadb_connection(&native_) != 0; }
   result run(std::string const& sql) override { return run_text(native_, sql); }
 
  private:

@@ -16,14 +16,14 @@ namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 
 namespace {
 
-std::unique_ptr<backend::caller_connection> borrow(::soci::session& s) {
+std::unique_ptr<backend::caller_connection> borrow(::soci::session& s, transaction_options options = {}) {
   if (s.get_backend() == nullptr)
     throw error(errc::invalid_argument, "the soci::session of a transaction is not open");
   auto const name = s.get_backend_name();
   // Not dynamic_cast: the types' information is not exported.
   if (name == "postgresql")
     return backend::postgresql::borrow(
-        static_cast<::soci::postgresql_session_backend&>(*s.get_backend()).conn_);
+        static_cast<::soci::postgresql_session_backend&>(*s.get_backend()).conn_, options.keep_prepared);
   if (name == "mysql")
     return backend::mysql::borrow(backend::soci::borrowed_channel_over(
         *static_cast<::soci::mysql_session_backend&>(*s.get_backend()).conn_));
@@ -34,8 +34,8 @@ std::unique_ptr<backend::caller_connection> borrow(::soci::session& s) {
 
 }  // namespace
 
-transaction::transaction(lock_manager& manager, ::soci::session& session)
-    : basic_transaction(manager, borrow(session)) {}
+transaction::transaction(lock_manager& manager, ::soci::session& session, transaction_options options)
+    : basic_transaction(manager, borrow(session, options)) {}
 
 void execute_commit(::soci::session& session) { borrow(session)->commit(); }
 

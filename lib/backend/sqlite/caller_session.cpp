@@ -72,6 +72,12 @@ class caller_session final : public caller_connection {
     }
   }
 
+  void rollback() noexcept override {
+    if (sqlite3_get_autocommit(native_) != 0) return;
+    inside const sqlite;
+    (void)sqlite3_exec(native_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+
  private:
   // Whether each file of the connection is still the one at its path, and has no other name: other programs
   // do not see what is written to another file. (The path is known, but not what it led to when the program

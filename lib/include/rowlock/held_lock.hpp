@@ -40,6 +40,10 @@ class ROWLOCK_EXPORT held_lock {
   ~held_lock();  ///< calls release() and ignores its result
 
   std::string const& name() const noexcept;
+  /// The random id of this grant. Statements of the program's own may ask by it, so a lock whose term was
+  /// read while it was held is never handed on to another thread without a round trip; who wants to tell
+  /// grants apart may use token(). Empty if the lock was given back, and another thread of this process has
+  /// gone on with its term.
   term_id const& term() const noexcept;
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;

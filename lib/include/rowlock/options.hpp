@@ -72,6 +72,12 @@ struct mutex_options {
   /// held_lock::loss_token() tells that trust ends. Must be quick, must not take locks; what it throws is
   /// dropped. Not called any more once the manager's destructor has returned.
   std::function<void(boot_time_point)> on_trust{};
+  /// Called by the waiting thread whenever it has found the name taken and is going to wait: with the holder,
+  /// as last seen, or null if that is not known. For telling people whom they wait for: about once a second
+  /// while the thread stands in the server's line, once when it lines up behind another thread of its
+  /// process, and never while it waits for a row_lock in the server. Unlike retry_options::policy it changes
+  /// nothing about how it is waited. Must be quick; what it throws is dropped.
+  std::function<void(holder_info const*)> on_wait{};
 };
 
 enum class event_kind { taken, waited, renewed, lost, released, error };

@@ -13,7 +13,7 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
   /// @throws error(errc::invalid_argument) if `connection` is null or `manager` is on another kind of
   /// database
-  transaction(lock_manager& manager, PGconn* connection);
+  transaction(lock_manager& manager, PGconn* connection, transaction_options options = {});
 };
 
 /// Executes COMMIT and looks at what became of it. PostgreSQL reports success for the COMMIT of a transaction

@@ -15,18 +15,30 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rowlock::backend {
 class caller_connection;
 }
 namespace rowlock::guard {
 class guarded_transaction;
-}
+struct required_lock;
+}  // namespace rowlock::guard
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// rowlock's view of the program's own transaction. The view owns nothing: it never begins, commits or rolls
-/// back, and leaves no changed setting, prepared statement or open savepoint behind.
+/// What a view may do on the program's connection.
+struct transaction_options {
+  /// Leave rowlock's statements prepared on the connection, so that the server does not plan them each time.
+  /// Their names begin with rowlock_ and a random number of the process. They end with the session, or by the
+  /// program's DEALLOCATE ALL or DISCARD ALL; they are then prepared again. Not for a connection through a
+  /// pooler that changes the server's session: statements would stay behind in all of them.
+  bool keep_prepared = false;
+};
+
+/// rowlock's view of the program's own transaction. The view owns nothing: it never begins, and it commits or
+/// rolls back only in execute_commit(), which asks for that. It leaves no changed setting or open savepoint
+/// behind, and no prepared statement (but see transaction_options::keep_prepared).
 ///
 /// May be made once for a connection and used for one transaction after the other. LAST_INSERT_ID() and
 /// lastval() are the program's and stay what they were. What was prepared under the empty name on a
@@ -73,6 +85,31 @@ class ROWLOCK_EXPORT basic_transaction {
     require(std::span<held_lock const* const>(all));
   }
   void require(std::span<held_lock const* const> locks);
+
+  /// require() and COMMIT together: commits only if all of the locks are held. On PostgreSQL and MariaDB this
+  /// takes one round trip if nobody else has one of the rows locked; otherwise it waits as require() does. On
+  /// MySQL these are single statements.
+  ///
+  /// If anything is thrown, nothing was committed, but for errc::in_doubt. The transaction is then rolled
+  /// back. (Only where the connection could take no statement at all, because it is in pipeline mode or
+  /// replies have not been read, is it still open.) ROLLBACK again does no harm, but SQLite refuses it and
+  /// PostgreSQL warns. Use it without SOCI's transaction object, as execute_commit() of the session.
+  ///
+  /// Above READ COMMITTED on PostgreSQL, a renewal that comes between the transaction's first statement and
+  /// its end makes this fail with snapshot_too_old: there require() first of all and commit without a guard.
+  ///
+  /// Preconditions: no pointer is null.
+  /// @throws error all that require() throws, with the transaction ended. in_doubt if the reply of COMMIT was
+  /// lost: read back whether it was committed; conflict if the server has rolled back instead of committing;
+  /// transaction_ended likewise; failed if a constraint that is checked at COMMIT does not hold;
+  /// invalid_argument without any lock
+  void execute_commit(held_lock const& lock);
+  template <std::same_as<held_lock>... More>
+  void execute_commit(held_lock const& first, held_lock const& second, More const&... more) {
+    held_lock const* const all[] = {&first, &second, &more...};
+    execute_commit(std::span<held_lock const* const>(all));
+  }
+  void execute_commit(std::span<held_lock const* const> locks);
 
   /// Takes row locks (strategy::row_lock) that last until COMMIT or ROLLBACK, one by one in the order of the
   /// names. Waits for each as long as the connection's own settings allow: lock_timeout,
@@ -132,6 +169,8 @@ class ROWLOCK_EXPORT basic_transaction {
   basic_transaction(lock_manager&, std::unique_ptr<backend::caller_connection>);
 
  private:
+  static std::vector<guard::required_lock> known(std::span<held_lock const* const>);
+
   std::unique_ptr<guard::guarded_transaction> guarded_;
 };
 

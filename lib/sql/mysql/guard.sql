@@ -7,10 +7,12 @@
 
 -- First half of a guard: locks the row of $1 if it has the term $2, and tells its term as plain reads have it. If that is
 -- another one, the snapshot is older than the lock, and the section would read what a former owner has overwritten since.
--- The sub-select is no locking read: only a clause of its own would make it one. A row that another transaction has
--- locked is skipped (a renewal, a take that is going to be refused, another guard), and the caller looks again.
+-- The sub-select is a plain read: only a clause of its own would make it a locking one, or SERIALIZABLE. There it would wait
+-- for a locked row, so it depends on l: then it is read only for a row that this transaction has locked already. (MariaDB
+-- reads a sub-select that depends on nothing before it comes to l.) A row that another transaction has locked is skipped (a
+-- renewal, a take that is going to be refused, another guard), and the caller looks again.
 -- name: guard_lock
-SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = $1)
+SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = l.name)
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
 WHERE l.name = $1 AND l.term = $2 AND l.revoked = 0
 FOR UPDATE SKIP LOCKED

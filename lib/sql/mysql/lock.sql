@@ -29,13 +29,15 @@
 -- raises the floor before it deletes the name's former row; a take that was waiting for that row goes on with the fresh
 -- one, which somebody put there since, and must see the raised floor: so it is looked up once the row is there, by
 -- id = 1 + the row's token, and the entry by the row's name.
+-- $12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
+-- all that were ever drawn (C45): lib/doc/hand_on.md.
 -- name: lock_take
 UPDATE rowlock_locks AS l SET
   l.token = CASE WHEN $12 = 0 THEN l.token ELSE last_insert_id(greatest(
-    l.token + 1,
-    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)),
+    l.token + $12,
+    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + $12 - 1,
     CASE WHEN l.token = 0 THEN (
-      SELECT 1 + greatest(m.token_floor,
+      SELECT $12 + greatest(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
       FROM rowlock_meta AS m WHERE m.id = 1 + l.token) ELSE 0 END)) END,
   l.owner_host = $4,

@@ -18,6 +18,17 @@ WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
   FOR UPDATE SKIP LOCKED)
 RETURNING term
 
+-- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
+-- (count(*), because a constant is divided when the statement is planned.)
+-- name: at_once_guard
+WITH guarded AS (
+  UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
+  WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
+    SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    FOR UPDATE SKIP LOCKED)
+  RETURNING term)
+SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
+
 -- The term of $1 as this transaction sees it, and its isolation level.
 -- name: guard_look
 SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1),

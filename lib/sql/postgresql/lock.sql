@@ -9,14 +9,16 @@
 -- A row that never had a term (token 0) also rises above the floor and the name's entry in rowlock_tokens. It
 -- may read them from the statement's snapshot: the reaper raised the floor before it deleted the name's former row,
 -- and a snapshot that sees the fresh row sees that, too.
+-- $12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
+-- all that were ever drawn (C45): lib/doc/hand_on.md.
 -- name: lock_take
 UPDATE rowlock_locks AS l SET
   term = $3,
   token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(
-    l.token + 1,
-    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    l.token + $12::bigint,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $12::bigint - 1,
     CASE WHEN l.token = 0 THEN (
-      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
       FROM rowlock_meta AS m WHERE m.id = 1) END) END,
   owner_host = $4,
   owner_pid = $5::bigint,

@@ -6,14 +6,16 @@
 -- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
 -- there: if its renewals are still ?14 (takeover::observed, and a term that a clock which went back keeps, C5:
 -- lib/doc/lease.md); or (?14 null) if its explicit owner comes back and no operator has asked for it back (C33).
+-- ?12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
+-- all that were ever drawn (C45): lib/doc/hand_on.md.
 -- name: lock_take
 UPDATE rowlock_locks SET
   term = ?3,
   token = CASE WHEN ?12 = 0 THEN token ELSE max(
-    token + 1,
-    cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+    token + ?12,
+    cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + ?12 - 1,
     CASE WHEN token = 0 THEN (
-      SELECT 1 + max(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = ?1), 0))
+      SELECT ?12 + max(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = ?1), 0))
       FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END) END,
   owner_host = ?4,
   owner_pid = ?5,

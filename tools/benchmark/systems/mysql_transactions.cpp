@@ -1,5 +1,5 @@
-// A transaction of the program's own on MariaDB or MySQL by Connector/C++, which changes one row: with and
-// without a guard.
+// A transaction of the program's own on MariaDB or MySQL by Connector/C++, which changes one row: without a
+// guard, and with each kind of it.
 #include <cppconn/statement.h>
 #include <mysql_connection.h>
 #include <mysql_driver.h>
@@ -16,6 +16,8 @@
 namespace rowlock::bench {
 namespace {
 
+enum class guard { none, require, commit };
+
 std::unique_ptr<sql::Connection> by_connector(std::string const& url) {
   auto const p = parsed_mysql_address(url);
   sql::ConnectOptionsMap options;
@@ -31,11 +33,12 @@ std::unique_ptr<sql::Connection> by_connector(std::string const& url) {
 
 class mysql_transaction_client : public client {
  public:
-  mysql_transaction_client(std::string const& address, bool guarded)
-      : connection_(by_connector(address)),
+  mysql_transaction_client(std::string const& address, guard how)
+      : how_(how),
+        connection_(by_connector(address)),
         statement_(connection_->createStatement()),
-        manager_(guarded ? new lock_manager(mysql::source(address)) : nullptr) {
-    if (guarded) {
+        manager_(how != guard::none ? new lock_manager(mysql::source(address)) : nullptr) {
+    if (how != guard::none) {
       lock_.emplace(*manager_->make_mutex("bench-transaction-" + random_part()).acquire());
       view_.emplace(*manager_, *connection_);
     }
@@ -43,9 +46,11 @@ class mysql_transaction_client : public client {
   /// take() is the whole transaction.
   bool take(std::string const&, std::stop_token const&) override {
     statement_->execute("START TRANSACTION");
-    if (view_) view_->require(*lock_);
+    if (how_ == guard::require) view_->require(*lock_);
     statement_->execute("UPDATE bench_stock SET n = n + 1 WHERE id = 1");
-    if (view_)
+    if (how_ == guard::commit)
+      view_->execute_commit(*lock_);
+    else if (view_)
       mysql::execute_commit(*connection_);
     else
       statement_->execute("COMMIT");
@@ -59,6 +64,7 @@ class mysql_transaction_client : public client {
     return std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
   }
 
+  guard how_;
   std::unique_ptr<sql::Connection> connection_;
   std::unique_ptr<sql::Statement> statement_;
   std::unique_ptr<lock_manager> manager_;
@@ -68,15 +74,14 @@ class mysql_transaction_client : public client {
 
 class mysql_transaction_session : public session {
  public:
-  mysql_transaction_session(std::string address, bool guarded)
-      : address_(std::move(address)), guarded_(guarded) {}
+  mysql_transaction_session(std::string address, guard how) : address_(std::move(address)), how_(how) {}
   std::unique_ptr<client> new_client() override {
-    return std::make_unique<mysql_transaction_client>(address_, guarded_);
+    return std::make_unique<mysql_transaction_client>(address_, how_);
   }
 
  private:
   std::string address_;
-  bool guarded_;
+  guard how_;
 };
 
 }  // namespace
@@ -84,9 +89,9 @@ class mysql_transaction_session : public session {
 void add_mysql_transactions(std::vector<system_entry>& all) {
   for (auto const* const id : {"mariadb", "mysql"}) {
     auto const& where = database_of(id);
-    auto const open = [](bool guarded) {
-      return [guarded](std::string const& address) {
-        return std::make_unique<mysql_transaction_session>(address, guarded);
+    auto const open = [](guard how) {
+      return [how](std::string const& address) {
+        return std::make_unique<mysql_transaction_session>(address, how);
       };
     };
     auto const prepare = [&where](std::string const& address) {
@@ -97,9 +102,12 @@ void add_mysql_transactions(std::vector<system_entry>& all) {
           "InnoDB");
       c.run("INSERT IGNORE INTO bench_stock VALUES (1, 0)");
     };
-    all.push_back({"tx-" + where.id, "plain, Connector/C++, " + where.title, where.id, open(false), prepare});
+    all.push_back(
+        {"tx-" + where.id, "plain, Connector/C++, " + where.title, where.id, open(guard::none), prepare});
     all.push_back({"tx-" + where.id + "-require", "require(), Connector/C++, " + where.title, where.id,
-                   open(true), prepare});
+                   open(guard::require), prepare});
+    all.push_back({"tx-" + where.id + "-commit", "execute_commit(lock), Connector/C++, " + where.title,
+                   where.id, open(guard::commit), prepare});
   }
 }
 

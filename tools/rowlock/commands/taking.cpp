@@ -140,14 +140,10 @@ acquisition taking::wait_for(std::stop_token stop) {
       std::chrono::steady_clock::now() + options_.wait.value_or(std::chrono::milliseconds{0});
   waiting_line line(name_);
   auto how = how_;
-  if (line.wanted())
-    how.retry.policy = [&line](int made, holder_info const* holder) {
-      line.show(holder);
-      return usual_wait(made, holder);
-    };
+  if (line.wanted()) how.on_wait = [&line](holder_info const* holder) { line.show(holder); };
   auto m = manager_.make_mutex(name_, how);
-  if (line.wanted() || runs_under(name_)) {
-    // Once without waiting, which says who has it: also with row_lock, which waits in the server.
+  if ((line.wanted() && traits_of(how).waits_in_server) || runs_under(name_)) {
+    // Once without waiting, which says who has it.
     try {
       auto got = m.try_acquire();
       if (got) return got;

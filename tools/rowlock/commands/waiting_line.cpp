@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
-#include <rowlock/options.hpp>
 #include <string_view>
 
 #include "holder.hpp"
@@ -47,19 +45,6 @@ void waiting_line::show(holder_info const* holder) {
   if (text == shown_) return;
   shown_ = text;
   std::fputs(rewrites_ ? ("\r\x1b[K" + text).c_str() : (text + "\n").c_str(), stderr);
-}
-
-std::chrono::milliseconds usual_wait(int made, holder_info const* holder) {
-  using std::chrono::milliseconds;
-  retry_options const usual;
-  thread_local std::minstd_rand generator(std::random_device{}());
-  auto const longest = std::min(usual.first * (1 << std::clamp(made - 1, 0, 20)), usual.longest);
-  std::uniform_real_distribution<double> part(1 - usual.jitter, 1);
-  auto wait = std::chrono::duration_cast<milliseconds>(longest * part(generator));
-  // Not past the moment at which it can be taken.
-  if (holder != nullptr && holder->expires_in.count() > 0)
-    wait = std::min(wait, holder->expires_in + milliseconds{1});
-  return std::max(wait, milliseconds{1});
 }
 
 }  // namespace rowlock::tool

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <optional>
 #include <rowlock/types.hpp>
 #include <string>
 
@@ -26,8 +24,5 @@ class waiting_line {
   bool rewrites_;
   std::string shown_;
 };
-
-/// How long to wait before attempt `made` + 1, as retry_options has it, for a policy of ours in its place.
-std::chrono::milliseconds usual_wait(int made, holder_info const*);
 
 }  // namespace rowlock::tool

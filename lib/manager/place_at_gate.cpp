@@ -1,0 +1,40 @@
+#include "manager/place_at_gate.hpp"
+
+#include <algorithm>
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+void place_at_gate::stand(boot_time_point until, std::stop_token const& stop) noexcept {
+  ticket_.reset();
+  auto came = gates_.enter(name_, until, stop);
+  stood_ = came.stood;
+  if (came.mine) inherit(*std::move(came.mine));
+}
+
+void place_at_gate::inherit(waiting::gates::ticket t) noexcept {
+  ticket_.emplace(std::move(t));
+  since_ = steady_clock::now();
+}
+
+steady_clock::time_point place_at_gate::next_look(
+    std::optional<std::chrono::milliseconds> can_be_had_in) const {
+  auto const now = steady_clock::now();
+  std::chrono::nanoseconds wait = std::clamp<std::chrono::nanoseconds>((now - since_) / 8, 2ms, 250ms);
+  if (can_be_had_in) wait = std::min<std::chrono::nanoseconds>(wait, std::max(1ms, *can_be_had_in));
+  return now + wait;
+}
+
+std::optional<waiting::gates::ticket> place_at_gate::take() noexcept {
+  auto taken = std::move(ticket_);
+  ticket_.reset();
+  return taken;
+}
+
+void place_at_gate::leave(boot_time_point deadline) noexcept {
+  if (ticket_) ticket_->leave(deadline);
+}
+
+}  // namespace rowlock::managing

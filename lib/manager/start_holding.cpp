@@ -1,0 +1,63 @@
+#include "manager/start_holding.hpp"
+
+#include "base/process_end.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+void give_back_unwatched(engine& e, holding::hold& h) {
+  auto const& f = h.facts();
+  e.renewals.forget(h);
+  e.expiries.forget(h);
+  h.lose(loss_reason::expired);
+  if (traits(f.strategy).owns_session) {
+    (void)e.pings.give_back(h, e.reply_deadline());
+    return;
+  }
+  try {
+    auto loan = e.pool.borrow(e.reply_deadline());
+    e.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, 0ms, e.reply_deadline());
+  } catch (std::exception const&) {
+    e.renewals.give_back_later({{f.name, f.term}, f.strategy, 0ms, f.sent_at + f.ttl});
+  }
+}
+
+void tell(engine const& e, holding::hold const& h, winnings const& w) noexcept {
+  auto const& f = h.facts();
+  if (w.had_to_wait)
+    e.events.tell({.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = w.waited});
+  e.events.tell({.kind = event_kind::taken,
+                 .name = f.name,
+                 .term = f.term.value,
+                 .token = f.token,
+                 .duration = w.waited,
+                 .trusted_until = h.trusted_until()});
+}
+
+}  // namespace
+
+std::shared_ptr<holding::hold> start_holding(engine& e, winnings w) {
+  auto h = holding::hold::make(std::move(w.facts), std::move(w.turn));
+  if (w.gate) h->keep_gate(*std::move(w.gate));
+  e.has_granted = true;
+  try {
+    if (w.session)
+      e.pings.keep(h, *std::move(w.session));
+    else if (h->facts().renew)
+      e.renewals.keep(h);
+    if (base::process_ends_elsewhere() || !e.expiries.watch(h)) {
+      give_back_unwatched(e, *h);
+      return nullptr;
+    }
+  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
+    give_back_unwatched(e, *h);
+    throw;
+  }
+  tell(e, *h, w);
+  return h;
+}
+
+}  // namespace rowlock::managing

@@ -1,0 +1,26 @@
+#pragma once
+// From a grant to a lock that is held: from here on it is renewed, watched, and told of.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+
+/// What a call has won.
+struct winnings {
+  holding::grant_facts facts;
+  waiting::local_queue::turn turn;
+  std::optional<holding::session_pinger::anchor> session;  ///< of a strategy that owns it
+  std::optional<waiting::gates::ticket> gate;
+  bool had_to_wait = false;
+  std::chrono::nanoseconds waited{0};
+};
+
+/// @return null if the manager was closed meanwhile, or the process ends; then the lock has been given back
+/// @throws std::system_error, std::bad_alloc if no thread is to be had for it; it has been given back
+std::shared_ptr<holding::hold> start_holding(engine&, winnings);
+
+}  // namespace rowlock::managing

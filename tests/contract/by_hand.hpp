@@ -1,0 +1,53 @@
+#pragma once
+// Calls that are driven by hand, several by one thread: whatever waits, waits in its driver.
+
+#include "contract/fixture.hpp"
+#include "manager/acquirer.hpp"
+#include "manager/manager.hpp"
+
+namespace rowlock::test {
+
+using managing::acquirer;
+
+struct counted_bell final : waiting::bell {
+  void ring() noexcept override { ++rung; }
+  std::atomic<int> rung = 0;
+};
+
+/// A manager's inside, without the threads that lock_manager's callers bring.
+struct inside {
+  explicit inside(fixture& f, mutex_options o)
+      : m(managing::manager::make(observed_by(f.source, f.seam).implementation(), f.options)),
+        spec(m->spec("x", std::move(o), false)) {}
+  ~inside() { m->close(); }
+  inside(inside const&) = delete;
+  inside& operator=(inside const&) = delete;
+
+  std::shared_ptr<managing::manager> m;
+  managing::lock_spec spec;
+};
+
+struct call {
+  explicit call(inside& where, managing::patience p = {})
+      : it(where.m->parts(), where.spec, p, stop.get_token(), bell) {}
+  /// Until it has to pause, or has come to its end.
+  acquirer::need go() {
+    for (;;) {
+      auto what = it.next();
+      if (!std::holds_alternative<acquirer::reply>(what)) return what;
+      it.ask();
+    }
+  }
+  std::shared_ptr<holding::hold> won() {
+    auto what = go();
+    REQUIRE(std::holds_alternative<acquirer::result>(what));
+    return std::get<acquirer::result>(std::move(what)).won;
+  }
+  bool pauses() { return std::holds_alternative<acquirer::pause>(go()); }
+
+  std::stop_source stop;
+  counted_bell bell;
+  acquirer it;
+};
+
+}  // namespace rowlock::test

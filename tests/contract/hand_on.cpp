@@ -1,0 +1,330 @@
+// A lock that is given back goes to the next thread in line without a round trip: lib/doc/hand_on.md.
+
+#include <deque>
+#include <thread>
+
+#include "contract/by_hand.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// Each call of it has an owner of its own, as threads have.
+mutex_options each(mutex_options o = {}) {
+  o.owner = each_acquire{};
+  return o;
+}
+
+/// One that holds a term of which it has drawn a block of tokens: it stood in line.
+struct hot {
+  explicit hot(fixture& f, mutex_options o = each()) : seam(f.seam), here(f, std::move(o)) {
+    call first(here);
+    auto before = first.won();
+    REQUIRE(before);
+    call second(here);
+    REQUIRE(second.pauses());
+    REQUIRE(give_back(before) == release_result::released);
+    held = second.won();
+    REQUIRE(held);
+    seam->reset();
+  }
+  release_result give_back(std::shared_ptr<holding::hold> const& h) { return here.m->release(h); }
+  /// Gives back what is held to `next`.
+  void pass_to(call& next) {
+    REQUIRE(give_back(held) == release_result::released);
+    held = next.won();
+    REQUIRE(held);
+  }
+  int asked() const { return seam->executed("lock_take") + seam->executed("lock_release"); }
+
+  std::shared_ptr<test::seam> seam;
+  inside here;
+  std::shared_ptr<holding::hold> held;
+};
+
+/// What has come to the next in line in this way needed the database.
+void expect_a_round_trip(hot& h, call& next) {
+  REQUIRE(next.pauses());
+  auto const before = h.held->facts().term;
+  h.pass_to(next);
+  CHECK(h.asked() == 2);
+  CHECK(h.held->facts().term != before);
+}
+
+}  // namespace
+
+LEASE_CASE(
+    "hand-on: the next in line has the lock without a round trip, with the next token and the same term") {
+  stranger other(f);
+  hot h(f);
+  auto const before = h.held;
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  CHECK(h.asked() == 0);
+  CHECK(h.held->facts().term == before->facts().term);
+  CHECK(h.held->facts().token.value == before->facts().token.value + 1);
+  CHECK_FALSE(h.held->facts().owner.same(before->facts().owner));
+  CHECK(h.held->trusted_until() <= before->offered_until());
+  CHECK(h.held->valid());
+  CHECK_FALSE(before->valid());
+  CHECK_FALSE(before->loss());
+  CHECK_FALSE(other.take("x"));
+  CHECK(h.give_back(h.held) == release_result::released);
+  CHECK(h.asked() == 1);
+  CHECK(other.take("x"));
+  CHECK(other.token("x") > h.held->facts().token.value);
+}
+
+LEASE_CASE("hand-on: tokens of a block are above all that were drawn before, also if the row is new (C45)") {
+  stranger other(f);
+  REQUIRE(other.take("x"));
+  auto last = other.token("x");
+  REQUIRE(other.release("x"));
+  for (int i = 0; i < 3; ++i) {
+    hot h(f);
+    CHECK(h.held->facts().token.value > last);
+    call next(h.here);
+    REQUIRE(next.pauses());
+    h.pass_to(next);
+    last = h.held->facts().token.value;
+    REQUIRE(h.give_back(h.held) == release_result::released);
+    REQUIRE(other.take("x"));
+    CHECK(other.token("x") > last);
+    last = other.token("x");
+    REQUIRE(other.release("x"));
+  }
+}
+
+LEASE_CASE("hand-on: a block is used up, then the database is asked again; tokens rise throughout") {
+  hot h(f);
+  std::deque<call> line;
+  for (int i = 0; i < 70; ++i) REQUIRE(line.emplace_back(h.here).pauses());
+  auto last = h.held->facts().token.value;
+  int longest = 0;
+  for (auto& one : line) {
+    h.pass_to(one);
+    CHECK(h.held->facts().token.value > last);
+    last = h.held->facts().token.value;
+    longest = std::max<int>(longest, h.held->facts().handed_on);
+  }
+  CHECK(longest <= 63);
+  CHECK(h.asked() >= 2);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+CONTRACT_CASE("hand-on: without tokens, too") {
+  hot h(f, each({.fencing = false}));
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  CHECK(h.asked() == 0);
+  CHECK(h.held->facts().token.value == 0);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+LEASE_CASE("hand-on: not of a term that somebody may ask by (C46)") {
+  hot h(f);
+  CHECK(h.held->expose());
+  call next(h.here);
+  expect_a_round_trip(h, next);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+LEASE_CASE("hand-on: a term that has gone on is not told any more (C46)") {
+  hot h(f);
+  auto const before = h.held;
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  CHECK_FALSE(before->expose());
+  CHECK(h.held->expose());
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+LEASE_CASE("hand-on: handles say so") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", each());
+  {
+    auto exposed = x.acquire();
+    CHECK_FALSE(exposed->term().empty());
+    REQUIRE(exposed->release() == release_result::released);
+    CHECK_FALSE(exposed->term().empty());  // it has ended with the handle
+  }
+  // Three threads that never pause: nearly all of it is handed on.
+  std::atomic<int> gone_on{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] {
+        for (int k = 0; k < 1000 && (k < 50 || gone_on == 0); ++k) {
+          auto got = x.acquire();
+          REQUIRE(got);
+          REQUIRE(got->valid());
+          REQUIRE(got->release() == release_result::released);
+          if (got->term().empty()) ++gone_on;
+        }
+      });
+  }
+  CHECK(gone_on > 0);
+  stranger other(f);
+  CHECK(other.take("x"));
+}
+
+LEASE_CASE("hand-on: not after extend(), nor to who wants other terms") {
+  for (auto const& o :
+       {each({.ttl = 20s}), each({.note = "other"}), each({.at_least = 1ms}), each({.hard_limit = 1h}),
+        each({.renew = false}), each({.fencing = false}), each({.takeover = takeover::observed})}) {
+    hot h(f);
+    h.here.spec = h.here.m->spec("x", o, false);
+    call next(h.here);
+    expect_a_round_trip(h, next);
+    CHECK(h.give_back(h.held) != release_result::already_lost);
+    stranger other(f);
+    CHECK(eventually([&] { return other.take("x"); }));
+    REQUIRE(other.release("x"));
+  }
+  hot h(f);
+  REQUIRE(h.here.m->extend(h.held, 60s));
+  call next(h.here);
+  expect_a_round_trip(h, next);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+LEASE_CASE("hand-on: not to another manager, which would not renew it") {
+  hot h(f);
+  inside there(f, each());
+  call next(there);
+  REQUIRE(next.pauses());
+  REQUIRE(h.give_back(h.held) == release_result::released);
+  CHECK(h.seam->executed("lock_release") == 1);
+  auto const won = next.won();
+  REQUIRE(won);
+  CHECK(won->facts().term != h.held->facts().term);
+  CHECK(there.m->release(won) == release_result::released);
+}
+
+LEASE_CASE("hand-on: not for longer than 50 ms") {
+  hot h(f);
+  REQUIRE(eventually([&] { return boot_clock::now() > h.held->facts().in_process + 50ms; }));
+  call next(h.here);
+  expect_a_round_trip(h, next);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+LEASE_CASE("hand-on: not with less than two thirds of the ttl left") {
+  hot h(f, each({.ttl = 100ms}));
+  REQUIRE(eventually([&] { return h.held->trusted_until() - boot_clock::now() < 66ms || !h.held->valid(); }));
+  call next(h.here);
+  REQUIRE(next.pauses());
+  (void)h.give_back(h.held);
+  auto const won = next.won();
+  REQUIRE(won);
+  CHECK(won->facts().term != h.held->facts().term);
+  (void)h.give_back(won);
+}
+
+LEASE_CASE("hand-on: who gives up just then gives it back, or on to the next") {
+  stranger other(f);
+  hot h(f);
+  auto leaves = std::make_unique<call>(h.here);
+  call last(h.here);
+  REQUIRE(leaves->pauses());
+  REQUIRE(last.pauses());
+  REQUIRE(h.give_back(h.held) == release_result::released);
+  CHECK(leaves->bell.rung == 1);
+  leaves->stop.request_stop();
+  leaves.reset();
+  CHECK(last.bell.rung == 1);
+  auto const won = last.won();
+  REQUIRE(won);
+  CHECK(h.asked() == 0);
+  auto alone = std::make_unique<call>(h.here);
+  REQUIRE(alone->pauses());
+  REQUIRE(h.give_back(won) == release_result::released);
+  CHECK_FALSE(other.take("x"));
+  alone.reset();
+  CHECK(other.take("x"));
+}
+
+LEASE_CASE("hand-on: who wakes up too late asks the database") {
+  hot h(f, each({.ttl = 150ms}));
+  call next(h.here);
+  REQUIRE(next.pauses());
+  REQUIRE(h.give_back(h.held) == release_result::released);
+  CHECK(h.asked() == 0);
+  REQUIRE(eventually([&] { return boot_clock::now() >= h.held->offered_until(); }));
+  std::shared_ptr<holding::hold> won;
+  REQUIRE(eventually([&] {
+    auto what = next.go();
+    if (auto* const done = std::get_if<acquirer::result>(&what)) won = done->won;
+    return won != nullptr;
+  }));
+  CHECK(won->facts().term != h.held->facts().term);
+  CHECK(won->facts().token > h.held->facts().token);
+  (void)h.give_back(won);
+}
+
+LEASE_CASE("hand-on: the end of a manager gives back what was handed on") {
+  stranger other(f);
+  hot h(f);
+  auto next = std::make_unique<call>(h.here);
+  REQUIRE(next->pauses());
+  REQUIRE(h.give_back(h.held) == release_result::released);
+  std::optional<base::calls::scope> under_way(std::in_place, h.here.m->parts().under_way);
+  std::jthread const closing([&] { h.here.m->close(); });
+  REQUIRE(eventually([&] { return next->bell.rung == 2; }));
+  auto const what = next->go();
+  REQUIRE(std::holds_alternative<acquirer::result>(what));
+  next.reset();
+  under_way.reset();
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+LEASE_CASE("hand-on: what is renewed is the term, by its last owner; who lost it hears of it") {
+  stranger other(f);
+  hot h(f, each({.ttl = 400ms}));
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  auto const trust = h.held->trusted_until();
+  CHECK(eventually([&] { return h.held->trusted_until() > trust; }));
+  REQUIRE(other.take_over("x"));
+  CHECK(eventually([&] { return h.held->loss().has_value(); }));
+  CHECK(h.held->loss() == loss_reason::taken_over);
+}
+
+LEASE_CASE("hand-on: a take whose reply was lost has the lowest token of its block") {
+  stranger other(f);
+  inside here(f, each());
+  call first(here);
+  auto const before = first.won();
+  REQUIRE(before);
+  call second(here);
+  REQUIRE(second.pauses());
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  REQUIRE(here.m->release(before) == release_result::released);
+  std::shared_ptr<holding::hold> won;
+  REQUIRE(eventually([&] {
+    auto what = second.go();
+    if (auto* const done = std::get_if<acquirer::result>(&what)) won = done->won;
+    return won != nullptr;
+  }));
+  CHECK(won->facts().term == other.read("x")->term);
+  CHECK(won->facts().token.value == other.token("x") - 63);
+  CHECK(won->facts().token > before->facts().token);
+  CHECK(won->facts().tokens_left == 63);
+  CHECK(here.m->release(won) == release_result::released);
+}
+
+LEASE_CASE("hand-on: a fair lock goes to other processes that are known to wait") {
+  hot h(f, each({.fair = true}));
+  h.here.m->parts().gates.others_wait("x", true);
+  call next(h.here);
+  expect_a_round_trip(h, next);
+  CHECK(h.give_back(h.held) == release_result::released);
+}
