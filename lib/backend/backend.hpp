@@ -126,6 +126,11 @@ class ROWLOCK_EXPORT connection {
   }
   /// @return whether others wait there, or one of them has it now
   virtual bool leave_gate(boot_time_point /*deadline*/) { return false; }
+  /// Whether somebody waits at the gate of `name`, or has it, where that is known without the server:
+  /// elsewhere the reply to the statement that gives the lock back tells.
+  virtual bool is_waited_for(table_names const& /*tables*/, std::string const& /*name*/) noexcept {
+    return false;
+  }
 
   virtual bool usable() const noexcept = 0;
 

@@ -131,16 +131,19 @@ std::optional<opinion> waiting(examination& x) {
   };
   auto const session = x.another();
   if (!session->has_gates())
-    return opinion{verdict::ok, polls("a place in a line would end with the transaction, or within a node")};
+    return opinion{verdict::ok,
+                   polls("this database has no line that would outlast a transaction, or a node")};
   try {
     auto const soon = x.deadline();
     (void)session->enter_gate(x.statements().tables(), base::random_id(), soon, x.options().reply_timeout,
                               {});
     session->leave_gate(soon);
-    return opinion{verdict::ok, "who waits stands in the server's line, and is woken"};
+    return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {
-    return opinion{verdict::warning, polls(x.words(e)),
-                   "Locks are as safe as with it. See what the server, or a proxy in between, refuses."};
+    return opinion{
+        verdict::warning, polls(x.words(e)),
+        "Locks are as safe as with it. See what refuses it: the server, a proxy in between, or the folder "
+        "that the file is in."};
   }
 }
 

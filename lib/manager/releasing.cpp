@@ -123,7 +123,9 @@ release_result releasing::tell_row(holding::hold const& h, boot_time_point deadl
   auto const given = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
     return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
   });
-  if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
+  if (!h.has_gate())
+    engine_.gates.others_wait(f.name,
+                              given.others_wait || loan->is_waited_for(engine_.database.tables(), f.name));
   if (given.was_there) return release_result::released;
   try {
     why = holding::why_lost(engine_.rows, *loan, f, deadline).value_or(loss_reason::taken_over);

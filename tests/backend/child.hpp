@@ -18,7 +18,8 @@ class child {
 
   void tell() const;  ///< lets the other side's next hear() return
   void hear() const;  ///< waits for the other side's tell(); throws if it has ended
-  int join();         ///< exit status, or -1 if a signal ended it
+  pid_t pid() const noexcept { return pid_; }
+  int join();  ///< exit status, or -1 if a signal ended it
 
  private:
   pid_t pid_ = -1;

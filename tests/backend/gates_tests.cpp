@@ -14,7 +14,7 @@ namespace {
 using backend::gate_entry;
 using namespace std::chrono_literals;
 
-#define ROWLOCK_SERVERS ROWLOCK_MYSQLS, ::rowlock::test::on_postgresql
+#define ROWLOCK_WITH_GATES ::rowlock::test::on_sqlite, ROWLOCK_MYSQLS, ::rowlock::test::on_postgresql
 
 struct scene {
   explicit scene(kind k) : d(make_database(k)) {}
@@ -32,7 +32,7 @@ struct scene {
 }  // namespace
 
 TEST_CASE_TEMPLATE("gates: a free one is had at once, by one session, and is free when that has left", On,
-                   ROWLOCK_SERVERS) {
+                   ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -43,7 +43,8 @@ TEST_CASE_TEMPLATE("gates: a free one is had at once, by one session, and is fre
   CHECK(s.enter(*b, 500) == gate_entry::was_free);
 }
 
-TEST_CASE_TEMPLATE("gates: names differ by their letters' case, and by their tables", On, ROWLOCK_SERVERS) {
+TEST_CASE_TEMPLATE("gates: names differ by their letters' case, and by their tables", On,
+                   ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   scene const t(On::kind);
   std::vector<std::unique_ptr<backend::connection>> all;
@@ -58,7 +59,7 @@ TEST_CASE_TEMPLATE("gates: names differ by their letters' case, and by their tab
 }
 
 TEST_CASE_TEMPLATE("gates: C51, T9: who comes too late has nothing, also in the moment of its time-out", On,
-                   ROWLOCK_SERVERS) {
+                   ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();
   auto const late = s.d->connect();
@@ -79,7 +80,7 @@ TEST_CASE_TEMPLATE("gates: C51, T9: who comes too late has nothing, also in the 
   MESSAGE("had it in " << had << " of 60 rounds");
 }
 
-TEST_CASE_TEMPLATE("gates: who leaves hears whether others are there", On, ROWLOCK_SERVERS) {
+TEST_CASE_TEMPLATE("gates: who leaves hears whether others are there", On, ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();
   auto const next = s.d->connect();
@@ -93,7 +94,7 @@ TEST_CASE_TEMPLATE("gates: who leaves hears whether others are there", On, ROWLO
   CHECK_FALSE(next->leave_gate(in(5000)));
 }
 
-TEST_CASE_TEMPLATE("gates: a holder whose session is killed lets the next one in", On, ROWLOCK_SERVERS) {
+TEST_CASE_TEMPLATE("gates: a holder whose session is killed lets the next one in", On, ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto holder = s.d->connect();
   auto const next = s.d->connect();
@@ -105,7 +106,7 @@ TEST_CASE_TEMPLATE("gates: a holder whose session is killed lets the next one in
 }
 
 TEST_CASE_TEMPLATE("gates: two names crosswise end by their bound, at least one of them", On,
-                   ROWLOCK_SERVERS) {
+                   ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const a = s.d->connect();
   auto const b = s.d->connect();

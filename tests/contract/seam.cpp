@@ -115,6 +115,9 @@ class observed_connection final : public backend::connection {
     cut_on_throw([&] { seam_->before("leave_gate"); });
     return inner_->leave_gate(deadline);
   }
+  bool is_waited_for(backend::table_names const& t, std::string const& name) noexcept override {
+    return inner_->is_waited_for(t, name);
+  }
   bool usable() const noexcept override { return !cut_ && inner_->usable(); }
   bool alive() override { return usable() && inner_->alive(); }
   std::string const& server_identity() const noexcept override { return inner_->server_identity(); }

@@ -6,6 +6,7 @@
 #include <rowlock/sqlite.hpp>
 
 #include <filesystem>
+#include <fstream>
 
 #include "backend/sqlite/checks.hpp"
 #include "doctor/scene.hpp"
@@ -76,6 +77,17 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
   expect(all, "schema", verdict::ok, "version 5");
+}
+
+TEST_CASE("file: waiting: the file for it is somebody else's") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  expect(examined(f.source), "waiting", verdict::ok, "stands in a line");
+  auto const beside = path + "-rowlock";
+  std::filesystem::remove(beside);
+  std::ofstream(beside) << "not rowlock's";
+  expect(examined(f.source), "waiting", verdict::warning, beside, "the folder that the file is in");
+  std::filesystem::remove(beside);
 }
 
 TEST_CASE("file: index: names that are not unique, not bytes, not looked up") {

@@ -105,11 +105,9 @@ std::optional<opinion> index(examiner& x) {
 }
 
 std::span<named_check const> checks() noexcept {
-  static constexpr named_check all[] = {{"schema"},
-                                        {"writable", writable},
-                                        {"durability", durability},
-                                        {"index", index},
-                                        {"file_system", file_system}};
+  static constexpr named_check all[] = {
+      {"schema"},       {"writable", writable},       {"durability", durability},
+      {"index", index}, {"file_system", file_system}, {"waiting"}};
   return all;
 }
 

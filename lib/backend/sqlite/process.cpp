@@ -1,8 +1,10 @@
 #include "backend/sqlite/process.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <rowlock/error.hpp>
@@ -17,17 +19,20 @@ struct process_state {
   std::atomic<bool> poisoned{false};  // forked while a thread was inside
   std::mutex mutex;                   // only locked inside: free in a child that is not poisoned
   std::vector<sqlite3*> connections;
+  std::array<std::atomic<int>, 256> gates{};  // descriptors, each one more than it is; 0: none
 };
 
 // Never destroyed: sessions may end later than static objects.
 process_state& state() {
   static auto* const instance = [] {
     auto* made = new process_state;
-    // Only stores: little else is allowed between fork() and what the child does next.
+    // Only stores and close(2): little else is allowed between fork() and what the child does next.
     ::pthread_atfork(nullptr, nullptr, [] {
       auto& s = state();
       if (s.inside.exchange(0) != 0) s.poisoned = true;
       s.forked = true;
+      for (auto& one : s.gates)
+        if (int const fd = one.exchange(0) - 1; fd >= 0) ::close(fd);
     });
     return made;
   }();
@@ -56,6 +61,16 @@ void forget(sqlite3* db) noexcept {
   auto& s = state();
   std::lock_guard const lock(s.mutex);
   s.connections.erase(std::remove(s.connections.begin(), s.connections.end(), db), s.connections.end());
+}
+
+void remember_gate(int fd) noexcept {
+  for (auto& one : state().gates)
+    if (int none = 0; one.compare_exchange_strong(none, fd + 1)) return;
+}
+
+void forget_gate(int fd) noexcept {
+  for (auto& one : state().gates)
+    if (int mine = fd + 1; one.compare_exchange_strong(mine, 0)) return;
 }
 
 void close_inherited() {

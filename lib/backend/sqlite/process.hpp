@@ -25,6 +25,11 @@ class inside {
 void remember(sqlite3*);
 void forget(sqlite3*) noexcept;
 
+/// An open gate file. fork() copies its locks, so that they would outlive their owner: the child closes it at
+/// once. If there are too many, that child keeps them until it ends.
+void remember_gate(int fd) noexcept;
+void forget_gate(int fd) noexcept;
+
 /// In a forked child: closes what it inherited, without a checkpoint; harmless to the parent, whose locks
 /// belong to its process. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was
 /// inside SQLite

@@ -32,6 +32,14 @@ bool has_wal(sqlite3* db) {
   return mode != nullptr && std::string_view(reinterpret_cast<char const*>(mode)) == "wal";
 }
 
+// The same in all programs: FNV-1a (G. Fowler, L. C. Noll, P. Vo).
+std::uint64_t gate_key(table_names const& tables, std::string const& name) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (char const c : tables.table("locks") + '\0' + name)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 }  // namespace
 
 session::session(database db, std::string path, std::optional<file_identity> file, boot_time_point deadline,
@@ -40,6 +48,7 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       path_(std::move(path)),
       where_("sqlite:" + path_),
       file_(file),
+      gates_(path_),
       process_(::getpid()),
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
@@ -92,6 +101,7 @@ void session::close() noexcept {
   if (forked()) return abandon();
   inside const sqlite;
   forget(database_.get());
+  gates_.close();
   prepared_.clear();
   database_.reset();
 }
@@ -226,6 +236,26 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   std::string const text(sql);
   if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
   end(what);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point until,
+                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+  static auto const& what = base::never_destroyed<std::string>("gate");
+  {
+    inside const sqlite;
+    begin(what, boot_clock::now() + reply_timeout);
+  }
+  // Outside: a child that is forked during the wait can use SQLite.
+  return gates_.enter(gate_key(tables, name), until, stop);
+}
+
+bool session::leave_gate(boot_time_point /*deadline*/) { return gates_.leave(); }
+
+bool session::is_waited_for(table_names const& tables, std::string const& name) noexcept try {
+  return file_ && !forked() && gates_.is_waited_for(gate_key(tables, name));
+} catch (std::bad_alloc const&) {
+  return false;
 }
 
 }  // namespace rowlock::backend::sqlite

@@ -9,6 +9,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/sqlite/file_identity.hpp"
+#include "backend/sqlite/gate_file.hpp"
 #include "backend/sqlite/native.hpp"
 
 namespace rowlock::backend::sqlite {
@@ -29,6 +30,11 @@ class session final : public connection {
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
+  bool has_gates() const noexcept override { return file_.has_value(); }
+  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point until,
+                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  bool leave_gate(boot_time_point deadline) override;
+  bool is_waited_for(table_names const&, std::string const& name) noexcept override;
   bool usable() const noexcept override { return database_ != nullptr; }
   std::string const& server_identity() const noexcept override { return identity_; }
   session_facts facts() const override;
@@ -59,6 +65,7 @@ class session final : public connection {
   std::string path_;
   std::string where_;
   std::optional<file_identity> file_;
+  gate_file gates_;
   pid_t process_;
   synchronous synchronous_ = synchronous::unknown;  ///< as it is now
   synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says

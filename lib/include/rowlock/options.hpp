@@ -106,10 +106,10 @@ struct manager_options {
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.
   int row_lock_connections = 10;
-  /// How many connections may be used besides, so that the server itself wakes who waits for a lease or
-  /// unique_insert (PostgreSQL, MySQL, MariaDB): each name that is waited for, or that is held after it was
-  /// waited for, uses one. For further names threads try again and again (retry_options), as they do for all
-  /// of them if this is 0, with SQLite and SOCI, behind a pooler, and on Galera.
+  /// How many connections may be used besides, so that who waits for a lease or unique_insert stands in a
+  /// line and is woken: each name that is waited for, or that is held after it was waited for, uses one. For
+  /// further names threads try again and again (retry_options), as they do for all of them if this is 0, with
+  /// SOCI, behind a pooler, and on Galera. SQLite: the line is in a file beside the database, PATH-rowlock.
   int gate_connections = 4;
   /// The longest wait for a reply of the database, or for a new connection. Calls with a deadline end at most
   /// this much after it.

@@ -40,7 +40,7 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   pooler       is there one in between, and how are its sessions used (PostgreSQL)
   clock        how far apart are this machine's clock and the database's
   keepalive    is a dead connection noticed within the ttl
-  waiting      can those that wait line up in the server, which wakes the next one (not SQLite)
+  waiting      can those that wait line up, so that the next one is woken
   tls          is the connection encrypted, where it leaves this machine
   index        are names found by a unique index, and compared byte for byte
   file_system  can locks of files be relied on there (SQLite)
