@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <rowlock/error.hpp>
 #include <rowlock/lock_manager.hpp>
 
@@ -48,6 +49,38 @@ mutex lock_manager::make_mutex(std::string name, mutex_options options) {
 recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_options options) {
   return recursive_mutex(std::make_unique<basic_mutex::state>(
       manager_, manager_->spec(std::move(name), std::move(options), true)));
+}
+
+// In the order of the names inside, and of the caller's list outside.
+acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
+                                             managing::patience const& patience, std::stop_token stop) {
+  auto const m = manager_;
+  auto const order = names;
+  auto const specs = m->specs(std::move(names), std::move(options));
+  auto came = m->acquire_all(specs, patience, std::move(stop));
+  if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
+  std::map<std::string_view, std::shared_ptr<holding::hold>> won;
+  for (std::size_t i = 0; i < specs.size(); ++i) won.emplace(specs[i].name, std::move(came.won[i]));
+  std::vector<held_lock> locks;
+  locks.reserve(order.size());
+  for (auto const& name : order) locks.push_back(held_lock(m, std::move(won.at(name))));
+  return held_locks(std::move(locks));
+}
+
+acquisition_of_all lock_manager::try_acquire_all(std::vector<std::string> names, mutex_options options) {
+  return acquire_all(std::move(names), std::move(options), managing::patience{.one_attempt = true}, {});
+}
+
+acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
+                                             std::stop_token stop) {
+  return acquire_all(std::move(names), std::move(options), managing::patience{}, std::move(stop));
+}
+
+acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> names,
+                                                     std::chrono::nanoseconds timeout, mutex_options options,
+                                                     std::stop_token stop) {
+  return acquire_all(std::move(names), std::move(options),
+                     managing::patience{.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
 std::vector<lock_info> lock_manager::list(list_options options) {

@@ -14,21 +14,6 @@ namespace rowlock::managing {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-namespace {
-
-// How long one attempt rides out what is locked although nobody holds it; a statement that is waiting then
-// has its own second.
-constexpr std::chrono::milliseconds moment{1000};
-constexpr std::chrono::milliseconds longest_wait = std::chrono::hours(24 * 366);  // that a clock can add
-
-}  // namespace
-
-std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds timeout) noexcept {
-  auto const now = steady_clock::now();
-  if (timeout > steady_clock::time_point::max() - now) return std::nullopt;
-  return now + std::max(timeout, 0ns);  // so that what is left until then can be calculated
-}
-
 acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop, waiting::bell& to_ring)
     : engine_(e),
       spec_(s),
@@ -115,7 +100,7 @@ waiting::local_queue::key acquirer::place() const {
 
 std::optional<acquirer::need> acquirer::line_up() {
   if (stopped()) return lost(acquire_status::cancelled);
-  bool const would_wait = !patience_.one_attempt && !past_deadline();
+  bool const would_wait = !patience_.one_attempt && !patience_.over();
   auto entered =
       waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr, this);
   if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered))
@@ -158,7 +143,7 @@ std::optional<acquirer::need> acquirer::stand_in_line() {
   if (auto came = line_->come()) return take_turn(*std::move(came));
   auto const holder = line_->in_front();
   if (stopped()) return lost_to(holder.get(), acquire_status::cancelled);
-  if (past_deadline()) return lost_to(holder.get(), acquire_status::timed_out);
+  if (patience_.over()) return lost_to(holder.get(), acquire_status::timed_out);
   if (!look_at_) return pause{patience_.deadline};
   if (steady_clock::now() >= *look_at_) {
     waits_.count_attempt();
@@ -210,7 +195,7 @@ bool acquirer::begins_at_gate() const {
 }
 
 void acquirer::stand_at_gate() {
-  auto until = patience_ends();
+  auto until = patience_.ends();
   if (auto const soon = attempts_.can_be_had_in())
     until = std::min<boot_time_point>(until, boot_clock::now() + *soon);
   gate_.stand(until, stop_);
@@ -226,7 +211,7 @@ std::optional<acquirer::need> acquirer::at_gate() {
 
 void acquirer::attempt() {
   waits_.count_attempt();
-  granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_ends()));
+  granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_.ends()));
   if (granted_)
     won_ =
         start_holding(std::move(attempts_.granted()->facts), former_self_ ? supersede() : *std::move(turn_));
@@ -250,7 +235,7 @@ std::optional<acquirer::need> acquirer::judge() {
     return conclude();
   }
   attempts_.tell_wait();
-  if (failure_ || !waits_at_gate() || past_deadline()) return try_again_later();
+  if (failure_ || !waits_at_gate() || patience_.over()) return try_again_later();
   if (gate_.got()) {
     auto const look = gate_.next_look(attempts_.can_be_had_in());
     return rest_before(&acquirer::compete, patience_.deadline ? std::min(look, *patience_.deadline) : look);
@@ -293,10 +278,6 @@ acquirer::result acquirer::lost_to(waiting::occupant const* holder, acquire_stat
   return {nullptr, why, holder == nullptr ? std::nullopt : std::optional(holder->as_holder())};
 }
 
-bool acquirer::past_deadline() const {
-  return patience_.deadline && steady_clock::now() >= *patience_.deadline;
-}
-
 bool acquirer::stopped() const noexcept { return stop_.stop_requested() || base::process_ends_elsewhere(); }
 
 error acquirer::doubtful() const {
@@ -306,23 +287,8 @@ error acquirer::doubtful() const {
                       spec_.name, failure_->what())};
 }
 
-boot_time_point acquirer::patience_ends() const noexcept {
-  if (!patience_.deadline) return boot_time_point::max();
-  auto const left = std::max<std::chrono::nanoseconds>(*patience_.deadline - steady_clock::now(), 0ns);
-  auto const now = boot_clock::now();
-  return left > boot_time_point::max() - now ? boot_time_point::max() : now + left;
-}
-
-// @return false if the caller has to hear of it at once
-bool acquirer::can_ride_out(error const& e) {
-  // A read-only server at first is a wrong address; later it is a switch-over that may yet end, as may a full
-  // disk.
-  bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
-  bool const may_end = refuses_writes && (engine_.has_granted || waits_.attempts() > 1);
-  bool const ride = e.retryable() || (may_end && !patience_.one_attempt);
-  if (e.reason() != errc::row_locked)
-    engine_.events.tell({.kind = event_kind::error, .name = spec_.name, .message = e.what()});
-  return ride && !(patience_.one_attempt && engine_.database.identity().empty());
+bool acquirer::can_ride_out(error const& e) noexcept {
+  return rides_out(engine_, spec_.name, e, patience_, waits_.attempts());
 }
 
 std::optional<std::chrono::milliseconds> acquirer::next_wait() {
@@ -330,12 +296,12 @@ std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const wait =
       waits_.next(seen ? &seen->holder : nullptr, failure_ ? std::nullopt : attempts_.can_be_had_in());
   if (!wait) return std::nullopt;
-  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_wait);
+  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_pause);
 }
 
 // @return nothing if there is to be no other attempt
 std::optional<steady_clock::time_point> acquirer::next_attempt_at() {
-  if (past_deadline() || patience_.one_attempt) return std::nullopt;
+  if (patience_.over() || patience_.one_attempt) return std::nullopt;
   auto const wait = next_wait();
   if (!wait) return std::nullopt;
   auto const at = steady_clock::now() + *wait;
@@ -345,7 +311,7 @@ std::optional<steady_clock::time_point> acquirer::next_attempt_at() {
 // Busy means held by somebody: a locked row or file says nothing of that.
 std::optional<steady_clock::time_point> acquirer::ride_out_until() const {
   auto const now = steady_clock::now();
-  if (!attempts_.contended() || now - called_at_ >= moment) return std::nullopt;
+  if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
 }
 

@@ -12,22 +12,12 @@
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "manager/patience.hpp"
 #include "manager/place_at_gate.hpp"
 #include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
 namespace rowlock::managing {
-
-/// How long a call may take.
-struct patience {
-  bool one_attempt = false;
-  bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
-  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
-};
-
-/// Now plus `timeout`, which is none if it is negative; empty (for ever) if that is beyond the clock's range.
-std::optional<std::chrono::steady_clock::time_point> deadline_after(
-    std::chrono::nanoseconds timeout) noexcept;
 
 /// Made for one call, in the thread that is to own the lock. Used by one thread at a time.
 class acquirer : private waiting::heir {
@@ -100,8 +90,7 @@ class acquirer : private waiting::heir {
   bool counts_looks() const noexcept;
   bool waits_at_gate() const noexcept;
   bool begins_at_gate() const;
-  boot_time_point patience_ends() const noexcept;
-  bool can_ride_out(error const&);
+  bool can_ride_out(error const&) noexcept;
   std::optional<std::chrono::milliseconds> next_wait();
   std::optional<std::chrono::steady_clock::time_point> next_attempt_at();
   std::optional<std::chrono::steady_clock::time_point> ride_out_until() const;
@@ -109,7 +98,6 @@ class acquirer : private waiting::heir {
   waiting::local_queue::turn supersede();
   /// @return null if the manager was closed meanwhile; then the lock has been given back
   std::shared_ptr<holding::hold> start_holding(holding::grant_facts, waiting::local_queue::turn);
-  bool past_deadline() const;
   /// By the caller's token or the manager's end; or the process ends: what is given back as its static
   /// objects are destroyed is for others.
   bool stopped() const noexcept;

@@ -7,6 +7,7 @@
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
 #include "manager/server_wait.hpp"
+#include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {
@@ -51,7 +52,7 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
     return false;
   }
   auto& won = std::get<server_grant>(got);
-  granted_.emplace(grant{facts(won.token, what.term, sent_at, 0), std::move(won.anchor)});
+  granted_.emplace(grant{facts_of(spec_, owner_, won.token, what.term, sent_at, 0), std::move(won.anchor)});
   return true;
 }
 
@@ -61,28 +62,6 @@ void attempts::tell_wait() const noexcept {
 }
 
 void attempts::draw_for_others() noexcept { tokens_ = strategy_.most_tokens(); }
-
-holding::grant_facts attempts::facts(fencing_token token, term_id const& term, boot_time_point sent_at,
-                                     std::size_t server) const {
-  auto const& o = spec_.options;
-  return {.name = spec_.name,
-          .strategy = spec_.strategy,
-          .takeover = o.takeover,
-          .term = term,
-          .token = token,
-          .owner = owner_,
-          .ttl = o.ttl,
-          .at_least = o.at_least,
-          .hard_limit = o.hard_limit,
-          .renew = o.renew,
-          .fencing = spec_.fencing,
-          .in_process = boot_clock::now(),
-          .note = o.note,
-          .sent_at = sent_at,
-          .acquired_at = std::chrono::system_clock::now(),
-          .server = server,
-          .on_trust = o.on_trust};
-}
 
 bool attempts::make(std::optional<boot_time_point> wait_until) {
   contended_ = false;
@@ -106,7 +85,7 @@ bool attempts::ask() {
   // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
   if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
     return take(session, strategies::superseded{seen_->term, std::nullopt});
-  if (auto const ripe = observe(*seen_)) return take(session, ripe);
+  if (auto const ripe = watch_.look(*seen_, engine_.observations)) return take(session, ripe);
   return false;
 }
 
@@ -156,7 +135,7 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
 // Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
 bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,
                             boot_time_point sent_at) {
-  auto mine = facts(won.token, term, sent_at, engine_.database.server_of(session));
+  auto mine = facts_of(spec_, owner_, won.token, term, sent_at, engine_.database.server_of(session));
   mine.tokens_left = static_cast<std::uint8_t>(won.tokens - 1);
   if (boot_clock::now() >= holding::first_trust(mine)) {
     give_back_at_once(session, term);
@@ -177,36 +156,8 @@ void attempts::give_back_at_once(backend::connection& session, term_id const& te
   }
 }
 
-boot_time_point attempts::observation::ripe() const noexcept {
-  return since + std::chrono::nanoseconds(silence) + std::chrono::nanoseconds(silence) / 50;
-}
-
-// `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
-// holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
-// @return what may be taken now
-std::optional<strategies::superseded> attempts::observe(strategies::term_row const& row) {
-  auto const silence = row.must_be_silent_for();
-  if (!silence) {
-    observed_.reset();
-    return std::nullopt;
-  }
-  bool const same = observed_ && observed_->term == row.term && observed_->renewals == row.renewals;
-  auto since = same ? observed_->since : boot_clock::now();
-  if (row.takeover == takeover::clock) since = std::min(since, engine_.observations.since(row));
-  observed_ = observation{row.term, row.renewals, *silence, since};
-  if (boot_clock::now() < observed_->ripe()) return std::nullopt;
-  return strategies::superseded{observed_->term, observed_->renewals};
-}
-
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
-  if (!seen_ || seen_->term.empty()) return std::nullopt;
-  std::optional<std::chrono::milliseconds> soon;
-  if (observed_) soon = std::chrono::ceil<std::chrono::milliseconds>(observed_->ripe() - boot_clock::now());
-  if (seen_->takeover == takeover::clock && seen_->holder.expires_in > 0ms) {
-    auto const expires_in = seen_->holder.expires_in + 1ms;
-    soon = std::min(soon.value_or(expires_in), expires_in);
-  }
-  return soon;
+  return seen_ ? watch_.can_be_had_in(*seen_) : std::nullopt;
 }
 
 attempts::~attempts() try {

@@ -10,6 +10,7 @@
 
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "manager/watched_row.hpp"
 
 namespace rowlock::managing {
 
@@ -58,16 +59,6 @@ class attempts {
     boot_time_point sent_at;
     int tokens = 1;
   };
-  /// Since when this process sees the row unchanged, by its own clock: takeover::observed, or the clock went
-  /// back.
-  struct observation {
-    term_id term;
-    std::int64_t renewals = 0;
-    std::chrono::milliseconds silence{0};
-    boot_time_point since;
-    boot_time_point ripe() const noexcept;
-  };
-
   bool ask();
   bool wait_in_server(std::optional<boot_time_point> until);
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
@@ -75,10 +66,7 @@ class attempts {
   bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
   bool accept_grant(backend::connection&, strategies::granted const&, term_id const&,
                     boot_time_point sent_at);
-  std::optional<strategies::superseded> observe(strategies::term_row const&);
   strategies::take_request request() const;
-  holding::grant_facts facts(fencing_token, term_id const&, boot_time_point sent_at,
-                             std::size_t server) const;
 
   engine& engine_;
   lock_spec const& spec_;
@@ -91,7 +79,7 @@ class attempts {
   bool in_doubt_ = false;
   std::vector<doubt> doubts_;
   std::optional<strategies::term_row> seen_;
-  std::optional<observation> observed_;  ///< of the row as last seen, if watching it is of use
+  watched_row watch_;  ///< of the row as last seen
   std::optional<grant> granted_;
 };
 

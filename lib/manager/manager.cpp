@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/process_end.hpp"
 #include "base/text.hpp"
 #include "holding/why_lost.hpp"
@@ -47,6 +49,26 @@ lock_spec manager::spec(std::string name, mutex_options options, bool recursive)
   return {std::move(name), std::move(options), recursive, engine_->options.strategy, engine_->database.sql()};
 }
 
+std::vector<lock_spec> manager::specs(std::vector<std::string> names, mutex_options const& options) const {
+  auto const refuse = [](errc why, std::string const& message) { throw error(why, message); };
+  if (names.empty())
+    refuse(errc::invalid_argument, "no names were given: several locks at once are at least one");
+  std::sort(names.begin(), names.end());
+  if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    refuse(errc::invalid_argument, fmt::format("'{}' is there twice: a lock can be taken only once", *twice));
+  std::vector<lock_spec> all;
+  all.reserve(names.size());
+  for (auto& name : names) all.push_back(spec(std::move(name), options, false));
+  auto const how = all.front().strategy;
+  auto const most = engine_->strategies.of(how).most_at_once();
+  if (most <= 1)
+    refuse(errc::unsupported, fmt::format("{} can't take several locks at once: use lease", to_string(how)));
+  if (all.size() > most)
+    refuse(errc::invalid_argument,
+           fmt::format("{} names: at most {} can be taken at once", all.size(), most));
+  return all;
+}
+
 void manager::refuse_if_closed() const {
   refuse_if_forked();
   if (engine_->closing.stop_requested())
@@ -69,6 +91,13 @@ acquirer::result manager::acquire(lock_spec const& spec, patience p, std::stop_t
   waiting::thread_bell bell;
   acquirer call(*engine_, spec, p, std::move(stop), bell);
   return drive(call, bell);
+}
+
+acquirer_of_all::result manager::acquire_all(std::vector<lock_spec> const& specs, patience const& p,
+                                             std::stop_token stop) {
+  refuse_if_forked();
+  base::calls::scope const here(engine_->under_way);
+  return acquirer_of_all(*engine_, specs, p, std::move(stop)).run();
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -123,15 +152,35 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
 release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcept {
   if (forked()) return release_result::already_lost;
   if (!h->unshare()) return release_result::released;
-  // exit() in a signal handler (a thread_local handle is destroyed before anything knows that the process
-  // ends), or in a hook. The closer gives it back.
-  if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library()))
-    return release_result::in_doubt;
-  if (engine_->closing.stop_requested()) return release_result::already_lost;  // the closer gives it back
+  auto what = release_result::released;
+  if (!can_release(what)) return what;
   base::calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;
   return releasing(*engine_).give_back(h,
                                        boot_clock::now() + base::time_left(engine_->options.release_timeout));
+}
+
+release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> holds) noexcept {
+  if (forked()) return release_result::already_lost;
+  std::erase_if(holds, [](auto const& h) { return !h->unshare(); });
+  auto what = release_result::released;
+  if (holds.empty() || !can_release(what)) return what;
+  base::calls::scope const here(engine_->under_way);
+  base::end_time_spent const spent;
+  return releasing(*engine_).give_back_all(
+      std::move(holds), boot_clock::now() + base::time_left(engine_->options.release_timeout));
+}
+
+bool manager::can_release(release_result& what) const noexcept {
+  // exit() in a signal handler (a thread_local handle is destroyed before anything knows that the process
+  // ends), or in a hook. The closer gives it back.
+  if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library())) {
+    what = release_result::in_doubt;
+    return false;
+  }
+  if (!engine_->closing.stop_requested()) return true;
+  what = release_result::already_lost;  // the closer gives it back
+  return false;
 }
 
 // The watchdog and the renewer forget it, and so does the closer: from now on it is a row that nobody here

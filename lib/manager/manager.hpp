@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "manager/acquirer.hpp"
+#include "manager/acquirer_of_all.hpp"
 #include "manager/closer.hpp"
 #include "manager/engine.hpp"
 
@@ -22,10 +23,16 @@ class manager : public std::enable_shared_from_this<manager> {
   manager& operator=(manager const&) = delete;
 
   lock_spec spec(std::string name, mutex_options, bool recursive) const;
+  /// For locks that are taken together: in the order of the names. @throws error as lock_spec, and if there
+  /// are none, too many, or two of one name
+  std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
   void connect();
   acquirer::result acquire(lock_spec const&, patience, std::stop_token);
+  acquirer_of_all::result acquire_all(std::vector<lock_spec> const&, patience const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
+  /// @return what became of the first that was not released
+  release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
   std::vector<lock_info> list(bool idle_too);
   std::optional<lock_info> find(std::string const& name);
@@ -59,6 +66,8 @@ class manager : public std::enable_shared_from_this<manager> {
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
   int never_leave() const noexcept;
+  /// Whether a lock can be given back now; if not, `what` came of it, or comes.
+  bool can_release(release_result& what) const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
   /// Whether the database that it is held in is gone, and the lock lost with it.

@@ -1,6 +1,7 @@
 #include "manager/releasing.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/process_end.hpp"
 #include "holding/why_lost.hpp"
@@ -25,6 +26,11 @@ bool row_may_be_ours(holding::hold const& h) noexcept {
 
 release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
                                     boot_time_point deadline) noexcept {
+  if (auto const done = let_go(h)) return *done;
+  return end(*h, deadline);
+}
+
+std::optional<release_result> releasing::let_go(std::shared_ptr<holding::hold> const& h) noexcept {
   // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
   if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
   bool const nobodys = offer(h);
@@ -35,23 +41,25 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
   }
   bool const ours = nobodys || h->begin_release();
   forget(*h);  // not if its loss is still to be told
-  if (!ours) {
-    give_back_lost(*h);
-    return release_result::already_lost;
-  }
-  auto const& f = h->facts();
+  if (ours) return std::nullopt;
+  give_back_lost(*h);
+  return release_result::already_lost;
+}
+
+release_result releasing::end(holding::hold& h, boot_time_point deadline) noexcept {
+  auto const& f = h.facts();
   auto const start = boot_clock::now();
-  if (holding::traits_of(f).owns_session) return end_session(*h, deadline);
+  if (holding::traits_of(f).owns_session) return end_session(h, deadline);
   auto outcome = release_result::in_doubt;
   auto why = loss_reason::taken_over;
   auto const is_gone = [&] { return engine_.database.gone(f.server); };
   try {
-    outcome = is_gone() ? release_result::already_lost : tell_row(*h, deadline, why);
+    outcome = is_gone() ? release_result::already_lost : tell_row(h, deadline, why);
   } catch (error const& e) {
     if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
-    tell_error(*h, e);
+    tell_error(h, e);
   } catch (std::exception const& e) {
-    tell_error(*h, e);
+    tell_error(h, e);
   }
   if (outcome != release_result::released && is_gone()) {
     outcome = release_result::already_lost;
@@ -59,10 +67,74 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
     engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
-  h->end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt,
-                 outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
-  if (outcome == release_result::released) tell_released(*h, start);
+  h.end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt,
+                outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
+  if (outcome == release_result::released) tell_released(h, start);
   return outcome;
+}
+
+// Each is let go by itself: it may have been lost, or go on to the next thread in line.
+release_result releasing::give_back_all(holds all, boot_time_point deadline) noexcept {
+  auto whole = release_result::released;
+  auto const heard = [&whole](release_result one) {
+    if (whole == release_result::released) whole = one;
+  };
+  std::erase_if(all, [&](auto const& h) {
+    auto const done = let_go(h);
+    if (done) heard(*done);
+    return done.has_value();
+  });
+  std::vector<bool> ended;
+  try {
+    ended = end_together(all, deadline);
+  } catch (error const& e) {
+    tell_error(*all.front(), e);
+    // The rest of the time would go by in asking for each again. The keeper does, by their terms.
+    bool const answered = e.reason() == errc::row_locked || e.reason() == errc::conflict;
+    if (!answered) deadline = boot_clock::now();
+  } catch (std::exception const& e) {
+    tell_error(*all.front(), e);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i >= ended.size() || !ended[i]) heard(end(*all[i], deadline));
+  return whole;
+}
+
+bool releasing::goes_with_others(holding::hold const& h) const noexcept {
+  auto const& f = h.facts();
+  return holding::traits_of(f).has_expiry && f.at_least == 0ms && !h.guarded() &&
+         !engine_.database.gone(f.server);
+}
+
+std::vector<bool> releasing::end_together(holds const& all, boot_time_point deadline) {
+  std::vector<bool> ended(all.size());
+  std::map<std::string_view, std::size_t> in_order;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (goes_with_others(*all[i])) in_order.emplace(all[i]->facts().name, i);
+  if (in_order.size() < 2) return ended;
+  std::vector<strategies::name_and_term> which;
+  for (auto const& [name, i] : in_order) which.push_back({all[i]->facts().name, all[i]->facts().term});
+  auto const start = boot_clock::now();
+  auto const& strategy = engine_.strategies.of(all.front()->facts().strategy);
+  auto const given = [&] {
+    auto loan = engine_.pool.borrow(deadline);
+    auto done = sessions::retry_deadlocks(engine_.events, which.front().name, deadline,
+                                          [&] { return strategy.give_back_all(*loan, which, deadline); });
+    auto const tables = engine_.database.tables();
+    for (std::size_t k = 0; k < done.size(); ++k)
+      done[k].others_wait = done[k].others_wait || loan->is_waited_for(tables, which[k].name);
+    return done;
+  }();
+  std::size_t k = 0;
+  for (auto const& [name, i] : in_order) {
+    auto const& one = given[k++];
+    if (!one.was_there) continue;
+    ended[i] = true;
+    if (!all[i]->has_gate()) engine_.gates.others_wait(all[i]->facts().name, one.others_wait);
+    all[i]->end_release({}, deadline);
+    tell_released(*all[i], start);
+  }
+  return ended;
 }
 
 void releasing::forget(holding::hold const& h) noexcept {

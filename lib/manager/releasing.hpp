@@ -2,7 +2,9 @@
 // How a lock that this manager holds, or has lost, is given back.
 
 #include <memory>
+#include <optional>
 #include <rowlock/types.hpp>
+#include <vector>
 
 #include "manager/engine.hpp"
 
@@ -15,6 +17,10 @@ class releasing {
 
   /// What can't be given back by `deadline` is given back later.
   release_result give_back(std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
+  /// The same for several, in one statement where that can be done. @return what became of the first that was
+  /// not released
+  release_result give_back_all(std::vector<std::shared_ptr<holding::hold>>,
+                               boot_time_point deadline) noexcept;
   /// A lost term may still be in its row (revoked, or out of time by this process's clock). The next owner
   /// need not wait until it expires, because the work here has stopped.
   void give_back_lost(holding::hold const&) noexcept;
@@ -22,6 +28,14 @@ class releasing {
   void give_back_lost(holding::hold const&, boot_time_point deadline) noexcept;
 
  private:
+  using holds = std::vector<std::shared_ptr<holding::hold>>;
+  /// @return what became of it; empty if its row, or session, is still to be told
+  std::optional<release_result> let_go(std::shared_ptr<holding::hold> const&) noexcept;
+  release_result end(holding::hold&, boot_time_point deadline) noexcept;
+  /// Of several, what a single statement can give back. @return whether it was; if not, it is to be done
+  /// alone
+  std::vector<bool> end_together(holds const&, boot_time_point deadline);
+  bool goes_with_others(holding::hold const&) const noexcept;
   release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
   /// Sets `why` if the term is not in the row any more.
   release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);

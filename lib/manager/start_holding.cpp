@@ -39,6 +39,28 @@ void tell(engine const& e, holding::hold const& h, winnings const& w) noexcept {
 
 }  // namespace
 
+holding::grant_facts facts_of(lock_spec const& s, owner_id const& owner, fencing_token token,
+                              term_id const& term, boot_time_point sent_at, std::size_t server) {
+  auto const& o = s.options;
+  return {.name = s.name,
+          .strategy = s.strategy,
+          .takeover = o.takeover,
+          .term = term,
+          .token = token,
+          .owner = owner,
+          .ttl = o.ttl,
+          .at_least = o.at_least,
+          .hard_limit = o.hard_limit,
+          .renew = o.renew,
+          .fencing = s.fencing,
+          .in_process = boot_clock::now(),
+          .note = o.note,
+          .sent_at = sent_at,
+          .acquired_at = std::chrono::system_clock::now(),
+          .server = server,
+          .on_trust = o.on_trust};
+}
+
 std::shared_ptr<holding::hold> start_holding(engine& e, winnings w) {
   auto h = holding::hold::make(std::move(w.facts), std::move(w.turn));
   if (w.gate) h->keep_gate(*std::move(w.gate));

@@ -6,8 +6,13 @@
 #include <optional>
 
 #include "manager/engine.hpp"
+#include "manager/lock_spec.hpp"
 
 namespace rowlock::managing {
+
+/// What a grant of `term` to `owner` is.
+holding::grant_facts facts_of(lock_spec const&, owner_id const& owner, fencing_token, term_id const& term,
+                              boot_time_point sent_at, std::size_t server);
 
 /// What a call has won.
 struct winnings {

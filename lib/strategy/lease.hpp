@@ -1,5 +1,7 @@
 #pragma once
-// Strategy lease: a row that outlives its terms; a take is one UPDATE that claims a takeable row.
+// Strategy lease: a row that outlives its terms; a take is one UPDATE that claims a takeable row, or several.
+
+#include <span>
 
 #include "strategy/row_strategy.hpp"
 
@@ -14,12 +16,30 @@ class lease final : public row_strategy {
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
+  std::size_t most_at_once() const noexcept override { return 64; }
+
+  /// One statement, or a transaction where an UPDATE can't skip locked rows. If it met not all rows, one
+  /// SELECT that tells absent from busy; if none is busy, free rows are put where they are absent, one by one
+  /// in the order of their names, and it is repeated.
+  outcome_for_all take_all(backend::connection&, take_request const& how, std::span<wanted_lock const> wanted,
+                           boot_time_point deadline, boot_time_point& sent_at) const override;
+  std::vector<given_back> give_back_all(backend::connection&, std::span<name_and_term const>,
+                                        boot_time_point deadline) const override;
+
   int most_tokens() const noexcept override { return 64; }
 
  private:
+  struct several;
   given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
+  std::optional<all_granted> claim_all(backend::connection&, several const&, boot_time_point deadline,
+                                       boot_time_point& sent_at) const;
+  std::optional<all_granted> lock_and_claim_all(backend::connection&, several const&,
+                                                boot_time_point deadline, boot_time_point& sent_at) const;
+  /// @return false if it met a transaction's
+  bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
+                     boot_time_point deadline) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;
 };
 

@@ -1,5 +1,7 @@
 #include "strategy/locking_strategy.hpp"
 
+#include <rowlock/error.hpp>
+
 namespace rowlock::strategies {
 
 void locking_strategy::was_used(backend::connection&, std::string const&, boot_time_point) const {}
@@ -7,6 +9,18 @@ void locking_strategy::ping(backend::connection&, boot_time_point) const {}
 std::vector<locking_strategy::held> locking_strategy::holders(backend::connection&, std::string const&,
                                                               boot_time_point) const {
   return {};
+}
+
+outcome_for_all locking_strategy::take_all(backend::connection&, take_request const&,
+                                           std::span<wanted_lock const>, boot_time_point,
+                                           boot_time_point&) const {
+  throw error(errc::unsupported, "this strategy can't take several locks at once: use lease");
+}
+
+std::vector<given_back> locking_strategy::give_back_all(backend::connection&,
+                                                        std::span<name_and_term const> which,
+                                                        boot_time_point) const {
+  return std::vector<given_back>(which.size());
 }
 
 }  // namespace rowlock::strategies

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <variant>
@@ -62,6 +63,26 @@ struct refused {
 
 using outcome = std::variant<granted, refused>;
 
+/// One of several names that are to be taken together.
+struct wanted_lock {
+  std::string name;
+  term_id term;                     ///< a new one for every attempt, as in take_request
+  std::optional<superseded> old{};  ///< what this one is to replace
+};
+
+/// All of them were: their tokens, in the order in which they were wanted.
+struct all_granted {
+  std::vector<fencing_token> tokens;
+};
+
+/// None of them was. `rows`: as they were read afterwards, in the same order; empty where there is none. If
+/// all of them can be taken, a transaction had one of them locked.
+struct all_refused {
+  std::vector<std::optional<term_row>> rows;
+};
+
+using outcome_for_all = std::variant<all_granted, all_refused>;
+
 struct given_back {
   bool was_there = false;    ///< the term
   bool others_wait = false;  ///< at the name's gate, as far as the statement tells
@@ -84,6 +105,24 @@ class locking_strategy {
   /// @throws error; where the strategy owns its session, the lock is gone with it
   virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                                boot_time_point deadline) const = 0;
+
+  /// How many locks take_all() can take; 1 where it can't.
+  virtual std::size_t most_at_once() const noexcept { return 1; }
+
+  /// One attempt to take several locks, all or none. `how` is for each of them, but for its name and term.
+  /// `wanted`: from 1 to most_at_once(), in the order of their names, none twice. Waits for no row: if a
+  /// transaction has one of them locked, the attempt is refused. `sent_at`: as in take().
+  /// @throws error as take() does; errc::unsupported where most_at_once() is 1. After errc::in_doubt all
+  /// terms may have been granted, or may still be granted
+  virtual outcome_for_all take_all(backend::connection&, take_request const& how,
+                                   std::span<wanted_lock const> wanted, boot_time_point deadline,
+                                   boot_time_point& sent_at) const;
+
+  /// Gives back what is there and not locked by others, waiting for no row. @return what was given back, in
+  /// the order of the terms, which is that of their names. The others have to be given back one by one.
+  /// @throws error; after errc::in_doubt any of them may have been given back
+  virtual std::vector<given_back> give_back_all(backend::connection&, std::span<name_and_term const>,
+                                                boot_time_point deadline) const;
 
   /// How many tokens one take can draw.
   virtual int most_tokens() const noexcept { return 1; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
@@ -80,6 +81,16 @@ void decode_kind(backend::row const& columns, term_row& r) {
   if (when != to_string(r.takeover)) throw error(errc::schema_new, unknown_word("takeover", when));
 }
 
+term_row decode_known(backend::row const& columns) {
+  auto row = decode(columns);
+  try {
+    decode_kind(columns, row);
+  } catch (error const& e) {
+    throw error(e.reason(), fmt::format("lock '{}': {}", row.name, base::plain_message(e)));
+  }
+  return row;
+}
+
 term_row decode_if_possible(backend::row const& columns) {
   term_row row;
   try {
@@ -90,12 +101,6 @@ term_row decode_if_possible(backend::row const& columns) {
     row.unreadable = base::plain_message(e);
   }
   return row;
-}
-
-std::string to_json(std::span<name_and_term const> wanted) {
-  auto list = nlohmann::json::array();
-  for (auto const& [name, term] : wanted) list.push_back({{"name", name}, {"term", term.value}});
-  return list.dump();
 }
 
 }  // namespace
@@ -119,17 +124,30 @@ std::size_t room_for(name_and_term const& which) noexcept {
   return bytes;
 }
 
+std::string to_json(std::span<name_and_term const> wanted) {
+  auto list = nlohmann::json::array();
+  for (auto const& [name, term] : wanted) list.push_back({{"name", name}, {"term", term.value}});
+  return list.dump();
+}
+
 std::optional<term_row> term_rows::read(backend::connection& c, std::string const& name,
                                         boot_time_point deadline) const {
   auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
   if (found.rows.empty()) return std::nullopt;
-  auto row = decode(found.rows.front());
-  try {
-    decode_kind(found.rows.front(), row);
-  } catch (error const& e) {
-    throw error(e.reason(), fmt::format("lock '{}': {}", name, base::plain_message(e)));
-  }
-  return row;
+  return decode_known(found.rows.front());
+}
+
+std::vector<std::optional<term_row>> term_rows::read_all(backend::connection& c,
+                                                         std::span<name_and_term const> wanted,
+                                                         boot_time_point deadline) const {
+  std::map<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < wanted.size(); ++i) place.emplace(wanted[i].name, i);
+  std::vector<std::optional<term_row>> rows(wanted.size());
+  for (auto const& columns :
+       c.execute(book_.at("all_read"), std::vector<value>{to_json(wanted)}, deadline).rows)
+    if (auto const at = place.find(as_text(columns.at(0))); at != place.end())
+      rows[at->second] = decode_known(columns);
+  return rows;
 }
 
 std::vector<term_row> term_rows::list(backend::connection& c, bool idle_too, boot_time_point deadline) const {

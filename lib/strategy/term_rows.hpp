@@ -44,6 +44,9 @@ struct name_and_term {
   term_id term;
 };
 
+/// As the statements on several terms take them: [{"name":..., "term":...}, ...].
+std::string to_json(std::span<name_and_term const>);
+
 /// How many bytes of a renewal's statement it takes, at most.
 std::size_t room_for(name_and_term const&) noexcept;
 
@@ -65,6 +68,10 @@ class term_rows {
   std::optional<term_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// Fails for no row, either.
   std::vector<term_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+
+  /// As read(), for several names; empty for those that have no row.
+  std::vector<std::optional<term_row>> read_all(backend::connection&, std::span<name_and_term const>,
+                                                boot_time_point deadline) const;
 
   /// For a row that can neither be read nor inserted. @throws error(errc::access_denied) if row-level
   /// security hides rows from this role: this does not mean that somebody holds the lock

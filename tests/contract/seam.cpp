@@ -10,7 +10,10 @@ namespace {
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
   if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
-  if (statement == "unique_release") return "lock_release";
+  if (statement == "all_take_due") return "lock_take";
+  if (statement == "unique_release" || statement == "all_release" || statement == "all_release_due")
+    return "lock_release";
+  if (statement == "all_read") return "lock_read";
   if (statement == "at_once_draw") return "token_draw";
   if (statement == "token_insert" || statement == "at_once_entry") return "lock_insert_free";
   if (statement == "lock_renew_due") return "lock_renew";
@@ -22,7 +25,8 @@ std::string step(std::string const& statement) {
 /// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them
 /// locks the rows), the second is nothing of its own.
 bool is_second(std::string const& statement) {
-  return statement == "lock_renew" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
+  return statement == "all_take" || statement == "all_release" || statement == "lock_renew" ||
+         statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
 
 class observed_connection final : public backend::connection {

@@ -20,6 +20,8 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class basic_mutex;
 class basic_transaction;
+class held_locks;
+class lock_manager;
 
 /// A lock that was taken. Move-only. Gives the lock back when it is destroyed, which any thread may do.
 ///
@@ -92,6 +94,8 @@ class ROWLOCK_EXPORT held_lock {
  private:
   friend class basic_mutex;
   friend class basic_transaction;
+  friend class held_locks;
+  friend class lock_manager;
   held_lock(std::shared_ptr<managing::manager>, std::shared_ptr<holding::hold>) noexcept;
 
   std::shared_ptr<managing::manager> manager_;

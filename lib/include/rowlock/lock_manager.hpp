@@ -2,15 +2,21 @@
 
 #include <rowlock/connection_source.hpp>
 #include <rowlock/export.hpp>
+#include <rowlock/held_locks.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/options.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace rowlock::managing {
+struct patience;
+}
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Which locks lock_manager::list() returns.
@@ -56,6 +62,44 @@ class ROWLOCK_EXPORT lock_manager {
   [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
   [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
+  /// Takes several names at once, all or none, in one attempt: if somebody has one of them, nothing is taken,
+  /// and nothing of the others was touched. Each is taken with `options`, and has a term and a token of its
+  /// own. For strategy lease.
+  ///
+  /// A row that somebody's transaction has locked is not waited for in the server; the attempt is repeated
+  /// for a second, and is acquire_status::contended then. A retryable error is thrown, as by
+  /// basic_mutex::try_acquire().
+  /// @param names from 1 to 64 of them, none twice, in any order; each as for make_mutex()
+  /// @throws error(errc::invalid_argument) if there are none, more than 64, or one is there twice, and as
+  /// make_mutex(); errc::unsupported with another strategy than lease; errc::strategy_mismatch if one of
+  /// the names is in use with another; errc::would_deadlock if the calling thread holds one of them;
+  /// errc::in_doubt if the reply was lost and the database can't be asked: what was granted ends by its
+  /// expiry
+  [[nodiscard]] acquisition_of_all try_acquire_all(std::vector<std::string> names,
+                                                   mutex_options options = {});
+
+  /// Waits until all of them are taken, or `stop` is triggered. It waits for the first name that somebody
+  /// has, then tries all again, and holds none of them meanwhile: so two such calls never wait for each
+  /// other. A set of names that others take in turn again and again, one by one, may wait for long. With
+  /// mutex_options::fair it lines up at one of the names only.
+  /// @throws error as try_acquire_all(), and as basic_mutex says: retryable errors are ridden out
+  [[nodiscard]] acquisition_of_all acquire_all(std::vector<std::string> names, mutex_options options = {},
+                                               std::stop_token stop = {});
+
+  /// As acquire_all(), but waits at most `timeout` (an attempt is made even if it is zero or less), plus
+  /// manager_options::reply_timeout if the database does not answer.
+  [[nodiscard]] acquisition_of_all try_acquire_all_for(std::vector<std::string> names,
+                                                       std::chrono::nanoseconds timeout,
+                                                       mutex_options options = {}, std::stop_token stop = {});
+  template <class Rep, class Period>
+  [[nodiscard]] acquisition_of_all try_acquire_all_for(std::vector<std::string> names,
+                                                       std::chrono::duration<Rep, Period> const& timeout,
+                                                       mutex_options options = {},
+                                                       std::stop_token stop = {}) {
+    return try_acquire_all_for(std::move(names), saturated_nanoseconds(timeout), std::move(options),
+                               std::move(stop));
+  }
+
   /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is among them,
   /// with lock_info::unknown. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options options = {});
@@ -84,6 +128,8 @@ class ROWLOCK_EXPORT lock_manager {
 
  private:
   friend class basic_transaction;
+  acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::patience const&,
+                                 std::stop_token);
   std::shared_ptr<managing::manager> manager_;
 };
 

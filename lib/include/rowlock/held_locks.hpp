@@ -1,0 +1,140 @@
+#pragma once
+
+#include <rowlock/export.hpp>
+#include <rowlock/held_lock.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
+
+class lock_manager;
+
+/// Locks that were taken together, all or none: lock_manager::try_acquire_all(), acquire_all(). Move-only.
+/// Gives back what is still held when it is destroyed, which any thread may do.
+///
+/// Each is a lock like any other, with a term, a token, a renewal and a loss of its own. One of them may be
+/// lost while the others are held: look at valid(), or at each one's loss_token().
+///
+/// May outlive its lock_manager: the locks have been given back by then. One that was moved from is empty.
+///
+/// Preconditions: operator[] needs an index below size().
+///
+/// Thread safety: distinct objects are independent; const members of one may be called from several threads.
+/// Each of its handles may be used as held_lock says, but not while another thread calls release(), moves,
+/// assigns or destroys the whole.
+class held_locks {
+ public:
+  held_locks() noexcept = default;
+  held_locks(held_locks&& other) noexcept : locks_(std::exchange(other.locks_, {})) {}
+  /// First gives back what this object has.
+  held_locks& operator=(held_locks&& other) noexcept {
+    if (this == &other) return *this;
+    (void)release();
+    locks_ = std::exchange(other.locks_, {});
+    return *this;
+  }
+  ~held_locks() { (void)release(); }  ///< ignores its result
+
+  /// In the order in which the names were given.
+  std::size_t size() const noexcept { return locks_.size(); }
+  bool empty() const noexcept { return locks_.empty(); }
+  held_lock& operator[](std::size_t i) noexcept { return locks_[i]; }
+  held_lock const& operator[](std::size_t i) const noexcept { return locks_[i]; }
+  auto begin() noexcept { return locks_.begin(); }
+  auto end() noexcept { return locks_.end(); }
+  auto begin() const noexcept { return locks_.begin(); }
+  auto end() const noexcept { return locks_.end(); }
+
+  /// True while each of them is held, and there is one.
+  [[nodiscard]] ROWLOCK_EXPORT bool valid() const noexcept;
+
+  /// Gives back those that are still held, in one statement as far as that can be done. Blocks for
+  /// manager_options::release_timeout at most. The handles stay, and say what the locks were. A second call
+  /// does nothing and returns released.
+  /// @return released if each of them was; otherwise what became of the first that was not
+  [[nodiscard]] ROWLOCK_EXPORT release_result release() noexcept;
+
+ private:
+  friend class lock_manager;
+  explicit held_locks(std::vector<held_lock> locks) noexcept : locks_(std::move(locks)) {}
+
+  std::vector<held_lock> locks_;
+};
+
+/// The result of an attempt to take several locks: like std::optional<held_locks>, and says why it is empty.
+///
+/// Move-only. An object that was moved from is empty, and its status() is cancelled.
+///
+/// Preconditions: operator* and operator-> need the locks. value() checks.
+///
+/// Thread safety: as acquisition.
+class acquisition_of_all {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
+  acquisition_of_all(held_locks locks) noexcept : locks_(std::move(locks)) {}
+  /// @throws error(errc::invalid_argument) if why_not is acquire_status::acquired
+  ROWLOCK_EXPORT acquisition_of_all(acquire_status why_not, std::string busy_name,
+                                    std::optional<holder_info> holder);
+  acquisition_of_all(acquisition_of_all&& other) noexcept
+      : locks_(std::move(other.locks_)),
+        status_(other.status_),
+        busy_(std::move(other.busy_)),
+        holder_(std::move(other.holder_)) {
+    other.say_empty();
+  }
+  /// First gives back the locks that this object has.
+  acquisition_of_all& operator=(acquisition_of_all&& other) noexcept {
+    if (this == &other) return *this;
+    locks_ = std::move(other.locks_);
+    status_ = other.status_;
+    busy_ = std::move(other.busy_);
+    holder_ = std::move(other.holder_);
+    other.say_empty();
+    return *this;
+  }
+  ~acquisition_of_all() = default;
+
+  explicit operator bool() const noexcept { return locks_.has_value(); }
+  held_locks& operator*() & noexcept { return *locks_; }
+  held_locks const& operator*() const& noexcept { return *locks_; }
+  /// Moves the locks out: the acquisition is empty then, as one that was moved from.
+  held_locks operator*() && noexcept { return take_out(); }
+  held_locks* operator->() noexcept { return &*locks_; }
+  held_locks const* operator->() const noexcept { return &*locks_; }
+  /// The locks. @throws error(errc::not_acquired) if there are none; its message has status(), busy_name()
+  /// and holder()
+  ROWLOCK_EXPORT held_locks& value() &;
+  ROWLOCK_EXPORT held_locks const& value() const&;
+  ROWLOCK_EXPORT held_locks value() &&;  ///< moves them out
+
+  acquire_status status() const noexcept { return status_; }
+  /// The first of the names that somebody had, as last seen; empty if that is not known.
+  std::string const& busy_name() const noexcept { return busy_; }
+  /// Who had that.
+  std::optional<holder_info> const& holder() const noexcept { return holder_; }
+
+ private:
+  void say_empty() noexcept {
+    locks_.reset();
+    status_ = acquire_status::cancelled;
+    busy_.clear();
+    holder_.reset();
+  }
+  held_locks take_out() noexcept {
+    held_locks out(*std::move(locks_));
+    say_empty();
+    return out;
+  }
+  void require_locks() const;
+
+  std::optional<held_locks> locks_;
+  acquire_status status_ = acquire_status::acquired;
+  std::string busy_;
+  std::optional<holder_info> holder_;
+};
+
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -1,0 +1,38 @@
+#pragma once
+// How long a call that takes locks may take, and what it rides out meanwhile.
+
+#include <chrono>
+#include <optional>
+#include <rowlock/error.hpp>
+#include <string_view>
+
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+
+/// How long a call may take.
+struct patience {
+  bool one_attempt = false;
+  bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
+  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
+
+  bool over() const noexcept;
+  boot_time_point ends() const noexcept;
+};
+
+/// Now plus `timeout`, which is none if it is negative; empty (for ever) if that is beyond the clock's range.
+std::optional<std::chrono::steady_clock::time_point> deadline_after(
+    std::chrono::nanoseconds timeout) noexcept;
+
+/// Tells the program of the error of an attempt, if it is one.
+/// @return false if the caller has to hear of it at once; `attempts`: that were made, with this one
+bool rides_out(engine&, std::string_view name, error const&, patience const&, int attempts) noexcept;
+
+/// How long one attempt rides out what is locked although nobody holds it; a statement that is waiting then
+/// has its own second.
+inline constexpr std::chrono::milliseconds longest_moment{1000};
+
+/// That a clock can add.
+inline constexpr std::chrono::milliseconds longest_pause = std::chrono::hours(24 * 366);
+
+}  // namespace rowlock::managing

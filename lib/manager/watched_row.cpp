@@ -1,0 +1,41 @@
+#include "manager/watched_row.hpp"
+
+#include <algorithm>
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+boot_time_point watched_row::observation::ripe() const noexcept {
+  return since + std::chrono::nanoseconds(silence) + std::chrono::nanoseconds(silence) / 50;
+}
+
+// `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
+// holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
+std::optional<strategies::superseded> watched_row::look(strategies::term_row const& row,
+                                                        waiting::observations& of_manager) {
+  auto const silence = row.must_be_silent_for();
+  if (!silence) {
+    seen_.reset();
+    return std::nullopt;
+  }
+  bool const same = seen_ && seen_->term == row.term && seen_->renewals == row.renewals;
+  auto since = same ? seen_->since : boot_clock::now();
+  if (row.takeover == takeover::clock) since = std::min(since, of_manager.since(row));
+  seen_ = observation{row.term, row.renewals, *silence, since};
+  if (boot_clock::now() < seen_->ripe()) return std::nullopt;
+  return strategies::superseded{seen_->term, seen_->renewals};
+}
+
+std::optional<std::chrono::milliseconds> watched_row::can_be_had_in(strategies::term_row const& seen) const {
+  if (seen.term.empty()) return std::nullopt;
+  std::optional<std::chrono::milliseconds> soon;
+  if (seen_) soon = std::chrono::ceil<std::chrono::milliseconds>(seen_->ripe() - boot_clock::now());
+  if (seen.takeover == takeover::clock && seen.holder.expires_in > 0ms) {
+    auto const expires_in = seen.holder.expires_in + 1ms;
+    soon = std::min(soon.value_or(expires_in), expires_in);
+  }
+  return soon;
+}
+
+}  // namespace rowlock::managing

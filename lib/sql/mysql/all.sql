@@ -1,0 +1,96 @@
+-- Several locks at once, all or none of them (strategy lease), for MySQL and MariaDB; the same names and parameters as in the
+-- other dialects: lib/doc/all_at_once.md. An UPDATE can't skip locked rows here. So each is a transaction of the library's own
+-- at READ COMMITTED: ..._due locks the rows, one after the other in the order of the list, which is that of their names, by
+-- the whole primary key; it skips what others have locked, and lets go at once of a row that does not match. So it waits for
+-- nobody. The UPDATE then meets only rows that are locked already. There are no gap locks at READ COMMITTED.
+-- DISTINCT, CONVERT: as in lock_renew_due.
+
+-- Those of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], that may be taken, as lock_take has it. ("old"
+-- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy. Fewer than all: ROLLBACK.
+-- name: all_take_due
+SELECT l.name
+FROM (
+  SELECT DISTINCT j.name, j.old, j.renewals
+  FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
+    renewals BIGINT PATH '$.renewals')) AS j) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.strategy = $2
+  AND CASE WHEN wanted.old IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
+        ELSE l.term = wanted.old
+          AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
+FOR UPDATE SKIP LOCKED
+
+-- Second half: takes them, each with its own term; the tokens are as lock_take has them. The conditions again, because this
+-- statement must be right by itself. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but
+-- the column itself.) What became of it, and the tokens, all_read tells in the same transaction.
+-- name: all_take
+UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term',
+    old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
+    renewals BIGINT PATH '$.renewals')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+SET
+  l.token = CASE WHEN $11 = 0 THEN l.token ELSE greatest(
+    l.token + $11,
+    timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + $11 - 1,
+    CASE WHEN l.token = 0 THEN (
+      SELECT $11 + greatest(m.token_floor,
+        coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
+      FROM rowlock_meta AS m WHERE m.id = 1 + l.token) ELSE 0 END) END,
+  l.owner_host = $3,
+  l.owner_pid = $4,
+  l.owner_process = $5,
+  l.owner_thread = $6,
+  l.renewals = 0,
+  l.ttl = $7,
+  l.takeover = $8,
+  l.acquired_at = utc_timestamp(6),
+  l.expires_at = utc_timestamp(6) + INTERVAL 1000 * least($7, coalesce($9, $7)) MICROSECOND,
+  l.hard_until = utc_timestamp(6) + INTERVAL 1000 * $9 MICROSECOND,
+  l.revoked = 0,
+  l.note = $10,
+  l.longest = $7,
+  l.longest_term = wanted.term,
+  l.term = wanted.term
+WHERE l.strategy = $2
+  AND CASE WHEN wanted.old IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
+        ELSE l.term = wanted.old
+          AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
+
+-- Those of $1, JSON [{"name":..., "term":...}, ...], that have their term and that nobody else has locked; and whether somebody
+-- has the name's gate. (Who comes there between this and the COMMIT looks at the row often enough, being the first.)
+-- name: all_release_due
+SELECT l.name, 1 - coalesce(is_free_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)), 1)
+FROM (
+  SELECT DISTINCT j.name, j.term
+  FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS j) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.term = wanted.term
+FOR UPDATE SKIP LOCKED
+
+-- Second half, for what the first half has locked. By name and term: whoever has a row by now, a late release does not touch it.
+-- name: all_release
+UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name AND l.term = wanted.term
+SET l.expires_at = utc_timestamp(6), l.term = NULL
+
+-- As lock_read, for the names of $1 (JSON as for all_take). A plain read: waits for nobody.
+-- name: all_read
+SELECT l.name, l.strategy, l.term, l.token, l.owner_host, l.owner_pid, l.owner_process, l.owner_thread, l.renewals, l.ttl,
+  l.takeover,
+  timestampdiff(MICROSECOND, '1970-01-01', l.acquired_at) AS acquired_us,
+  CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), l.expires_at) / 1000) AS SIGNED) AS expires_in_ms,
+  l.revoked, l.note, l.hard_until <= utc_timestamp(6) AS hard_limit_reached,
+  CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
+FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (name VARBINARY(255) PATH '$.name')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+ORDER BY l.name

@@ -1,0 +1,79 @@
+-- Several locks at once, all or none of them (strategy lease): lib/doc/all_at_once.md. Each is one statement, in autocommit at
+-- READ COMMITTED, on the rows of a list of names. It first locks those that it wants, in the order of their names, and skips
+-- what others have locked: so it waits for nobody, and nobody who waits for one of these rows has another that it needs.
+-- Without SKIP LOCKED it would also keep a row locked whose condition, looked at again after the wait, failed: deadlocks.
+
+-- Takes all names of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], each with its own term, or none of
+-- them. What may be taken is as lock_take has it ("old" and "renewals" are its $13 and $14; each may be missing), and so are
+-- the tokens, of which $11 are drawn for each name.
+-- A renewal, a take or a release of one of the rows that is under way: the row is skipped, and nothing is taken. One that was
+-- committed after the snapshot: the row's newest version is locked, and the condition is looked at again. One that comes later
+-- waits for this statement's end (a renewal skips the row). Two of these crosswise: at most one of them gets all.
+-- Where the sub-select that counts finds fewer than all, the UPDATE meets no row; the locks are gone with the statement.
+-- name: all_take
+WITH free AS (
+  SELECT l.name, w.term
+  FROM json_to_recordset($1::json) AS w(name text, term text, old text, renewals bigint)
+  JOIN rowlock_locks AS l ON l.name = w.name
+  WHERE l.strategy = $2
+    AND CASE WHEN w.old IS NULL
+          THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
+          ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals END END
+  ORDER BY l.name
+  FOR UPDATE OF l SKIP LOCKED)
+UPDATE rowlock_locks AS l SET
+  term = free.term,
+  token = CASE WHEN $11::bigint = 0 THEN l.token ELSE greatest(
+    l.token + $11::bigint,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $11::bigint - 1,
+    CASE WHEN l.token = 0 THEN (
+      SELECT $11::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name))
+      FROM rowlock_meta AS m WHERE m.id = 1) END) END,
+  owner_host = $3,
+  owner_pid = $4::bigint,
+  owner_process = $5,
+  owner_thread = $6::bigint,
+  renewals = 0,
+  ttl = $7::bigint,
+  takeover = $8,
+  acquired_at = clock_timestamp(),
+  expires_at = least(clock_timestamp() + $7::bigint * interval '1 millisecond',
+                     clock_timestamp() + $9::bigint * interval '1 millisecond'),
+  hard_until = clock_timestamp() + $9::bigint * interval '1 millisecond',
+  revoked = false,
+  note = $10,
+  longest = $7::bigint,
+  longest_term = free.term
+FROM free
+WHERE l.name = free.name AND (SELECT count(*) FROM free) = json_array_length($1::json)
+RETURNING l.name, l.token
+
+-- Gives back what of $1, JSON [{"name":..., "term":...}, ...], is there and not locked by others; says which names, and as
+-- lock_release whether others wait at each one's gate. What was skipped (a guarded transaction, a taker that looks) has to be
+-- given back by itself. Need not be flushed, as lock_release.
+-- name: all_release
+WITH mine AS (
+  SELECT l.name, l.term
+  FROM json_to_recordset($1::json) AS w(name text, term text)
+  JOIN rowlock_locks AS l ON l.name = w.name AND l.term = w.term
+  ORDER BY l.name
+  FOR UPDATE OF l SKIP LOCKED)
+UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
+FROM mine WHERE l.name = mine.name AND l.term = mine.term
+RETURNING l.name, (NOT pg_try_advisory_xact_lock_shared(hashtextextended(l.name, l.tableoid::bigint)))::int,
+  set_config('synchronous_commit', 'off', true)
+
+-- As lock_read, for the names of $1 (JSON as for all_take).
+-- name: all_read
+SELECT l.name, l.strategy, l.term, l.token, l.owner_host, l.owner_pid, l.owner_process, l.owner_thread, l.renewals, l.ttl,
+  l.takeover,
+  CASE WHEN l.acquired_at IS NOT NULL THEN
+    (extract(epoch FROM least(greatest(l.acquired_at, timestamptz '0001-01-01 00:00:00+00'),
+      timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
+  ceil(extract(epoch FROM least(greatest(l.expires_at, timestamptz '0001-01-01 00:00:00+00'),
+    timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  l.revoked, l.note, l.hard_until <= clock_timestamp() AS hard_limit_reached,
+  CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
+FROM json_to_recordset($1::json) AS w(name text)
+JOIN rowlock_locks AS l ON l.name = w.name
+ORDER BY l.name

@@ -1,0 +1,583 @@
+// Several locks at once, all or none of them: lib/doc/all_at_once.md.
+
+#include <algorithm>
+#include <thread>
+
+#include "base/random_id.hpp"
+#include "contract/open_transaction.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using names = std::vector<std::string>;
+
+constexpr bool leases_on_servers(running_pair const& p) { return leases(p) && on_a_server(p); }
+constexpr bool others(running_pair const& p) { return !leases(p); }
+#define SERVER_LEASE_CASE(text) PAIRS_CASE(text, leases_on_servers)
+
+mutex_options each() { return {.owner = each_acquire{}}; }
+
+/// Another process, statement by statement.
+struct process {
+  explicit process(fixture& f)
+      : book(f.source.implementation()->sql(), f.tables()),
+        strategies_(book),
+        session(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
+
+  strategies::outcome_for_all take(names const& wanted) {
+    strategies::take_request how;
+    how.owner = {"elsewhere", 1, "process", 1};
+    how.ttl = 30s;
+    mine.clear();
+    std::vector<strategies::wanted_lock> list;
+    for (auto const& n : wanted) {
+      list.push_back({n, {base::random_id()}});
+      mine.push_back({n, list.back().term});
+    }
+    boot_time_point sent_at;
+    return leases().take_all(*session, how, list, boot_clock::now() + 10s, sent_at);
+  }
+  bool takes(names const& wanted) { return std::holds_alternative<strategies::all_granted>(take(wanted)); }
+  std::vector<strategies::given_back> give_back() {
+    return leases().give_back_all(*session, mine, boot_clock::now() + 10s);
+  }
+  strategies::locking_strategy const& leases() { return strategies_.of(strategy::lease); }
+
+  backend::statement_book book;
+  strategies::catalogue strategies_;
+  std::unique_ptr<backend::connection> session;
+  std::vector<strategies::name_and_term> mine;
+};
+
+/// Makes the rows, which stay.
+void make_rows(lock_manager& m, names const& all = {"a", "b", "c"}) { REQUIRE(m.try_acquire_all(all)); }
+
+bool all_free(stranger& other, names const& all = {"a", "b", "c"}) {
+  return std::all_of(all.begin(), all.end(), [&](auto const& n) { return other.sees_free(n); });
+}
+
+errc reason_of(std::function<void()> const& what) {
+  try {
+    what();
+  } catch (error const& e) {
+    return e.reason();
+  }
+  return {};
+}
+
+}  // namespace
+
+LEASE_CASE("all at once: each has a term and a token of its own, and all go with one statement") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  f.seam->reset();
+  auto got = m->try_acquire_all({"c", "a", "b"});
+  REQUIRE(got);
+  CHECK(f.seam->executed("lock_take") == 1);
+  REQUIRE(got->size() == 3);
+  CHECK((*got)[0].name() == "c");
+  CHECK((*got)[1].name() == "a");
+  CHECK((*got)[2].name() == "b");
+  CHECK((*got)[0].term() != (*got)[1].term());
+  for (auto const& lock : *got) {
+    auto const row = other.read(lock.name());
+    CHECK(row->term == lock.term());
+    CHECK(row->holder.token == lock.token());
+    CHECK(row->longest == 30s);
+    CHECK(lock.valid());
+    CHECK_FALSE(other.take(lock.name()));
+  }
+  CHECK(got->valid());
+  CHECK(got->release() == release_result::released);
+  CHECK(f.seam->executed("lock_release") == 1);
+  CHECK(all_free(other));
+  CHECK_FALSE(got->valid());
+  CHECK(got->release() == release_result::released);
+  CHECK(f.seam->executed("lock_release") == 1);
+}
+
+LEASE_CASE("all at once: one that is held leaves the others as they were") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m, {"a", "c"});
+  REQUIRE(other.take("b"));
+  auto const a = other.token("a");
+  auto const c = other.token("c");
+  auto const got = m->try_acquire_all({"c", "b", "a", "d"});
+  CHECK_FALSE(got);
+  CHECK(got.status() == acquire_status::busy);
+  CHECK(got.busy_name() == "b");
+  REQUIRE(got.holder());
+  CHECK(got.holder()->owner.process == "stranger");
+  CHECK(other.has_still("b"));
+  CHECK(all_free(other, {"a", "c"}));
+  CHECK(other.token("a") == a);
+  CHECK(other.token("c") == c);
+  CHECK_FALSE(other.read("d"));
+  CHECK_THROWS_WITH_AS((void)m->try_acquire_all({"a", "b"}).value(), doctest::Contains("'b'"), error);
+}
+
+LEASE_CASE("all at once: what can't be taken together is refused with the reason") {
+  auto const m = f.manager();
+  names many;
+  for (int i = 0; i < 65; ++i) many.push_back("n" + std::to_string(i));
+  CHECK(reason_of([&] { (void)m->try_acquire_all({}); }) == errc::invalid_argument);
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "a"}); }) == errc::invalid_argument);
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", ""}); }) == errc::invalid_argument);
+  CHECK(reason_of([&] { (void)m->try_acquire_all(many); }) == errc::invalid_argument);
+  CHECK(f.seam->executed("lock_take") == 0);
+  many.pop_back();
+  auto const got = m->try_acquire_all(many);
+  REQUIRE(got);
+  CHECK(got->size() == 64);
+  CHECK(got->valid());
+  CHECK(m->try_acquire_all({"a"}));
+}
+
+PAIRS_CASE("all at once: other strategies can't", others) {
+  auto const m = f.manager();
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b"}); }) == errc::unsupported);
+}
+
+LEASE_CASE("all at once: a name that is used with another strategy is an error, and the others stay free") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m, {"a", "c"});
+  auto const x = m->make_mutex("b", {.strategy = strategy::unique_insert}).acquire();
+  REQUIRE(x);
+  process elsewhere(f);
+  CHECK(reason_of([&] { (void)elsewhere.take({"a", "b", "c"}); }) == errc::strategy_mismatch);
+  CHECK(all_free(other, {"a", "c"}));
+}
+
+LEASE_CASE("all at once: an expired one among them is taken, and its former holder hears of it") {
+  stranger other(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("b"));
+  auto const before = other.token("b");
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1));
+  auto const got = m->try_acquire_all({"a", "b", "c"});
+  REQUIRE(got);
+  CHECK((*got)[1].token().value > before);
+  CHECK_FALSE(other.has_still("b"));
+  CHECK_FALSE(other.release("b"));
+  CHECK(got->valid());
+}
+
+LEASE_CASE("all at once: tokens rise for each name, also above the floor of a new row") {
+  stranger other(f);
+  auto const m = f.manager();
+  std::int64_t const floor = 5'000'000'000'000'000;
+  f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(floor));
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('b', " + std::to_string(floor + 100) + ")");
+  std::int64_t a = floor;
+  std::int64_t b = floor + 100;
+  for (int i = 0; i < 3; ++i) {
+    auto const got = m->try_acquire_all({"a", "b"});
+    REQUIRE(got);
+    CHECK((*got)[0].token().value > a);
+    CHECK((*got)[1].token().value > b);
+    a = (*got)[0].token().value;
+    b = (*got)[1].token().value;
+  }
+  REQUIRE(other.take("a"));
+  CHECK(other.token("a") > a);
+  auto const without = m->try_acquire_all({"b", "c"}, {.fencing = false});
+  REQUIRE(without);
+  CHECK_FALSE((*without)[0].token());
+  CHECK(other.token("b") == b);
+}
+
+LEASE_CASE("all at once: sets that cross each other never deadlock, and each is whole") {
+  process first(f);
+  process second(f);
+  REQUIRE(first.takes({"a", "b", "c", "d"}));
+  first.give_back();
+  std::atomic<int> inside{0};
+  std::atomic<int> deadlocks{0};
+  auto const work = [&](process& p, names const& set) {
+    int had = 0;
+    for (int tries = 0; had < 100 && tries < 50'000; ++tries) {
+      try {
+        if (!p.takes(set)) continue;
+        CHECK(++inside == 1);
+        --inside;
+        ++had;
+        auto const given = p.give_back();
+        for (std::size_t i = 0; i < given.size(); ++i)  // skipped, because the other one just looked at it
+          if (!given[i].was_there)
+            CHECK(p.leases().give_back(*p.session, p.mine[i], 0ms, boot_clock::now() + 10s).was_there);
+      } catch (error const& e) {
+        if (e.reason() == errc::conflict) ++deadlocks;
+        REQUIRE_MESSAGE((e.reason() == errc::conflict || e.reason() == errc::row_locked), e.what());
+      }
+    }
+    CHECK(had == 100);
+  };
+  {
+    std::jthread const one([&] { work(first, {"a", "b", "c"}); });
+    std::jthread const two([&] { work(second, {"b", "c", "d"}); });
+  }
+  CHECK(deadlocks == 0);
+}
+
+LEASE_CASE("all at once: a row that a transaction has locked is skipped, not waited for") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  process elsewhere(f);
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'b'");
+  CHECK(m->try_acquire_all({"a", "b", "c"}).status() == acquire_status::contended);
+  CHECK(all_free(other));
+  if (!on_a_server(pair)) return;
+  auto shortest = 10s + 0ns;
+  for (int i = 0; i < 5; ++i) {
+    auto const before = boot_clock::now();
+    CHECK_FALSE(elsewhere.takes({"a", "b", "c"}));
+    shortest = std::min(shortest, boot_clock::now() - before);
+  }
+  CHECK(shortest < 900ms);
+  CHECK(other.take("a"));
+  REQUIRE(other.release("a"));
+  t.commit();
+  CHECK(m->try_acquire_all({"a", "b", "c"}));
+}
+
+LEASE_CASE("all at once: a take whose reply was lost is found by its terms") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  f.seam->reset();
+  auto const got = m->try_acquire_all({"a", "b", "c"});
+  REQUIRE(got);
+  CHECK(f.seam->executed("lock_take") == 1);
+  for (auto const& lock : *got) {
+    CHECK(other.read(lock.name())->term == lock.term());
+    CHECK(other.read(lock.name())->holder.token == lock.token());
+  }
+}
+
+LEASE_CASE("all at once: one that never arrived is tried again, with other terms") {
+  auto const m = f.manager();
+  make_rows(*m);
+  std::atomic<int> lost{1};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take" && lost-- > 0) lose_reply();
+  };
+  f.seam->reset();
+  CHECK(m->try_acquire_all({"a", "b", "c"}));
+  CHECK(f.seam->executed("lock_take") == 2);
+}
+
+LEASE_CASE("all at once: in doubt is said to be in doubt, and nothing leaks") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  std::atomic<bool> away{false};
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take") return;
+    away = true;
+    lose_reply();
+  };
+  f.seam->before = [&](std::string const&) {
+    if (away) throw error(errc::unreachable, "away by the test");
+  };
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "c"}); }) == errc::in_doubt);
+  CHECK_FALSE(other.sees_free("a"));
+  CHECK_FALSE(other.sees_free("b"));
+  CHECK_FALSE(other.sees_free("c"));
+  f.seam->after = nullptr;
+  away = false;
+  CHECK(eventually([&] { return all_free(other); }));
+}
+
+LEASE_CASE("all at once: a doubtful take of which one is gone gives back the others") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  std::atomic<int> lost{1};
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take" || lost-- <= 0) return;
+    REQUIRE(other.take_over("b"));
+    lose_reply();
+  };
+  auto const got = m->try_acquire_all({"a", "b", "c"});
+  CHECK(got.status() == acquire_status::busy);
+  CHECK(got.busy_name() == "b");
+  CHECK(other.has_still("b"));
+  CHECK(eventually([&] { return all_free(other, {"a", "c"}); }));
+}
+
+LEASE_CASE("all at once: a release whose reply was lost is in doubt, and each term is done by the keeper") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto got = m->try_acquire_all({"a", "b", "c"});
+  REQUIRE(got);
+  std::atomic<int> lost{1};
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && lost-- > 0) lose_reply();
+  };
+  CHECK(got->release() == release_result::in_doubt);
+  CHECK(eventually([&] { return all_free(other); }));
+  // Applied all the same: whoever has the name since is not touched.
+  auto again = m->try_acquire_all({"a", "b", "c"});
+  REQUIRE(again);
+  f.seam->reset();
+  lost = 1;
+  f.seam->before = nullptr;
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_release" || lost-- <= 0) return;
+    REQUIRE(other.take("a"));
+    lose_reply();
+  };
+  CHECK(again->release() == release_result::in_doubt);
+  CHECK(eventually([&] { return f.seam->executed("lock_release") >= 4; }));
+  CHECK(other.has_still("a"));
+  CHECK(all_free(other, {"b", "c"}));
+}
+
+SERVER_LEASE_CASE("all at once: a release frees what is not locked at once, and the rest later") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto got = m->try_acquire_all({"a", "b", "c"});
+  REQUIRE(got);
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'b'");
+  CHECK(got->release() == release_result::handed_over);
+  CHECK(all_free(other, {"a", "c"}));
+  CHECK_FALSE(other.sees_free("b"));
+  t.commit();
+  CHECK(eventually([&] { return other.sees_free("b"); }));
+}
+
+LEASE_CASE("all at once: one may be lost or given back by itself") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto got = m->try_acquire_all({"a", "b", "c"}, {.ttl = 3s});
+  REQUIRE(got);
+  REQUIRE(other.take_over("b"));
+  CHECK(eventually([&] { return (*got)[1].loss().has_value(); }));
+  CHECK((*got)[1].loss() == loss_reason::taken_over);
+  CHECK_FALSE(got->valid());
+  CHECK((*got)[0].valid());
+  CHECK((*got)[2].release() == release_result::released);
+  CHECK(other.sees_free("c"));
+  CHECK(got->release() == release_result::already_lost);
+  CHECK(other.sees_free("a"));
+  CHECK(other.has_still("b"));
+}
+
+LEASE_CASE("all at once: they are renewed, and end with their manager") {
+  stranger other(f);
+  auto m = f.manager();
+  auto const got = m->try_acquire_all({"a", "b"}, {.ttl = 3s});
+  REQUIRE(got);
+  auto const trust = *(*got)[1].trusted_until();
+  CHECK(eventually([&] { return *(*got)[1].trusted_until() > trust; }));
+  CHECK(got->valid());
+  m.reset();
+  CHECK(all_free(other, {"a", "b"}));
+  CHECK_FALSE(got->valid());
+}
+
+LEASE_CASE("all at once: what this process has is busy, and is not asked of the database") {
+  auto const m = f.manager();
+  make_rows(*m);
+  auto const b = m->make_mutex("b").acquire();
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "c"}); }) == errc::would_deadlock);
+  CHECK(reason_of([&] { (void)m->acquire_all({"a", "b", "c"}); }) == errc::would_deadlock);
+  f.seam->reset();
+  auto const got = m->try_acquire_all({"a", "b", "c"}, each());
+  CHECK(got.status() == acquire_status::busy);
+  CHECK(got.busy_name() == "b");
+  CHECK(got.holder()->token == b->token());
+  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(m->make_mutex("a").try_acquire());  // no place in line was kept
+  auto const rest = m->try_acquire_all({"a", "c"});
+  REQUIRE(rest);
+  CHECK(reason_of([&] { (void)m->make_mutex("c").try_acquire(); }) == errc::would_deadlock);
+  CHECK(m->make_recursive_mutex("c").try_acquire());
+  CHECK(m->make_mutex("c", each()).try_acquire().status() == acquire_status::busy);
+}
+
+LEASE_CASE("all at once: an explicit owner comes back to its own, but not to what is to be given back") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto o = mutex_options{.owner = std::string("job")};
+  auto const before = m->make_mutex("b", o).acquire();
+  REQUIRE(before);
+  auto const got = m->try_acquire_all({"a", "b"}, o);
+  REQUIRE(got);
+  CHECK(before->loss() == loss_reason::taken_over);
+  CHECK((*got)[1].token() > before->token());
+  REQUIRE(m->revoke("b", revoke_mode::at_renewal));
+  CHECK(m->try_acquire_all({"b", "c"}, o).status() == acquire_status::busy);
+  CHECK(other.read("b")->term == (*got)[1].term());
+}
+
+LEASE_CASE("all at once: what is observed is taken when it has been silent, and not by the clock") {
+  stranger other(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("b", 200ms, takeover::observed));
+  auto const seen_at = boot_clock::now();
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  CHECK(m->try_acquire_all({"a", "b"}).status() == acquire_status::busy);
+  CHECK(m->acquire_all({"a", "b"}, {.retry = {.first = 5ms, .longest = 10ms}}));
+  CHECK(boot_clock::now() - seen_at >= 200ms);
+}
+
+LEASE_CASE("all at once: a term that a clock which went back keeps is taken when it has been silent (C5)") {
+  stranger other(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("b", 300ms));
+  auto const seen_at = boot_clock::now();
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 3'600'000) + " WHERE name = 'b'");
+  CHECK(m->try_acquire_all_for({"a", "b"}, 60s));
+  CHECK(boot_clock::now() - seen_at >= 300ms);
+}
+
+LEASE_CASE("all at once: who waits for one has none of the others") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  REQUIRE(other.take("b"));
+  std::atomic<int> waits{0};
+  acquisition_of_all got(acquire_status::busy, "", {});
+  mutex_options o{.retry = {.first = 5ms, .longest = 20ms}, .on_wait = [&](holder_info const*) { ++waits; }};
+  {
+    std::jthread const waiter([&] { got = m->acquire_all({"a", "b", "c"}, o); });
+    REQUIRE(eventually([&] { return waits >= 1; }));
+    CHECK(other.take("a"));  // in the database
+    REQUIRE(other.release("a"));
+    CHECK(eventually(
+        [&] { return static_cast<bool>(m->make_mutex("c").try_acquire()); }));  // and in this process
+    CHECK_FALSE(got);
+    REQUIRE(other.release("b"));
+  }
+  REQUIRE(got);
+  CHECK(got->valid());
+  CHECK(got->release() == release_result::released);
+  CHECK(all_free(other));
+}
+
+LEASE_CASE("all at once: waits crosswise in one process come to their end") {
+  stranger other(f);
+  auto const m = f.manager();
+  auto a = m->make_mutex("a");
+  auto b = m->make_mutex("b");
+  auto held = b.acquire();
+  std::atomic<int> waits{0};
+  mutex_options o{.on_wait = [&](holder_info const*) { ++waits; }};
+  {
+    std::jthread const waiter([&] {
+      auto const got = m->acquire_all({"a", "b"}, o);
+      CHECK(got);
+    });
+    REQUIRE(eventually([&] { return waits >= 1; }));
+    CHECK(a.acquire());  // it would wait for ever if the other one kept its place
+    CHECK(held->release() == release_result::released);
+  }
+  std::atomic<int> had{0};
+  {
+    std::vector<std::jthread> threads;
+    for (auto const& set : {names{"a", "b"}, names{"b", "c"}, names{"c", "a"}, names{"c", "b", "a"}})
+      threads.emplace_back([&, set] {
+        for (int i = 0; i < 20; ++i) {
+          auto const got = m->acquire_all(set);
+          if (got && got->valid()) ++had;
+        }
+      });
+  }
+  CHECK(had == 80);
+  CHECK(all_free(other));
+}
+
+LEASE_CASE("all at once: two managers of one process, and single locks beside them") {
+  auto const m = f.manager();
+  auto const n = f.manager();
+  std::atomic<int> had{0};
+  std::atomic<int> inside{0};
+  auto const enter = [&] {
+    CHECK(++inside == 1);
+    --inside;
+    ++had;
+  };
+  {
+    std::jthread const one([&] {
+      for (int i = 0; i < 20; ++i)
+        if (auto const got = m->acquire_all({"a", "b"})) enter();
+    });
+    std::jthread const two([&] {
+      for (int i = 0; i < 20; ++i)
+        if (auto const got = n->acquire_all({"b", "a"})) enter();
+    });
+    std::jthread const three([&] {
+      for (int i = 0; i < 20; ++i)
+        if (auto const got = n->make_mutex("b").acquire()) enter();
+    });
+  }
+  CHECK(had == 60);
+}
+
+LEASE_CASE("all at once: a wait ends at its deadline, when it is stopped, and with its manager") {
+  stranger other(f);
+  auto m = f.manager();
+  REQUIRE(other.take("b"));
+  auto const late = m->try_acquire_all_for({"a", "b"}, 30ms);
+  CHECK(late.status() == acquire_status::timed_out);
+  CHECK(late.busy_name() == "b");
+  CHECK(m->acquire_all({"a", "b"}, {.retry = {.first = 1ms, .attempts = 3}}).status() ==
+        acquire_status::timed_out);
+  std::atomic<int> waits{0};
+  mutex_options const o{.on_wait = [&](holder_info const*) { ++waits; }};
+  std::stop_source stop;
+  {
+    std::jthread const waiter([&] {
+      CHECK(m->acquire_all({"a", "b"}, o, stop.get_token()).status() == acquire_status::cancelled);
+    });
+    REQUIRE(eventually([&] { return waits >= 1; }));
+    stop.request_stop();
+  }
+  waits = 0;
+  auto* const left = m.get();
+  std::jthread const waiter([&] {
+    CHECK(left->acquire_all({"a", "b"}, o).status() == acquire_status::cancelled);
+  });
+  REQUIRE(eventually([&] { return waits >= 1; }));
+  m.reset();
+}
+
+LEASE_CASE("all at once: one without tokens may go on to the next thread in line") {
+  stranger other(f);
+  stranger third(f);
+  auto const m = f.manager();
+  auto o = each();
+  o.fencing = false;
+  for (int i = 0; i < 20; ++i) {
+    auto got = m->try_acquire_all({"a", "b"}, o);
+    REQUIRE(got);
+    std::atomic<bool> waits{false};
+    auto next = o;
+    next.on_wait = [&](holder_info const*) { waits = true; };
+    {
+      std::jthread const heir([&] {
+        auto const mine = m->make_mutex("a", next).acquire();
+        CHECK(mine->valid());
+        CHECK_FALSE(third.take("a"));
+      });
+      REQUIRE(eventually([&] { return waits.load(); }));
+      CHECK(got->release() == release_result::released);
+      CHECK(other.take("b"));
+      REQUIRE(other.release("b"));
+    }
+    CHECK(all_free(other, {"a", "b"}));
+  }
+}
