@@ -47,6 +47,37 @@ CLI_CASE("run: the command's status, with the lock held meanwhile and given back
   CHECK(held_locks(p).empty());
 }
 
+CLI_CASE("run --and: both locks or none, and both given back") {
+  Place const p;
+  {
+    holder h(p, {"a", "--and", "b"});
+    CHECK(held_locks(p).size() == 2);
+    auto const one = p.rowlock({"run", "-n", "b", "--", "true"});
+    CHECK(one.status == 75);
+    auto const both = p.rowlock({"run", "-n", "c", "--and", "b", "--", "true"});
+    CHECK(both.status == 75);
+    CHECK(both.says("'b' is held by"));
+    CHECK(p.rowlock({"run", "--wait", "100ms", "c", "--and", "b", "--", "true"})
+              .says("'b' could not be taken"));
+    CHECK(p.rowlock({"run", "-n", "c", "--and", "d", "--and", "e", "--", "sh", "-c", "exit 5"}).status == 5);
+    CHECK(held_locks(p).size() == 2);
+    h.signal(SIGTERM);
+    CHECK(h.wait() == 128 + SIGTERM);
+  }
+  CHECK(held_locks(p).empty());
+  CHECK(p.rowlock({"run", "a", "--and", "a", "--", "true"}).status == 64);
+  CHECK(p.rowlock({"run", "--strategy", "unique_insert", "x", "--and", "y", "--", "true"}).status == 78);
+}
+
+CLI_CASE("run --and: the command ends when one of them is lost, which is named") {
+  Place const p;
+  holder h(p, {"--ttl", "2s", "--grace", "100ms", "a", "--and", "b"});
+  CHECK(p.rowlock({"release", "--force", "b"}).status == 0);
+  CHECK(h.wait() == 76);
+  CHECK(h.err().find("the lock 'b' was lost") != std::string::npos);
+  CHECK(held_locks(p).empty());
+}
+
 CLI_CASE("run: 126 and 127, and the lock is free again") {
   Place const p;
   auto const missing = p.rowlock({"run", "n", "--", "no-such-command"});

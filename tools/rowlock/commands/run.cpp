@@ -32,6 +32,10 @@ given to somebody else. What the command leaves running when it ends is ended in
 others start are not its descendants: containers, systemd-run, at, cron.) A job suspended with Ctrl-Z renews nothing:
 it is ended, and the lock lost, when the ttl is nearly over.
 
+With --and NAME2 the command runs under both locks, or more. All are taken or none: while it waits for one it holds none
+of the others, so that two such commands never wait for each other. If one of them is lost, the command is ended. For leases
+only, 64 at most. ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_TERM are those of NAME.
+
 With --strategy row_lock the lock is an open transaction of a database session. The next in line has the lock at once
 when this holder ends or dies. But the database can end a session at any moment, and then gives the lock away before the
 command can be ended: rowlock notices when it next asks the session, within ten seconds, and ends the command then (76).
@@ -50,6 +54,7 @@ Examples:
   rowlock run --ttl 2m --grace 30s nightly -- ./slow-to-stop.sh
   rowlock run --hard-limit 6h nightly -- ./backup.sh      a run that hangs is ended (76), so that the next night's is not missed
   rowlock run -n -E 0 minutely -- ./poll.sh               no failure (0 instead of 75) if another one runs
+  rowlock run deploy --and backup -- make deploy          not while one of the two runs
   rowlock run --at-least 50s minutely -- ./report.sh      from cron on many hosts: once a minute, although clocks differ
 
 Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N; 75 held by
@@ -107,6 +112,11 @@ void add_run(CLI::App& app, invocation& call) {
   auto* command = app.add_subcommand("run", "Runs a command while holding a lock");
   command->fallthrough();
   command->add_option("NAME", options->name, "The lock: 1 to 255 bytes of UTF-8")->required();
+  command
+      ->add_option("--and", options->others,
+                   "Another lock that is taken together with NAME, all or none; may be given several times")
+      ->type_name("NAME2")
+      ->allow_extra_args(false);
   options->waiting.add_to(*command);
   add_duration(*command, "--grace", options->grace,
                "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "

@@ -21,6 +21,12 @@ milliseconds slack_for(milliseconds ttl) { return std::clamp(ttl / 20, 20ms, 500
 
 }  // namespace
 
+std::vector<std::string> run_options::names() const {
+  std::vector<std::string> all{name};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 mutex_options run_options::for_mutex() const {
   mutex_options o;
   if (ttl) o.ttl = *ttl;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <rowlock/options.hpp>
 #include <string>
+#include <vector>
 
 #include "commands/taking.hpp"
 #include "process/guardian.hpp"
@@ -13,6 +14,7 @@ namespace rowlock::tool {
 /// The options of `rowlock run`, as they were given.
 struct run_options {
   std::string name;
+  std::vector<std::string> others;  ///< taken together with it
   waiting_options waiting;
   std::optional<std::chrono::milliseconds> grace;
   std::optional<std::chrono::milliseconds> ttl;
@@ -21,6 +23,8 @@ struct run_options {
   std::string strategy_name;
   std::string note;
 
+  /// The name, and the others.
+  std::vector<std::string> names() const;
   /// @throws failure(exit_usage)
   mutex_options for_mutex() const;
   /// Between SIGTERM and SIGKILL. Without --grace a sixth of the ttl, or of the hard limit if that is

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <functional>
 
 #include "commands/taking.hpp"
 #include "duration.hpp"
@@ -20,7 +23,7 @@ session::session(database const& db, run_options const& options, mutex_options h
       guard_(g),
       signals_(signals),
       signal_fd_(signals.open()) {
-  mutex_options_.on_trust = [this](boot_time_point ends) { guard_.renewed(ends); };
+  mutex_options_.on_trust = [this](boot_time_point) { trust_moved(); };
   manager_options o;
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
@@ -38,40 +41,70 @@ void session::hear(event const& e) {
 }
 
 std::optional<end_of_program> session::take(invocation const& call) {
-  taking asked(db_, *manager_, options_.name, mutex_options_, options_.waiting, signals_);
-  auto lock = asked.take(call);
-  if (!lock) return asked.ended();
-  lock_.emplace(*std::move(lock));
+  taking asked(db_, *manager_, options_.names(), mutex_options_, options_.waiting, signals_);
+  locks_ = asked.take(call);
+  if (locks_.empty()) return asked.ended();
   taken_at_ = boot_clock::now();
+  have_them_ = true;
   return {};
 }
 
 outcome session::guard_command() {
-  guard_.start(options_.name, lock_->token(), lock_->term().value, lock_->trusted_until().value_or(never),
+  auto const& first = locks_.front();
+  guard_.start(options_.name, first.token(), first.term().value, trusted_until().value_or(never),
                traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
-  std::stop_callback const on_loss(lock_->loss_token(), [this] { lock_lost(); });
+  auto const hear_of_it = [this] { lock_lost(); };
+  std::deque<std::stop_callback<std::function<void()>>> on_loss;
+  for (auto const& lock : locks_) on_loss.emplace_back(lock.loss_token(), hear_of_it);
   return guard_.wait(signal_fd_.get());
+}
+
+/// By the thread that renews. What was renewed before the command runs, guard_command() sees.
+void session::trust_moved() noexcept {
+  if (!have_them_) return;
+  if (auto const ends = trusted_until()) guard_.renewed(*ends);
+}
+
+std::optional<boot_time_point> session::trusted_until() const noexcept {
+  std::optional<boot_time_point> earliest;
+  for (auto const& lock : locks_)
+    if (auto const ends = lock.trusted_until(); ends && (!earliest || *ends < *earliest)) earliest = ends;
+  return earliest;
+}
+
+held_lock const* session::lost() const noexcept {
+  auto const found =
+      std::find_if(locks_.begin(), locks_.end(), [](auto const& l) { return l.loss().has_value(); });
+  return found == locks_.end() ? nullptr : &*found;
 }
 
 /// Trust that the library has ended already (taken over, row gone) leaves no time for a grace; otherwise the
 /// row is still ours until its expiry. A row lock is gone when we hear of it.
-void session::lock_lost() noexcept { guard_.end(lock_->trusted_until().value_or(boot_clock::now())); }
+void session::lock_lost() noexcept { guard_.end(trusted_until().value_or(boot_clock::now())); }
 
 std::optional<end_of_program> session::give_back(outcome const& o) {
   if (o.what.left > 0) leave_to_expire(o);
-  bool const ended_early = o.what.why != ending::by_itself || lock_->loss();
+  auto const* const lost_before = lost();
+  bool const ended_early = o.what.why != ending::by_itself || lost_before != nullptr;
+  auto const name = (lost_before == nullptr ? locks_.front() : *lost_before).name();
   auto const reason = why_lost(o);  // before release(), which ends trust
-  auto const result = lock_->release();
+  auto result = release_result::released;
+  for (auto& lock : locks_) {
+    auto const one = lock.release();
+    if (result == release_result::released) result = one;
+  }
   if (o.from == outcome::source::guardian_gone) {
     say(fmt::format("the guardian process of '{}' was killed, so the command was ended, too", options_.name));
     return end_of_program{exit_bug, {}};
   }
   if (ended_early) {
-    say(fmt::format("the lock '{}' was lost: {}. The command was ended.", options_.name, reason));
+    say(fmt::format("the lock '{}' was lost: {}. The command was ended.", name, reason));
     return end_of_program{exit_lost, {}};
   }
   if (result == release_result::already_lost) {
-    say(fmt::format("the lock '{}' was lost before the command had ended: {}", options_.name, why_lost(o)));
+    auto const* const lost_now = lost();
+    say(fmt::format("the lock '{}' was lost before the command had ended: {}",
+                    lost_now == nullptr ? options_.name : lost_now->name(), why_lost(o)));
     return end_of_program{exit_lost, {}};
   }
   if (result == release_result::in_doubt)
@@ -82,10 +115,12 @@ std::optional<end_of_program> session::give_back(outcome const& o) {
 }
 
 std::string session::why_lost(outcome const& o) const {
-  std::lock_guard const lock(trouble_mutex_);
+  std::lock_guard const guard(trouble_mutex_);
   auto const trouble = trouble_.empty() ? "" : fmt::format(" ({})", trouble_);
-  auto const loss = lock_->loss();
-  if (at_hard_limit())
+  auto const* const lost_one = lost();
+  auto const& lock = lost_one == nullptr ? locks_.front() : *lost_one;
+  auto const loss = lock.loss();
+  if (at_hard_limit(lock))
     return fmt::format("--hard-limit {} was near, and the command's grace of {} had to fit in before it",
                        format_duration(*options_.hard_limit), format_duration(options_.time_to_end()));
   if (!loss || *loss == loss_reason::expired || *loss == loss_reason::database_unreachable)
@@ -109,9 +144,9 @@ std::string session::why_lost(outcome const& o) const {
 
 /// Whether trust could not be prolonged any more: it ends a fiftieth of the limit and a tenth of the ttl
 /// before the limit itself, counted from when the lock was asked for, a moment before it was taken.
-bool session::at_hard_limit() const {
-  auto const loss = lock_->loss();
-  auto const trusted = lock_->trusted_until();
+bool session::at_hard_limit(held_lock const& lock) const {
+  auto const loss = lock.loss();
+  auto const trusted = lock.trusted_until();
   if (!options_.hard_limit || !trusted || (loss && *loss != loss_reason::expired)) return false;
   auto const limit = *options_.hard_limit;
   return *trusted >= taken_at_ + limit - limit / 50 - std::min(limit, mutex_options_.ttl) / 5;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <vector>
 
 #include "cli.hpp"
 #include "commands/run_options.hpp"
@@ -14,7 +16,7 @@
 
 namespace rowlock::tool {
 
-/// The life of the lock around one guarded command: taken, renewed, given back.
+/// The life of the lock around one guarded command, or of several: taken, renewed, given back.
 class session {
  public:
   session(database const&, run_options const&, mutex_options, signal_setup const&, guard&);
@@ -29,8 +31,13 @@ class session {
  private:
   void hear(event const&);
   void lock_lost() noexcept;
+  void trust_moved() noexcept;
+  /// Of all of them; empty if they have no trust in the future.
+  std::optional<boot_time_point> trusted_until() const noexcept;
+  /// The first that was lost; empty if all are held.
+  held_lock const* lost() const noexcept;
   std::string why_lost(outcome const&) const;
-  bool at_hard_limit() const;
+  bool at_hard_limit(held_lock const&) const;
   [[noreturn]] void leave_to_expire(outcome const&) const;
 
   database const& db_;
@@ -42,7 +49,8 @@ class session {
   mutable std::mutex trouble_mutex_;
   std::string trouble_;  ///< the latest error of the library's, for messages
   std::unique_ptr<lock_manager> manager_;
-  std::optional<held_lock> lock_;
+  std::vector<held_lock> locks_;
+  std::atomic<bool> have_them_ = false;  ///< locks_ is there, and stays as it is
   boot_time_point taken_at_;
 };
 

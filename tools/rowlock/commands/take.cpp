@@ -91,10 +91,10 @@ end_of_program take(invocation& call, take_options const& options) {
   how.ttl = *options.ttl;
   how.renew = false;
   how.note = options.note;
-  taking asked(db, manager, options.name, how, options.waiting, signals);
-  auto lock = asked.take(call);
-  if (!lock) return asked.ended();
-  auto const left = lock->detach();
+  taking asked(db, manager, {options.name}, how, options.waiting, signals);
+  auto locks = asked.take(call);
+  if (locks.empty()) return asked.ended();
+  auto const left = locks.front().detach();
   if (!left)
     throw failure(exit_lost, fmt::format("'{}' was lost at once: its ttl is too short", options.name));
   return hand_over(manager, *left, options, as_text(call, options, *left));

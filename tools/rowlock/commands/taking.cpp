@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -67,29 +68,29 @@ void waiting_options::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 255));
 }
 
-taking::taking(database const& db, lock_manager& manager, std::string const& name, mutex_options how,
+taking::taking(database const& db, lock_manager& manager, std::vector<std::string> names, mutex_options how,
                waiting_options const& options, signal_setup const& signals)
     : db_(db),
       manager_(manager),
-      name_(name),
+      names_(std::move(names)),
       how_(std::move(how)),
       options_(options),
       signal_fd_(signals.open()) {
   how_.fair = options.fair;
 }
 
-std::optional<held_lock> taking::take(invocation const& call) {
-  std::optional<held_lock> lock;
+std::vector<held_lock> taking::take(invocation const& call) {
+  std::vector<held_lock> locks;
   auto const failed = reported(call, [&] {
-    lock = attempt();
+    locks = attempt();
     return end_of_program{};
   });
   if (failed.status != exit_ok) ended_ = failed;
   if (ended_.status == exit_busy) ended_.status = options_.conflict_status;
-  return lock;
+  return locks;
 }
 
-std::optional<held_lock> taking::attempt() {
+std::vector<held_lock> taking::attempt() {
   {
     // Nothing is held yet: a signal ends the program on the spot.
     interrupt_watch const watch(signal_fd_.get(), [](int signal) { die_by(signal); });
@@ -97,7 +98,7 @@ std::optional<held_lock> taking::attempt() {
   }
   std::stop_source stop;
   std::atomic<int> interrupted = 0;
-  std::optional<acquisition> got;
+  attempted got;
   {
     interrupt_watch const watch(signal_fd_.get(), [&](int signal) {
       interrupted = signal;
@@ -107,14 +108,13 @@ std::optional<held_lock> taking::attempt() {
   }
   if (interrupted != 0) {
     ended_ = {128 + interrupted, interrupted};
-    return std::nullopt;  // `got` gives back what it has
+    return {};  // `got` gives back what it has
   }
-  if (!*got) {
-    say_not_had(*got);
+  if (got.locks.empty()) {
+    say_not_had(got);
     ended_ = {exit_busy, {}};
-    return std::nullopt;
   }
-  return *std::move(*got);
+  return std::move(got.locks);
 }
 
 void taking::connect() try {
@@ -124,74 +124,105 @@ void taking::connect() try {
   if (e.reason() != errc::too_many_connections || options_.no_wait) throw;
 }
 
-acquisition taking::acquire(std::stop_token stop) try {
+taking::attempted taking::as_attempted(acquisition a) const {
+  attempted out{{}, a.status(), a.holder(), names_.front()};
+  if (a) out.locks.push_back(*std::move(a));
+  return out;
+}
+
+taking::attempted taking::as_attempted(acquisition_of_all a) {
+  attempted out{{}, a.status(), a.holder(), a.busy_name()};
+  if (a)
+    for (auto& one : *a) out.locks.push_back(std::move(one));
+  return out;
+}
+
+taking::attempted taking::once() {
+  if (names_.size() == 1) return as_attempted(manager_.make_mutex(names_.front(), how_).try_acquire());
+  return as_attempted(manager_.try_acquire_all(names_, how_));
+}
+
+taking::attempted taking::until(std::optional<std::chrono::nanoseconds> left, mutex_options const& how,
+                                std::stop_token stop) {
+  if (names_.size() > 1)
+    return as_attempted(left ? manager_.try_acquire_all_for(names_, *left, how, std::move(stop))
+                             : manager_.acquire_all(names_, how, std::move(stop)));
+  auto m = manager_.make_mutex(names_.front(), how);
+  return as_attempted(left ? m.try_acquire_for(*left, std::move(stop)) : m.acquire(std::move(stop)));
+}
+
+taking::attempted taking::acquire(std::stop_token stop) try {
   if (!options_.no_wait) return wait_for(std::move(stop));
-  auto got = manager_.make_mutex(name_, how_).try_acquire();
+  auto got = once();
   refuse_own(got);
   return got;
 } catch (error const& e) {
   if (!options_.wait || !e.retryable()) throw;
-  throw failure(exit_busy, fmt::format("'{}' could not be taken within {}: {}", name_,
+  throw failure(exit_busy, fmt::format("'{}' could not be taken within {}: {}", names_.front(),
                                        format_duration(*options_.wait), e.what()));
 }
 
-acquisition taking::wait_for(std::stop_token stop) {
+bool taking::runs_under_one() const { return std::any_of(names_.begin(), names_.end(), runs_under); }
+
+taking::attempted taking::wait_for(std::stop_token stop) {
   auto const deadline =
       std::chrono::steady_clock::now() + options_.wait.value_or(std::chrono::milliseconds{0});
-  waiting_line line(name_);
+  waiting_line line(names_.front());
   auto how = how_;
   if (line.wanted()) how.on_wait = [&line](holder_info const* holder) { line.show(holder); };
-  auto m = manager_.make_mutex(name_, how);
-  if ((line.wanted() && traits_of(how).waits_in_server) || runs_under(name_)) {
+  if ((line.wanted() && traits_of(how).waits_in_server) || runs_under_one()) {
     // Once without waiting, which says who has it.
     try {
-      auto got = m.try_acquire();
-      if (got) return got;
+      auto got = once();
+      if (!got.locks.empty()) return got;
       refuse_own(got);
-      line.show(got.holder() ? &*got.holder() : nullptr);
+      line.show(got.holder ? &*got.holder : nullptr);
     } catch (error const& e) {
       if (!e.retryable()) throw;  // what can be ridden out is, below
     }
   }
-  if (!options_.wait) return m.acquire(std::move(stop));
-  auto const left = deadline - std::chrono::steady_clock::now();
-  return m.try_acquire_for(std::max(left, left.zero()), std::move(stop));
+  std::optional<std::chrono::nanoseconds> left;
+  if (options_.wait)
+    left = std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(),
+                                              std::chrono::nanoseconds{0});
+  return until(left, how, std::move(stop));
 }
 
 /// A command that asks for the lock under which it runs would wait for itself. The token shows that it is
 /// exactly that lock, and not one of the same name in another database. For a row lock no database tells the
 /// token: there the address is compared.
-void taking::refuse_own(acquisition const& a) const {
-  if (a || !runs_under(name_)) return;
+void taking::refuse_own(attempted const& a) const {
+  if (!a.locks.empty() || !runs_under(a.busy)) return;
   bool const same = traits_of(how_).owns_session
                         ? environment_is("ROWLOCK_DATABASE", fingerprint(db_))
-                        : a.holder() && a.holder()->token &&
-                              environment_is("ROWLOCK_TOKEN", std::to_string(a.holder()->token.value));
+                        : a.holder && a.holder->token &&
+                              environment_is("ROWLOCK_TOKEN", std::to_string(a.holder->token.value));
   if (!same) return;
   throw failure(
       exit_usage,
       fmt::format(
           "this runs under '{}' already (ROWLOCK_NAME), and would wait for itself for ever: leave out the "
           "inner `rowlock run`, or take another name",
-          name_));
+          a.busy));
 }
 
-void taking::say_not_had(acquisition const& a) const {
-  if (a.status() == acquire_status::contended) {
+void taking::say_not_had(attempted const& a) const {
+  auto const& name = a.busy.empty() ? names_.front() : a.busy;
+  if (a.status == acquire_status::contended) {
     auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
+    auto const more = names_.size() > 1 ? fmt::format(" and {} more", names_.size() - 1) : std::string();
     say(fmt::format(
-        "'{}' is held by nobody, but could not be taken{}: a transaction has its row, or the SQLite file, "
+        "'{}'{} is held by nobody, but could not be taken{}: a transaction has its row, or the SQLite file, "
         "locked. Try again",
-        name_, within));
+        name, more, within));
     return;
   }
-  auto const& holder = a.holder();
   auto const who =
-      holder ? "held by " + describe(*holder) : std::string("in use by a transaction of somebody else");
+      a.holder ? "held by " + describe(*a.holder) : std::string("in use by a transaction of somebody else");
   if (options_.no_wait)
-    say(fmt::format("'{}' is {}", name_, who));
+    say(fmt::format("'{}' is {}", name, who));
   else
-    say(fmt::format("'{}' could not be taken within {}: it is {}", name_,
+    say(fmt::format("'{}' could not be taken within {}: it is {}", name,
                     format_duration(options_.wait.value_or(std::chrono::milliseconds{0})), who));
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <vector>
 
 #include "cli.hpp"
 #include "database.hpp"
@@ -29,28 +30,43 @@ struct waiting_options {
   void add_to(CLI::App& command);
 };
 
-/// One lock that a command asks for: waits for it, says who holds it, and is ended by a signal.
+/// One lock that a command asks for, or several, all or none: waits for them, says who holds them, and is
+/// ended by a signal.
 class taking {
  public:
-  taking(database const&, lock_manager&, std::string const& name, mutex_options, waiting_options const&,
-         signal_setup const&);
+  /// `names`: at least one.
+  taking(database const&, lock_manager&, std::vector<std::string> names, mutex_options,
+         waiting_options const&, signal_setup const&);
 
-  /// @return null if it was not taken: then ended() says how the program is to end, and the reason was
-  /// printed
-  std::optional<held_lock> take(invocation const&);
+  /// @return in the order of the names; empty if they were not taken: then ended() says how the program is to
+  /// end, and the reason was printed
+  std::vector<held_lock> take(invocation const&);
   end_of_program ended() const noexcept { return ended_; }
 
  private:
-  std::optional<held_lock> attempt();
+  /// What came of an attempt.
+  struct attempted {
+    std::vector<held_lock> locks;
+    acquire_status status;
+    std::optional<holder_info> holder;
+    std::string busy;  ///< which of the names
+  };
+
+  std::vector<held_lock> attempt();
   void connect();
-  acquisition acquire(std::stop_token);
-  acquisition wait_for(std::stop_token);
-  void refuse_own(acquisition const&) const;
-  void say_not_had(acquisition const&) const;
+  attempted acquire(std::stop_token);
+  attempted wait_for(std::stop_token);
+  attempted once();
+  attempted until(std::optional<std::chrono::nanoseconds> left, mutex_options const&, std::stop_token);
+  attempted as_attempted(acquisition) const;
+  static attempted as_attempted(acquisition_of_all);
+  bool runs_under_one() const;
+  void refuse_own(attempted const&) const;
+  void say_not_had(attempted const&) const;
 
   database const& db_;
   lock_manager& manager_;
-  std::string const& name_;
+  std::vector<std::string> const names_;
   mutex_options how_;
   waiting_options const& options_;
   descriptor signal_fd_;
