@@ -1,0 +1,149 @@
+#include "base/combining.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/eventually.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct job {
+  int kind = 0;
+  int ran_with = 0;  ///< how many went together
+};
+
+/// Threads that call it. Who leads waits until the door is open.
+struct scene {
+  explicit scene(std::size_t most = 64) : all(most) {}
+
+  bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 20s) {
+    return all.run(
+        mine, until, stop, [](job const& a, job const& b) { return a.kind == b.kind; },
+        [&] {
+          ++preparing;
+          CHECK(eventually([&] { return open.load(); }));
+          if (refuses.exchange(false)) throw std::runtime_error("refused");
+          return 0;
+        },
+        [&](int, auto jobs) {
+          for (auto* one : jobs) one->ran_with = static_cast<int>(jobs.size());
+          ++runs;
+        });
+  }
+  /// Another thread does, and has come when this returns.
+  std::jthread come(job& mine) {
+    auto const before = all.waiting() + static_cast<std::size_t>(preparing);
+    std::jthread t([&] { run(mine); });
+    CHECK(eventually([&] { return all.waiting() + static_cast<std::size_t>(preparing) == before + 1; }));
+    return t;
+  }
+
+  rowlock::base::combining<job> all;
+  std::atomic<bool> open{false};
+  std::atomic<bool> refuses{false};
+  std::atomic<int> preparing{0};
+  std::atomic<int> runs{0};
+};
+
+}  // namespace
+
+TEST_CASE("combining: who comes alone goes at once, and alone") {
+  scene s;
+  s.open = true;
+  job mine;
+  CHECK(s.run(mine));
+  CHECK(mine.ran_with == 1);
+}
+
+TEST_CASE(
+    "combining: those that come meanwhile go with the one that leads, those that are alike, and so many") {
+  scene s(3);
+  std::array<job, 8> jobs{};
+  for (int i = 5; i < 8; ++i) jobs[static_cast<std::size_t>(i)].kind = 1;
+  {
+    std::vector<std::jthread> all;
+    for (auto& one : jobs) all.push_back(s.come(one));
+    s.open = true;
+  }
+  for (int i = 0; i < 8; ++i) CHECK(jobs[static_cast<std::size_t>(i)].ran_with == (i == 3 || i == 4 ? 2 : 3));
+  CHECK(s.runs == 3);
+}
+
+TEST_CASE("combining: who can't prepare hears it, and the next one leads") {
+  scene s;
+  job refused;
+  job next;
+  s.refuses = true;
+  {
+    std::jthread const first([&] { CHECK_THROWS_AS(s.run(refused), std::runtime_error); });
+    REQUIRE(eventually([&] { return s.preparing == 1; }));
+    auto const second = s.come(next);
+    s.open = true;
+  }
+  CHECK(refused.ran_with == 0);
+  CHECK(next.ran_with == 1);
+}
+
+TEST_CASE("combining: who is stopped, or has no more time, before anybody began with it leaves the line") {
+  scene s;
+  job first;
+  job stopped;
+  job late;
+  job next;
+  std::stop_source stop;
+  std::atomic<bool> was_run{true};
+  {
+    auto const leads = s.come(first);
+    std::jthread second([&] { was_run = s.run(stopped, stop.get_token()); });
+    REQUIRE(eventually([&] { return s.all.waiting() == 1; }));
+    auto const third = s.come(next);
+    CHECK_FALSE(s.run(late, {}, boot_clock::now() + 1ms));
+    stop.request_stop();
+    second.join();
+    CHECK(s.all.waiting() == 1);
+    s.open = true;
+  }
+  CHECK_FALSE(was_run);
+  CHECK(stopped.ran_with == 0);
+  CHECK(late.ran_with == 0);
+  CHECK(next.ran_with == 2);
+}
+
+TEST_CASE("combining: many threads, each is served once a call") {
+  rowlock::base::combining<job> all(8);
+  std::atomic<int> served{0};
+  std::atomic<int> trips{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 16; ++t)
+      threads.emplace_back([&] {
+        for (int i = 0; i < 500; ++i) {
+          job mine;
+          all.run(
+              mine, boot_clock::now() + 20s, {}, [](job const&, job const&) { return true; },
+              [] { return 0; },
+              [&](int, auto jobs) {
+                ++trips;
+                for (auto* one : jobs) {
+                  ++one->ran_with;
+                  ++served;
+                }
+              });
+          CHECK(mine.ran_with == 1);
+        }
+      });
+  }
+  CHECK(served == 16 * 500);
+  CHECK(trips <= served);
+}
