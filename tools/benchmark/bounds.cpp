@@ -36,6 +36,8 @@ std::vector<bound> const& bounds() {
       {"hot", "lease-postgresql", "redis-pubsub", "per_second", rule::ahead, 10},
       {"hot", "lease-sqlite", "redis-pubsub", "per_second", rule::ahead, 10},
 
+      {"batch-64", "all-postgresql", "redis-durable-batch", "p50_us", rule::ahead, 1.3},
+
       {"transaction", "tx-postgresql-commit", "tx-postgresql", "p50_us", rule::times, 1.25},
       {"transaction", "tx-postgresql-prepared", "tx-postgresql", "p50_us", rule::times, 1.25},
       {"transaction", "tx-mariadb-commit", "tx-mariadb", "p50_us", rule::times, 1.5},
@@ -66,6 +68,22 @@ std::vector<bound> const& bounds() {
       {"shares-32-2ms", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},
       {"shares-32-2ms", "lease-mysql", "", "smallest_share", rule::at_least, 0.25},
       {"shares-32-2ms", "lease-sqlite", "", "smallest_share", rule::at_least, 0.25},
+      {"shares-8-empty", "fair-postgresql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-empty", "fair-mariadb", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-empty", "fair-mysql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-empty", "fair-sqlite", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-2ms", "fair-postgresql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-2ms", "fair-mariadb", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-2ms", "fair-mysql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-8-2ms", "fair-sqlite", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-empty", "fair-postgresql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-empty", "fair-mariadb", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-empty", "fair-mysql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-empty", "fair-sqlite", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-2ms", "fair-postgresql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-2ms", "fair-mariadb", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-2ms", "fair-mysql", "", "largest_to_smallest", rule::at_most, 1.5},
+      {"shares-32-2ms", "fair-sqlite", "", "largest_to_smallest", rule::at_most, 1.5},
   };
   return all;
 }

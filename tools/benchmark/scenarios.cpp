@@ -86,8 +86,9 @@ scenario shares(int n, std::chrono::microseconds section) {
           .title = fmt::format("shares of {} processes that want one name, section {}", n, inside),
           .plan = {.processes = n, .one_name = true, .section = section},
           .metric = "smallest_share",
-          .systems = {"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite",
-                      "row_lock-postgresql", "row_lock-mariadb", "redis-durable-pubsub", "zookeeper-queue"},
+          .systems = {"lease-postgresql", "lease-mariadb", "lease-mysql", "lease-sqlite", "fair-postgresql",
+                      "fair-mariadb", "fair-mysql", "fair-sqlite", "row_lock-postgresql", "row_lock-mariadb",
+                      "redis-durable-pubsub", "zookeeper-queue"},
           .plot = "shares",
           .x = static_cast<double>(n),
           .once = 10s};
@@ -98,7 +99,8 @@ scenario batch() {
           .title = "64 names at once, all or nothing; a cycle is all of them",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"redis-durable-batch", "redis-batch"}};
+          .systems = {"all-postgresql", "all-mariadb", "all-mysql", "all-sqlite", "redis-durable-batch",
+                      "redis-batch"}};
 }
 
 scenario transaction() {

@@ -70,8 +70,6 @@ class redis_client : public client {
   std::string name_;
 };
 
-constexpr int batch_size = 64;  ///< names that are taken at once
-
 constexpr std::string_view batch_take =
     "for i=1,#KEYS do if redis.call('exists',KEYS[i])==1 then return 0 end end "
     "for i=1,#KEYS do redis.call('set',KEYS[i],ARGV[1],'PX',ARGV[2]) end return 1";

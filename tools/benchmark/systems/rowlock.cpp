@@ -15,10 +15,10 @@ namespace {
 
 class rowlock_client : public client {
  public:
-  explicit rowlock_client(lock_manager& manager) : manager_(manager) {}
+  rowlock_client(lock_manager& manager, bool fair) : manager_(manager), fair_(fair) {}
 
   bool take(std::string const& name, std::stop_token const& stop) override {
-    if (!mutex_ || mutex_->name() != name) mutex_.emplace(manager_.make_mutex(name));
+    if (!mutex_ || mutex_->name() != name) mutex_.emplace(manager_.make_mutex(name, {.fair = fair_}));
     auto got = mutex_->acquire(stop);
     if (!got && got.status() == acquire_status::cancelled) return false;
     lock_.emplace(*std::move(got));
@@ -33,21 +33,60 @@ class rowlock_client : public client {
 
  private:
   lock_manager& manager_;
+  bool fair_;
   std::optional<mutex> mutex_;
   std::optional<held_lock> lock_;
 };
 
+/// Many names at once, all or nothing.
+class rowlock_batch_client : public client {
+ public:
+  explicit rowlock_batch_client(lock_manager& manager) : manager_(manager) {}
+
+  bool take(std::string const& name, std::stop_token const& stop) override {
+    std::vector<std::string> names;
+    names.reserve(batch_size);
+    for (int i = 0; i < batch_size; ++i) names.push_back(fmt::format("{}-{}", name, i));
+    auto got = manager_.acquire_all(std::move(names), {}, stop);
+    if (!got) return false;
+    locks_.emplace(*std::move(got));
+    return true;
+  }
+  void give_back() override {
+    if (auto const result = locks_->release(); result != release_result::released)
+      throw peer_error(fmt::format("release() said {}", to_string(result)));
+  }
+
+ private:
+  lock_manager& manager_;
+  std::optional<held_locks> locks_;
+};
+
+enum class way { plain, fair, batch };
+
 class rowlock_session : public session {
  public:
-  rowlock_session(connection_source const& source, strategy how)
-      : manager_(source, manager_options{.strategy = how}) {
+  rowlock_session(connection_source const& source, strategy how, way w = way::plain)
+      : manager_(source, manager_options{.strategy = how}), way_(w) {
     manager_.connect();
   }
-  std::unique_ptr<client> new_client() override { return std::make_unique<rowlock_client>(manager_); }
+  std::unique_ptr<client> new_client() override {
+    if (way_ == way::batch) return std::make_unique<rowlock_batch_client>(manager_);
+    return std::make_unique<rowlock_client>(manager_, way_ == way::fair);
+  }
 
  private:
   lock_manager manager_;
+  way way_;
 };
+
+system_entry lease_on(database const& d, way w, std::string const& id, std::string const& title) {
+  return {fmt::format("{}-{}", id, d.id), fmt::format("{}, {}", title, d.title), d.id,
+          [&d, w](std::string const& address) {
+            return std::make_unique<rowlock_session>(d.source(address), strategy::lease, w);
+          },
+          [&d](std::string const& address) { migrate(d, address); }};
+}
 
 }  // namespace
 
@@ -62,6 +101,10 @@ void add_rowlock(std::vector<system_entry>& all) {
                      },
                      [&each](std::string const& address) { migrate(each, address); }});
     }
+  for (auto const& each : databases()) {
+    all.push_back(lease_on(each, way::fair, "fair", "lease, fair"));
+    all.push_back(lease_on(each, way::batch, "all", "acquire_all"));
+  }
   all.push_back({"lease-sqlite-normal", "lease, SQLite, synchronous=normal", "sqlite",
                  [](std::string const& address) {
                    return std::make_unique<rowlock_session>(

@@ -42,6 +42,8 @@ class peer_error : public std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+constexpr int batch_size = 64;  ///< names that are taken at once
+
 /// Where things are, by name: "postgresql" and a conninfo, "rowlock" and the program's path.
 using places = std::map<std::string, std::string>;
 
