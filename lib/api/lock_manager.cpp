@@ -52,11 +52,12 @@ recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_optio
 }
 
 // In the order of the names inside, and of the caller's list outside.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the public ones hand theirs over
 acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
                                              managing::patience const& patience, std::stop_token stop) {
   auto const m = manager_;
   auto const order = names;
-  auto const specs = m->specs(std::move(names), std::move(options));
+  auto const specs = m->specs(std::move(names), options);
   auto came = m->acquire_all(specs, patience, std::move(stop));
   if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
   std::map<std::string_view, std::shared_ptr<holding::hold>> won;

@@ -74,8 +74,46 @@ bool attempts::make(std::optional<boot_time_point> wait_until) {
 }
 
 bool attempts::ask() {
-  auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
-  auto& session = *loan;
+  bool const busy = seen_ && !seen_->term.empty();
+  if (strategy_.most_at_once() > 1 && doubts_.empty() && !busy && !owner_.is_explicit())
+    if (auto const got = ask_with_others()) return *got;
+  return ask(*engine_.pool.borrow(engine_.reply_deadline(), stop_));
+}
+
+// The one that waits for a connection takes along those that come meanwhile.
+std::optional<bool> attempts::ask_with_others() {
+  shared_take mine{&strategy_, request()};
+  std::optional<sessions::connection_pool::loan> alone;
+  (void)engine_.traffic.takes.run(
+      mine, engine_.reply_deadline(), stop_, go_together,
+      [&] { return engine_.pool.borrow(engine_.reply_deadline(), stop_); },
+      [&](sessions::connection_pool::loan& loan, std::span<shared_take* const> all) noexcept {
+        if (all.size() == 1)
+          alone.emplace(std::move(loan));
+        else
+          take_together(engine_, *loan, all);
+      });
+  if (alone) return ask(**alone);
+  if (mine.in_doubt) {
+    remember({mine.what.term, mine.sent_at, mine.what.tokens});
+    throw error(*mine.in_doubt);
+  }
+  if (!mine.won) return std::nullopt;
+  try {
+    return accept_grant(*mine.won, mine.what.term, mine.sent_at, mine.server);
+  } catch (error const&) {
+    give_back_later(mine.what.term);
+    throw;
+  }
+}
+
+void attempts::remember(doubt d) {
+  in_doubt_ = true;
+  doubts_.push_back(std::move(d));
+  if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
+}
+
+bool attempts::ask(backend::connection& session) {
   if (!doubts_.empty() && settle_doubts(session)) return true;
   if (stop_.stop_requested() || base::process_ends_elsewhere())
     return false;  // connecting may have taken its time
@@ -104,11 +142,7 @@ bool attempts::take(backend::connection& session, std::optional<strategies::supe
     contended_ = why_not.by_nobody;
     return false;
   } catch (error const& e) {
-    if (e.reason() == errc::in_doubt) {
-      in_doubt_ = true;
-      doubts_.push_back({what.term, sent_at, what.tokens});
-      if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
-    }
+    if (e.reason() == errc::in_doubt) remember({what.term, sent_at, what.tokens});
     throw;
   }
 }
@@ -132,17 +166,23 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   return accept_grant(session, won, mine.term, mine.sent_at);
 }
 
-// Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
 bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,
-                            boot_time_point sent_at) {
-  auto mine = facts_of(spec_, owner_, won.token, term, sent_at, engine_.database.server_of(session));
+                            boot_time_point sent_at) try {
+  return accept_grant(won, term, sent_at, engine_.database.server_of(session));
+} catch (error const&) {
+  give_back_at_once(session, term);
+  throw;
+}
+
+// Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
+bool attempts::accept_grant(strategies::granted const& won, term_id const& term, boot_time_point sent_at,
+                            std::size_t server) {
+  auto mine = facts_of(spec_, owner_, won.token, term, sent_at, server);
   mine.tokens_left = static_cast<std::uint8_t>(won.tokens - 1);
-  if (boot_clock::now() >= holding::first_trust(mine)) {
-    give_back_at_once(session, term);
+  if (boot_clock::now() >= holding::first_trust(mine))
     throw error(errc::unreachable,
                 fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
                             spec_.name, spec_.options.ttl.count()));
-  }
   granted_.emplace(grant{std::move(mine), std::nullopt});
   return true;
 }
@@ -151,9 +191,13 @@ void attempts::give_back_at_once(backend::connection& session, term_id const& te
   try {
     strategy_.give_back(session, {spec_.name, term}, 0ms, engine_.reply_deadline());
   } catch (std::exception const&) {
-    engine_.renewals.give_back_later(
-        {{spec_.name, term}, spec_.strategy, 0ms, boot_clock::now() + spec_.options.ttl});
+    give_back_later(term);
   }
+}
+
+void attempts::give_back_later(term_id const& term) noexcept {
+  engine_.renewals.give_back_later(
+      {{spec_.name, term}, spec_.strategy, 0ms, boot_clock::now() + spec_.options.ttl});
 }
 
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {

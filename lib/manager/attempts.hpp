@@ -60,12 +60,19 @@ class attempts {
     int tokens = 1;
   };
   bool ask();
+  bool ask(backend::connection&);
+  /// @return nothing if this take was not granted together with those of other threads: it is to be tried
+  /// alone
+  std::optional<bool> ask_with_others();
+  void remember(doubt);
+  void give_back_later(term_id const&) noexcept;
   bool wait_in_server(std::optional<boot_time_point> until);
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
   bool settle_doubts(backend::connection&);
   bool claim_doubtful_term(backend::connection&, strategies::term_row const&);
   bool accept_grant(backend::connection&, strategies::granted const&, term_id const&,
                     boot_time_point sent_at);
+  bool accept_grant(strategies::granted const&, term_id const&, boot_time_point sent_at, std::size_t server);
   strategies::take_request request() const;
 
   engine& engine_;

@@ -8,6 +8,7 @@
 #include "holding/renewer.hpp"
 #include "holding/session_pinger.hpp"
 #include "holding/watchdog.hpp"
+#include "manager/together.hpp"
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
 #include "strategy/catalogue.hpp"
@@ -41,6 +42,7 @@ struct engine {
   sessions::database database;
   sessions::connection_pool pool;
   sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
+  managing::traffic traffic;
   waiting::gates gates;
   rowlock::strategies::term_rows const rows;
   rowlock::strategies::catalogue const strategies;

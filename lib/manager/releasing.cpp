@@ -113,6 +113,7 @@ std::vector<bool> releasing::end_together(holds const& all, boot_time_point dead
     if (goes_with_others(*all[i])) in_order.emplace(all[i]->facts().name, i);
   if (in_order.size() < 2) return ended;
   std::vector<strategies::name_and_term> which;
+  which.reserve(in_order.size());
   for (auto const& [name, i] : in_order) which.push_back({all[i]->facts().name, all[i]->facts().term});
   auto const start = boot_clock::now();
   auto const& strategy = engine_.strategies.of(all.front()->facts().strategy);
@@ -185,7 +186,12 @@ release_result releasing::end_session(holding::hold& h, boot_time_point deadline
 
 release_result releasing::tell_row(holding::hold const& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
-  auto loan = engine_.pool.borrow(deadline);
+  std::optional<sessions::connection_pool::loan> alone;
+  if (auto const given = give_back_with_others(h, deadline, alone); given.was_there) {
+    if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
+    return release_result::released;
+  }
+  auto loan = alone ? *std::move(alone) : engine_.pool.borrow(deadline);
   if (h.guarded()) {
     if (is_locked(h, *loan, deadline)) return release_result::handed_over;
     // Where the whole file is locked, it can only be tried.
@@ -204,6 +210,26 @@ release_result releasing::tell_row(holding::hold const& h, boot_time_point deadl
   } catch (error const&) {  // lost it is, whatever became of the row
   }
   return release_result::already_lost;
+}
+
+/// @param alone  a session, if nobody else is there
+strategies::given_back releasing::give_back_with_others(
+    holding::hold const& h, boot_time_point deadline, std::optional<sessions::connection_pool::loan>& alone) {
+  auto const& f = h.facts();
+  auto const& strategy = engine_.strategies.of(f.strategy);
+  if (!goes_with_others(h) || strategy.most_at_once() == 1) return {};
+  shared_release mine{&strategy, {f.name, f.term}};
+  (void)engine_.traffic.releases.run(
+      mine, deadline, {}, [](auto const& a, auto const& b) { return a.strategy == b.strategy; },
+      [&] { return engine_.pool.borrow(deadline); },
+      [&](sessions::connection_pool::loan& loan, std::span<shared_release* const> all) noexcept {
+        if (all.size() == 1)
+          alone.emplace(std::move(loan));
+        else
+          release_together(engine_, *loan, all, deadline);
+      });
+  if (mine.in_doubt) throw error(*mine.in_doubt);
+  return mine.done;
 }
 
 // A release from inside one's own guarded transaction would wait for itself. [B26]

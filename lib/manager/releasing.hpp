@@ -39,6 +39,8 @@ class releasing {
   release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
   /// Sets `why` if the term is not in the row any more.
   release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
+  strategies::given_back give_back_with_others(holding::hold const&, boot_time_point deadline,
+                                               std::optional<sessions::connection_pool::loan>& alone);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
   bool offer(std::shared_ptr<holding::hold> const&) const noexcept;
   void forget(holding::hold const&) noexcept;

@@ -23,6 +23,9 @@ class lease final : public row_strategy {
   /// in the order of their names, and it is repeated.
   outcome_for_all take_all(backend::connection&, take_request const& how, std::span<wanted_lock const> wanted,
                            boot_time_point deadline, boot_time_point& sent_at) const override;
+  std::vector<std::optional<granted>> take_each(backend::connection&, take_request const& how,
+                                                std::span<wanted_lock const> wanted, boot_time_point deadline,
+                                                boot_time_point& sent_at) const override;
   std::vector<given_back> give_back_all(backend::connection&, std::span<name_and_term const>,
                                         boot_time_point deadline) const override;
 
@@ -33,10 +36,12 @@ class lease final : public row_strategy {
   given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
-  std::optional<all_granted> claim_all(backend::connection&, several const&, boot_time_point deadline,
-                                       boot_time_point& sent_at) const;
-  std::optional<all_granted> lock_and_claim_all(backend::connection&, several const&,
-                                                boot_time_point deadline, boot_time_point& sent_at) const;
+  /// Of what was taken, in the order in which it was wanted.
+  using highest_tokens = std::vector<std::optional<fencing_token>>;
+  highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
+                            boot_time_point deadline, boot_time_point& sent_at) const;
+  highest_tokens lock_and_claim(backend::connection&, several const&, std::size_t at_least,
+                                boot_time_point deadline, boot_time_point& sent_at) const;
   /// @return false if it met a transaction's
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;

@@ -20,6 +20,7 @@ std::string to_json(std::span<wanted_lock const> wanted) {
   for (auto const& w : wanted) {
     auto& one = list.emplace_back();
     one = {{"name", w.name}, {"term", w.term.value}};
+    if (w.thread) one["thread"] = *w.thread;
     if (!w.old) continue;
     one["old"] = w.old->term.value;
     if (w.old->renewals) one["renewals"] = *w.old->renewals;
@@ -32,7 +33,7 @@ std::vector<value> parameters_for_all(take_request const& how, std::string list)
   auto parameters = granting_parameters(how, rowlock::strategy::lease);
   parameters.erase(parameters.begin() + 2);
   parameters.front() = std::move(list);
-  parameters.emplace_back(std::int64_t{how.fencing ? 1 : 0});
+  parameters.emplace_back(std::int64_t{how.fencing ? how.tokens : 0});
   return parameters;
 }
 
@@ -46,12 +47,26 @@ bool may_be_taken(std::optional<term_row> const& row, std::optional<superseded> 
 }  // namespace
 
 struct lease::several {
-  several(take_request const& r, std::span<wanted_lock const> w)
-      : how(r), list(to_json(w)), parameters(parameters_for_all(r, list)) {
-    for (auto const& one : w) wanted.push_back({one.name, one.term});
+  several(take_request const& r, std::vector<wanted_lock> w)
+      : how(r), with_terms(std::move(w)), list(to_json(with_terms)), parameters(parameters_for_all(r, list)) {
+    for (auto const& one : with_terms) wanted.push_back({one.name, one.term});
   }
+  several(take_request const& r, std::span<wanted_lock const> w)
+      : several(r, std::vector<wanted_lock>(w.begin(), w.end())) {}
+
+  /// @return the number of the one with that name
+  std::optional<std::size_t> find(std::string_view name) const {
+    auto const at = std::find_if(wanted.begin(), wanted.end(), [&](auto const& w) { return w.name == name; });
+    if (at == wanted.end()) return std::nullopt;
+    return static_cast<std::size_t>(at - wanted.begin());
+  }
+  fencing_token token(std::int64_t highest) const {
+    return how.fencing ? fencing_token{highest} : fencing_token{};
+  }
+
   take_request const& how;
-  std::vector<name_and_term> wanted;
+  std::vector<wanted_lock> with_terms;
+  std::vector<name_and_term> wanted{};
   std::string list;
   std::vector<value> parameters;
 };
@@ -65,7 +80,12 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
-      if (auto got = claim_all(c, all, deadline, sent_at)) return *std::move(got);
+      auto const got = claim_each(c, all, all.wanted.size(), deadline, sent_at);
+      if (std::find(got.begin(), got.end(), std::nullopt) == got.end()) {
+        all_granted done;
+        for (auto const& one : got) done.tokens.push_back(*one);
+        return done;
+      }
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
       locked = true;  // the whole file
@@ -86,41 +106,64 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
   return all_refused{std::move(rows)};
 }
 
-std::optional<all_granted> lease::claim_all(backend::connection& c, several const& all,
-                                            boot_time_point deadline, boot_time_point& sent_at) const {
-  if (!book_.returning()) return lock_and_claim_all(c, all, deadline, sent_at);
-  sent_at = boot_clock::now();
-  auto const done = c.execute(book_.at("all_take"), all.parameters, deadline);
-  if (done.rows.size() != all.wanted.size()) return std::nullopt;
-  all_granted got{std::vector<fencing_token>(all.wanted.size())};
-  if (!all.how.fencing) return got;
-  for (auto const& columns : done.rows) {
-    auto const at = std::find_if(all.wanted.begin(), all.wanted.end(),
-                                 [&](auto const& w) { return w.name == as_text(columns.at(0)); });
-    if (at != all.wanted.end())
-      got.tokens[static_cast<std::size_t>(at - all.wanted.begin())].value = as_int(columns.at(1));
+std::vector<std::optional<granted>> lease::take_each(backend::connection& c, take_request const& how,
+                                                     std::span<wanted_lock const> wanted,
+                                                     boot_time_point deadline,
+                                                     boot_time_point& sent_at) const {
+  std::vector<std::optional<granted>> done(wanted.size());
+  highest_tokens got;
+  try {
+    got = claim_each(c, several(how, wanted), 1, deadline, sent_at);
+  } catch (error const& e) {
+    if (e.reason() != errc::row_locked) throw;
+    return done;
   }
+  for (std::size_t i = 0; i < done.size(); ++i)
+    if (got[i]) done[i] = how.fencing ? granted{{got[i]->value - how.tokens + 1}, how.tokens} : granted{};
+  return done;
+}
+
+/// Takes what may be taken, if that is `at_least` so many.
+lease::highest_tokens lease::claim_each(backend::connection& c, several const& all, std::size_t at_least,
+                                        boot_time_point deadline, boot_time_point& sent_at) const {
+  if (!book_.returning()) return lock_and_claim(c, all, at_least, deadline, sent_at);
+  auto parameters = all.parameters;
+  parameters.emplace_back(static_cast<std::int64_t>(at_least));
+  sent_at = boot_clock::now();
+  highest_tokens got(all.wanted.size());
+  for (auto const& columns : c.execute(book_.at("all_take"), parameters, deadline).rows)
+    if (auto const at = all.find(as_text(columns.at(0)))) got[*at] = all.token(as_int(columns.at(1)));
   return got;
 }
 
-std::optional<all_granted> lease::lock_and_claim_all(backend::connection& c, several const& all,
-                                                     boot_time_point deadline,
-                                                     boot_time_point& sent_at) const {
-  std::optional<all_granted> got;
+lease::highest_tokens lease::lock_and_claim(backend::connection& c, several const& all, std::size_t at_least,
+                                            boot_time_point deadline, boot_time_point& sent_at) const {
+  highest_tokens got;
   in_transaction(c, book_, deadline, [&] {
-    got.reset();
-    auto const due = c.execute(book_.at("all_take_due"),
-                               std::vector<value>{all.parameters.at(0), all.parameters.at(1)}, deadline);
-    if (due.rows.size() != all.wanted.size()) return false;
+    got.assign(all.wanted.size(), std::nullopt);
+    std::vector<bool> is_due(all.wanted.size());
+    auto const rows = c.execute(book_.at("all_take_due"),
+                                std::vector<value>{all.parameters.at(0), all.parameters.at(1)}, deadline);
+    for (auto const& columns : rows.rows)
+      if (auto const at = all.find(as_text(columns.at(0)))) is_due[*at] = true;
+    // The UPDATE would wait for those that were skipped.
+    std::vector<wanted_lock> mine;
+    for (std::size_t i = 0; i < is_due.size(); ++i)
+      if (is_due[i]) mine.push_back(all.with_terms[i]);
+    if (mine.size() < at_least) return false;
+    several const due(all.how, std::move(mine));
+    auto parameters = due.parameters;
+    parameters.emplace_back(static_cast<std::int64_t>(at_least));
     sent_at = boot_clock::now();
-    c.execute(book_.at("all_take"), all.parameters, deadline);
-    all_granted mine;
-    auto const rows = rows_.read_all(c, all.wanted, deadline);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i] || rows[i]->term != all.wanted[i].term) return false;
-      mine.tokens.push_back(all.how.fencing ? rows[i]->holder.token : fencing_token{});
+    c.execute(book_.at("all_take"), parameters, deadline);
+    for (auto const& row : rows_.read_all(c, due.wanted, deadline)) {
+      auto const at = row ? all.find(row->name) : std::nullopt;
+      if (!at || row->term != all.wanted[*at].term) {
+        got.assign(all.wanted.size(), std::nullopt);
+        return false;
+      }
+      got[*at] = all.token(row->holder.token.value);
     }
-    got = std::move(mine);
     return true;
   });
   return got;

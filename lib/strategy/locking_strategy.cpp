@@ -17,6 +17,12 @@ outcome_for_all locking_strategy::take_all(backend::connection&, take_request co
   throw error(errc::unsupported, "this strategy can't take several locks at once: use lease");
 }
 
+std::vector<std::optional<granted>> locking_strategy::take_each(backend::connection&, take_request const&,
+                                                                std::span<wanted_lock const> wanted,
+                                                                boot_time_point, boot_time_point&) const {
+  return std::vector<std::optional<granted>>(wanted.size());
+}
+
 std::vector<given_back> locking_strategy::give_back_all(backend::connection&,
                                                         std::span<name_and_term const> which,
                                                         boot_time_point) const {

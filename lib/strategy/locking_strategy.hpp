@@ -66,8 +66,9 @@ using outcome = std::variant<granted, refused>;
 /// One of several names that are to be taken together.
 struct wanted_lock {
   std::string name;
-  term_id term;                     ///< a new one for every attempt, as in take_request
-  std::optional<superseded> old{};  ///< what this one is to replace
+  term_id term;                          ///< a new one for every attempt, as in take_request
+  std::optional<superseded> old{};       ///< what this one is to replace
+  std::optional<std::int64_t> thread{};  ///< of its owner, if it is not the request's
 };
 
 /// All of them were: their tokens, in the order in which they were wanted.
@@ -117,6 +118,14 @@ class locking_strategy {
   virtual outcome_for_all take_all(backend::connection&, take_request const& how,
                                    std::span<wanted_lock const> wanted, boot_time_point deadline,
                                    boot_time_point& sent_at) const;
+
+  /// One attempt for each of several locks that have nothing to do with each other, as take_all() otherwise.
+  /// @return in the order of `wanted` what was granted; nothing for those that have to be asked for by
+  /// themselves: busy, absent, locked by a transaction, of another strategy
+  virtual std::vector<std::optional<granted>> take_each(backend::connection&, take_request const& how,
+                                                        std::span<wanted_lock const> wanted,
+                                                        boot_time_point deadline,
+                                                        boot_time_point& sent_at) const;
 
   /// Gives back what is there and not locked by others, waiting for no row. @return what was given back, in
   /// the order of the terms, which is that of their names. The others have to be given back one by one.

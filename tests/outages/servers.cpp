@@ -219,7 +219,10 @@ SERVER_CASE("restarted: sessions that died while they were idle cost neither an 
     ++rounds;  // other names each time: a crash may forget that they were given back
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i)
-      threads.emplace_back([&, i] { CHECK(m.make_mutex(fmt::format("{}/{}", rounds, i)).try_acquire()); });
+      threads.emplace_back([&, i] {  // what differs in its ttl does not go together
+        mutex_options const own{.ttl = 30s + i * 1s};
+        CHECK(m.make_mutex(fmt::format("{}/{}", rounds, i), own).try_acquire());
+      });
   };
   auto const restart = [&] {
     open_all();

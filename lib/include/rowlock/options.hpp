@@ -101,7 +101,9 @@ struct manager_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes whose options don't say
-  /// Connections for taking and giving back, opened when first needed. The renewer has one more of its own.
+  /// Connections for taking and giving back, opened when first needed. Threads that find none free share one
+  /// statement where that can be done, so there need not be as many as there are threads. The renewer has one
+  /// more of its own.
   int connections = 2;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.

@@ -6,7 +6,7 @@
 -- DISTINCT, CONVERT: as in lock_renew_due.
 
 -- Those of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], that may be taken, as lock_take has it. ("old"
--- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy. Fewer than all: ROLLBACK.
+-- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy. Fewer than are wanted at least: ROLLBACK.
 -- name: all_take_due
 SELECT l.name
 FROM (
@@ -23,13 +23,15 @@ WHERE l.strategy = $2
           AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
 FOR UPDATE SKIP LOCKED
 
--- Second half: takes them, each with its own term; the tokens are as lock_take has them. The conditions again, because this
--- statement must be right by itself. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but
--- the column itself.) What became of it, and the tokens, all_read tells in the same transaction.
+-- Second half, with those of $1 that may be taken, if these are $12 at least: takes them, each with its own term ("thread": if
+-- missing, it is $6); the tokens are as lock_take has them. The conditions again, because this statement must be right by
+-- itself. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but the column itself.) What
+-- became of it, and the tokens, all_read tells in the same transaction.
 -- name: all_take
 UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
     name VARBINARY(255) PATH '$.name',
     term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term',
+    thread BIGINT PATH '$.thread',
     old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
     renewals BIGINT PATH '$.renewals')) AS wanted
 STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
@@ -44,7 +46,7 @@ SET
   l.owner_host = $3,
   l.owner_pid = $4,
   l.owner_process = $5,
-  l.owner_thread = $6,
+  l.owner_thread = coalesce(wanted.thread, $6),
   l.renewals = 0,
   l.ttl = $7,
   l.takeover = $8,
@@ -56,7 +58,7 @@ SET
   l.longest = $7,
   l.longest_term = wanted.term,
   l.term = wanted.term
-WHERE l.strategy = $2
+WHERE json_length(CONVERT($1 USING utf8mb4)) >= $12 AND l.strategy = $2
   AND CASE WHEN wanted.old IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
         ELSE l.term = wanted.old

@@ -3,17 +3,18 @@
 -- what others have locked: so it waits for nobody, and nobody who waits for one of these rows has another that it needs.
 -- Without SKIP LOCKED it would also keep a row locked whose condition, looked at again after the wait, failed: deadlocks.
 
--- Takes all names of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], each with its own term, or none of
--- them. What may be taken is as lock_take has it ("old" and "renewals" are its $13 and $14; each may be missing), and so are
--- the tokens, of which $11 are drawn for each name.
+-- Takes names of $1, JSON [{"name":..., "term":..., "thread":..., "old":..., "renewals":...}, ...], each with its own term:
+-- those that may be taken, if these are $12 at least; so all or none, where $12 is their number. What may be taken is as
+-- lock_take has it ("old" and "renewals" are its $13 and $14; each may be missing, and so may "thread", then it is $6), and
+-- so are the tokens, of which $11 are drawn for each name.
 -- A renewal, a take or a release of one of the rows that is under way: the row is skipped, and nothing is taken. One that was
 -- committed after the snapshot: the row's newest version is locked, and the condition is looked at again. One that comes later
 -- waits for this statement's end (a renewal skips the row). Two of these crosswise: at most one of them gets all.
--- Where the sub-select that counts finds fewer than all, the UPDATE meets no row; the locks are gone with the statement.
+-- Where the sub-select that counts finds fewer, the UPDATE meets no row; the locks are gone with the statement.
 -- name: all_take
 WITH free AS (
-  SELECT l.name, w.term
-  FROM json_to_recordset($1::json) AS w(name text, term text, old text, renewals bigint)
+  SELECT l.name, w.term, w.thread
+  FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint)
   JOIN rowlock_locks AS l ON l.name = w.name
   WHERE l.strategy = $2
     AND CASE WHEN w.old IS NULL
@@ -32,7 +33,7 @@ UPDATE rowlock_locks AS l SET
   owner_host = $3,
   owner_pid = $4::bigint,
   owner_process = $5,
-  owner_thread = $6::bigint,
+  owner_thread = coalesce(free.thread, $6::bigint),
   renewals = 0,
   ttl = $7::bigint,
   takeover = $8,
@@ -45,7 +46,7 @@ UPDATE rowlock_locks AS l SET
   longest = $7::bigint,
   longest_term = free.term
 FROM free
-WHERE l.name = free.name AND (SELECT count(*) FROM free) = json_array_length($1::json)
+WHERE l.name = free.name AND (SELECT count(*) FROM free) >= $12::bigint
 RETURNING l.name, l.token
 
 -- Gives back what of $1, JSON [{"name":..., "term":...}, ...], is there and not locked by others; says which names, and as

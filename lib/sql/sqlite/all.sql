@@ -1,12 +1,13 @@
 -- Several locks at once, all or none of them (strategy lease); the same names, parameters and columns as in the other dialects:
 -- lib/doc/all_at_once.md. Each is one statement that begins as a write transaction, so that nobody comes in between.
 
--- Takes all names of ?1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], each with its own term, or none of
--- them. What may be taken is as lock_take has it ("old" and "renewals" are its ?13 and ?14; each may be missing), and so are
--- the tokens, of which ?11 are drawn for each name.
+-- Takes names of ?1, JSON [{"name":..., "term":..., "thread":..., "old":..., "renewals":...}, ...], each with its own term:
+-- those that may be taken, if these are ?12 at least; so all or none, where ?12 is their number. What may be taken is as
+-- lock_take has it ("old" and "renewals" are its ?13 and ?14; each may be missing, and so may "thread", then it is ?6), and
+-- so are the tokens, of which ?11 are drawn for each name.
 -- name: all_take
 WITH free AS MATERIALIZED (
-  SELECT l.name AS name, w.value ->> 'term' AS new_term
+  SELECT l.name AS name, w.value ->> 'term' AS new_term, w.value ->> 'thread' AS thread
   FROM json_each(?1) AS w
   JOIN rowlock_locks AS l ON l.name = w.value ->> 'name'
   WHERE l.strategy = ?2
@@ -27,7 +28,7 @@ UPDATE rowlock_locks SET
   owner_host = ?3,
   owner_pid = ?4,
   owner_process = ?5,
-  owner_thread = ?6,
+  owner_thread = coalesce(free.thread, ?6),
   renewals = 0,
   ttl = ?7,
   takeover = ?8,
@@ -39,7 +40,7 @@ UPDATE rowlock_locks SET
   longest = ?7,
   longest_term = free.new_term
 FROM free
-WHERE rowlock_locks.name = free.name AND (SELECT count(*) FROM free) = json_array_length(?1)
+WHERE rowlock_locks.name = free.name AND (SELECT count(*) FROM free) >= ?12
 RETURNING name, token
 
 -- Gives back what of ?1, JSON [{"name":..., "term":...}, ...], is there, and says which names; need not be flushed, as

@@ -46,10 +46,10 @@ class taking {
  private:
   /// What came of an attempt.
   struct attempted {
-    std::vector<held_lock> locks;
-    acquire_status status;
-    std::optional<holder_info> holder;
-    std::string busy;  ///< which of the names
+    std::vector<held_lock> locks{};
+    acquire_status status{};
+    std::optional<holder_info> holder{};
+    std::string busy{};  ///< which of the names
   };
 
   std::vector<held_lock> attempt();

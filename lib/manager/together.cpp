@@ -1,0 +1,96 @@
+#include "manager/together.hpp"
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <tuple>
+#include <vector>
+
+#include "base/process_end.hpp"
+#include "base/random_id.hpp"
+#include "base/text.hpp"
+#include "manager/engine.hpp"
+
+namespace rowlock::managing {
+namespace {
+
+/// In the order of their names, in which rows are locked; each name once.
+template <class Job, class Name>
+std::vector<Job*> in_order(std::span<Job* const> jobs, Name name) {
+  std::vector<Job*> all(jobs.begin(), jobs.end());
+  std::stable_sort(all.begin(), all.end(), [&](Job* a, Job* b) { return name(*a) < name(*b); });
+  all.erase(std::unique(all.begin(), all.end(), [&](Job* a, Job* b) { return name(*a) == name(*b); }),
+            all.end());
+  return all;
+}
+
+/// What all of them are told if the reply was lost; else each tries alone, and sees what is wrong.
+template <class Job>
+void tell_doubt(std::span<Job* const> jobs, error const& e) {
+  if (e.reason() != errc::in_doubt) return;
+  for (auto* one : jobs)  // each its own: copies of an exception share its text
+    one->in_doubt.emplace(e.reason(), base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
+}
+
+}  // namespace
+
+bool go_together(shared_take const& a, shared_take const& b) noexcept {
+  auto const common = [](shared_take const& t) {
+    auto const& w = t.what;
+    return std::tie(t.strategy, w.owner.host, w.owner.pid, w.owner.process, w.ttl, w.hard_limit, w.takeover,
+                    w.fencing, w.note, w.tokens);
+  };
+  return common(a) == common(b);
+}
+
+void take_together(engine& e, backend::connection& session, std::span<shared_take* const> jobs) noexcept {
+  std::vector<shared_take*> all;
+  try {
+    if (e.closing.stop_requested() || base::process_ends_elsewhere()) return;  // each says so
+    all = in_order(jobs, [](shared_take const& t) -> std::string const& { return t.what.name; });
+    std::vector<strategies::wanted_lock> wanted;
+    wanted.reserve(all.size());
+    for (auto* one : all) {
+      one->what.term = {base::random_id()};
+      wanted.push_back({one->what.name, one->what.term, std::nullopt, one->what.owner.thread});
+    }
+    auto const server = e.database.server_of(session);
+    boot_time_point sent_at;
+    try {
+      auto const& first = *all.front();
+      auto const won = first.strategy->take_each(session, first.what, wanted, e.reply_deadline(), sent_at);
+      for (std::size_t i = 0; i < all.size(); ++i) all[i]->won = won[i];
+    } catch (error const& problem) {
+      tell_doubt(std::span<shared_take* const>(all), problem);
+    }
+    for (auto* one : all) {
+      one->sent_at = sent_at;
+      one->server = server;
+    }
+  } catch (std::exception const&) {  // no memory before anything was sent: each tries alone
+  }
+}
+
+void release_together(engine& e, backend::connection& session, std::span<shared_release* const> jobs,
+                      boot_time_point deadline) noexcept {
+  try {
+    auto const all =
+        in_order(jobs, [](shared_release const& r) -> std::string const& { return r.which.name; });
+    std::vector<strategies::name_and_term> which;
+    which.reserve(all.size());
+    for (auto* one : all) which.push_back(one->which);
+    auto const tables = e.database.tables();
+    try {
+      auto const done = all.front()->strategy->give_back_all(session, which, deadline);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i]->done = done[i];
+        if (!done[i].others_wait)
+          all[i]->done.others_wait = session.is_waited_for(tables, all[i]->which.name);
+      }
+    } catch (error const& problem) {
+      tell_doubt(std::span<shared_release* const>(all), problem);
+    }
+  } catch (std::exception const&) {  // as above
+  }
+}
+
+}  // namespace rowlock::managing
