@@ -229,7 +229,7 @@ LEASE_CASE("all at once: sets that cross each other never deadlock, and each is 
     std::jthread const three([&] { work(third, {"a", "c", "d"}); });
   }
   CHECK(deadlocks == 0);
-  if (on_a_server(pair)) CHECK(waited <= 1);  // a machine may stall
+  if (on_a_server(pair)) CHECK(waited <= 10);  // of 450 and more: a machine may stall
 }
 
 LEASE_CASE("all at once: a row that a transaction has locked is skipped, not waited for") {
@@ -369,7 +369,7 @@ SERVER_LEASE_CASE("all at once: a release frees what is not locked at once, and 
 LEASE_CASE("all at once: one may be lost or given back by itself") {
   stranger other(f);
   auto const m = f.manager();
-  auto got = m->try_acquire_all({"a", "b", "c"}, {.ttl = 3s});
+  auto got = m->try_acquire_all({"a", "b", "c"}, {.ttl = 12s});  // the renewal is to come before it is over
   REQUIRE(got);
   REQUIRE(other.take_over("b"));
   CHECK(eventually([&] { return (*got)[1].loss().has_value(); }));
