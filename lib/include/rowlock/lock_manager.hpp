@@ -70,6 +70,7 @@ class ROWLOCK_EXPORT lock_manager {
   /// for a second, and is acquire_status::contended then. A retryable error is thrown, as by
   /// basic_mutex::try_acquire().
   /// @param names from 1 to 64 of them, none twice, in any order; each as for make_mutex()
+  /// @param options of each of them
   /// @throws error(errc::invalid_argument) if there are none, more than 64, or one is there twice, and as
   /// make_mutex(); errc::unsupported with another strategy than lease; errc::strategy_mismatch if one of
   /// the names is in use with another; errc::would_deadlock if the calling thread holds one of them;
