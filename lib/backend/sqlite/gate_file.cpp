@@ -136,7 +136,9 @@ void gate_file::check() {
 
 bool gate_file::open(bool or_make) {
   // Made with another mode than it gets: somebody else is about to change that.
-  for (int attempt = 0; fd_ < 0 && attempt < 3; ++attempt) {
+  // Whoever only looks, as each release does, waits for nobody.
+  int const attempts = or_make ? 3 : 1;
+  for (int attempt = 0; fd_ < 0 && attempt < attempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(1ms);
     fd_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd_ < 0 && errno == ENOENT) {
