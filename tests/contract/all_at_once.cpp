@@ -359,7 +359,10 @@ SERVER_LEASE_CASE("all at once: a release frees what is not locked at once, and 
   REQUIRE(got);
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'b'");
-  CHECK(got->release() == release_result::handed_over);
+  auto const how = got->release();
+  // InnoDB looks only each second for waits that have lasted too long: on a slow machine the time that the
+  // release has may be over before.
+  CHECK((how == release_result::handed_over || how == release_result::in_doubt));
   CHECK(all_free(other, {"a", "c"}));
   CHECK_FALSE(other.sees_free("b"));
   t.commit();
