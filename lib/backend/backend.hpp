@@ -118,10 +118,11 @@ class ROWLOCK_EXPORT connection {
   /// line of its own, which is served in order. A session has one gate at most.
   virtual bool has_gates() const noexcept { return false; }
   /// Waits in line for the gate of `name` until `until`, or until `stop` is triggered (which may end the
-  /// session).
+  /// session). `who`: the owner_id::process of whoever would take the lock then; where the server tells who
+  /// waits (lock_waiters), it is left there as long as the session is in the line or has the gate.
   virtual gate_entry enter_gate(table_names const& /*tables*/, std::string const& /*name*/,
-                                boot_time_point /*until*/, std::chrono::nanoseconds /*reply_timeout*/,
-                                std::stop_token /*stop*/) {
+                                std::string const& /*who*/, boot_time_point /*until*/,
+                                std::chrono::nanoseconds /*reply_timeout*/, std::stop_token /*stop*/) {
     return gate_entry::not_mine;
   }
   /// @return whether others wait there, or one of them has it now

@@ -135,8 +135,8 @@ std::optional<opinion> waiting(examination& x) {
                    polls("this database has no line that would outlast a transaction, or a node")};
   try {
     auto const soon = x.deadline();
-    (void)session->enter_gate(x.statements().tables(), base::random_id(), soon, x.options().reply_timeout,
-                              {});
+    (void)session->enter_gate(x.statements().tables(), base::random_id(), "doctor", soon,
+                              x.options().reply_timeout, {});
     session->leave_gate(soon);
     return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {

@@ -24,7 +24,7 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
       owner_(s.owner()),
       waits_(s.options.retry, p.insistent),
       attempts_(e, s, owner_, stop_),
-      gate_(e.gates, s.name) {}
+      gate_(e.gates, s.name, owner_) {}
 
 acquirer::~acquirer() {
   try {  // what it was handed on just as it gave up

@@ -205,7 +205,7 @@ std::optional<acquirer_of_all::result> acquirer_of_all::wait_for_the_busy_one() 
 
 void acquirer_of_all::stand_at_gate_of(std::size_t i) {
   keep_only(i);
-  if (!gate_) gate_.emplace(engine_.gates, specs_[i].name);
+  if (!gate_) gate_.emplace(engine_.gates, specs_[i].name, owner_);
   gate_of_ = i;
   auto until = patience_.ends();
   if (auto const soon = attempts_.can_be_had_in(); soon && attempts_.busy() == i)

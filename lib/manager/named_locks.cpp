@@ -21,6 +21,19 @@ std::unordered_map<std::string, holder_info> named_locks::held_by_sessions(backe
   return found;
 }
 
+// Who may not see it, or is in a hurry, sees the locks all the same.
+void named_locks::add_waiters(backend::connection& session, std::vector<lock_info>& locks) noexcept try {
+  if (!session.has_gates()) return;
+  auto known = engine_.rows.waiters(session, engine_.reply_deadline());
+  for (auto& lock : locks) {
+    auto const found = known.find(lock.name);
+    if (!lock.held || found == known.end()) continue;
+    lock.waiters = std::move(found->second);
+    lock.waiting = static_cast<int>(lock.waiters.size());
+  }
+} catch (std::exception const&) {
+}
+
 std::vector<lock_info> named_locks::list(bool idle_too) {
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
   std::vector<lock_info> found;
@@ -32,6 +45,7 @@ std::vector<lock_info> named_locks::list(bool idle_too) {
       found.push_back(
           {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
   }
+  add_waiters(*loan, found);
   return found;
 }
 

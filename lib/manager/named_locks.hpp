@@ -27,6 +27,9 @@ class named_locks {
   std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
                                                                 std::string const& name);
 
+  /// To those of which the database tells it.
+  void add_waiters(backend::connection&, std::vector<lock_info>&) noexcept;
+
   engine& engine_;
 };
 

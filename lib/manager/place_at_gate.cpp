@@ -9,7 +9,7 @@ using std::chrono::steady_clock;
 
 void place_at_gate::stand(boot_time_point until, std::stop_token const& stop) noexcept {
   ticket_.reset();
-  auto came = gates_.enter(name_, until, stop);
+  auto came = gates_.enter(name_, who_.process, until, stop);
   stood_ = came.stood;
   if (came.mine) inherit(*std::move(came.mine));
 }

@@ -12,8 +12,9 @@ namespace rowlock::managing {
 /// Used by one thread at a time. Leaves the gate when destroyed, without waiting for the server.
 class place_at_gate {
  public:
-  /// Both outlive it.
-  place_at_gate(waiting::gates& g, std::string const& name) noexcept : gates_(g), name_(name) {}
+  /// All three outlive it.
+  place_at_gate(waiting::gates& g, std::string const& name, owner_id const& who) noexcept
+      : gates_(g), name_(name), who_(who) {}
 
   /// Whether the gate is this call's: it is first in line.
   bool got() const noexcept { return ticket_.has_value(); }
@@ -37,6 +38,7 @@ class place_at_gate {
  private:
   waiting::gates& gates_;
   std::string const& name_;
+  owner_id const& who_;
   std::optional<waiting::gates::ticket> ticket_;
   std::chrono::steady_clock::time_point since_;
   bool stood_ = false;

@@ -158,6 +158,16 @@ std::vector<term_row> term_rows::list(backend::connection& c, bool idle_too, boo
   return rows;
 }
 
+waiters_by_name term_rows::waiters(backend::connection& c, boot_time_point deadline) const {
+  waiters_by_name found;
+  for (auto const& columns : c.execute(book_.at("lock_waiters"), {}, deadline).rows) {
+    auto& of_name = found[as_text(columns.at(0))];
+    if (!is_null(columns.at(1)))
+      of_name.push_back({text_or_empty(columns.at(2)), as_int(columns.at(1)), text_or_empty(columns.at(3))});
+  }
+  return found;
+}
+
 std::optional<term_row> term_rows::find(backend::connection& c, std::string const& name,
                                         boot_time_point deadline) const {
   auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);

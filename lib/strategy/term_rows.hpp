@@ -8,6 +8,7 @@
 #include <rowlock/types.hpp>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -50,6 +51,9 @@ std::string to_json(std::span<name_and_term const>);
 /// How many bytes of a renewal's statement it takes, at most.
 std::size_t room_for(name_and_term const&) noexcept;
 
+/// For each held lock of which the database tells it: the sessions that wait.
+using waiters_by_name = std::unordered_map<std::string, std::vector<waiter_info>>;
+
 /// What lock_check says of a term that is still in its row.
 struct term_state {
   term_id term;
@@ -68,6 +72,9 @@ class term_rows {
   std::optional<term_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// Fails for no row, either.
   std::vector<term_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+
+  /// @throws error, also if this user may not see who waits
+  waiters_by_name waiters(backend::connection&, boot_time_point deadline) const;
 
   /// As read(), for several names; empty for those that have no row.
   std::vector<std::optional<term_row>> read_all(backend::connection&, std::span<name_and_term const>,

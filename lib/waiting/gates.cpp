@@ -91,7 +91,7 @@ std::optional<gates::loan> gates::free_session(std::stop_token const& stop) {
   return taken_from_one_that_is_kept();
 }
 
-gates::result gates::enter(std::string const& name, boot_time_point until,
+gates::result gates::enter(std::string const& name, std::string const& who, boot_time_point until,
                            std::stop_token const& stop) noexcept {
   if (!there() || stop.stop_requested()) return {};
   try {
@@ -100,7 +100,7 @@ gates::result gates::enter(std::string const& name, boot_time_point until,
     there_ = (*session)->has_gates();
     if (!there()) return {};
     until = std::min<boot_time_point>(until, boot_clock::now() + longest_wait);
-    auto const how = (*session)->enter_gate(database_.tables(), name, until, reply_timeout_, stop);
+    auto const how = (*session)->enter_gate(database_.tables(), name, who, until, reply_timeout_, stop);
     others_wait(name, how != backend::gate_entry::was_free);
     result done{.stood = true};
     if (how != backend::gate_entry::not_mine)

@@ -63,8 +63,9 @@ class gates {
     std::optional<ticket> mine{};
     bool stood = false;  ///< in line; if not, there is no session for it, or no gate at all
   };
-  /// Stands in line at the gate of `name`, until `until` at most.
-  result enter(std::string const& name, boot_time_point until, std::stop_token const&) noexcept;
+  /// Stands in line at the gate of `name`, until `until` at most. `who`: as connection::enter_gate() has it.
+  result enter(std::string const& name, std::string const& who, boot_time_point until,
+               std::stop_token const&) noexcept;
 
   /// Whether gates can be had, as far as is known.
   bool there() const noexcept { return there_.load(); }

@@ -20,7 +20,7 @@ struct scene {
   explicit scene(kind k) : d(make_database(k)) {}
   gate_entry enter(backend::connection& c, int ms, std::string const& name = "x",
                    std::stop_token stop = {}) const {
-    return c.enter_gate(d->tables(), name, in(ms), 5s, std::move(stop));
+    return c.enter_gate(d->tables(), name, "who", in(ms), 5s, std::move(stop));
   }
   /// Another thread stands there.
   std::future<gate_entry> stand(backend::connection& c, std::stop_token stop = {}) const {

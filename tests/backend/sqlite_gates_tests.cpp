@@ -30,7 +30,7 @@ struct scene {
   std::string beside = path + "-rowlock";
 
   gate_entry enter(backend::connection& c, int ms, std::stop_token stop = {}) const {
-    return c.enter_gate(d->tables(), "x", in(ms), 5s, std::move(stop));
+    return c.enter_gate(d->tables(), "x", "who", in(ms), 5s, std::move(stop));
   }
   bool is_waited_for(backend::connection& c) const { return c.is_waited_for(d->tables(), "x"); }
   std::future<gate_entry> stand(backend::connection& c) const {

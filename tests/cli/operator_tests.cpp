@@ -49,6 +49,27 @@ CLI_CASE("list: a lock whose time is over is expired, one to be given back is re
   CHECK(within(10s, [&] { return json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "expired"; }));
 }
 
+CLI_CASE("list: under a lock stands who waits for it, where the database tells") {
+  Place const p;
+  holder h(p, {"n"});
+  auto const listed = [&] { return json::parse(p.rowlock({"list", "--json"}).out).at(0); };
+  bool const tells = p.dialect() != "sqlite";
+  CHECK(listed()["waiting"] == (tells ? json(0) : json()));
+  CHECK(p.rowlock({"list"}).out.find("waiting") == std::string::npos);
+  program waits(p.command({"run", "n", "--", "true"}), p.variables());
+  if (tells) {
+    CHECK(within(10s, [&] { return listed()["waiting"] == 1; }));
+    CHECK(listed()["waiters"].at(0)["session"] > 0);
+    auto const shows = [&] {
+      auto const table = p.rowlock({"list"}).out;
+      return table.find("\n  waiting: 1\n    database session ") != std::string::npos;
+    };
+    CHECK(within(10s, shows));
+  }
+  h.signal(SIGTERM);
+  CHECK(waits.wait() == 0);
+}
+
 CLI_CASE("release: says whether somebody held it; --now frees it at once") {
   Place const p;
   auto const nobody = p.rowlock({"release", "--force", "n"});

@@ -27,7 +27,7 @@ class neighbour {
   explicit neighbour(fixture& f)
       : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
   gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 1ms) {
-    return session_->enter_gate(tables_, name, boot_clock::now() + patience, 10s, {});
+    return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
   }
   bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
   /// As its end looks to the server.

@@ -123,7 +123,9 @@ void lock(connection_source const& as_locker, manager_options o) {
     auto const name = std::string(to_string(how));
     auto x = m.make_mutex(name);
     auto lock = x.acquire();
-    (void)m.list({.idle = true});
+    for (auto const& listed : m.list({.idle = true}))
+      if (listed.held && !listed.waiting && how != strategy::row_lock)
+        throw error(errc::access_denied, "who waits is not told");
     if (how != strategy::row_lock) {
       if (!lock->extend(60s)) throw error(errc::lock_lost, "extend");
       (void)m.revoke(name, revoke_mode::at_renewal);

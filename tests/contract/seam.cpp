@@ -106,11 +106,11 @@ class observed_connection final : public backend::connection {
   }
   bool has_gates() const noexcept override { return inner_->has_gates(); }
   backend::gate_entry enter_gate(backend::table_names const& tables, std::string const& name,
-                                 boot_time_point until, std::chrono::nanoseconds reply_timeout,
-                                 std::stop_token stop) override {
+                                 std::string const& who, boot_time_point until,
+                                 std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
     seam_->count("enter_gate");
     cut_on_throw([&] { seam_->before("enter_gate"); });
-    auto const how = inner_->enter_gate(tables, name, until, reply_timeout, std::move(stop));
+    auto const how = inner_->enter_gate(tables, name, who, until, reply_timeout, std::move(stop));
     cut_on_throw([&] { seam_->after("enter_gate"); });
     return how;
   }

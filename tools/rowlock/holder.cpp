@@ -44,11 +44,18 @@ char const* state_of(lock_info const& lock) noexcept {
 
 namespace {
 
+nlohmann::ordered_json waiters_to_json(lock_info const& lock) {
+  auto list = nlohmann::ordered_json::array();
+  for (auto const& w : lock.waiters)
+    list.push_back({{"session", w.session}, {"host", w.host}, {"application", w.application}});
+  return list;
+}
+
 // The same members, null.
 nlohmann::ordered_json unknown_to_json(lock_info const& lock) {
   return {{"name", lock.name},      {"state", state_of(lock)},  {"strategy", nullptr}, {"owner", nullptr},
           {"acquired_at", nullptr}, {"expires_in_ms", nullptr}, {"token", nullptr},    {"revoked", nullptr},
-          {"note", nullptr},        {"why", lock.unknown}};
+          {"note", nullptr},        {"waiting", nullptr},       {"waiters", nullptr},  {"why", lock.unknown}};
 }
 
 }  // namespace
@@ -70,7 +77,9 @@ nlohmann::ordered_json to_json(lock_info const& lock) {
                                                           : nlohmann::ordered_json()},
           {"token", h.token.value},
           {"revoked", h.revoked},
-          {"note", h.note}};
+          {"note", h.note},
+          {"waiting", lock.waiting ? nlohmann::ordered_json(*lock.waiting) : nlohmann::ordered_json()},
+          {"waiters", lock.waiting ? waiters_to_json(lock) : nlohmann::ordered_json()}};
 }
 
 }  // namespace rowlock::tool

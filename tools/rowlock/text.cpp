@@ -47,12 +47,16 @@ std::string iso_utc(std::chrono::system_clock::time_point when) {
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
   std::vector<std::size_t> widths;
   for (auto const& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
       if (i == widths.size()) widths.push_back(0);
       widths[i] = std::max(widths[i], width(row[i]));
     }
   std::string out;
   for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].size() == 1) {
+      out += rows[r][0] + '\n';
+      continue;
+    }
     std::string line;
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
       line += rows[r][i];

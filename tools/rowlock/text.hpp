@@ -20,6 +20,7 @@ std::string utc(std::chrono::system_clock::time_point);
 std::string iso_utc(std::chrono::system_clock::time_point);
 
 /// Columns padded to their widest cell, two blanks apart; the first row is the heading, bold if `bold`.
+/// A row of one cell is a line of its own.
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold);
 
 /// Whether output to `fd` may have colours: a terminal, NO_COLOR not set (no-color.org), TERM not dumb.

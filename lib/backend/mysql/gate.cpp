@@ -28,13 +28,21 @@ std::string key_text(std::string const& table, std::string const& name) {
   return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
 }
 
+// Who stands there: a user lock of its own, whose name begins with the slash that no gate's has. lock_waiters
+// compares it with the row's owner: a session that has the gate is the holder's, or is the first of those who
+// wait. Nobody waits for it, and it may fail.
+std::string mark_text(std::string const& table, std::string const& name, std::string const& who) {
+  return fmt::format("SHA2(CONCAT_WS('/', '', DATABASE(), '{}', X'{}', X'{}'), 256)", table,
+                     base::hexadecimal(who), base::hexadecimal(name));
+}
+
 // 2: it was free. MySQL knows whole seconds only, and a hint that ends the statement earlier.
-std::string wait_text(bool mariadb, std::string const& gate, std::int64_t ms) {
+std::string wait_text(bool mariadb, std::string const& gate, std::string const& mark, std::int64_t ms) {
+  auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, gate);
   if (mariadb)
-    return fmt::format("SELECT IF(GET_LOCK({0}, 0) = 1, 2, GET_LOCK({0}, {1}.{2:03}))", gate, ms / 1000,
-                       ms % 1000);
-  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({1}) */ IF(GET_LOCK({0}, 0) = 1, 2, GET_LOCK({0}, {2}))",
-                     gate, ms, ms / 1000 + 1);
+    return fmt::format("SELECT IF({0}, 2, GET_LOCK({1}, {2}.{3:03}))", try_it, gate, ms / 1000, ms % 1000);
+  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({2}) */ IF({0}, 2, GET_LOCK({1}, {3}))", try_it, gate, ms,
+                     ms / 1000 + 1);
 }
 
 std::string const& said() {
@@ -45,19 +53,22 @@ std::string const& said() {
 }  // namespace
 
 // Whoever stops the wait ends the session: the server's side waits on until its time-out, and then sees that.
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point deadline,
-                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& who,
+                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now()).count();
   auto const reply_by = deadline + reply_timeout;
   begin(said(), boot_clock::now() + reply_timeout);
-  gate_ = key_text(tables.table("locks"), name);
+  auto const table = tables.table("locks");
+  gate_ = key_text(table, name);
   {
     auto const limit = until(reply_by);
     std::stop_callback const on_stop(stop, [socket = socket_] {
       if (socket) socket->shut_down();
     });
     try {
-      auto const got = native_->run(wait_text(mariadb_, gate_, std::max<std::int64_t>(1, left)));
+      auto const got = native_->run(
+          wait_text(mariadb_, gate_, mark_text(table, name, who), std::max<std::int64_t>(1, left)));
       last_used_ = boot_clock::now();
       auto const how = got.rows.empty() ? value(nullptr) : got.rows[0].at(0);
       if (how == value(std::int64_t{2})) return gate_entry::was_free;

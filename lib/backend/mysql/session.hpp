@@ -39,8 +39,9 @@ class session final : public connection {
   void expect_row_locks() const override;
   /// Galera keeps user locks within one node.
   bool has_gates() const noexcept override { return !galera_; }
-  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point deadline,
-                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  gate_entry enter_gate(table_names const&, std::string const& name, std::string const& who,
+                        boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                        std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
   /// If the socket is not known, this is a round trip once the session was not used for a second: nothing

@@ -20,13 +20,20 @@ constexpr char const* key_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
     " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
+// Who stands there: another key, of its own kind (the table's oid is negative), shared with whoever says the
+// same. lock_waiters compares it with the row's owner: a session that has the gate is the holder's, or is the
+// first of those who wait. It keeps nobody out.
+constexpr char const* mark_text =
+    "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
+    " - '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
+
 // A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
 // time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
 // it has one gate at most.
 constexpr char const* wait_text =
     "DO $gate$ DECLARE gate CONSTANT pg_catalog.int8 := {0};"
     " BEGIN"
-    " IF pg_catalog.pg_try_advisory_lock(gate) THEN"
+    " IF pg_catalog.pg_try_advisory_lock_shared({2}) AND pg_catalog.pg_try_advisory_lock(gate) THEN"
     " PERFORM pg_catalog.set_config('rowlock.gate', 'free', false);"
     " ELSE"
     " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true);"
@@ -47,13 +54,15 @@ std::string const& said() {
 
 // A session that is stopped in the middle ends: the server's side waits on until its time-out, and then sees
 // that.
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point until,
-                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& who,
+                               boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) {
   base::stop_event const stopped(std::move(stop));
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
   begin(said(), boot_clock::now() + reply_timeout);
   gate_ = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
-  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left));
+  auto const mark = fmt::format(mark_text, tables.table("locks"), base::hexadecimal(who + '/' + name));
+  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left), mark);
   auto* c = channel_.native();
   bool const sent = PQenterPipelineMode(c) == 1 &&
                     PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&

@@ -35,8 +35,9 @@ class session final : public connection {
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool has_gates() const noexcept override { return pooling_ != pooling::transaction; }
-  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point until,
-                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  gate_entry enter_gate(table_names const&, std::string const& name, std::string const& who,
+                        boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                        std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
   bool usable() const noexcept override;
   bool alive() override;

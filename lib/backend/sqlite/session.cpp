@@ -239,8 +239,9 @@ void session::script(std::string_view sql, boot_time_point deadline) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, boot_time_point until,
-                               std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
+gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& /*who*/,
+                               boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                               std::stop_token stop) {
   static auto const& what = base::never_destroyed<std::string>("gate");
   {
     inside const sqlite;

@@ -31,8 +31,9 @@ class session final : public connection {
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
   bool has_gates() const noexcept override { return file_.has_value(); }
-  gate_entry enter_gate(table_names const&, std::string const& name, boot_time_point until,
-                        std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
+  gate_entry enter_gate(table_names const&, std::string const& name, std::string const& /*who*/,
+                        boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                        std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
   bool is_waited_for(table_names const&, std::string const& name) noexcept override;
   bool usable() const noexcept override { return database_ != nullptr; }

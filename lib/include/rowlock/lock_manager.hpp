@@ -101,8 +101,8 @@ class ROWLOCK_EXPORT lock_manager {
                                std::move(stop));
   }
 
-  /// The held locks, or also idle rows, ordered by name (bytewise). A row that can't be read is among them,
-  /// with lock_info::unknown. @throws error
+  /// The held locks, or also idle rows, ordered by name (bytewise), and who waits for them, where the
+  /// database tells. A row that can't be read is among them, with lock_info::unknown. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options options = {});
 
   /// The state of one name, found by its key. Also finds an idle row and one that can't be read, in the form

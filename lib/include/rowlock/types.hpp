@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -121,6 +122,13 @@ struct detached_lock {
   std::optional<rowlock::strategy> strategy{};
 };
 
+/// Who waits for a lock, as the server tells it. What it doesn't tell this user is empty.
+struct waiter_info {
+  std::string host;          ///< the client's address, as the server sees it
+  std::int64_t session = 0;  ///< the server's number for it: a process of PostgreSQL's, a connection's id
+  std::string application;   ///< PostgreSQL: application_name
+};
+
 /// A row of rowlock_locks, for people.
 struct lock_info {
   std::string name;
@@ -130,6 +138,12 @@ struct lock_info {
   /// put something there that this version doesn't know. Then `holder` has no more than what could be read,
   /// and its `strategy` may be wrong.
   std::string unknown{};
+  /// Of a held lock: how many wait for it in the server's line, at this moment. A process counts once,
+  /// however many of its threads wait; who tries again and again, without a place in the line, does not
+  /// count. Empty where the database does not tell (SQLite, Galera, a pooler; row_lock on MySQL and MariaDB),
+  /// if the lock is idle, and from find().
+  std::optional<int> waiting{};
+  std::vector<waiter_info> waiters{};  ///< as many, in no order
 };
 
 enum class revoke_mode {

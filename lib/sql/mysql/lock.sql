@@ -90,6 +90,26 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR $1 = 1 ORDER BY name
 
+-- Who waits for the locks that are held, at their gates (lib/backend/mysql/gate.cpp): each lock once with nulls, and once with
+-- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the gate waits, too,
+-- unless it has the mark of the row's owner. The others are told by the process list, which shows a user without the right
+-- PROCESS that user's own sessions. The anchors of row_lock are absent: who waits for a row is told to administrators only.
+-- name: lock_waiters
+WITH held AS (
+  SELECT l.name, concat('rowlock_locks'', X''', hex(l.name), '''') AS key_text,
+    is_used_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)) AS has_gate,
+    is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', l.owner_process, l.name), 256)) AS holder
+  FROM rowlock_locks AS l WHERE l.term IS NOT NULL AND l.strategy <> 'row_lock')
+SELECT h.name, NULL, NULL, NULL FROM held AS h
+UNION ALL
+SELECT h.name, h.has_gate, substring_index(p.host, ':', 1), NULL
+FROM held AS h LEFT JOIN information_schema.processlist AS p ON p.id = h.has_gate
+WHERE h.has_gate IS NOT NULL AND NOT h.has_gate <=> h.holder
+UNION ALL
+SELECT h.name, p.id, substring_index(p.host, ':', 1), NULL
+FROM held AS h JOIN information_schema.processlist AS p
+  ON p.state = 'User lock' AND p.db = database() AND locate(h.key_text, p.info) > 0
+
 -- $1: JSON [{"name":..., "term":...}, ...]. First half of a renewal, in its transaction: locks the rows that may be
 -- renewed, in one order, and skips those that somebody else has locked (a guarded transaction, a taker), so that it waits
 -- for nobody. Rows are found by the primary key, one for each name of the list, however small the table: no other name's

@@ -83,6 +83,38 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
 
+-- Who waits for the locks that are held: each lock once with nulls, and once with each session that waits. For people, who see
+-- a picture of one moment; nothing is decided by it. pg_locks is readable by everybody; of other roles' sessions
+-- pg_stat_activity tells the pid alone.
+-- At a gate (lib/backend/postgresql/gate.cpp): who is in the line, and who has the gate but for the holder, whom the mark of
+-- the row's owner tells (a lock of row_lock has none: of its gates only the line counts). At an anchor: all who wait for a
+-- row want its tuple's lock, which the first of them has.
+-- name: lock_waiters
+WITH locked AS (
+  SELECT k.pid, k.locktype, k.mode, k.granted, k.relation, k.page, k.tuple,
+    (k.classid::bigint << 32) | k.objid::bigint AS key
+  FROM pg_locks AS k
+  WHERE k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    AND (k.locktype = 'tuple' OR (k.locktype = 'advisory' AND k.objsubid = 1))),
+held AS (
+  SELECT l.name, l.strategy, l.tableoid, l.ctid, hashtextextended(l.name, l.tableoid::bigint) AS gate,
+    hashtextextended(l.owner_process || '/' || l.name, - l.tableoid::bigint) AS mark
+  FROM rowlock_locks AS l WHERE l.term IS NOT NULL OR l.strategy = 'row_lock'),
+waits AS (
+  SELECT h.name, k.pid FROM held AS h JOIN locked AS k
+    ON k.locktype = 'advisory' AND k.key = h.gate AND k.mode = 'ExclusiveLock'
+  WHERE NOT k.granted OR (h.strategy <> 'row_lock' AND NOT EXISTS (
+    SELECT 1 FROM locked AS m
+    WHERE m.locktype = 'advisory' AND m.key = h.mark AND m.mode = 'ShareLock' AND m.pid = k.pid))
+  UNION
+  SELECT h.name, k.pid FROM held AS h JOIN locked AS k
+    ON k.locktype = 'tuple' AND k.relation = h.tableoid AND format('(%s,%s)', k.page, k.tuple)::tid = h.ctid
+  WHERE h.strategy = 'row_lock')
+SELECT h.name, NULL::bigint, NULL::text, NULL::text FROM held AS h
+UNION ALL
+SELECT w.name, w.pid::bigint, host(a.client_addr), a.application_name
+FROM waits AS w LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid
+
 -- $1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
 -- never prolongs a revoked row; rows that a transaction has locked are skipped, not waited for, and in one order.
 -- name: lock_renew

@@ -70,6 +70,10 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE term IS NOT NULL OR ?1 = 1 ORDER BY name
 
+-- Who waits for the locks that are held: not known here. A file's locks tell that somebody is there, not how many.
+-- name: lock_waiters
+SELECT name, NULL, NULL, NULL FROM rowlock_locks WHERE 1 = 0
+
 -- ?1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
 -- never prolongs a revoked row.
 -- name: lock_renew

@@ -63,6 +63,22 @@ std::vector<std::string> row_of(lock_info const& lock) {
           std::to_string(h.token.value), printable(h.note)};
 }
 
+/// Under the lock's row: how many wait, and the first few of them.
+std::vector<std::string> waiting_lines(lock_info const& lock) {
+  constexpr std::size_t most_told = 5;
+  if (lock.waiting.value_or(0) == 0) return {};
+  std::vector<std::string> lines{fmt::format("  waiting: {}", *lock.waiting)};
+  for (auto const& w : lock.waiters) {
+    if (lines.size() > most_told) break;
+    lines.push_back(printable(fmt::format("    database session {}{}{}", w.session,
+                                          w.host.empty() ? "" : " from " + w.host,
+                                          w.application.empty() ? "" : " (" + w.application + ")")));
+  }
+  if (auto const told = lines.size() - 1; told < lock.waiters.size())
+    lines.push_back(fmt::format("    and {} more", lock.waiters.size() - told));
+  return lines;
+}
+
 std::optional<last_reap> read_last_reap(invocation& call) {
   auto const& db = call.use_database();
   std::optional<last_reap> last;
@@ -133,7 +149,10 @@ end_of_program list(invocation& call, list_options const& options) {
   }
   std::vector<std::vector<std::string>> rows{
       {"NAME", "STATE", "OWNER", "SINCE", "EXPIRES-IN", "TOKEN", "NOTE"}};
-  for (auto const& lock : locks) rows.push_back(row_of(lock));
+  for (auto const& lock : locks) {
+    rows.push_back(row_of(lock));
+    for (auto& line : waiting_lines(lock)) rows.push_back({std::move(line)});
+  }
   fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
   return {};
 }
@@ -161,6 +180,8 @@ void add_list(CLI::App& app, invocation& call) {
 STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, or
 unknown: a later version of rowlock, or a person, has written something into the row that this version can't read (NOTE
 says what, or "why" of --json). EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
+Under a lock stands how many processes wait for it in the server's line, where the database tells that ("waiting" of --json:
+null where it does not), and the sessions in which they do.
 
 Examples:
   rowlock list

@@ -1,0 +1,158 @@
+// list() says who waits for a lock, where the server tells.
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "contract/fixture.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+constexpr bool tells_line(running_pair const& p) { return direct(p) && in_rows(p) && on_a_server(p); }
+constexpr bool tells_nothing(running_pair const& p) {
+  return on_sqlite(p) || !direct(p) || (row_locks(p) && p.engine != dialect::postgresql);
+}
+constexpr bool tells_row_locks(running_pair const& p) {
+  return direct(p) && row_locks(p) && p.engine == dialect::postgresql;
+}
+
+lock_info listed(lock_manager& m, std::string const& name = "x") {
+  for (auto& lock : m.list())
+    if (lock.name == name) return std::move(lock);
+  return {};
+}
+
+bool shows(lock_manager& m, std::optional<int> expected) {
+  return eventually([&] { return listed(m).waiting == expected; });
+}
+
+/// Another process in the line of "x", until it is first, and then as long as it lives.
+class in_line {
+ public:
+  explicit in_line(fixture& f)
+      : session_(f.source.implementation()->connect(boot_clock::now() + 10s)),
+        stands_(std::async(std::launch::async, [this, tables = f.tables()] {
+          return session_->enter_gate(tables, "x", "in line", boot_clock::now() + 60s, 10s,
+                                      stop_.get_token()) != backend::gate_entry::not_mine;
+        })) {}
+  ~in_line() { stop_.request_stop(); }
+  in_line(in_line const&) = delete;
+  in_line& operator=(in_line const&) = delete;
+  bool comes_first() { return stands_.get(); }
+
+ private:
+  std::unique_ptr<backend::connection> session_;
+  std::stop_source stop_;
+  std::future<bool> stands_;
+};
+
+/// Another thread that waits for "x", and gives it back at its end.
+class waiter {
+ public:
+  explicit waiter(lock_manager& m) : thread_([&m, this](std::stop_token const& stop) { hold(m, stop); }) {}
+  bool has_it() const { return has_it_; }
+
+ private:
+  void hold(lock_manager& m, std::stop_token const& stop) {
+    auto const lock = m.make_mutex("x").acquire(stop);
+    has_it_ = static_cast<bool>(lock);
+    while (has_it_ && !stop.stop_requested()) std::this_thread::sleep_for(5ms);
+  }
+  std::atomic<bool> has_it_{false};
+  std::jthread thread_;
+};
+
+}  // namespace
+
+PAIRS_CASE("waiters: nobody; the first in line, who has the gate; two; and the holder, who keeps the gate",
+           tells_line) {
+  stranger other(f);
+  auto const m = f.manager();
+  auto const looking = f.manager();
+  REQUIRE(other.take("x"));
+  REQUIRE(other.take("y"));
+  CHECK(listed(*looking).waiting == 0);
+  std::optional<waiter> first(std::in_place, *m);
+  CHECK(shows(*looking, 1));
+  in_line second(f);
+  CHECK(shows(*looking, 2));
+  CHECK(listed(*looking, "y").waiting == 0);
+  auto const two = listed(*looking);
+  REQUIRE(two.waiters.size() == 2);
+  CHECK(two.waiters[0].session != two.waiters[1].session);
+  for (auto const& w : two.waiters) CHECK(w.session > 0);
+  CHECK_FALSE(looking->find("x")->waiting);
+  REQUIRE(other.release("x"));
+  REQUIRE(eventually([&] { return first->has_it(); }));
+  CHECK(shows(*looking, 1));
+  CHECK(looking->list({.idle = true}).size() == 2);
+  first.reset();
+  CHECK(second.comes_first());
+}
+
+PAIRS_CASE("waiters: a lock that was had after a wait, and is waited for by nobody, has none", tells_line) {
+  stranger other(f);
+  auto const m = f.manager();
+  REQUIRE(other.take("x"));
+  waiter const w(*m);
+  REQUIRE(shows(*m, 1));
+  REQUIRE(other.release("x"));
+  REQUIRE(eventually([&] { return w.has_it(); }));
+  CHECK(listed(*m).waiting == 0);
+}
+
+PAIRS_CASE("waiters: an idle name has no number", all<tells_line, leases>) {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  (void)x.acquire();
+  for (auto const& lock : m->list({.idle = true})) CHECK_FALSE(lock.waiting);
+}
+
+PAIRS_CASE("waiters: where the database does not tell, the number is empty", tells_nothing) {
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").try_acquire();
+  REQUIRE(lock);
+  REQUIRE(listed(*m).held);
+  CHECK_FALSE(listed(*m).waiting);
+  CHECK(listed(*m).waiters.empty());
+}
+
+PAIRS_CASE("waiters: who may not see them sees the locks all the same", tells_line) {
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x").try_acquire();
+  REQUIRE(lock);
+  f.seam->before = [](std::string const& s) {
+    if (s == "lock_waiters") throw error(errc::access_denied, "denied by the test");
+  };
+  CHECK(listed(*m).held);
+  CHECK_FALSE(listed(*m).waiting);
+}
+
+PAIRS_CASE("waiters: of a row lock, who waits for its row", tells_row_locks) {
+  auto const holding = f.manager();
+  auto lock = holding->make_mutex("x").try_acquire();
+  REQUIRE(lock);
+  CHECK(listed(*holding).waiting == 0);
+  auto const names = f.tables();
+  backend::statement const wait{
+      "wait",
+      names.render("SELECT 1 FROM rowlock_locks WHERE name = 'x' AND strategy = 'row_lock' FOR UPDATE")};
+  std::stop_source stop;
+  auto const stand = [&] {
+    return std::async(std::launch::async, [&] {
+      auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+      try {
+        session->wait_for_row(wait, {}, boot_clock::now() + 60s, 10s, stop.get_token());
+      } catch (error const&) {  // it was stopped
+      }
+    });
+  };
+  auto const first = stand();
+  CHECK(shows(*holding, 1));
+  auto const second = stand();
+  CHECK(shows(*holding, 2));
+  stop.request_stop();
+  CHECK(shows(*holding, 0));
+}
