@@ -49,9 +49,10 @@ class in_line {
 };
 
 /// Another thread that waits for "x", and gives it back at its end.
-class waiter {
+class waiting_thread {
  public:
-  explicit waiter(lock_manager& m) : thread_([&m, this](std::stop_token const& stop) { hold(m, stop); }) {}
+  explicit waiting_thread(lock_manager& m)
+      : thread_([&m, this](std::stop_token const& stop) { hold(m, stop); }) {}
   bool has_it() const { return has_it_; }
 
  private:
@@ -74,7 +75,7 @@ PAIRS_CASE("waiters: nobody; the first in line, who has the gate; two; and the h
   REQUIRE(other.take("x"));
   REQUIRE(other.take("y"));
   CHECK(listed(*looking).waiting == 0);
-  std::optional<waiter> first(std::in_place, *m);
+  std::optional<waiting_thread> first(std::in_place, *m);
   CHECK(shows(*looking, 1));
   in_line second(f);
   CHECK(shows(*looking, 2));
@@ -96,7 +97,7 @@ PAIRS_CASE("waiters: a lock that was had after a wait, and is waited for by nobo
   stranger other(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
-  waiter const w(*m);
+  waiting_thread const w(*m);
   REQUIRE(shows(*m, 1));
   REQUIRE(other.release("x"));
   REQUIRE(eventually([&] { return w.has_it(); }));

@@ -27,8 +27,8 @@ class libpq_program final : public program {
     if (PQntuples(r.get()) == 0 || PQgetisnull(r.get(), 0, 0) != 0) return std::nullopt;
     return PQgetvalue(r.get(), 0, 0);
   }
-  std::shared_ptr<basic_transaction> view(lock_manager& m) override {
-    return std::make_shared<postgresql::transaction>(m, native_.get());
+  std::shared_ptr<basic_transaction> view(lock_manager& m, transaction_options o) override {
+    return std::make_shared<postgresql::transaction>(m, native_.get(), o);
   }
   void commit() override { postgresql::execute_commit(native_.get()); }
   void* native() override { return native_.get(); }
@@ -73,8 +73,8 @@ class connector_program final : public program {
       return rows->getString(1).asStdString();
     });
   }
-  std::shared_ptr<basic_transaction> view(lock_manager& m) override {
-    return std::make_shared<mysql::transaction>(m, *native_);
+  std::shared_ptr<basic_transaction> view(lock_manager& m, transaction_options o) override {
+    return std::make_shared<mysql::transaction>(m, *native_, o);
   }
   void commit() override { mysql::execute_commit(*native_); }
   void* native() override { return native_.get(); }
@@ -112,7 +112,7 @@ class sqlite3_program final : public program {
     if (code == SQLITE_DONE || sqlite3_column_type(fresh, 0) == SQLITE_NULL) return std::nullopt;
     return reinterpret_cast<char const*>(sqlite3_column_text(fresh, 0));
   }
-  std::shared_ptr<basic_transaction> view(lock_manager& m) override {
+  std::shared_ptr<basic_transaction> view(lock_manager& m, transaction_options /*o*/) override {
     return std::make_shared<sqlite::transaction>(m, native_.get());
   }
   void commit() override { sqlite::execute_commit(native_.get()); }

@@ -21,7 +21,7 @@ class program {
   virtual void run(std::string const& sql) = 0;                          ///< one statement
   virtual std::optional<std::string> value(std::string const& sql) = 0;  ///< of the first row, as text
   /// The view of what is open on the connection.
-  virtual std::shared_ptr<basic_transaction> view(lock_manager&) = 0;
+  virtual std::shared_ptr<basic_transaction> view(lock_manager&, transaction_options = {}) = 0;
   virtual void commit() = 0;  ///< execute_commit()
   virtual void* native() = 0;
 };

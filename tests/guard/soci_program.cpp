@@ -41,8 +41,8 @@ class soci_program final : public program {
       throw refused_statement(e.what());
     }
   }
-  std::shared_ptr<basic_transaction> view(lock_manager& m) override {
-    return std::make_shared<soci::transaction>(m, native_);
+  std::shared_ptr<basic_transaction> view(lock_manager& m, transaction_options o) override {
+    return std::make_shared<soci::transaction>(m, native_, o);
   }
   void commit() override { soci::execute_commit(native_); }
   void* native() override { return &native_; }

@@ -40,6 +40,7 @@ std::vector<bound> const& bounds() {
 
       {"transaction", "tx-postgresql-commit", "tx-postgresql", "p50_us", rule::times, 1.25},
       {"transaction", "tx-postgresql-prepared", "tx-postgresql", "p50_us", rule::times, 1.25},
+      {"transaction", "tx-mariadb-prepared", "tx-mariadb", "p50_us", rule::times, 1.5},
       {"transaction", "tx-mariadb-commit", "tx-mariadb", "p50_us", rule::times, 1.5},
       {"transaction", "tx-mysql-commit", "tx-mysql", "p50_us", rule::times, 1.5},
 

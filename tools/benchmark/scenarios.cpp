@@ -110,7 +110,7 @@ scenario transaction() {
           .metric = "p50_us",
           .systems = {"tx-postgresql", "tx-postgresql-require", "tx-postgresql-commit",
                       "tx-postgresql-prepared", "tx-mariadb", "tx-mariadb-require", "tx-mariadb-commit",
-                      "tx-mysql", "tx-mysql-require", "tx-mysql-commit"}};
+                      "tx-mariadb-prepared", "tx-mysql", "tx-mysql-require", "tx-mysql-commit"}};
 }
 
 scenario waiting(int n) {

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 #include <rowlock/error.hpp>
+#include <set>
 #include <utility>
 
 #include "backend/mysql/dialect.hpp"
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/parameters.hpp"
+#include "base/random_id.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -17,7 +20,8 @@ constexpr int deadlock = 1213;            // or a failed certification in Galera
 constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
 constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
-constexpr int syntax_error = 1064;    // of a server that says it is MariaDB, but knows no compound statements
+constexpr int syntax_error = 1064;  // of a server that says it is MariaDB, but knows no compound statements
+constexpr int unknown_prepared = 1243;
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (its default since 11.6) ends the transaction with 1020 if a locking
@@ -31,7 +35,8 @@ constexpr std::string_view without_snapshot_isolation =
 
 class caller_session final : public caller_connection {
  public:
-  explicit caller_session(std::unique_ptr<borrowed_channel> c) : native_(std::move(c)) {}
+  caller_session(std::unique_ptr<borrowed_channel> c, bool keep_prepared)
+      : native_(std::move(c)), keep_prepared_(keep_prepared) {}
 
   dialect const& sql() const noexcept override { return mysql_dialect(); }
   std::string describe() const override { return "mysql, the program's own connection"; }
@@ -71,7 +76,7 @@ class caller_session final : public caller_connection {
     if (!knows_compound_) knows_compound_ = attempt("version", [&] { return native_->is_mariadb(); });
     if (!*knows_compound_) return false;
     try {
-      run_on_newest(guarded_commit(book, locks));
+      run_guarded_commit(book, locks);
       return true;
     } catch (refusal const& e) {
       if (e.native() == syntax_error) knows_compound_ = false;
@@ -91,7 +96,10 @@ class caller_session final : public caller_connection {
  private:
   /// Nothing but COMMIT is behind the last guard. In autocommit each of these statements would be committed
   /// by itself; so that is asked before. (As a sub-select of IF, guard_lock does not skip locked rows.)
-  static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
+  /// `fill` puts a lock's name and term into a text.
+  template <class Fill>
+  static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks,
+                                    Fill const& fill) {
     auto const refuse = fmt::format("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {}; END IF; ", guard_refused);
     auto text =
         "BEGIN NOT ATOMIC DECLARE seen VARBINARY(255); IF @@in_transaction = 0 AND @@autocommit <> 0 THEN " +
@@ -100,9 +108,67 @@ class caller_session final : public caller_connection {
     lock.insert(lock.find("FROM", lock.find(')')), "INTO seen ");
     auto const& require = book.at("guard_require").sql;
     for (auto const& which : locks)
-      text += fmt::format("SET seen = NULL; {}; IF NOT (seen <=> {}) THEN {}{}; ", with_literals(lock, which),
-                          with_literals("$2", which), refuse, with_literals(require, which));
+      for (auto const& piece :
+           {std::string("SET seen = NULL; "), lock, std::string("; IF NOT (seen <=> $2) THEN ") + refuse,
+            require, std::string("; ")})
+        text += fill(piece, which);
     return text + "COMMIT; END";
+  }
+
+  void run_guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
+    if (keep_prepared_ && run_prepared_commit(book, locks)) return;
+    run_on_newest(guarded_commit(book, locks, with_literals));
+  }
+
+  /// By PREPARE and EXECUTE, so that the server does not parse it each time. @return false if it can't be
+  /// prepared: nothing was done
+  bool run_prepared_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
+    std::string values;
+    auto const text =
+        guarded_commit(book, locks, [&](std::string const& piece, std::vector<value> const& which) {
+          auto marked = mark_parameters(piece);
+          for (auto const at : marked.order)
+            values += (values.empty() ? " USING " : ", ") + with_literals("$1", std::span(&which[at], 1));
+          return std::move(marked.sql);
+        });
+    on_newest(text, [&](std::string const& whole) {
+      run_prepared(whole, values);
+      return result{};
+    });
+    return keep_prepared_;
+  }
+
+  /// Clears keep_prepared_ if it can't be prepared. What was prepared may be gone (the program's DEALLOCATE,
+  /// a new session): EXECUTE says so before it does anything.
+  void run_prepared(std::string const& text, std::string const& values) {
+    auto const name = name_of(text);
+    auto const execute = fmt::format("EXECUTE {}{}", name, values);
+    if (prepared_.contains(name)) try {
+        native_->run(execute);
+        return;
+      } catch (refusal const& e) {
+        if (e.native() != unknown_prepared) throw;
+      }
+    prepare(name, text);
+    if (keep_prepared_) native_->run(execute);
+  }
+
+  /// There is no backslash in the text, which would mean itself in some of the program's modes only.
+  void prepare(std::string const& name, std::string text) {
+    for (auto at = text.find('\''); at != text.npos; at = text.find('\'', at + 2)) text.insert(at, 1, '\'');
+    try {
+      native_->run(fmt::format("PREPARE {} FROM '{}'", name, text));
+      prepared_.insert(name);
+    } catch (refusal const& e) {
+      if (e.native() == unknown_variable) throw;  // see on_newest()
+      keep_prepared_ = false;
+    }
+  }
+
+  /// One name for the same text in all views of this process, which nobody else can know.
+  static std::string name_of(std::string const& text) {
+    static auto const mine = std::hash<std::string>()(base::random_id());
+    return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(text));
   }
 
   /// Errors that COMMIT does not say, nor anything behind it, and that leave the transaction open. Of all
@@ -117,17 +183,22 @@ class caller_session final : public caller_connection {
     attempt(text, [&] { return native_->run(text); });
   }
 
-  /// Without innodb_snapshot_isolation, where that is known.
   result run_on_newest(std::string const& text) {
+    return on_newest(text, [&](std::string const& whole) { return native_->run(whole); });
+  }
+
+  /// Without innodb_snapshot_isolation, where that is known.
+  template <class Call>
+  result on_newest(std::string const& text, Call const& call) {
     if (has_snapshot_isolation_) {
       try {
-        return native_->run(std::string(without_snapshot_isolation) + text);
+        return call(std::string(without_snapshot_isolation) + text);
       } catch (refusal const& e) {
         if (e.native() != unknown_variable) throw;
         has_snapshot_isolation_ = false;  // nothing was done
       }
     }
-    return native_->run(text);
+    return call(text);
   }
 
   template <class Call>
@@ -165,14 +236,16 @@ class caller_session final : public caller_connection {
   }
 
   std::unique_ptr<borrowed_channel> native_;
+  bool keep_prepared_;
+  std::set<std::string> prepared_;  ///< by their names
   bool has_snapshot_isolation_ = true;
   std::optional<bool> knows_compound_;  ///< empty: not asked yet
 };
 
 }  // namespace
 
-std::unique_ptr<caller_connection> borrow(std::unique_ptr<borrowed_channel> c) {
-  return std::make_unique<caller_session>(std::move(c));
+std::unique_ptr<caller_connection> borrow(std::unique_ptr<borrowed_channel> c, bool keep_prepared) {
+  return std::make_unique<caller_session>(std::move(c), keep_prepared);
 }
 
 }  // namespace rowlock::backend::mysql

@@ -8,6 +8,6 @@
 
 namespace rowlock::backend::mysql {
 
-std::unique_ptr<caller_connection> borrow(std::unique_ptr<borrowed_channel>);
+std::unique_ptr<caller_connection> borrow(std::unique_ptr<borrowed_channel>, bool keep_prepared = false);
 
 }  // namespace rowlock::backend::mysql

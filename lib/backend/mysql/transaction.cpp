@@ -7,14 +7,14 @@ namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
 namespace {
 
-std::unique_ptr<backend::caller_connection> borrow(::sql::Connection& c) {
-  return backend::mysql::borrow(backend::mysql::borrowed_channel_over(c));
+std::unique_ptr<backend::caller_connection> borrow(::sql::Connection& c, transaction_options options = {}) {
+  return backend::mysql::borrow(backend::mysql::borrowed_channel_over(c), options.keep_prepared);
 }
 
 }  // namespace
 
-transaction::transaction(lock_manager& manager, ::sql::Connection& connection)
-    : basic_transaction(manager, borrow(connection)) {}
+transaction::transaction(lock_manager& manager, ::sql::Connection& connection, transaction_options options)
+    : basic_transaction(manager, borrow(connection, options)) {}
 
 void execute_commit(::sql::Connection& connection) { borrow(connection)->commit(); }
 

@@ -26,7 +26,8 @@ std::unique_ptr<backend::caller_connection> borrow(::soci::session& s, transacti
         static_cast<::soci::postgresql_session_backend&>(*s.get_backend()).conn_, options.keep_prepared);
   if (name == "mysql")
     return backend::mysql::borrow(backend::soci::borrowed_channel_over(
-        *static_cast<::soci::mysql_session_backend&>(*s.get_backend()).conn_));
+                                      *static_cast<::soci::mysql_session_backend&>(*s.get_backend()).conn_),
+                                  options.keep_prepared);
   if (name == "sqlite3") return backend::sqlite::borrow(backend::soci::sqlite_handle(s));
   throw error(errc::unsupported,
               fmt::format("SOCI's back end {} can't be used: use postgresql, mysql or sqlite3", name));

@@ -15,7 +15,7 @@ namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
   /// @throws error(errc::invalid_argument) if `manager` is on another kind of database
-  transaction(lock_manager& manager, ::sql::Connection& connection);
+  transaction(lock_manager& manager, ::sql::Connection& connection, transaction_options options = {});
 };
 
 /// Executes the statement COMMIT and looks at the answer, which `connection.commit()` does not.

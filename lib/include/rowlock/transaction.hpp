@@ -29,10 +29,12 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// What a view may do on the program's connection.
 struct transaction_options {
-  /// Leave rowlock's statements prepared on the connection, so that the server does not plan them each time.
-  /// Their names begin with rowlock_ and a random number of the process. They end with the session, or by the
-  /// program's DEALLOCATE ALL or DISCARD ALL; they are then prepared again. Not for a connection through a
-  /// pooler that changes the server's session: statements would stay behind in all of them.
+  /// Leave rowlock's statements prepared on the connection, so that the server does not plan them each time:
+  /// all of them on PostgreSQL, that of execute_commit() on MariaDB. Elsewhere it changes nothing. Their
+  /// names begin with rowlock_ and a random number of the process. They end with the session, or by the
+  /// program's DEALLOCATE ALL, DISCARD ALL or DEALLOCATE PREPARE; they are then prepared again. Not for a
+  /// connection through a pooler that changes the server's session: statements would stay behind in all of
+  /// them.
   bool keep_prepared = false;
 };
 

@@ -16,7 +16,7 @@
 namespace rowlock::bench {
 namespace {
 
-enum class guard { none, require, commit };
+enum class guard { none, require, commit, prepared };
 
 std::unique_ptr<sql::Connection> by_connector(std::string const& url) {
   auto const p = parsed_mysql_address(url);
@@ -40,7 +40,7 @@ class mysql_transaction_client : public client {
         manager_(how != guard::none ? new lock_manager(mysql::source(address)) : nullptr) {
     if (how != guard::none) {
       lock_.emplace(*manager_->make_mutex("bench-transaction-" + random_part()).acquire());
-      view_.emplace(*manager_, *connection_);
+      view_.emplace(*manager_, *connection_, transaction_options{how == guard::prepared});
     }
   }
   /// take() is the whole transaction.
@@ -48,7 +48,7 @@ class mysql_transaction_client : public client {
     statement_->execute("START TRANSACTION");
     if (how_ == guard::require) view_->require(*lock_);
     statement_->execute("UPDATE bench_stock SET n = n + 1 WHERE id = 1");
-    if (how_ == guard::commit)
+    if (how_ == guard::commit || how_ == guard::prepared)
       view_->execute_commit(*lock_);
     else if (view_)
       mysql::execute_commit(*connection_);
@@ -108,6 +108,9 @@ void add_mysql_transactions(std::vector<system_entry>& all) {
                    open(guard::require), prepare});
     all.push_back({"tx-" + where.id + "-commit", "execute_commit(lock), Connector/C++, " + where.title,
                    where.id, open(guard::commit), prepare});
+    if (where.id == "mariadb")
+      all.push_back({"tx-mariadb-prepared", "execute_commit(lock), keep_prepared, Connector/C++", where.id,
+                     open(guard::prepared), prepare});
   }
 }
 
