@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <rowlock/error.hpp>
+#include <utility>
 
 namespace rowlock::backend {
 
@@ -25,6 +26,19 @@ std::vector<result> connection::execute_at_once(std::span<step const> steps, boo
 result connection::wait_for_row(statement const& s, std::span<value const>, boot_time_point,
                                 std::chrono::nanoseconds, std::stop_token) {
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
+}
+
+std::optional<bool> connection::leave_gate_or_close(boot_time_point deadline) noexcept try {
+  return leave_gate(deadline);
+} catch (std::exception const&) {  // it ends with its session
+  close();
+  return std::nullopt;
+}
+
+left_gate connection::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+                                             boot_time_point deadline) {
+  auto done = execute(s, parameters, deadline);
+  return {std::move(done), leave_gate_or_close(deadline)};
 }
 
 }  // namespace rowlock::backend

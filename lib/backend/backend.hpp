@@ -59,6 +59,13 @@ struct session_facts {
   bool unflushed_by_choice = false;  ///< the source was told that commits need not survive a power cut
 };
 
+/// What came of a statement behind which a gate was left.
+struct left_gate {
+  result done{};
+  /// At the gate, if that is known by other means than `done`.
+  std::optional<bool> others_wait{};
+};
+
 enum class gate_entry {
   not_mine,    ///< its turn did not come in time
   was_free,    ///< nobody else was there
@@ -127,6 +134,11 @@ class ROWLOCK_EXPORT connection {
   }
   /// @return whether others wait there, or one of them has it now
   virtual bool leave_gate(boot_time_point /*deadline*/) { return false; }
+  /// As execute(), for what gives back the lock that was waited for here. The gate is left behind it, so that
+  /// whoever is next finds the row free. In one round trip where dialect::leaves_gate_at_once. If anything is
+  /// thrown, the gate may not have been left: to be closed then.
+  virtual left_gate execute_and_leave_gate(statement const&, std::span<value const> parameters,
+                                           boot_time_point deadline);
   /// Whether somebody waits at the gate of `name`, or has it, where that is known without the server:
   /// elsewhere the reply to the statement that gives the lock back tells.
   virtual bool is_waited_for(table_names const& /*tables*/, std::string const& /*name*/) noexcept {
@@ -148,6 +160,10 @@ class ROWLOCK_EXPORT connection {
 
   /// Ends the session: usable() is false from then on.
   virtual void close() noexcept = 0;
+
+ protected:
+  /// @return as leave_gate(); empty if it failed: then the gate ends with its session
+  std::optional<bool> leave_gate_or_close(boot_time_point deadline) noexcept;
 };
 
 /// Opens connections; thread-safe. Its constructor initializes the driver. So what the driver has registered

@@ -76,8 +76,9 @@ struct dialect {
   /// If a migration is recorded with one of these checksums, its text is not reported as changed.
   std::span<former_text const> former_texts{};
   backend::migrating migrating{};
-  bool has_gates = false;           ///< see connection::has_gates()
-  std::string_view no_row_locks{};  ///< why there is no row_lock strategy; empty if there is
+  bool has_gates = false;            ///< see connection::has_gates()
+  bool leaves_gate_at_once = false;  ///< see connection::execute_and_leave_gate()
+  std::string_view no_row_locks{};   ///< why there is no row_lock strategy; empty if there is
 };
 
 }  // namespace rowlock::backend

@@ -67,6 +67,10 @@ class hold final : public waiting::occupant {
     gate_->keep();
   }
   bool has_gate() const noexcept { return gate_.has_value(); }
+  /// While it is being given back: see waiting::gates::ticket::leave_with().
+  bool leave_gate_with(std::function<void(backend::connection&)> const& give_back) {
+    return gate_ && gate_->leave_with(give_back);
+  }
   /// As the constructor, and makes the hold known to the local queue.
   static std::shared_ptr<hold> make(grant_facts, waiting::local_queue::turn);
 

@@ -184,8 +184,16 @@ release_result releasing::end_session(holding::hold& h, boot_time_point deadline
   return release_result::released;
 }
 
-release_result releasing::tell_row(holding::hold const& h, boot_time_point deadline, loss_reason& why) {
+release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
+  if (auto const given = give_back_at_gate(h, deadline)) {
+    if (given->was_there) {
+      engine_.gates.others_wait(f.name, given->others_wait);
+      return release_result::released;
+    }
+    why = why_gone(h, std::nullopt, deadline);
+    return release_result::already_lost;
+  }
   std::optional<sessions::connection_pool::loan> alone;
   if (auto const given = give_back_with_others(h, deadline, alone); given.was_there) {
     if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
@@ -205,11 +213,29 @@ release_result releasing::tell_row(holding::hold const& h, boot_time_point deadl
     engine_.gates.others_wait(f.name,
                               given.others_wait || loan->is_waited_for(engine_.database.tables(), f.name));
   if (given.was_there) return release_result::released;
-  try {
-    why = holding::why_lost(engine_.rows, *loan, f, deadline).value_or(loss_reason::taken_over);
-  } catch (error const&) {  // lost it is, whatever became of the row
-  }
+  why = why_gone(h, std::move(loan), deadline);
   return release_result::already_lost;
+}
+
+std::optional<strategies::given_back> releasing::give_back_at_gate(holding::hold& h,
+                                                                   boot_time_point deadline) {
+  auto const& f = h.facts();
+  if (!engine_.database.sql().leaves_gate_at_once || f.at_least != 0ms || h.guarded()) return std::nullopt;
+  std::optional<strategies::given_back> done;
+  (void)h.leave_gate_with([&](backend::connection& session) {
+    done = engine_.strategies.of(f.strategy).give_back_at_gate(session, {f.name, f.term}, deadline);
+  });
+  return done;
+}
+
+// Lost it is, whatever became of the row.
+loss_reason releasing::why_gone(holding::hold const& h,
+                                std::optional<sessions::connection_pool::loan> session,
+                                boot_time_point deadline) noexcept try {
+  if (!session) session.emplace(engine_.pool.borrow(deadline));
+  return holding::why_lost(engine_.rows, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
+} catch (std::exception const&) {
+  return loss_reason::taken_over;
 }
 
 /// @param alone  a session, if nobody else is there

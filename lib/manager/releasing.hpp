@@ -38,7 +38,12 @@ class releasing {
   bool goes_with_others(holding::hold const&) const noexcept;
   release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
   /// Sets `why` if the term is not in the row any more.
-  release_result tell_row(holding::hold const&, boot_time_point deadline, loss_reason& why);
+  release_result tell_row(holding::hold&, boot_time_point deadline, loss_reason& why);
+  /// On the gate's own session, if there is one; else, or if nothing was done there, empty.
+  std::optional<strategies::given_back> give_back_at_gate(holding::hold&, boot_time_point deadline);
+  /// `session`: if there is one already.
+  loss_reason why_gone(holding::hold const&, std::optional<sessions::connection_pool::loan> session,
+                       boot_time_point deadline) noexcept;
   strategies::given_back give_back_with_others(holding::hold const&, boot_time_point deadline,
                                                std::optional<sessions::connection_pool::loan>& alone);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);

@@ -65,9 +65,4 @@ outcome lease::read_back(backend::connection& c, take_request const& r, boot_tim
   }
 }
 
-given_back lease::release(backend::connection& c, name_and_term const& which,
-                          boot_time_point deadline) const {
-  return end(c, "lock_release", which, deadline);
-}
-
 }  // namespace rowlock::strategies

@@ -33,7 +33,7 @@ class lease final : public row_strategy {
 
  private:
   struct several;
-  given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
+  char const* release_statement() const noexcept override { return "lock_release"; }
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
   /// Of what was taken, in the order in which it was wanted.

@@ -11,6 +11,11 @@ std::vector<locking_strategy::held> locking_strategy::holders(backend::connectio
   return {};
 }
 
+given_back locking_strategy::give_back_at_gate(backend::connection&, name_and_term const&,
+                                               boot_time_point) const {
+  throw error(errc::unsupported, "this strategy's locks are given back on their own sessions");
+}
+
 outcome_for_all locking_strategy::take_all(backend::connection&, take_request const&,
                                            std::span<wanted_lock const>, boot_time_point,
                                            boot_time_point&) const {

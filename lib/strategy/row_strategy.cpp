@@ -8,19 +8,30 @@ namespace rowlock::strategies {
 
 using backend::value;
 
-given_back row_strategy::give_back(backend::connection& c, name_and_term const& which,
-                                   std::chrono::milliseconds at_least, boot_time_point deadline) const {
-  if (at_least.count() > 0) return {.was_there = rows_.release_at_least(c, which, at_least, deadline)};
-  return release(c, which, deadline);
-}
+namespace {
 
-given_back row_strategy::end(backend::connection& c, char const* statement, name_and_term const& which,
-                             boot_time_point deadline) const {
-  auto const done =
-      c.execute(book_.at(statement), std::vector<value>{which.name, which.term.value}, deadline);
+given_back what_became(backend::result const& done) {
   bool const returned = !done.rows.empty() && !done.rows[0].empty();
   return {.was_there = done.affected > 0,
           .others_wait = returned ? backend::as_int(done.rows[0][0]) != 0 : done.number == 2};
+}
+
+}  // namespace
+
+given_back row_strategy::give_back(backend::connection& c, name_and_term const& which,
+                                   std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  if (at_least.count() > 0) return {.was_there = rows_.release_at_least(c, which, at_least, deadline)};
+  return what_became(
+      c.execute(book_.at(release_statement()), std::vector<value>{which.name, which.term.value}, deadline));
+}
+
+given_back row_strategy::give_back_at_gate(backend::connection& c, name_and_term const& which,
+                                           boot_time_point deadline) const {
+  auto const left = c.execute_and_leave_gate(book_.at(release_statement()),
+                                             std::vector<value>{which.name, which.term.value}, deadline);
+  auto done = what_became(left.done);
+  done.others_wait = left.others_wait.value_or(done.others_wait);
+  return done;
 }
 
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old) {

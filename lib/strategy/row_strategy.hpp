@@ -10,16 +10,15 @@ class row_strategy : public locking_strategy {
  public:
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const final;
+  given_back give_back_at_gate(backend::connection&, name_and_term const&,
+                               boot_time_point deadline) const final;
 
  protected:
   explicit row_strategy(backend::statement_book const& book) : book_(book), rows_(book) {}
 
-  virtual given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const = 0;
-
-  /// By a statement that ends the term $2 of the name $1. Its first column, or else the number of its reply
+  /// A statement that ends the term $2 of the name $1. Its first column, or else the number of its reply
   /// being 2, tells whether others wait at the gate.
-  given_back end(backend::connection&, char const* statement, name_and_term const&,
-                 boot_time_point deadline) const;
+  virtual char const* release_statement() const noexcept = 0;
 
   backend::statement_book const& book_;
   term_rows const rows_;

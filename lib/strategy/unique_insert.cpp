@@ -68,7 +68,7 @@ std::optional<granted> unique_insert::insert_at_once(backend::connection& c, tak
   if (done.front().affected != 1) return std::nullopt;
   if (!r.fencing) return granted{};
   if (!done.back().rows.empty()) return granted{{backend::as_int(done.back().rows[0].at(0))}};
-  release(c, {r.name, r.term}, deadline);
+  give_back(c, {r.name, r.term}, 0ms, deadline);
   throw error(
       errc::failed,
       fmt::format(
@@ -99,11 +99,6 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
     return true;
   });
   return won;
-}
-
-given_back unique_insert::release(backend::connection& c, name_and_term const& which,
-                                  boot_time_point deadline) const {
-  return end(c, "unique_release", which, deadline);
 }
 
 }  // namespace rowlock::strategies

@@ -19,7 +19,7 @@ class unique_insert final : public row_strategy {
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
  private:
-  given_back release(backend::connection&, name_and_term const&, boot_time_point deadline) const override;
+  char const* release_statement() const noexcept override { return "unique_release"; }
   std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,
                                 std::optional<superseded> const&, boot_time_point deadline) const;
   std::optional<granted> insert_at_once(backend::connection&, take_request const&,

@@ -57,6 +57,23 @@ void gates::ticket::leave(boot_time_point deadline) noexcept {
   }
 }
 
+bool gates::ticket::leave_with(std::function<void(backend::connection&)> const& give_back) {
+  if (!place_ || epoch_ != base::fork_epoch()) return false;
+  auto session = gates_->taken_from(*place_);  // from here on leave() has nothing to leave
+  if (!session) return false;
+  try {
+    give_back(**session);
+    return true;
+  } catch (error const& e) {
+    (*session)->close();
+    if (e.reason() != errc::unreachable && e.reason() != errc::conflict) throw;
+    return false;
+  } catch (...) {
+    (*session)->close();
+    throw;
+  }
+}
+
 void gates::leave(loan& s, std::string const& name, boot_time_point deadline) {
   others_wait(name, s->leave_gate(std::min<boot_time_point>(deadline, boot_clock::now() + longest_leave)));
 }

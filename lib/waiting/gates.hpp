@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,12 @@ class gates {
     /// Leaves the gate, and keeps the session for the next one: one round trip, for which there is time until
     /// `deadline`, and a second at most. Without that, as the destructor.
     void leave(boot_time_point deadline) noexcept;
+    /// The same by what `give_back` asks of the gate's session: it gives the lock back, too. If it throws,
+    /// the gate ends with its session.
+    /// @return false if there was no such session, or nothing was done there: then the lock is to be given
+    /// back elsewhere
+    /// @throws error of `give_back`
+    bool leave_with(std::function<void(backend::connection&)> const& give_back);
 
    private:
     friend class gates;

@@ -1,6 +1,8 @@
 // Gates, on sessions of their own: who has one, who comes next, and what is left behind.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -118,6 +120,78 @@ TEST_CASE_TEMPLATE("gates: two names crosswise end by their bound, at least one 
   CHECK((first == gate_entry::not_mine || second == gate_entry::not_mine));
   CHECK(a->usable());
   CHECK(b->usable());
+}
+
+namespace {
+
+/// The session has the gate of "x", and its row.
+struct holder {
+  explicit holder(scene const& s) : d(*s.d), book(s.d->book()), session(s.d->connect()) {
+    session->execute(book.at("lock_insert_free"), with(std::string("x"), std::string("lease")), in(5000));
+    REQUIRE(s.enter(*session, 500) == gate_entry::was_free);
+    REQUIRE(take(*session, "first"));
+  }
+  bool take(backend::connection& c, std::string const& term) const {
+    return c.execute(book.at("lock_take"), take_parameters("x", term), in(5000)).affected == 1;
+  }
+  backend::left_gate release(std::string const& term = "first") const {
+    return session->execute_and_leave_gate(book.at("lock_release"), with(std::string("x"), term), in(5000));
+  }
+  database& d;
+  backend::statement_book book;
+  std::unique_ptr<backend::connection> session;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("gates: whoever has one that was left with its lock finds the lock free", On,
+                   ROWLOCK_WITH_GATES) {
+  scene const s(On::kind);
+  holder const first(s);
+  auto const next = s.d->connect();
+  // A commit that takes its time, where one can be made: only then the gate may be left.
+  auto const slow = fmt::format("public.slow_{}()", ::getpid());
+  if (On::kind == kind::postgresql)
+    next->script(
+        s.d->tables().render(fmt::format(
+            "CREATE FUNCTION {0} RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END$$;"
+            "CREATE CONSTRAINT TRIGGER slow AFTER UPDATE ON rowlock_locks DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW WHEN (NEW.term IS NULL) EXECUTE FUNCTION {0}",
+            slow)),
+        in(5000));
+  auto comes = std::async(std::launch::async, [&] {
+    auto const how = s.enter(*next, 20'000);
+    return std::pair(how, first.take(*next, "second"));
+  });
+  REQUIRE(comes.wait_for(500ms) == std::future_status::timeout);
+  auto const left = first.release();
+  CHECK(left.done.affected == 1);
+  if (is_mysql(On::kind)) CHECK(left.done.number == 4);  // left by the statement itself, for somebody
+  auto const [how, taken] = comes.get();
+  CHECK(how == gate_entry::in_its_turn);
+  CHECK(taken);
+  if (On::kind == kind::postgresql) next->script(fmt::format("DROP FUNCTION {} CASCADE", slow), in(5000));
+}
+
+TEST_CASE_TEMPLATE("gates: one that is left with a lock that is not there any more is left all the same", On,
+                   ROWLOCK_WITH_GATES) {
+  scene const s(On::kind);
+  holder const first(s);
+  auto const next = s.d->connect();
+  CHECK(first.release("another term").done.affected == 0);
+  CHECK(s.enter(*next, 50) == gate_entry::was_free);
+}
+
+TEST_CASE_TEMPLATE("gates: a lock that is given back on another session leaves no gate", On, ROWLOCK_MYSQLS) {
+  scene const s(On::kind);
+  holder const first(s);
+  auto const other = s.d->connect();
+  auto const next = s.d->connect();
+  auto const done =
+      other->execute(first.book.at("lock_release"), with(std::string("x"), std::string("first")), in(5000));
+  CHECK(done.number == 2);
+  CHECK(s.enter(*next, 50) == gate_entry::not_mine);
 }
 
 }  // namespace rowlock::test

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "contract/neighbour.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -13,36 +14,10 @@ using backend::gate_entry;
 
 namespace {
 
-constexpr bool on_gates(running_pair const& p) { return direct(p); }
-constexpr bool rows_on_gates(running_pair const& p) { return on_gates(p) && in_rows(p); }
-
 // The reply to a DELETE has no room for it on MySQL and MariaDB.
 constexpr bool is_told(running_pair const& p) { return p.engine != dialect::mysql || !inserts(p); }
 
 #define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
-
-/// Another process, at the gate.
-class neighbour {
- public:
-  explicit neighbour(fixture& f)
-      : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
-  gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 1ms) {
-    return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
-  }
-  bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
-  /// As its end looks to the server.
-  void die() { session_->close(); }
-  /// Whether somebody has it.
-  bool finds_taken(std::string const& name = "x") {
-    bool const taken = enter(name) == gate_entry::not_mine;
-    if (!taken) leave();
-    return taken;
-  }
-
- private:
-  backend::table_names tables_;
-  std::unique_ptr<backend::connection> session_;
-};
 
 /// One thread that waits for the lock, and gives it back when it is told.
 class waiter {

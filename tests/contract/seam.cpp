@@ -119,6 +119,19 @@ class observed_connection final : public backend::connection {
     cut_on_throw([&] { seam_->before("leave_gate"); });
     return inner_->leave_gate(deadline);
   }
+  // One round trip: what is to be lost of leaving the gate is lost before anything is sent.
+  backend::left_gate execute_and_leave_gate(backend::statement const& s, std::span<backend::value const> p,
+                                            boot_time_point deadline) override {
+    auto const name = step(s.name);
+    seam_->count(name + " at the gate");
+    seam_->count(name);
+    seam_->look(name, p);
+    cut_on_throw([&] { seam_->before(name); });
+    cut_on_throw([&] { seam_->before("leave_gate"); });
+    auto done = inner_->execute_and_leave_gate(s, p, deadline);
+    cut_on_throw([&] { seam_->after(name); });
+    return done;
+  }
   bool is_waited_for(backend::table_names const& t, std::string const& name) noexcept override {
     return inner_->is_waited_for(t, name);
   }

@@ -73,10 +73,7 @@ class upsert final : public row_strategy {
   }
 
  private:
-  given_back release(backend::connection& c, name_and_term const& which,
-                     boot_time_point deadline) const override {
-    return end(c, "lock_release", which, deadline);
-  }
+  char const* release_statement() const noexcept override { return "lock_release"; }
 
   backend::statement statement() const {
     return {"toy_take",

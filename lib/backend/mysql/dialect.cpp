@@ -47,7 +47,8 @@ dialect const& mysql_dialect() {
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
                                        .as_script = as_script},
-                         .has_gates = true};
+                         .has_gates = true,
+                         .leaves_gate_at_once = true};
   return d;
 }
 

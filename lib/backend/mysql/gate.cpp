@@ -94,4 +94,13 @@ bool session::leave_gate(boot_time_point deadline) {
   }
 }
 
+// By the number of its reply lock_release says that it has left the gate, and whether others wait there.
+left_gate session::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+                                          boot_time_point deadline) {
+  auto done = execute(s, parameters, deadline);
+  bool const others_wait = done.number == 4;
+  if (done.number == 3 || others_wait) return {std::move(done), others_wait};
+  return {std::move(done), leave_gate_or_close(deadline)};
+}
+
 }  // namespace rowlock::backend::mysql

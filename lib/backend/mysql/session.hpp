@@ -43,6 +43,9 @@ class session final : public connection {
                         boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                         std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
+  /// The release of a lease leaves the gate itself: see lock_release. For any other, two round trips.
+  left_gate execute_and_leave_gate(statement const&, std::span<value const> parameters,
+                                   boot_time_point deadline) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
   /// If the socket is not known, this is a round trip once the session was not used for a second: nothing
   /// else shows its end.

@@ -42,7 +42,8 @@ dialect const& postgresql_dialect() {
       .at_once = true,
       .former_texts = former,
       .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out},
-      .has_gates = true};
+      .has_gates = true,
+      .leaves_gate_at_once = true};
   return d;
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/session.hpp"
+#include "backend/postgresql/values.hpp"
 #include "base/never_destroyed.hpp"
 #include "base/text.hpp"
 
@@ -48,6 +49,18 @@ constexpr char const* wait_text =
 std::string const& said() {
   static auto const& what = base::never_destroyed<std::string>("gate");
   return what;
+}
+
+statement const& leave_statement() {
+  static auto const& s =
+      base::never_destroyed<statement>(statement{"leave_gate", "SELECT pg_catalog.pg_advisory_unlock_all()"});
+  return s;
+}
+
+// What was prepared; or its columns have another type since a migration. Nothing was done then.
+bool is_forgotten(PGresult const* r) {
+  char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+  return state != nullptr && (state == std::string_view("26000") || state == std::string_view("0A000"));
 }
 
 }  // namespace
@@ -96,6 +109,41 @@ bool session::leave_gate(boot_time_point deadline) {
   auto const r = finish(sent, said(), stake::nothing, deadline);
   auto const* last = r.back().get();
   return PQntuples(last) != 1 || PQgetvalue(last, 0, 1) != std::string_view("t");
+}
+
+// With a synchronization point between them, which is a commit: in one transaction the gate would be left
+// while others still see the row as it was, and the next one would find it held. Whether others wait, the
+// release tells: to share its own gate a session must stand behind them.
+left_gate session::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+                                          boot_time_point deadline) {
+  begin(s.name, deadline);
+  text_parameters const texts(parameters, s.name);
+  auto const release = prepare(s, deadline).server_name;
+  auto const leave = prepare(leave_statement(), deadline).server_name;
+  if (boot_clock::now() >= deadline) give_up(stake::nothing, s.name, "no time was left to send it");
+  auto* c = channel_.native();
+  bool const sent =
+      PQenterPipelineMode(c) == 1 &&
+      PQsendQueryPrepared(c, release.c_str(), texts.count(), texts.data(), nullptr, nullptr, 0) == 1 &&
+      PQpipelineSync(c) == 1 && PQsendQueryPrepared(c, leave.c_str(), 0, nullptr, nullptr, nullptr, 0) == 1 &&
+      PQpipelineSync(c) == 1;
+  if (!sent) give_up(stake::statement, s.name, channel_.error_message());
+  auto const r = channel_.collect_pipelined(deadline);
+  if (r.how != reply::outcome::complete) give_up(stake::statement, s.name, r.message);
+  for (auto const& one : r.results) {
+    if (is_forgotten(one.get())) give_up(stake::nothing, s.name, "it was forgotten by the server");
+    if (failed(one.get())) refuse(one.get(), s.name, stake::statement);
+  }
+  if (r.only_local) give_up(stake::statement, s.name, only_local_text);
+  left_gate out{decode(r.results.back().get()), std::nullopt};
+  if (!has_left_gate(deadline)) channel_.close();
+  return out;
+}
+
+bool session::has_left_gate(boot_time_point deadline) {
+  auto const r = channel_.collect_pipelined(deadline);
+  return r.how == reply::outcome::complete && !r.results.empty() && !failed(r.results.back().get()) &&
+         PQexitPipelineMode(channel_.native()) == 1;
 }
 
 }  // namespace rowlock::backend::postgresql

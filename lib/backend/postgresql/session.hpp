@@ -39,6 +39,8 @@ class session final : public connection {
                         boot_time_point until, std::chrono::nanoseconds reply_timeout,
                         std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
+  left_gate execute_and_leave_gate(statement const&, std::span<value const> parameters,
+                                   boot_time_point deadline) override;
   bool usable() const noexcept override;
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
@@ -68,6 +70,7 @@ class session final : public connection {
   };
   static statement const& begin_statement();
   prepared_wait prepare_wait(statement const&, boot_time_point deadline);
+  bool has_left_gate(boot_time_point deadline);
   result wait_once(prepared_wait const&, std::string const& what, std::span<value const> parameters,
                    boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
