@@ -28,22 +28,26 @@ constexpr char const* mark_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
     " - '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
+// What the block says by a message of level INFO, which goes to the client whatever is set, and by default
+// not to the server's log: whoever has its turn should hear of it at once, and not after a second statement.
+constexpr char const* was_free = "RLG01";
+constexpr char const* too_late = "RLG02";
+
 // A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
 // time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
-// it has one gate at most.
+// it has one gate at most. (The columns of one row are evaluated from left to right; if they were not, the
+// session's own lock_timeout of a second would hold.)
 constexpr char const* wait_text =
     "DO $gate$ DECLARE gate CONSTANT pg_catalog.int8 := {0};"
     " BEGIN"
     " IF pg_catalog.pg_try_advisory_lock_shared({2}) AND pg_catalog.pg_try_advisory_lock(gate) THEN"
-    " PERFORM pg_catalog.set_config('rowlock.gate', 'free', false);"
+    " RAISE INFO USING MESSAGE = 'the gate was free', ERRCODE = '{3}';"
     " ELSE"
-    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true);"
-    " PERFORM pg_catalog.pg_advisory_lock(gate);"
-    " PERFORM pg_catalog.set_config('rowlock.gate', 'turn', false);"
+    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true), pg_catalog.pg_advisory_lock(gate);"
     " END IF;"
     " EXCEPTION WHEN lock_not_available OR deadlock_detected THEN"
     " PERFORM pg_catalog.pg_advisory_unlock_all();"
-    " PERFORM pg_catalog.set_config('rowlock.gate', '', false);"
+    " RAISE INFO USING MESSAGE = 'the gate was not free in time', ERRCODE = '{4}';"
     " END $gate$";
 
 std::string const& said() {
@@ -75,12 +79,11 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
   begin(said(), boot_clock::now() + reply_timeout);
   gate_ = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
   auto const mark = fmt::format(mark_text, tables.table("locks"), base::hexadecimal(who + '/' + name));
-  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left), mark);
+  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left), mark, was_free, too_late);
   auto* c = channel_.native();
+  channel_.forget_information();
   bool const sent = PQenterPipelineMode(c) == 1 &&
                     PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
-                    PQsendQueryParams(c, "SELECT pg_catalog.current_setting('rowlock.gate')", 0, nullptr,
-                                      nullptr, nullptr, nullptr, 0) == 1 &&
                     PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, said(), channel_.error_message());
   auto r = collect_pipeline(c, until + reply_timeout, &stopped);
@@ -92,11 +95,10 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
       channel_.close();
       throw refused;
     }
-  auto const* last = r.results.back().get();
-  std::string_view const how = PQntuples(last) == 1 ? PQgetvalue(last, 0, 0) : "";
-  return how == "free"   ? gate_entry::was_free
-         : how == "turn" ? gate_entry::in_its_turn
-                         : gate_entry::not_mine;
+  auto const how = channel_.informed();
+  return how == was_free   ? gate_entry::was_free
+         : how == too_late ? gate_entry::not_mine
+                           : gate_entry::in_its_turn;
 }
 
 // Whoever stands there has it the moment it is left: then it can't be shared.

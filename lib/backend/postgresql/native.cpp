@@ -128,6 +128,7 @@ void channel::on_notice(void* self, PGresult const* notice) {
   auto& me = *static_cast<channel*>(self);
   auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   auto const state = field(notice, PG_DIAG_SQLSTATE);
+  if (severity == "INFO" && state.size() == 5) me.informed_ = state;  // no allocation
   // In this way the server says that it ends an idle session. At an immediate shutdown, and when another
   // process of the server crashed (57P02), the message is only a warning.
   if (severity == "FATAL" || severity == "PANIC" || state == "57P02") me.ended_ = true;

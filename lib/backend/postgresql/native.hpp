@@ -67,6 +67,9 @@ class channel {
   reply collect(boot_time_point deadline);
   /// The same in pipeline mode, up to the synchronization point.
   reply collect_pipelined(boot_time_point deadline);
+  /// The SQLSTATE of the last message of level INFO since forget_information(); empty if there was none.
+  std::string const& informed() const noexcept { return informed_; }
+  void forget_information() noexcept { informed_.clear(); }
   /// From now on replies may be as long as a list of locks; before, as long as what a session's set-up says.
   void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 
@@ -84,6 +87,7 @@ class channel {
   std::uint64_t most_bytes_ = most_early_bytes;
   bool only_local_ = false;
   bool ended_ = false;
+  std::string informed_;
 };
 
 /// libpq's text without its trailing newlines, its lines joined, and without control characters for a
