@@ -166,9 +166,9 @@ WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_un
 -- By name and term: whoever has the row by now, a late release does not touch it. (These servers can't be told that this
 -- commit need not be flushed.)
 -- The number that comes with the reply is 2 if somebody has the name's gate, which is a user lock, else 1. On the session that
--- has the gate itself this leaves it, and the mark beside it; the number is then 4 if somebody has it now, else 3. (The row is locked before SET is
--- evaluated, and others see it free a moment later. Whoever has the gate now, and takes the lock, waits for the row until then,
--- as behind any release.)
+-- has the gate itself this leaves it, and the mark beside it; the number is then 4 if somebody has it now, else 3. (The row is
+-- locked before SET is evaluated, and others see it free a moment later. Whoever has the gate now, and takes the lock, waits for
+-- the row until then, as behind any release.)
 -- name: lock_release
 UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6) + INTERVAL 0 * last_insert_id(
   2 * coalesce(if(release_lock(sha2(concat_ws('/', database(), 'rowlock_locks', name), 256)) = 1, release_all_locks() >= 0, 0), 0)
