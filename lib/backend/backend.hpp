@@ -89,10 +89,10 @@ class ROWLOCK_EXPORT connection {
   /// `deadline`.
   virtual result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) = 0;
 
-  /// Only where dialect::at_once: runs the steps in a transaction of their own at READ COMMITTED and commits
-  /// it, all in one round trip. Each step's snapshot is younger than the end of the step before. If a step
-  /// fails, those behind it are not run and nothing was done: its error is thrown. errc::in_doubt if the
-  /// reply was lost, for COMMIT was sent with the rest. @return what each gave
+  /// Only where dialect::at_once, or not dialect::returning: runs the steps in a transaction of their own at
+  /// READ COMMITTED and commits it, all in one round trip. Each step's snapshot is younger than the end of
+  /// the step before. If a step fails, those behind it are not run and nothing was done: its error is thrown.
+  /// errc::in_doubt if the reply was lost, for COMMIT was sent with the rest. @return what each gave
   virtual std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline);
 
   /// Runs SQL text of several statements without parameters and drops what they return; for migrations.

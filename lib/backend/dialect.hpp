@@ -59,8 +59,10 @@ struct dialect {
   bool has_schemas;                       ///< tables may be put into a named schema
   std::size_t longest_identifier;         ///< in bytes
   char quote = '"';                       ///< around identifiers
-  bool returning = true;  ///< UPDATE and DELETE can return the rows that they met, and skip locked ones
-  bool at_once = false;   ///< connection::execute_at_once() is there
+  /// UPDATE and DELETE can return the rows that they met, and skip locked ones. If not, there is
+  /// connection::execute_at_once().
+  bool returning = true;
+  bool at_once = false;  ///< that is there, and the statements at_once_... for it
   /// ROLLBACK undoes CREATE and DROP. Otherwise each migration's text can be run again, whatever part of it
   /// was run before, and a text that goes down begins with LOCK TABLES.
   bool transactional_ddl = true;

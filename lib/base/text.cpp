@@ -2,13 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace rowlock::base {
 namespace {
 
+constexpr std::string_view digits = "0123456789abcdef";
+
+void append_hexadecimal(std::string& out, char c) {
+  auto const byte = static_cast<unsigned char>(c);
+  out += digits[byte >> 4];
+  out += digits[byte & 15];
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 // The JSON library's serializer refuses what is not UTF-8: overlong forms, surrogates, cut sequences.
 bool is_utf8(std::string_view text) {
+  if (is_ascii(text)) return true;
   try {
     (void)nlohmann::json(text).dump();
     return true;
@@ -36,8 +50,23 @@ void require_name(std::string_view name) {
 
 std::string hexadecimal(std::string_view bytes) {
   std::string out;
-  for (char const c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
+  out.reserve(2 * bytes.size());
+  for (char const c : bytes) append_hexadecimal(out, c);
   return out;
+}
+
+void append_json(std::string& out, std::string_view text) {
+  out += '"';
+  for (char const c : text) {
+    if (static_cast<unsigned char>(c) < ' ') {
+      out += "\\u00";
+      append_hexadecimal(out, c);
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  out += '"';
 }
 
 std::string plain_message(error const& e) {

@@ -70,8 +70,9 @@ bool attempts_at_all::take(backend::connection& session, to_be_superseded const&
   boot_time_point sent_at;
   try {
     auto came = sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(), [&] {
+      auto ids = base::random_ids(specs_.size());
       for (std::size_t i = 0; i < specs_.size(); ++i) {
-        terms[i] = {base::random_id()};
+        terms[i] = {std::move(ids[i])};
         wanted[i] = {specs_[i].name, terms[i], old[i]};
       }
       return strategy_.take_all(session, how, wanted, engine_.reply_deadline(), sent_at);

@@ -17,13 +17,26 @@ namespace {
 constexpr std::chrono::milliseconds shortest_ttl = 100ms;
 constexpr std::chrono::milliseconds longest_time = std::chrono::hours(24 * 366);
 
-void require(bool good, std::string const& message) {
+void require(bool good, char const* message) {
   if (!good) throw error(errc::invalid_argument, message);
 }
 
 void require_time(char const* what, std::chrono::milliseconds t, std::chrono::milliseconds shortest) {
-  require(t >= shortest && t <= longest_time,
-          fmt::format("{} of {} ms is out of range: {} ms to 366 days", what, t.count(), shortest.count()));
+  if (t < shortest || t > longest_time)
+    throw error(errc::invalid_argument, fmt::format("{} of {} ms is out of range: {} ms to 366 days", what,
+                                                    t.count(), shortest.count()));
+}
+
+void require_sense(retry_options const& retry) {
+  if (retry.first < 1ms || retry.longest < retry.first || retry.longest > longest_time)
+    throw error(
+        errc::invalid_argument,
+        fmt::format("retry waits of {} ms to {} ms make no sense: at least 1 ms, the first not longer "
+                    "than the longest",
+                    retry.first.count(), retry.longest.count()));
+  if (!(retry.jitter >= 0 && retry.jitter <= 1))
+    throw error(errc::invalid_argument, fmt::format("a jitter of {} is not between 0 and 1", retry.jitter));
+  require(retry.attempts >= 0, "a negative number of attempts");
 }
 
 // Such a lock is only an open session: no row says anything about it, and it has no expiry.
@@ -57,15 +70,7 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
   require_time("ttl", options.ttl, shortest_ttl);
   require_time("at_least", options.at_least, 0ms);
   if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);
-  auto const& retry = options.retry;
-  require(
-      retry.first >= 1ms && retry.longest >= retry.first && retry.longest <= longest_time,
-      fmt::format(
-          "retry waits of {} ms to {} ms make no sense: at least 1 ms, the first not longer than the longest",
-          retry.first.count(), retry.longest.count()));
-  require(retry.jitter >= 0 && retry.jitter <= 1,
-          fmt::format("a jitter of {} is not between 0 and 1", retry.jitter));
-  require(retry.attempts >= 0, "a negative number of attempts");
+  require_sense(options.retry);
   base::require_text("the note", options.note, base::longest_note);
   if (auto const* text = std::get_if<std::string>(&options.owner)) {
     require(!text->empty(), "the explicit owner is empty");

@@ -49,8 +49,10 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
     all = in_order(jobs, [](shared_take const& t) -> std::string const& { return t.what.name; });
     std::vector<strategies::wanted_lock> wanted;
     wanted.reserve(all.size());
-    for (auto* one : all) {
-      one->what.term = {base::random_id()};
+    auto ids = base::random_ids(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto* const one = all[i];
+      one->what.term = {std::move(ids[i])};
       wanted.push_back({one->what.name, one->what.term, std::nullopt, one->what.owner.thread});
     }
     auto const server = e.database.server_of(session);

@@ -1,11 +1,14 @@
 // Several leases at once: lib/doc/all_at_once.md.
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
+#include <iterator>
 #include <rowlock/error.hpp>
 
+#include "base/text.hpp"
 #include "strategy/lease.hpp"
-#include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
 
@@ -16,16 +19,27 @@ using backend::value;
 namespace {
 
 std::string to_json(std::span<wanted_lock const> wanted) {
-  auto list = nlohmann::json::array();
+  std::string list;
   for (auto const& w : wanted) {
-    auto& one = list.emplace_back();
-    one = {{"name", w.name}, {"term", w.term.value}};
-    if (w.thread) one["thread"] = *w.thread;
-    if (!w.old) continue;
-    one["old"] = w.old->term.value;
-    if (w.old->renewals) one["renewals"] = *w.old->renewals;
+    begin_entry(list, w.name, w.term);
+    if (w.thread) fmt::format_to(std::back_inserter(list), R"(,"thread":{})", *w.thread);
+    if (w.old) {
+      list += R"(,"old":)";
+      base::append_json(list, w.old->term.value);
+      if (w.old->renewals) fmt::format_to(std::back_inserter(list), R"(,"renewals":{})", *w.old->renewals);
+    }
+    list += '}';
   }
-  return list.dump();
+  return in_brackets(std::move(list));
+}
+
+/// @return the place of the one with that name
+template <class Named>
+std::optional<std::size_t> find(std::span<Named const> in_order, std::string_view name) {
+  auto const at = std::lower_bound(in_order.begin(), in_order.end(), name,
+                                   [](auto const& one, std::string_view n) { return one.name < n; });
+  if (at == in_order.end() || at->name != name) return std::nullopt;
+  return static_cast<std::size_t>(at - in_order.begin());
 }
 
 // As for one lock, but name and term, which are in the list.
@@ -47,27 +61,21 @@ bool may_be_taken(std::optional<term_row> const& row, std::optional<superseded> 
 }  // namespace
 
 struct lease::several {
-  several(take_request const& r, std::vector<wanted_lock> w)
-      : how(r), with_terms(std::move(w)), list(to_json(with_terms)), parameters(parameters_for_all(r, list)) {
-    for (auto const& one : with_terms) wanted.push_back({one.name, one.term});
-  }
   several(take_request const& r, std::span<wanted_lock const> w)
-      : several(r, std::vector<wanted_lock>(w.begin(), w.end())) {}
+      : how(r), wanted(w), parameters(parameters_for_all(r, to_json(w))) {}
 
-  /// @return the number of the one with that name
-  std::optional<std::size_t> find(std::string_view name) const {
-    auto const at = std::find_if(wanted.begin(), wanted.end(), [&](auto const& w) { return w.name == name; });
-    if (at == wanted.end()) return std::nullopt;
-    return static_cast<std::size_t>(at - wanted.begin());
-  }
   fencing_token token(std::int64_t highest) const {
     return how.fencing ? fencing_token{highest} : fencing_token{};
   }
+  std::vector<name_and_term> terms() const {
+    std::vector<name_and_term> all;
+    all.reserve(wanted.size());
+    for (auto const& one : wanted) all.push_back({one.name, one.term});
+    return all;
+  }
 
   take_request const& how;
-  std::vector<wanted_lock> with_terms;
-  std::vector<name_and_term> wanted{};
-  std::string list;
+  std::span<wanted_lock const> wanted;
   std::vector<value> parameters;
 };
 
@@ -90,7 +98,7 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
       if (e.reason() != errc::row_locked) throw;
       locked = true;  // the whole file
     }
-    rows = rows_.read_all(c, all.wanted, deadline);
+    rows = rows_.read_all(c, all.terms(), deadline);
     bool in_the_way = locked;
     bool absent = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -126,47 +134,24 @@ std::vector<std::optional<granted>> lease::take_each(backend::connection& c, tak
 /// Takes what may be taken, if that is `at_least` so many.
 lease::highest_tokens lease::claim_each(backend::connection& c, several const& all, std::size_t at_least,
                                         boot_time_point deadline, boot_time_point& sent_at) const {
-  if (!book_.returning()) return lock_and_claim(c, all, at_least, deadline, sent_at);
   auto parameters = all.parameters;
   parameters.emplace_back(static_cast<std::int64_t>(at_least));
   sent_at = boot_clock::now();
   highest_tokens got(all.wanted.size());
-  for (auto const& columns : c.execute(book_.at("all_take"), parameters, deadline).rows)
-    if (auto const at = all.find(as_text(columns.at(0)))) got[*at] = all.token(as_int(columns.at(1)));
+  for (auto const& columns : rows_of(c, "all_take", parameters, deadline))
+    if (auto const at = find(all.wanted, as_text(columns.at(0)))) got[*at] = all.token(as_int(columns.at(1)));
   return got;
 }
 
-lease::highest_tokens lease::lock_and_claim(backend::connection& c, several const& all, std::size_t at_least,
-                                            boot_time_point deadline, boot_time_point& sent_at) const {
-  highest_tokens got;
-  in_transaction(c, book_, deadline, [&] {
-    got.assign(all.wanted.size(), std::nullopt);
-    std::vector<bool> is_due(all.wanted.size());
-    auto const rows = c.execute(book_.at("all_take_due"),
-                                std::vector<value>{all.parameters.at(0), all.parameters.at(1)}, deadline);
-    for (auto const& columns : rows.rows)
-      if (auto const at = all.find(as_text(columns.at(0)))) is_due[*at] = true;
-    // The UPDATE would wait for those that were skipped.
-    std::vector<wanted_lock> mine;
-    for (std::size_t i = 0; i < is_due.size(); ++i)
-      if (is_due[i]) mine.push_back(all.with_terms[i]);
-    if (mine.size() < at_least) return false;
-    several const due(all.how, std::move(mine));
-    auto parameters = due.parameters;
-    parameters.emplace_back(static_cast<std::int64_t>(at_least));
-    sent_at = boot_clock::now();
-    c.execute(book_.at("all_take"), parameters, deadline);
-    for (auto const& row : rows_.read_all(c, due.wanted, deadline)) {
-      auto const at = row ? all.find(row->name) : std::nullopt;
-      if (!at || row->term != all.wanted[*at].term) {
-        got.assign(all.wanted.size(), std::nullopt);
-        return false;
-      }
-      got[*at] = all.token(row->holder.token.value);
-    }
-    return true;
-  });
-  return got;
+// Where an UPDATE can neither skip what others have locked nor return anything, a statement before it chooses
+// the rows, and one behind it tells.
+std::vector<backend::row> lease::rows_of(backend::connection& c, std::string const& statement,
+                                         std::span<value const> parameters, boot_time_point deadline) const {
+  if (book_.returning()) return c.execute(book_.at(statement), parameters, deadline).rows;
+  std::array<backend::step, 3> const steps{{{book_.at(statement + "_due"), parameters},
+                                            {book_.at(statement), parameters},
+                                            {book_.at(statement + "_done"), parameters}}};
+  return c.execute_at_once(steps, deadline).back().rows;
 }
 
 bool lease::put_free_rows(backend::connection& c, several const& all,
@@ -184,27 +169,10 @@ bool lease::put_free_rows(backend::connection& c, several const& all,
 std::vector<given_back> lease::give_back_all(backend::connection& c, std::span<name_and_term const> which,
                                              boot_time_point deadline) const {
   std::vector<given_back> done(which.size());
-  auto const mark = [&](backend::row const& columns) {
-    auto const at = std::find_if(which.begin(), which.end(),
-                                 [&](auto const& w) { return w.name == as_text(columns.at(0)); });
-    if (at != which.end())
-      done[static_cast<std::size_t>(at - which.begin())] = {.was_there = true,
-                                                            .others_wait = as_int(columns.at(1)) != 0};
-  };
   std::vector<value> const list{strategies::to_json(which)};
-  if (book_.returning()) {
-    for (auto const& columns : c.execute(book_.at("all_release"), list, deadline).rows) mark(columns);
-    return done;
-  }
-  in_transaction(c, book_, deadline, [&] {
-    std::vector<name_and_term> mine;
-    for (auto const& columns : c.execute(book_.at("all_release_due"), list, deadline).rows) mark(columns);
-    for (std::size_t i = 0; i < done.size(); ++i)
-      if (done[i].was_there) mine.push_back(which[i]);
-    if (mine.empty()) return false;
-    c.execute(book_.at("all_release"), std::vector<value>{strategies::to_json(mine)}, deadline);
-    return true;
-  });
+  for (auto const& columns : rows_of(c, "all_release", list, deadline))
+    if (auto const at = find(which, as_text(columns.at(0))))
+      done[*at] = {.was_there = true, .others_wait = as_int(columns.at(1)) != 0};
   return done;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
 #include "base/random_id.hpp"
@@ -124,10 +123,26 @@ std::size_t room_for(name_and_term const& which) noexcept {
   return bytes;
 }
 
+void begin_entry(std::string& entries, std::string_view name, term_id const& term) {
+  entries += entries.empty() ? R"({"name":)" : R"(,{"name":)";
+  base::append_json(entries, name);
+  entries += R"(,"term":)";
+  base::append_json(entries, term.value);
+}
+
+std::string in_brackets(std::string entries) {
+  entries.insert(0, 1, '[');
+  entries += ']';
+  return entries;
+}
+
 std::string to_json(std::span<name_and_term const> wanted) {
-  auto list = nlohmann::json::array();
-  for (auto const& [name, term] : wanted) list.push_back({{"name", name}, {"term", term.value}});
-  return list.dump();
+  std::string entries;
+  for (auto const& [name, term] : wanted) {
+    begin_entry(entries, name, term);
+    entries += '}';
+  }
+  return in_brackets(std::move(entries));
 }
 
 std::optional<term_row> term_rows::read(backend::connection& c, std::string const& name,

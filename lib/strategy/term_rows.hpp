@@ -47,6 +47,9 @@ struct name_and_term {
 
 /// As the statements on several terms take them: [{"name":..., "term":...}, ...].
 std::string to_json(std::span<name_and_term const>);
+/// The same by pieces: an entry's beginning, which more may follow in before its "}"; and, at last, the list.
+void begin_entry(std::string& entries, std::string_view name, term_id const&);
+std::string in_brackets(std::string entries);
 
 /// How many bytes of a renewal's statement it takes, at most.
 std::size_t room_for(name_and_term const&) noexcept;

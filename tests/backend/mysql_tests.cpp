@@ -119,6 +119,36 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
   CHECK(checked == backend::row{std::string("t"), std::int64_t{0}, std::int64_t{0}});
 }
 
+TEST_CASE_TEMPLATE(
+    "connector: of what is sent at once nothing is done if a step fails, and no transaction stays", On,
+    ROWLOCK_MYSQL_DRIVERS) {
+  auto const db = make_database(On::kind);
+  auto const c = db->connect();
+  auto const other = db->connect();
+  c->script("CREATE TABLE t (n BIGINT PRIMARY KEY) ENGINE = InnoDB", in(5000));
+  backend::statement const insert{"insert", "INSERT INTO t VALUES ($1)"};
+  backend::statement const count{"count", "SELECT count(*) FROM t"};
+  backend::statement const silence{"silence", "SELECT @@session.wait_timeout"};
+  auto const usual = c->execute(silence, {}, in(5000)).rows;
+  auto const one = with(std::int64_t{1});
+  auto const two = with(std::int64_t{2});
+  auto const run = [&](std::vector<backend::step> const& steps) {
+    return c->execute_at_once(steps, in(5000));
+  };
+  auto const seen = [&] { return as_int(other->execute(count, {}, in(5000)).rows.at(0).at(0)); };
+  CHECK(thrown_by([&] { run({{insert, one}, {insert, one}, {insert, two}}); }).reason() == errc::failed);
+  CHECK(c->usable());
+  CHECK(other->execute(insert, one, in(5000)).affected == 1);  // waits for nobody
+  CHECK(seen() == 1);
+  CHECK(c->execute(silence, {}, in(5000)).rows == usual);
+  auto const done = run({{insert, two}, {count, {}}, {silence, {}}});
+  REQUIRE(done.size() == 3);
+  CHECK(as_int(done[1].rows.at(0).at(0)) == 2);
+  CHECK(as_int(done[2].rows.at(0).at(0)) == 30);
+  CHECK(seen() == 2);
+  CHECK(c->execute(silence, {}, in(5000)).rows == usual);
+}
+
 TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on",
                    On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);

@@ -29,7 +29,7 @@ std::size_t parameter_count(std::string_view sql, char mark) {
 
 bool without_returning(std::string_view statement) {
   return statement == "token_read" || statement == "token_try" || statement == "guard_lock" ||
-         statement.ends_with("_due") || statement.ends_with("_anchors");
+         statement.ends_with("_due") || statement.ends_with("_done") || statement.ends_with("_anchors");
 }
 
 }  // namespace

@@ -39,6 +39,44 @@ struct process {
     boot_time_point sent_at;
     return leases().take_all(*session, how, list, boot_clock::now() + 10s, sent_at);
   }
+  /// @return what it got: each is for itself
+  names take_each(names const& wanted) {
+    strategies::take_request how;
+    how.owner = {"elsewhere", 1, "process", 1};
+    how.ttl = 30s;
+    std::vector<strategies::wanted_lock> list;
+    for (auto const& n : wanted) list.push_back({n, {base::random_id()}});
+    boot_time_point sent_at;
+    auto const won = leases().take_each(*session, how, list, boot_clock::now() + 10s, sent_at);
+    names got;
+    for (std::size_t i = 0; i < won.size(); ++i)
+      if (won.at(i)) got.push_back(wanted.at(i));
+    return got;
+  }
+  /// Its statements alone, for a transaction that the case has begun: {"name": ..., "term": ...}, ...
+  void run_take_each(std::string const& list) {
+    std::int64_t const one = 1;
+    std::int64_t const ttl = 30'000;
+    auto const text = [](char const* t) { return std::string(t); };
+    std::vector<backend::value> const parameters{list,
+                                                 text("lease"),
+                                                 text("elsewhere"),
+                                                 one,
+                                                 text("process"),
+                                                 one,
+                                                 ttl,
+                                                 text("clock"),
+                                                 nullptr,
+                                                 text(""),
+                                                 one,
+                                                 one};
+    if (!book.returning()) execute("all_take_due", parameters);
+    execute("all_take", parameters);
+  }
+  backend::result execute(std::string const& statement, std::vector<backend::value> const& parameters) {
+    return session->execute(book.at(statement), parameters, boot_clock::now() + 10s);
+  }
+  void script(std::string_view sql) { session->script(sql, boot_clock::now() + 10s); }
   bool takes(names const& wanted) { return std::holds_alternative<strategies::all_granted>(take(wanted)); }
   std::vector<strategies::given_back> give_back() {
     return leases().give_back_all(*session, mine, boot_clock::now() + 10s);
@@ -97,6 +135,23 @@ LEASE_CASE("all at once: each has a term and a token of its own, and all go with
   CHECK_FALSE(got->valid());
   CHECK(got->release() == release_result::released);
   CHECK(f.seam->executed("lock_release") == 1);
+}
+
+LEASE_CASE("all at once: any name that is UTF-8") {
+  stranger other(f);
+  auto const m = f.manager();
+  std::string controls;
+  for (char c = 1; c < ' '; ++c) controls += c;
+  names const odd{"\"'\"",  "\\",   "\\\"\\",           "$1 ? ; -- /* @x",
+                  controls, "\x7f", "\xf0\x9f\x94\x92", std::string(255, '\x01')};
+  auto got = m->try_acquire_all(odd);
+  REQUIRE(got);
+  for (auto const& lock : *got) {
+    CHECK(other.read(lock.name())->term == lock.term());
+    CHECK(other.read(lock.name())->holder.token == lock.token());
+  }
+  CHECK(got->release() == release_result::released);
+  CHECK(all_free(other, odd));
 }
 
 LEASE_CASE("all at once: one that is held leaves the others as they were") {
@@ -253,6 +308,60 @@ LEASE_CASE("all at once: a row that a transaction has locked is skipped, not wai
   REQUIRE(other.release("a"));
   t.commit();
   CHECK(m->try_acquire_all({"a", "b", "c"}));
+}
+
+SERVER_LEASE_CASE(
+    "all at once: of those that are asked for together, one that is just taken or renewed is left out") {
+  stranger other(f);
+  process single(f);
+  process several(f);
+  REQUIRE(several.takes({"a", "b", "c"}));
+  several.give_back();
+  auto const free_all = [&] { several.script("UPDATE " + f.tables().table("locks") + " SET term = NULL"); };
+  // A take of one of them is under way.
+  single.script(begin_of(f));
+  single.run_take_each(R"([{"name":"b","term":"single"}])");
+  CHECK(several.take_each({"a", "b", "c"}) == names{"a", "c"});
+  single.script("COMMIT");
+  CHECK(other.read("b")->term.value == "single");
+  CHECK(several.take_each({"b"}).empty());
+  free_all();
+  // A renewal of one that has expired.
+  REQUIRE(other.take("b", 100ms));
+  REQUIRE(eventually([&] { return other.read("b")->takeable(); }));
+  auto const term = other.read("b")->term;
+  single.script(begin_of(f));
+  REQUIRE(single.execute("lock_renew", {R"([{"name":"b","term":")" + term.value + R"("}])"}).affected == 1);
+  CHECK(several.take_each({"a", "b", "c"}) == names{"a", "c"});
+  single.script("ROLLBACK");
+  CHECK(several.take_each({"b"}) == names{"b"});
+}
+
+SERVER_LEASE_CASE(
+    "all at once: while they are taken together, a take of one of them waits, and a renewal does not") {
+  stranger other(f);
+  process several(f);
+  REQUIRE(several.takes({"a", "b", "c"}));
+  several.give_back();
+  REQUIRE(other.take("b", 100ms));
+  REQUIRE(eventually([&] { return other.read("b")->takeable(); }));
+  several.script(begin_of(f));
+  several.run_take_each(R"([{"name":"a","term":"t1"},{"name":"b","term":"t2"},{"name":"c","term":"t3"}])");
+  CHECK_FALSE(other.renew("b"));
+  std::atomic<bool> waits{true};
+  {
+    std::jthread const single([&] {
+      stranger third(f, "third");
+      CHECK_FALSE(third.take("a"));
+      waits = false;
+    });
+    std::this_thread::sleep_for(100ms);
+    CHECK(waits);
+    several.script("COMMIT");
+  }
+  CHECK_FALSE(other.renew("b"));
+  CHECK(other.read("a")->term.value == "t1");
+  CHECK(other.read("b")->term.value == "t2");
 }
 
 LEASE_CASE("all at once: a take whose reply was lost is found by its terms") {

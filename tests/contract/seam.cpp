@@ -29,6 +29,10 @@ bool is_second(std::string const& statement) {
          statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
 
+std::string name_in_transaction(std::string const& statement) {
+  return is_second(statement) ? statement + ", second half" : step(statement);
+}
+
 class observed_connection final : public backend::connection {
  public:
   observed_connection(std::unique_ptr<backend::connection> c, std::shared_ptr<seam> s)
@@ -39,7 +43,7 @@ class observed_connection final : public backend::connection {
 
   backend::result execute(backend::statement const& s, std::span<backend::value const> p,
                           boot_time_point deadline) override {
-    auto const name = in_transaction_ && is_second(s.name) ? s.name + ", second half" : step(s.name);
+    auto const name = in_transaction_ ? name_in_transaction(s.name) : step(s.name);
     seam_->count(name);
     seam_->look(name, p);
     cut_on_throw([&] { call_before(name); });
@@ -53,14 +57,14 @@ class observed_connection final : public backend::connection {
   // One round trip: all of it is sent before anything is known of it.
   std::vector<backend::result> execute_at_once(std::span<backend::step const> steps,
                                                boot_time_point deadline) override {
-    seam_->count("lock_take");
+    seam_->count(step(steps.front().what.name));
     cut_on_throw([&] { seam_->before("begin"); });
     for (auto const& one : steps) {
-      seam_->look(step(one.what.name), one.parameters);
-      cut_on_throw([&] { seam_->before(step(one.what.name)); });
+      seam_->look(name_in_transaction(one.what.name), one.parameters);
+      cut_on_throw([&] { seam_->before(name_in_transaction(one.what.name)); });
     }
     auto done = inner_->execute_at_once(steps, deadline);
-    for (auto const& one : steps) cut_on_throw([&] { seam_->after(step(one.what.name)); });
+    for (auto const& one : steps) cut_on_throw([&] { seam_->after(name_in_transaction(one.what.name)); });
     return done;
   }
   backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,

@@ -20,9 +20,11 @@ std::string name_of(std::size_t i) { return "n" + std::to_string(10 + i); }
 class crowd {
  public:
   explicit crowd(fixture& f) : f_(f), manager_(make(f)) {
-    for (std::size_t i = 0; i < many; ++i)
-      (void)manager_->make_mutex(name_of(i)).try_acquire();  // the rows stay
+    // The rows stay, so that each take is one statement.
+    for (std::size_t i = 0; i < many; ++i) (void)manager_->make_mutex(name_of(i)).try_acquire();
+    (void)manager_->make_mutex("first").try_acquire();
     f_.seam->before = [this](std::string const& s) { before(s); };
+    f_.seam->look = [this](std::string const& s, std::span<backend::value const> p) { look(s, p); };
     f_.seam->after = [this](std::string const& s) {
       if (s == watched_ && lost_.exchange(false)) lose_reply();
     };
@@ -30,6 +32,7 @@ class crowd {
   ~crowd() {
     f_.seam->before = nullptr;
     f_.seam->after = nullptr;
+    f_.seam->look = nullptr;
   }
 
   lock_manager& manager() { return *manager_; }
@@ -58,6 +61,11 @@ class crowd {
   };
   taken const& got(std::size_t i) const { return *got_.at(i); }
   release_result released(std::size_t i) const { return released_.at(i); }
+  /// How many of the statements that were sent since the last take() or give_back() have this in them.
+  std::ptrdiff_t sent(std::string const& part) {
+    std::lock_guard const guard(mutex_);
+    return std::count_if(sent_.begin(), sent_.end(), [&](auto const& s) { return s.find(part) != s.npos; });
+  }
 
  private:
   static std::unique_ptr<lock_manager> make(fixture& f) {
@@ -71,6 +79,11 @@ class crowd {
     if (i % 2 == 1) mine.ttl = odd_ttl;
     t.lock.emplace(manager_->make_mutex(name_of(i), std::move(mine)).acquire());
     return t;
+  }
+  void look(std::string const& s, std::span<backend::value const> parameters) {
+    if (s != watched_ || parameters.empty()) return;
+    std::lock_guard const guard(mutex_);
+    sent_.push_back(backend::as_text(parameters.front()));
   }
   void before(std::string const& s) {
     if (s != watched_) return;
@@ -87,6 +100,7 @@ class crowd {
     seen_ = 0;
     open_ = false;
     held_up_ = false;
+    sent_.clear();
     f_.seam->reset();
     {
       std::vector<std::jthread> all;
@@ -110,6 +124,8 @@ class crowd {
   fixture& f_;
   std::unique_ptr<lock_manager> manager_;
   std::string watched_;
+  std::mutex mutex_;
+  std::vector<std::string> sent_;  ///< their first parameters
   std::atomic<int> seen_{0};
   std::atomic<bool> open_{false};
   std::atomic<bool> held_up_{false};
@@ -177,7 +193,10 @@ PAIRS_CASE("together: a row that a transaction has locked keeps nobody else wait
     t->commit();
   });
   c.take();
-  for (std::size_t i = 0; i < many; ++i) CHECK(*c.got(i).lock);
+  for (std::size_t i = 0; i < many; ++i) {
+    CHECK(*c.got(i).lock);
+    if (i != 3) CHECK(c.sent(name_of(i)) == 1);  // nobody had to ask again
+  }
 }
 
 LEASE_CASE("together: a take whose reply is lost: each finds out by its own term") {
@@ -191,6 +210,11 @@ LEASE_CASE("together: a take whose reply is lost: each finds out by its own term
     CHECK(other.read(name_of(i))->term == lock->term());
     CHECK(other.read(name_of(i))->holder.token == lock->token());
   }
+  // With the terms of the statement whose reply was lost: nobody had to wait for the end of its own.
+  std::ptrdiff_t found = 0;
+  for (std::size_t i = 0; i < many; ++i)
+    if (c.sent(name_of(i)) == 1) ++found;
+  CHECK(found == static_cast<std::ptrdiff_t>(many));
 }
 
 LEASE_CASE("together: a release whose reply is lost is in doubt for each of them, and none stays") {

@@ -2,8 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
+#include <set>
 #include <string>
+
+#include "base/random_id.hpp"
 
 using namespace rowlock;
 using namespace std::string_literals;
@@ -51,6 +56,31 @@ TEST_CASE("a name is UTF-8 without U+0000") {
   CHECK_FALSE(
       good("a\xe2\x82"
            "b"));
+}
+
+TEST_CASE("text as JSON is what a reader of JSON takes for the same text") {
+  std::string all;
+  for (int c = 1; c < 128; ++c) all += static_cast<char>(c);
+  for (auto const& text :
+       {""s, all, "\"\\\"\\"s, "a/b"s, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x94\x92\xf4\x8f\xbf\xbf"s}) {
+    std::string out = "x";
+    base::append_json(out, text);
+    REQUIRE(out.starts_with("x\""));
+    CHECK(nlohmann::json::parse(out.substr(1)).get<std::string>() == text);
+    CHECK(std::none_of(out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }));
+  }
+  CHECK(base::hexadecimal("\x00\x7f\xff a"s) == "007fff2061");
+}
+
+TEST_CASE("ids that are drawn together are each its own") {
+  std::set<std::string> all;
+  for (std::size_t const n : {0U, 1U, 15U, 16U, 17U, 64U, 100U})
+    for (auto const& id : base::random_ids(n)) {
+      CHECK(id.size() == 32);
+      CHECK(id.find_first_not_of("0123456789abcdef") == id.npos);
+      CHECK(all.insert(id).second);
+    }
+  CHECK(all.size() == 213);
 }
 
 TEST_CASE("what is wrong with a text is said, and what it is") {

@@ -23,10 +23,17 @@ class refusal : public std::runtime_error {
       : std::runtime_error(message), native_(number), sqlstate_(std::move(state)) {}
   int native() const noexcept { return native_; }  ///< 0 for a misuse of the driver
   std::string const& sqlstate() const noexcept { return sqlstate_; }
+  /// Of a text of several statements: how many of them had been done.
+  std::size_t done_before() const noexcept { return done_before_; }
+  refusal& after(std::size_t done) noexcept {
+    done_before_ = done;
+    return *this;
+  }
 
  private:
   int native_;
   std::string sqlstate_;
+  std::size_t done_before_ = 0;
 };
 
 /// For result::number: the insert id of a reply, as the client library has it.
@@ -57,8 +64,9 @@ class channel {
   virtual std::unique_ptr<prepared_statement> prepare(std::string const& sql) = 0;  ///< @throws refusal
   /// One statement that can't be prepared. @throws refusal
   virtual result run(std::string const& sql) = 0;
-  /// One statement or several. @return the rows of those that have some @throws refusal of any of them
-  virtual std::vector<std::vector<row>> run_all(std::string const& sql) = 0;
+  /// One statement or several. @return the rows that each gave @throws refusal of the first that failed:
+  /// those behind it are not run
+  virtual std::vector<result> run_all(std::string const& sql) = 0;
 };
 
 /// What a view of the program's own transaction wants of its connection, which stays the program's.

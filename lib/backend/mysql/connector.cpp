@@ -63,17 +63,22 @@ class connector_statement final : public prepared_statement {
   MYSQL* below_;
 };
 
+result reply_to(sql::Statement& text, bool has_rows) {
+  result out;
+  if (has_rows) {
+    native_rows const rows(text.getResultSet());
+    out.rows = decode(*rows);
+  } else {
+    out.affected = static_cast<std::int64_t>(text.getUpdateCount());
+  }
+  return out;
+}
+
 result run_text(sql::Connection& c, std::string const& sql) {
   return translated([&] {
     native_statement const text(c.createStatement());
-    result out;
-    if (text->execute(sql)) {
-      native_rows const rows(text->getResultSet());
-      out.rows = decode(*rows);
-    } else {
-      out.affected = static_cast<std::int64_t>(text->getUpdateCount());
-    }
-    return out;
+    bool const has_rows = text->execute(sql);
+    return reply_to(*text, has_rows);
   });
 }
 
@@ -101,24 +106,22 @@ class connector_channel final : public channel {
   // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
   // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
   // several statements end with one of ours.
-  std::vector<std::vector<row>> run_all(std::string const& sql) override {
-    return translated([&] {
+  std::vector<result> run_all(std::string const& sql) override {
+    std::vector<result> results;
+    try {
       native_statement const text(native_->createStatement());
-      std::vector<std::vector<row>> results;
       bool const several = sql.find(';') != sql.npos;
       for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
            has_rows = text->getMoreResults()) {
-        if (has_rows) {
-          native_rows const rows(text->getResultSet());
-          results.push_back(decode(*rows));
-          if (several && is_end_mark(results.back())) {
-            results.pop_back();
-            return results;
-          }
-        }
+        results.push_back(reply_to(*text, has_rows));
         if (!several) return results;
+        if (!is_end_mark(results.back().rows)) continue;
+        results.pop_back();
+        return results;
       }
-    });
+    } catch (sql::SQLException const& e) {
+      throw as_refusal(e).after(results.size());
+    }
   }
 
  private:

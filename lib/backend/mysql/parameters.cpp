@@ -38,19 +38,22 @@ std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
 /// Hands over the text in pieces, and the numbers (from 0) of the parameters between them.
 template <class Text, class Parameter>
 void walk(std::string_view sql, Text const& text, Parameter const& parameter) {
+  std::size_t begun = 0;
   for (std::size_t at = 0; at < sql.size();) {
     if (auto const end = end_of_opaque(sql, at); end != at) {
-      text(sql.substr(at, end - at));
       at = end;
     } else if (sql[at] == '$' && at + 1 < sql.size() && is_digit(sql[at + 1])) {
+      text(sql.substr(begun, at - begun));
       std::size_t number = 0;
       for (++at; at < sql.size() && is_digit(sql[at]); ++at)
         number = number * 10 + static_cast<std::size_t>(sql[at] - '0');
       parameter(number - 1);
+      begun = at;
     } else {
-      text(sql.substr(at++, 1));
+      ++at;
     }
   }
+  text(sql.substr(begun));
 }
 
 }  // namespace

@@ -113,8 +113,8 @@ void session::set_up(boot_time_point deadline) {
   try {
     mariadb_ = native_->is_mariadb();
     auto const results = native_->run_all(std::string(set_up_text));
-    if (results.size() != 2) give_up(what, "the server's replies can't be told apart");
-    read_facts(results[0], results[1]);
+    if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
+    read_facts(results[3].rows, results[4].rows);
     // A statement of one server's own. Reads on Galera see what was committed before on any node.
     if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
     if (galera_) native_->run_all("SET SESSION wsrep_sync_wait = 1");
@@ -263,6 +263,39 @@ void session::script(std::string_view sql, boot_time_point deadline) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
   }
   last_used_ = boot_clock::now();
+}
+
+// As one text. Of its statements the COMMIT alone can have been done although an error is said, or no reply
+// comes. What failed leaves the transaction open, with its rows: for as long as a client may be silent.
+std::vector<result> session::execute_at_once(std::span<step const> steps, boot_time_point deadline) {
+  auto const& what = steps.front().what.name;
+  begin(what, deadline);
+  auto text = fmt::format("SET SESSION wait_timeout = {};START TRANSACTION", longest_silence.count());
+  for (auto const& [s, parameters] : steps) {
+    check_parameters(mark_parameters(s.sql), parameters, s.name);
+    text += ";\n" + with_literals(s.sql, parameters);
+  }
+  text += ";COMMIT;SET SESSION wait_timeout = DEFAULT";
+  constexpr std::ptrdiff_t before = 2;
+  auto const commit = static_cast<std::size_t>(before) + steps.size();
+  try {
+    auto const limit = until(deadline);
+    auto results = native_->run_all(text);
+    last_used_ = boot_clock::now();
+    return {std::make_move_iterator(results.begin() + before),
+            std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(commit))};
+  } catch (refusal const& e) {
+    may_not_be_silent_ = true;
+    try {
+      refuse(e, e.done_before() < commit ? stake::statement : stake::commit, what);
+    } catch (error const&) {
+      roll_back(boot_clock::now() + 1s);
+      throw;
+    }
+  } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
+    close();
+    throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, what, e.what()), what, "", 0);
+  }
 }
 
 std::string session::cipher(boot_time_point deadline) {

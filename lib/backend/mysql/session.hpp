@@ -29,6 +29,8 @@ class session final : public connection {
   /// If the socket is not known, waits for a reply as many seconds as the connection was opened with, also
   /// beyond `deadline`: the driver can't be told anything else.
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
+  /// As text: nothing is prepared. How many rows a step met is not told (not every driver knows).
+  std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
 
   /// Each wait in the server is a second at most, and then begun again; so `stop` is heard within two

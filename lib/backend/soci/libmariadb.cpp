@@ -176,14 +176,18 @@ native_result take(MYSQL& c) {
   return r;
 }
 
-result run_text(MYSQL& c, std::string const& sql) {
-  send(c, sql);
+result reply_of(MYSQL& c) {
   result out;
   if (native_result const r = take(c))
     out.rows = decode(r.get());
   else
     out.affected = static_cast<std::int64_t>(::mysql_affected_rows(&c));
   return out;
+}
+
+result run_text(MYSQL& c, std::string const& sql) {
+  send(c, sql);
+  return reply_of(c);
 }
 
 class libmariadb_channel final : public mysql::channel {
@@ -200,14 +204,18 @@ class libmariadb_channel final : public mysql::channel {
     return std::make_unique<libmariadb_statement>(native_, sql);
   }
   result run(std::string const& sql) override { return run_text(native_, sql); }
-  std::vector<std::vector<row>> run_all(std::string const& sql) override {
-    send(native_, sql);
-    std::vector<std::vector<row>> out;
-    for (;;) {
-      if (native_result const r = take(native_)) out.push_back(decode(r.get()));
-      int const more = ::mysql_next_result(&native_);
-      if (more > 0) throw refusal_of(native_);
-      if (more < 0) return out;
+  std::vector<result> run_all(std::string const& sql) override {
+    std::vector<result> out;
+    try {
+      send(native_, sql);
+      for (;;) {
+        out.push_back(reply_of(native_));
+        int const more = ::mysql_next_result(&native_);
+        if (more > 0) throw refusal_of(native_);
+        if (more < 0) return out;
+      }
+    } catch (refusal& e) {
+      throw e.after(out.size());
     }
   }
 

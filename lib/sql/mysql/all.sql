@@ -1,17 +1,23 @@
 -- Several locks at once, all or none of them (strategy lease), for MySQL and MariaDB; the same names and parameters as in the
 -- other dialects: lib/doc/all_at_once.md. An UPDATE can't skip locked rows here. So each is a transaction of the library's own
--- at READ COMMITTED: ..._due locks the rows, one after the other in the order of the list, which is that of their names, by
--- the whole primary key; it skips what others have locked, and lets go at once of a row that does not match. So it waits for
--- nobody. The UPDATE then meets only rows that are locked already. There are no gap locks at READ COMMITTED.
+-- at READ COMMITTED, of three statements that are sent as one text:
+-- * ..._due locks the rows, one after the other in the order of the list, which is that of their names, by the whole primary key.
+--   It skips what others have locked, and lets go at once of a row that does not match. So it waits for nobody. Which ones it
+--   has locked it leaves in @rowlock_due, a bit for each place in the list; so there are 64 names at most.
+-- * The UPDATE looks at the list first, and touches no row but those: they are locked already, so it does not wait, either. What
+--   was true of them is true still. There are no gap locks at READ COMMITTED.
+-- * ..._done tells what became of it, by a plain read.
+-- If one of them fails, those behind it are not run, nor is the COMMIT; the session rolls back.
 -- DISTINCT, CONVERT: as in lock_renew_due.
 
 -- Those of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], that may be taken, as lock_take has it. ("old"
--- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy. Fewer than are wanted at least: ROLLBACK.
+-- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy.
 -- name: all_take_due
-SELECT l.name
+SELECT bit_or(1 << (wanted.place - 1)) INTO @rowlock_due
 FROM (
-  SELECT DISTINCT j.name, j.old, j.renewals
+  SELECT DISTINCT j.place, j.name, j.old, j.renewals
   FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    place FOR ORDINALITY,
     name VARBINARY(255) PATH '$.name',
     old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
     renewals BIGINT PATH '$.renewals')) AS j) AS wanted
@@ -23,17 +29,15 @@ WHERE l.strategy = $2
           AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
 FOR UPDATE SKIP LOCKED
 
--- Second half, with those of $1 that may be taken, if these are $12 at least: takes them, each with its own term ("thread": if
--- missing, it is $6); the tokens are as lock_take has them. The conditions again, because this statement must be right by
--- itself. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but the column itself.) What
--- became of it, and the tokens, all_read tells in the same transaction.
+-- Takes those, if they are $12 at least, each with its own term ("thread": if missing, it is $6); the tokens are as lock_take has
+-- them. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but the column itself.) No clock is
+-- asked again whether they may be taken: one that went back meanwhile would leave some out.
 -- name: all_take
 UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    place FOR ORDINALITY,
     name VARBINARY(255) PATH '$.name',
     term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term',
-    thread BIGINT PATH '$.thread',
-    old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
-    renewals BIGINT PATH '$.renewals')) AS wanted
+    thread BIGINT PATH '$.thread')) AS wanted
 STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 SET
   l.token = CASE WHEN $11 = 0 THEN l.token ELSE greatest(
@@ -58,32 +62,49 @@ SET
   l.longest = $7,
   l.longest_term = wanted.term,
   l.term = wanted.term
-WHERE json_length(CONVERT($1 USING utf8mb4)) >= $12 AND l.strategy = $2
-  AND CASE WHEN wanted.old IS NULL
-        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
-        ELSE l.term = wanted.old
-          AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
+WHERE bit_count(@rowlock_due) >= $12 AND @rowlock_due >> (wanted.place - 1) & 1
 
--- Those of $1, JSON [{"name":..., "term":...}, ...], that have their term and that nobody else has locked; and whether somebody
--- has the name's gate. (Who comes there between this and the COMMIT looks at the row often enough, being the first.)
+-- Which of $1 have their terms, and their tokens.
+-- name: all_take_done
+SELECT l.name, l.token
+FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    name VARBINARY(255) PATH '$.name',
+    term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS wanted
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
+WHERE l.term = wanted.term
+
+-- Those of $1, JSON [{"name":..., "term":...}, ...], that have their term and that nobody else has locked.
 -- name: all_release_due
-SELECT l.name, 1 - coalesce(is_free_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)), 1)
+SELECT bit_or(1 << (wanted.place - 1)) INTO @rowlock_due
 FROM (
-  SELECT DISTINCT j.name, j.term
+  SELECT DISTINCT j.place, j.name, j.term
   FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    place FOR ORDINALITY,
     name VARBINARY(255) PATH '$.name',
     term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS j) AS wanted
 STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 WHERE l.term = wanted.term
 FOR UPDATE SKIP LOCKED
 
--- Second half, for what the first half has locked. By name and term: whoever has a row by now, a late release does not touch it.
+-- By name and term: whoever has a row by now, a late release does not touch it.
 -- name: all_release
 UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    place FOR ORDINALITY,
     name VARBINARY(255) PATH '$.name',
     term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term')) AS wanted
-STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name AND l.term = wanted.term
+STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 SET l.expires_at = utc_timestamp(6), l.term = NULL
+WHERE @rowlock_due >> (wanted.place - 1) & 1 AND l.term = wanted.term
+
+-- Which of $1 were given back, and whether somebody has the name's gate. (Who comes there between this and the COMMIT looks at the
+-- row often enough, being the first.)
+-- name: all_release_done
+SELECT wanted.name,
+  1 - coalesce(is_free_lock(sha2(concat_ws('/', database(), 'rowlock_locks', wanted.name), 256)), 1) AS others_wait
+FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
+    place FOR ORDINALITY,
+    name VARBINARY(255) PATH '$.name')) AS wanted
+WHERE @rowlock_due >> (wanted.place - 1) & 1
 
 -- As lock_read, for the names of $1 (JSON as for all_take). A plain read: waits for nobody.
 -- name: all_read
