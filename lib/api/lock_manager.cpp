@@ -14,10 +14,12 @@ void check(manager_options const& o) {
   auto const require = [](bool good, std::string const& message) {
     if (!good) throw error(errc::invalid_argument, message);
   };
-  require(o.connections >= 1 && o.connections <= 1000,
-          fmt::format("{} connections: 1 to 1000", o.connections));
+  require(o.connections >= 0 && o.connections <= 1000,
+          fmt::format("{} connections: 0 to 1000", o.connections));
   require(o.row_lock_connections >= 1 && o.row_lock_connections <= 1000,
           fmt::format("{} connections for row locks: 1 to 1000", o.row_lock_connections));
+  require(o.idle_timeout >= 10ms && o.idle_timeout <= 24h,
+          fmt::format("idle_timeout of {} ms is out of range: 10 ms to 24 h", o.idle_timeout.count()));
   require(o.reply_timeout >= 10ms && o.reply_timeout <= 1h,
           fmt::format("reply_timeout of {} ms is out of range: 10 ms to 1 h", o.reply_timeout.count()));
   require(o.release_timeout >= 10ms && o.release_timeout <= 1h,

@@ -180,6 +180,10 @@ class ROWLOCK_EXPORT source {
 
   virtual dialect const& sql() const noexcept = 0;
 
+  /// How many sessions for taking and giving back are of use to a manager that is not told: with two threads
+  /// for each of them, and with 32 (lib/doc/performance.md).
+  virtual int best_connections() const noexcept { return 2; }
+
   /// For messages: where this goes to, without any password.
   virtual std::string describe() const = 0;
 

@@ -32,13 +32,16 @@ strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts
 }  // namespace
 
 renewer::renewer(sessions::database& d, sessions::connection_pool& pool, strategies::catalogue const& all,
-                 watchdog& w, sessions::events const& e, manager_options const& o)
+                 watchdog& w, sessions::events const& e, manager_options const& o,
+                 std::function<boot_time_point()> close_unused)
     : database_(d),
       pool_(pool),
       watchdog_(w),
       events_(e),
       reply_timeout_(o.reply_timeout),
       release_timeout_(std::min(o.reply_timeout, std::max<std::chrono::milliseconds>(o.release_timeout, 1s))),
+      idle_timeout_(o.idle_timeout),
+      close_unused_(std::move(close_unused)),
       rows_(d.statements()),
       strategies_(all) {}
 
@@ -102,7 +105,7 @@ boot_time_point renewer::work() {
     reschedule(soon, boot_clock::now(), retry_interval);
   }
   give_back_due(std::min(boot_clock::now() + release_timeout_, stop_by()));
-  return next_work();
+  return std::min({next_work(), close_own_unused(), close_unused_()});
 }
 
 boot_time_point renewer::stop_by() {
@@ -137,7 +140,16 @@ void renewer::reschedule(batch const& holds, boot_time_point from,
     if (auto found = kept_.find(h.get()); found != kept_.end()) found->second.next = from + after(*h);
 }
 
+boot_time_point renewer::close_own_unused() {
+  if (!connection_) return boot_time_point::max();
+  auto const due = used_ + idle_timeout_;
+  if (due > boot_clock::now()) return due;
+  connection_.reset();
+  return boot_time_point::max();
+}
+
 backend::connection& renewer::connection(boot_time_point deadline) {
+  used_ = boot_clock::now();
   if (connection_ && connection_->alive()) return *connection_;
   connection_.reset();
   try {

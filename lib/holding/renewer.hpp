@@ -2,6 +2,7 @@
 // Renews what is held, many in one statement, on a connection of its own; and gives back later what
 // could not be given back at once. Nothing that goes wrong here ends the thread.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,8 +30,10 @@ struct late_release {
 class renewer {
  public:
   /// `pool`: where a session is borrowed while the server has none left for the renewer's own.
+  /// `close_unused`: called whenever the thread runs; ends sessions of others that nobody has used for long.
+  /// Returns when there may be the next one.
   renewer(sessions::database&, sessions::connection_pool& pool, strategies::catalogue const&, watchdog&,
-          sessions::events const&, manager_options const&);
+          sessions::events const&, manager_options const&, std::function<boot_time_point()> close_unused);
   ~renewer() { stop(boot_clock::now(), {}); }
 
   void keep(std::shared_ptr<hold> const&);
@@ -57,6 +60,7 @@ class renewer {
   bool any_due(boot_time_point now) const;  ///< with the mutex
   bool renewal_waits();
   boot_time_point next_work();
+  boot_time_point close_own_unused();
   /// Reports those whose database is gone. @return the others
   batch still_there(batch const&);
   /// @return those that have to be tried again soon
@@ -78,6 +82,8 @@ class renewer {
   std::chrono::milliseconds const reply_timeout_;
   /// For what is given back late: destructors wait for a call that is under way.
   std::chrono::milliseconds const release_timeout_;
+  std::chrono::milliseconds const idle_timeout_;
+  std::function<boot_time_point()> const close_unused_;
   strategies::term_rows rows_;
   strategies::catalogue const& strategies_;
 
@@ -90,6 +96,7 @@ class renewer {
   boot_time_point stop_by_ = boot_time_point::max();
 
   std::unique_ptr<backend::connection> connection_;          ///< the thread's own
+  boot_time_point used_;                                     ///< that it was last
   std::optional<sessions::connection_pool::loan> borrowed_;  ///< instead of it, for one round of work
   bool stopping_ = false;                                    ///< a former thread still ends
   bool closed_ = false;

@@ -20,8 +20,13 @@ std::chrono::nanoseconds ping_interval(hold const& h) {
 }  // namespace
 
 session_pinger::session_pinger(strategies::catalogue const& all, watchdog& w, sessions::events const& e,
-                               std::chrono::milliseconds reply_timeout)
-    : watchdog_(w), events_(e), reply_timeout_(reply_timeout), strategies_(all) {}
+                               std::chrono::milliseconds reply_timeout,
+                               std::function<boot_time_point()> close_unused)
+    : watchdog_(w),
+      events_(e),
+      reply_timeout_(reply_timeout),
+      close_unused_(std::move(close_unused)),
+      strategies_(all) {}
 
 void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
   auto one = std::make_shared<kept>(h, std::move(held));
@@ -72,7 +77,7 @@ void session_pinger::run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     auto next = boot_clock::now() + 100ms;
     try {
-      next = ping_due();
+      next = std::min(ping_due(), close_unused_());
     } catch (std::exception const& e) {  // also std::bad_alloc
       events_.tell({.kind = event_kind::error, .message = e.what()});
     }

@@ -3,6 +3,7 @@
 // idle for too long, and so we hear when the server has ended it and given the lock away. Nothing else tells
 // that.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -20,8 +21,9 @@ namespace rowlock::holding {
 /// reply_timeout at most, and the pings after it wait as long.
 class session_pinger {
  public:
+  /// `close_unused`: as the renewer's.
   session_pinger(strategies::catalogue const&, watchdog&, sessions::events const&,
-                 std::chrono::milliseconds reply_timeout);
+                 std::chrono::milliseconds reply_timeout, std::function<boot_time_point()> close_unused);
   ~session_pinger() { stop({}); }
 
   /// The session that holds the lock, and whether its name was not used for long. Whatever is thrown, a
@@ -64,6 +66,7 @@ class session_pinger {
   watchdog& watchdog_;
   sessions::events const& events_;
   std::chrono::milliseconds const reply_timeout_;
+  std::function<boot_time_point()> const close_unused_;
   strategies::catalogue const& strategies_;
   base::boot_waiter waiter_;
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 #pragma once
 // The parts that a lock_manager is made of, in the order in which they depend on each other.
 
+#include <algorithm>
 #include <atomic>
 #include <stop_token>
 
@@ -22,18 +23,23 @@ struct engine {
       : options(std::move(o)),
         events(options.on_event),
         database(std::move(source), options),
-        pool(database, options.connections, "connections"),
-        session_pool(database, options.row_lock_connections, "row_lock_connections"),
-        gates(database, events, options.gate_connections, options.reply_timeout),
+        pool(database, {database.connections(), "connections", 1, options.idle_timeout}),
+        session_pool(database,
+                     {options.row_lock_connections, "row_lock_connections", 0, options.idle_timeout}),
+        gates(database, events, options),
         rows(database.statements()),
         strategies(database.statements()),
         expiries(events),
-        renewals(database, pool, strategies, expiries, events, options),
-        pings(strategies, expiries, events, options.reply_timeout) {}
+        renewals(database, pool, strategies, expiries, events, options, [this] { return close_unused(); }),
+        pings(strategies, expiries, events, options.reply_timeout, [this] { return close_unused(); }) {}
 
   /// Where a session for this strategy comes from.
   sessions::connection_pool& pool_of(strategy s) noexcept {
     return traits(s).owns_session ? session_pool : pool;
+  }
+  /// Ends sessions that nobody has used for long. @return when there may be the next one
+  boot_time_point close_unused() noexcept {
+    return std::min({pool.close_unused(), session_pool.close_unused(), gates.close_unused()});
   }
   boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
 

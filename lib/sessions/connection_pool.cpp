@@ -9,9 +9,8 @@
 
 namespace rowlock::sessions {
 
-connection_pool::connection_pool(database& d, int limit, char const* option)
-    : database_(d), limit_(limit), option_(option) {
-  idle_.reserve(static_cast<std::size_t>(limit));  // so that giving back can't fail
+connection_pool::connection_pool(database& d, size const& s) : database_(d), size_(s) {
+  idle_.reserve(static_cast<std::size_t>(s.limit));  // so that giving back can't fail
 }
 
 // Asks the borrower that has only waited with its session for the longest time to give it back. @return when
@@ -30,7 +29,7 @@ boot_time_point connection_pool::ask_for_one() {
 
 void connection_pool::line_up(boot_time_point until, std::stop_token const& stop) {
   std::unique_lock lock(mutex_);
-  if (line_.empty() && lent_ < limit_) {
+  if (line_.empty() && lent_ < size_.limit) {
     ++lent_;
     return;
   }
@@ -46,7 +45,7 @@ void connection_pool::line_up(boot_time_point until, std::stop_token const& stop
   throw error(errc::too_many_connections,
               fmt::format("all {} connections of this lock_manager were in use for too long: raise "
                           "manager_options::{}",
-                          limit_, option_));
+                          size_.limit, size_.option));
 }
 
 // With the mutex. The place is handed on, so that nobody overtakes those who stand in line.
@@ -77,7 +76,7 @@ connection_pool::loan connection_pool::borrow(boot_time_point deadline, std::sto
   {
     std::lock_guard const guard(mutex_);
     if (!idle_.empty()) {
-      idle = std::move(idle_.back());
+      idle = std::move(idle_.back().connection);
       idle_.pop_back();
     }
   }
@@ -96,10 +95,22 @@ void connection_pool::give_back(std::unique_ptr<backend::connection> connection)
   bool const broke = connection && !connection->usable();
   {
     std::lock_guard const guard(mutex_);
-    if (connection && !broke && !closed_) idle_.push_back(std::move(connection));
+    if (connection && !broke && !closed_) idle_.push_back({std::move(connection), boot_clock::now()});
     next_in_line();
   }
   if (broke) drop_idle();
+}
+
+boot_time_point connection_pool::close_unused() noexcept {
+  for (;;) {
+    std::unique_ptr<backend::connection> unused;  // closed after the mutex is free
+    std::lock_guard const guard(mutex_);
+    if (idle_.size() <= size_.spare) return boot_time_point::max();
+    auto const due = idle_.front().since + size_.idle_timeout;
+    if (due > boot_clock::now()) return due;
+    unused = std::move(idle_.front().connection);
+    idle_.erase(idle_.begin());
+  }
 }
 
 void connection_pool::close() noexcept {
@@ -117,7 +128,7 @@ void connection_pool::drop_idle() noexcept {
     std::unique_ptr<backend::connection> dropped;  // closed after the mutex is free
     std::lock_guard const guard(mutex_);
     if (idle_.empty()) return;
-    dropped = std::move(idle_.back());
+    dropped = std::move(idle_.back().connection);
     idle_.pop_back();
   }
 }

@@ -14,7 +14,8 @@
 
 namespace rowlock::sessions {
 
-/// At most `limit` sessions, opened when first needed. Whoever waits for one stands in line. Thread-safe.
+/// At most `limit` sessions, opened when first needed, and closed when nobody has used them for a while.
+/// Whoever waits for one stands in line. Thread-safe.
 class connection_pool {
   struct turn {
     boot_time_point began;
@@ -25,8 +26,15 @@ class connection_pool {
   /// How long a session that only waits for a row is left to its borrower while others stand in line.
   static constexpr std::chrono::milliseconds longest_turn{1000};
 
-  /// `option`: of manager_options, which says how many; for messages.
-  connection_pool(database&, int limit, char const* option);
+  /// How many there are, and how long they stay.
+  struct size {
+    int limit;
+    char const* option;  ///< of manager_options, which says how many; for messages
+    std::size_t spare;   ///< so many stay however long nobody has used them
+    std::chrono::nanoseconds idle_timeout;
+  };
+
+  connection_pool(database&, size const&);
 
   /// A session for one caller, given back when destroyed, or dropped if it broke.
   class loan {
@@ -56,6 +64,9 @@ class connection_pool {
   loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
               boot_time_point place_by = boot_time_point::max());
 
+  /// Ends those that nobody has used for the idle timeout. @return when there may be the next one
+  boot_time_point close_unused() noexcept;
+
   /// Ends the idle sessions, and from now on each that comes back.
   void close() noexcept;
 
@@ -84,13 +95,17 @@ class connection_pool {
   void give_back(std::unique_ptr<backend::connection>) noexcept;
   void drop_idle() noexcept;
 
+  struct idle_session {
+    std::unique_ptr<backend::connection> connection;
+    boot_time_point since;
+  };
+
   database& database_;
-  int const limit_;
-  char const* const option_;
+  size const size_;
   std::mutex mutex_;
   std::list<waiter*> line_;
-  std::list<turn> turns_;  ///< the oldest first
-  std::vector<std::unique_ptr<backend::connection>> idle_;
+  std::list<turn> turns_;           ///< the oldest first
+  std::vector<idle_session> idle_;  ///< who was used last is used next, so the first are idle the longest
   int lent_ = 0;
   bool closed_ = false;
 };

@@ -35,6 +35,7 @@ std::string lineage_of(backend::connection& c, backend::statement const& s, boot
 database::database(std::shared_ptr<backend::source> source, manager_options const& options)
     : sql_(source->sql()),
       description_(source->describe()),
+      connections_(options.connections == 0 ? source->best_connections() : options.connections),
       named_(!options.schema.empty()),
       book_(sql_, backend::table_names::of(sql_, options.schema, options.table_prefix)),
       source_(std::move(source)) {}

@@ -50,6 +50,7 @@ class database {
   backend::table_names tables() const { return book_.tables(); }
   std::string const& describe() const noexcept { return description_; }
   backend::dialect const& sql() const noexcept { return sql_; }
+  int connections() const noexcept { return connections_; }  ///< for taking and giving back, at most
 
  private:
   void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
@@ -58,6 +59,7 @@ class database {
 
   backend::dialect const& sql_;
   std::string const description_;
+  int const connections_;
   bool const named_;  ///< the options name the schema
   backend::statement_book book_;
   mutable std::mutex mutex_;

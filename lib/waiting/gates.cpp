@@ -20,13 +20,12 @@ constexpr std::chrono::nanoseconds longest_leave = 1s;
 
 }  // namespace
 
-gates::gates(sessions::database& d, sessions::events const& e, int most,
-             std::chrono::nanoseconds reply_timeout)
+gates::gates(sessions::database& d, sessions::events const& e, manager_options const& o)
     : database_(d),
       events_(e),
-      sessions_(d, most, "gate_connections"),
-      reply_timeout_(reply_timeout),
-      there_(most > 0 && d.sql().has_gates) {}
+      sessions_(d, {o.gate_connections, "gate_connections", 0, o.idle_timeout}),
+      reply_timeout_(o.reply_timeout),
+      there_(o.gate_connections > 0 && d.sql().has_gates) {}
 
 gates::ticket::~ticket() {
   if (!place_) return;

@@ -35,7 +35,7 @@ class gates {
   /// No wait is longer: a gate whose holder is stuck costs the others no more than that.
   static constexpr std::chrono::milliseconds longest_wait{900};
 
-  gates(sessions::database&, sessions::events const&, int most, std::chrono::nanoseconds reply_timeout);
+  gates(sessions::database&, sessions::events const&, manager_options const&);
 
   /// The gate of a name, on a session of its own. Move-only; used by one thread at a time.
   class ticket {
@@ -73,6 +73,9 @@ class gates {
   /// Stands in line at the gate of `name`, until `until` at most. `who`: as connection::enter_gate() has it.
   result enter(std::string const& name, std::string const& who, boot_time_point until,
                std::stop_token const&) noexcept;
+
+  /// Ends sessions that nobody has used for long. @return when there may be the next one
+  boot_time_point close_unused() noexcept { return sessions_.close_unused(); }
 
   /// Whether gates can be had, as far as is known.
   bool there() const noexcept { return there_.load(); }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -233,6 +234,18 @@ TEST_CASE("sqlite gates: who may not write in the folder hears so") {
     return e.reason() == errc::access_denied && says(e, s.beside) ? 0 : 1;
   });
   CHECK(nobody.join() == 0);
+}
+
+TEST_CASE("sqlite gates: what there is too little of just now is asked for again") {
+  scene const s;
+  child poor([&](child&) {
+    auto const c = s.d->connect();
+    rlimit const none{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
+    auto const e = thrown_by([&] { s.enter(*c, 500); });
+    return e.retryable() && says(e, s.beside) && c->usable() ? 0 : 1;
+  });
+  CHECK(poor.join() == 0);
 }
 
 TEST_CASE("sqlite gates: a wait ends when it is stopped") {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "contract/by_hand.hpp"
+#include "contract/reaping.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -95,6 +96,35 @@ LEASE_CASE("hand-on: tokens of a block are above all that were drawn before, als
     last = other.token("x");
     REQUIRE(other.release("x"));
   }
+}
+
+// Whoever crashes in the middle of a block has used tokens that no statement of its own has told.
+LEASE_CASE("hand-on: after a crash in the middle of a block, and after the reaper, tokens go on above it") {
+  stranger other(f);
+  std::int64_t last = 0;
+  {
+    hot h(f);
+    for (int i = 0; i < 3; ++i) {
+      call next(h.here);
+      REQUIRE(next.pauses());
+      h.pass_to(next);
+    }
+    last = h.held->facts().token.value;
+    REQUIRE(other.take_over("x"));  // as if it had died, and its term were over
+    CHECK(other.token("x") > last);
+    last = other.token("x");
+    REQUIRE(other.release("x"));
+  }
+  hot h(f);
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  last = h.held->facts().token.value;
+  REQUIRE(h.give_back(h.held) == release_result::released);
+  expire(f, 2 * hour);
+  REQUIRE(reap_once(f, {.idle = 1h}).deleted.lease == 1);
+  REQUIRE(other.take("x"));
+  CHECK(other.token("x") > last);
 }
 
 LEASE_CASE("hand-on: a block is used up, then the database is asked again; tokens rise throughout") {

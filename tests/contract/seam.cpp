@@ -183,6 +183,7 @@ class observed_source final : public backend::source {
     return std::make_unique<observed_connection>(inner_->connect(deadline), seam_);
   }
   backend::dialect const& sql() const noexcept override { return inner_->sql(); }
+  int best_connections() const noexcept override { return inner_->best_connections(); }
   std::string describe() const override { return inner_->describe(); }
 
  private:

@@ -187,6 +187,37 @@ WIRE_CASE("wire cut: what could not be given back comes back when it is mended")
   mended.note(how, "mended, another had it after");
 }
 
+// The server goes on keeping the gate for a session that it takes for living.
+PAIRS_TEMPLATE_CASE("wire cut: who has the gate, and is not heard of any more, holds nobody up for long",
+                    pair, all<in_rows, on_a_server>) {
+  EACH_CUT(how);
+  scene<pair> s;
+  stranger other(s);
+  REQUIRE(other.take("x"));
+  auto cut_off = s.manager();
+  auto at_the_gate = std::async(std::launch::async, [&] {
+    auto lock = cut_off.make_mutex("x").acquire();
+    return lock.status();
+  });
+  // The gate is had: it asks the row again and again.
+  REQUIRE(eventually([&] { return s.seam->executed("lock_read") >= 3; }));
+  make(s.wire, how);
+  lock_manager next(s.source, s.options);
+  auto waits = std::async(std::launch::async, [&] {
+    auto x = next.make_mutex("x");
+    auto lock = x.acquire();
+    return boot_clock::now();
+  });
+  std::this_thread::sleep_for(500ms);  // it stands behind the one that is cut off
+  REQUIRE(other.release("x"));
+  stopwatch const watch;
+  REQUIRE(waits.wait_for(60s) == std::future_status::ready);
+  CHECK(watch.passed() < 1s + slack);
+  watch.note(how, "another had it after");
+  s.wire.mend();
+  CHECK(at_the_gate.get() == acquire_status::acquired);
+}
+
 PAIRS_TEMPLATE_CASE("wire cut: a holder keeps a lease that outlives it", pair, all<in_rows, on_a_server>) {
   EACH_CUT(how);
   scene<pair> s;

@@ -103,6 +103,19 @@ scenario batch() {
                       "redis-batch"}};
 }
 
+/// How many connections are of use: what backend::source::best_connections() says.
+scenario connections(int threads) {
+  std::vector<std::string> systems;
+  for (auto const* database : {"postgresql", "mariadb", "mysql", "sqlite"})
+    for (int const n : {1, 2, 4, 8}) systems.push_back(fmt::format("lease-{}-{}-connections", database, n));
+  return {.id = fmt::format("connections-{}", threads),
+          .title = fmt::format("{} threads, a name each, with more or fewer connections", threads),
+          .plan = {.threads = threads},
+          .metric = "per_second",
+          .systems = std::move(systems),
+          .long_only = true};
+}
+
 scenario transaction() {
   return {.id = "transaction",
           .title = "a transaction that changes one row, with and without a guard",
@@ -160,11 +173,11 @@ scenario syscalls() {
 
 std::vector<scenario> const& scenarios() {
   static std::vector<scenario> const all{
-      floors(),        cycle(),     threads(1),  threads(2),     threads(4),     threads(8),
-      threads(16),     threads(32), handover(2), handover(4),    handover(8),    handover(16),
-      handover(32),    hot(),       batch(),     transaction(),  waiting(100),   waiting(300),
-      waiting(1000),   growth(),    start_up(),  shares(8, 0us), shares(8, 2ms), shares(32, 0us),
-      shares(32, 2ms), syscalls()};
+      floors(),       cycle(),         threads(1),      threads(2),     threads(4),      threads(8),
+      threads(16),    threads(32),     handover(2),     handover(4),    handover(8),     handover(16),
+      handover(32),   hot(),           batch(),         connections(4), connections(32), transaction(),
+      waiting(100),   waiting(300),    waiting(1000),   growth(),       start_up(),      shares(8, 0us),
+      shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
   return all;
 }
 

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <atomic>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -32,9 +34,9 @@ double processor_time() {
          static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-/// How many sockets this process has open.
-int open_sockets() {
-  int count = 0;
+/// How many sockets this process has open; one that has two descriptors counts once.
+std::size_t open_sockets() {
+  std::set<std::string> sockets;
   auto const close = [](DIR* d) { ::closedir(d); };
   std::unique_ptr<DIR, decltype(close)> const folder(::opendir("/proc/self/fd"), close);
   if (!folder) return 0;
@@ -42,9 +44,9 @@ int open_sockets() {
     std::array<char, 64> target{};
     if (::readlinkat(::dirfd(folder.get()), entry->d_name, target.data(), target.size() - 1) > 0 &&
         std::string_view(target.data()).starts_with("socket:"))
-      ++count;
+      sockets.insert(target.data());
   }
-  return count;
+  return sockets.size();
 }
 
 std::string name_of(crew_plan const& plan, int i) { return fmt::format("{}-{}", plan.name, i % names); }
@@ -87,7 +89,7 @@ void wait_for_all(session& s, crew_plan const& plan, child_line const& line, see
   auto const before = processor_time();
   std::this_thread::sleep_for(plan.lasts);
   result.processor_seconds = processor_time() - before;
-  result.connections = open_sockets();
+  result.connections = static_cast<double>(open_sockets());
   for (auto& each : threads) each.request_stop();
 }
 

@@ -21,6 +21,7 @@ class url_source final : public source {
     return mysql::connect(settings_, description_, deadline);
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
+  int best_connections() const noexcept override { return 4; }
   std::string describe() const override { return description_; }
 
  private:
@@ -39,6 +40,7 @@ class function_source final : public source {
     return std::make_unique<session>(channel_over(open(), nullptr), nullptr, describe(), deadline);
   }
   dialect const& sql() const noexcept override { return mysql_dialect(); }
+  int best_connections() const noexcept override { return 4; }
   std::string describe() const override { return "mysql, connections opened by the program"; }
   bool uses_the_programs() const noexcept override { return true; }
 

@@ -26,6 +26,7 @@ class conninfo_source final : public source {
                                      deadline, pooling_);
   }
   dialect const& sql() const noexcept override { return postgresql_dialect(); }
+  int best_connections() const noexcept override { return 4; }
   std::string describe() const override { return description_; }
 
  private:
@@ -53,6 +54,7 @@ class function_source final : public source {
     return std::make_unique<session>(std::move(c), std::move(where), deadline);
   }
   dialect const& sql() const noexcept override { return postgresql_dialect(); }
+  int best_connections() const noexcept override { return 4; }
   std::string describe() const override { return "postgresql, connections opened by the program"; }
   bool uses_the_programs() const noexcept override { return true; }
 

@@ -67,6 +67,25 @@ std::chrono::milliseconds longest_sleep() {
 // The gate is free, and somebody stands there: he was woken just now, and is let in first.
 constexpr auto courtesy = 10ms;
 
+// What this process, or the machine, has too little of just now may be there later.
+errc reason_of(int problem) noexcept {
+  switch (problem) {
+    case EACCES:
+    case EPERM:
+      return errc::access_denied;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOLCK:
+    case ENOSPC:
+    case EDQUOT:
+    case EAGAIN:
+      return errc::unreachable;
+    default:
+      return errc::failed;
+  }
+}
+
 }  // namespace
 
 class gate_file::place_in_line {
@@ -239,7 +258,7 @@ void gate_file::refuse(int problem, char const* what) {
   close();
   auto const why =
       problem == 0 ? "it is another file, or has two names" : std::generic_category().message(problem);
-  throw error(problem == EACCES || problem == EPERM ? errc::access_denied : errc::failed,
+  throw error(reason_of(problem),
               fmt::format("{}: the file in which processes line up can't be {}: {}", path_, what, why),
               "gate", "", problem);
 }

@@ -26,6 +26,7 @@ class file_source final : public source {
     return std::make_unique<session>(std::move(native), path_, file, deadline, flushing_);
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  int best_connections() const noexcept override { return 1; }
   std::string describe() const override { return "sqlite:" + path_; }
   bool gone(std::string const& identity) const noexcept override { return is_gone(identity, path_); }
   void create_if_missing() override { sqlite::create_if_missing(path_); }
@@ -41,6 +42,7 @@ class memory_source final : public source {
     return database_.connect(deadline);
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  int best_connections() const noexcept override { return 1; }
   std::string describe() const override { return "sqlite::memory:"; }
   bool is_private() const noexcept override { return true; }
 
@@ -77,6 +79,7 @@ class function_source final : public source {
     return std::make_unique<session>(std::move(native), path, file, deadline);
   }
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
+  int best_connections() const noexcept override { return 1; }
   std::string describe() const override { return "sqlite, connections opened by the program"; }
   bool gone(std::string const& identity) const noexcept override {
     std::lock_guard const guard(mutex_);

@@ -101,10 +101,11 @@ struct manager_options {
   std::string table_prefix = "rowlock_";
   std::string schema{};  ///< of rowlock's tables; empty: what the search path says
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes whose options don't say
-  /// Connections for taking and giving back, opened when first needed. Threads that find none free share one
-  /// statement where that can be done, so there need not be as many as there are threads. The renewer has one
-  /// more of its own.
-  int connections = 2;
+  /// Connections for taking and giving back, opened when first needed, at most 1,000. Threads that find none
+  /// free share one statement where that can be done, so there need not be as many as there are threads. The
+  /// renewer has one more of its own. 0: as many as were measured to be of use: 4 on a server, 1 for SQLite,
+  /// which writes one transaction at a time, 2 over SOCI, whose pool is the program's.
+  int connections = 0;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and a further one while a token is drawn.
   int row_lock_connections = 10;
@@ -113,6 +114,8 @@ struct manager_options {
   /// further names threads try again and again (retry_options), as they do for all of them if this is 0, with
   /// SOCI, behind a pooler, and on Galera. SQLite: the line is in a file beside the database, PATH-rowlock.
   int gate_connections = 4;
+  /// Connections that nobody has used for this long are closed, but one of `connections` stays.
+  std::chrono::milliseconds idle_timeout{60'000};
   /// The longest wait for a reply of the database, or for a new connection. Calls with a deadline end at most
   /// this much after it.
   std::chrono::milliseconds reply_timeout{5'000};

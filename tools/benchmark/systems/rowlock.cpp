@@ -66,8 +66,8 @@ enum class way { plain, fair, batch };
 
 class rowlock_session : public session {
  public:
-  rowlock_session(connection_source const& source, strategy how, way w = way::plain)
-      : manager_(source, manager_options{.strategy = how}), way_(w) {
+  rowlock_session(connection_source const& source, strategy how, way w = way::plain, int connections = 0)
+      : manager_(source, manager_options{.strategy = how, .connections = connections}), way_(w) {
     manager_.connect();
   }
   std::unique_ptr<client> new_client() override {
@@ -79,6 +79,16 @@ class rowlock_session : public session {
   lock_manager manager_;
   way way_;
 };
+
+system_entry lease_with(database const& d, int connections) {
+  return {fmt::format("lease-{}-{}-connections", d.id, connections),
+          fmt::format("lease, {}, connections = {}", d.title, connections), d.id,
+          [&d, connections](std::string const& address) {
+            return std::make_unique<rowlock_session>(d.source(address), strategy::lease, way::plain,
+                                                     connections);
+          },
+          [&d](std::string const& address) { migrate(d, address); }};
+}
 
 system_entry lease_on(database const& d, way w, std::string const& id, std::string const& title) {
   return {fmt::format("{}-{}", id, d.id), fmt::format("{}, {}", title, d.title), d.id,
@@ -104,6 +114,7 @@ void add_rowlock(std::vector<system_entry>& all) {
   for (auto const& each : databases()) {
     all.push_back(lease_on(each, way::fair, "fair", "lease, fair"));
     all.push_back(lease_on(each, way::batch, "all", "acquire_all"));
+    for (int const n : {1, 2, 4, 8}) all.push_back(lease_with(each, n));
   }
   all.push_back({"lease-sqlite-normal", "lease, SQLite, synchronous=normal", "sqlite",
                  [](std::string const& address) {
