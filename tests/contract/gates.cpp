@@ -19,29 +19,6 @@ constexpr bool is_told(running_pair const& p) { return p.engine != dialect::mysq
 
 #define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
 
-/// Another process, at the gate.
-class neighbour {
- public:
-  explicit neighbour(fixture& f)
-      : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
-  gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 5s) {
-    return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
-  }
-  bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
-  /// As its end looks to the server.
-  void die() { session_->close(); }
-  /// Whether somebody has it.
-  bool finds_taken(std::string const& name = "x") {
-    bool const taken = enter(name, 50ms) == gate_entry::not_mine;
-    if (!taken) leave();
-    return taken;
-  }
-
- private:
-  backend::table_names tables_;
-  std::unique_ptr<backend::connection> session_;
-};
-
 /// One thread that waits for the lock, and gives it back when it is told.
 class waiter {
  public:

@@ -16,7 +16,7 @@ class neighbour {
  public:
   explicit neighbour(fixture& f)
       : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
-  backend::gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 20ms) {
+  backend::gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 5s) {
     return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
   }
   bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
@@ -24,7 +24,7 @@ class neighbour {
   void die() { session_->close(); }
   /// Whether somebody has it.
   bool finds_taken(std::string const& name = "x") {
-    bool const taken = enter(name) == backend::gate_entry::not_mine;
+    bool const taken = enter(name, 50ms) == backend::gate_entry::not_mine;
     if (!taken) leave();
     return taken;
   }
