@@ -22,7 +22,7 @@ void require_name(std::string_view name);
 ROWLOCK_EXPORT std::string hexadecimal(std::string_view bytes);
 
 /// Text that is UTF-8, as JSON has it: in quotes.
-ROWLOCK_EXPORT void append_json(std::string& out, std::string_view text);
+void append_json(std::string& out, std::string_view text);
 
 /// what() without the text of its errc at the end, which repeats it in general words.
 ROWLOCK_EXPORT std::string plain_message(error const&);

@@ -28,6 +28,12 @@ class neighbour {
     if (!taken) leave();
     return taken;
   }
+  /// Whether nobody had it, nor stood there, just now.
+  bool finds_free(std::string const& name = "x") {
+    auto const how = enter(name);
+    if (how != backend::gate_entry::not_mine) leave();
+    return how == backend::gate_entry::was_free;
+  }
 
  private:
   backend::table_names tables_;
