@@ -13,7 +13,7 @@
 -- Those of $1, JSON [{"name":..., "term":..., "old":..., "renewals":...}, ...], that may be taken, as lock_take has it. ("old"
 -- and "renewals" are its $13 and $14; each may be missing.) $2: the strategy.
 -- name: all_take_due
-SELECT bit_or(1 << (wanted.place - 1)) INTO @rowlock_due
+SELECT bit_or(1 << (wanted.place - 1)), utc_timestamp(6) INTO @rowlock_due, @rowlock_at
 FROM (
   SELECT DISTINCT j.place, j.name, j.old, j.renewals
   FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
@@ -30,14 +30,17 @@ WHERE l.strategy = $2
 FOR UPDATE SKIP LOCKED
 
 -- Takes those, if they are $12 at least, each with its own term ("thread": if missing, it is $6); the tokens are as lock_take has
--- them. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but the column itself.) No clock is
--- asked again whether they may be taken: one that went back meanwhile would leave some out.
+-- them. (An UPDATE of a join assigns in no certain order: nothing here reads what is assigned but the column itself.) The
+-- conditions again, because this statement must be right by itself, wherever a proxy may have sent the one before; but as of the
+-- moment at which that one looked, @rowlock_at: a clock that went back meanwhile would leave some out.
 -- name: all_take
 UPDATE JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (
     place FOR ORDINALITY,
     name VARBINARY(255) PATH '$.name',
     term VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.term',
-    thread BIGINT PATH '$.thread')) AS wanted
+    thread BIGINT PATH '$.thread',
+    old VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.old',
+    renewals BIGINT PATH '$.renewals')) AS wanted
 STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 SET
   l.token = CASE WHEN $11 = 0 THEN l.token ELSE greatest(
@@ -62,7 +65,11 @@ SET
   l.longest = $7,
   l.longest_term = wanted.term,
   l.term = wanted.term
-WHERE bit_count(@rowlock_due) >= $12 AND @rowlock_due >> (wanted.place - 1) & 1
+WHERE bit_count(@rowlock_due) >= $12 AND @rowlock_due >> (wanted.place - 1) & 1 AND l.strategy = $2
+  AND CASE WHEN wanted.old IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= CAST(@rowlock_at AS DATETIME(6)))
+        ELSE l.term = wanted.old
+          AND CASE WHEN wanted.renewals IS NULL THEN l.revoked = 0 ELSE l.renewals = wanted.renewals END END
 
 -- Which of $1 have their terms, and their tokens.
 -- name: all_take_done
