@@ -1,5 +1,5 @@
--- Two roles with the least that they need, for PostgreSQL: one that only locks (strategies lease, unique_insert and
--- row_lock, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`, `list --reaper`). Run it as
+-- Two roles with the least that they need, for PostgreSQL: one that only locks (all
+-- strategies, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`, `list --reaper`). Run it as
 -- the tables' owner, who may make roles, after `rowlock migrate up`:
 --   psql -1 -v ON_ERROR_STOP=1 -f postgresql-grants.sql
 -- With the tables in a schema of their own: put it into the search path (PGOPTIONS='-c search_path=locks') and
@@ -13,15 +13,20 @@ GRANT SELECT ON rowlock_meta TO rowlock_locking;
 -- DELETE: unique_insert gives a lock back by DELETE.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
+-- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
+GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
 -- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
--- The functions of version 4 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
--- with the caller's rights, so that they do nothing for a role without the rights above (they need no DELETE, and
--- nothing on rowlock_reaper). A role that may only renew, guard and give back needs SELECT, UPDATE on rowlock_locks.
+-- The functions of versions 4 and 7 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run
+-- with the caller's rights, so that they do nothing for a role without the rights above (they need no DELETE on rowlock_locks, and
+-- nothing on rowlock_reaper). A role that may only renew, guard and give back needs SELECT, UPDATE on rowlock_locks; of permits
+-- SELECT, UPDATE, DELETE on rowlock_permits.
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper", and FOR UPDATE wants UPDATE.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_reaping;
 -- FOR UPDATE wants UPDATE of one column, whichever. With this one, no token can be lowered.
 GRANT SELECT, DELETE, UPDATE (name) ON rowlock_tokens TO rowlock_reaping;
+-- FOR UPDATE wants UPDATE of one column, whichever.
+GRANT SELECT, DELETE, UPDATE (name) ON rowlock_permits TO rowlock_reaping;
 GRANT SELECT, UPDATE ON rowlock_reaper TO rowlock_reaping;

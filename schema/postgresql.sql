@@ -10,7 +10,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  integer NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    bigint  NOT NULL             -- no token at or below it is drawn for a name without a row
 );
-INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 5, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 7, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -27,7 +27,7 @@ CREATE TABLE rowlock_migrations (
 -- compared byte for byte. fillfactor 50: room for HOT updates.
 CREATE TABLE rowlock_locks (
   name          text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
-  strategy      text        NOT NULL,         -- lease, unique_insert, row_lock: one name, one strategy
+  strategy      text        NOT NULL,         -- lease, unique_insert, row_lock, shared, semaphore: one name, one
   term          text,                         -- random id of the present hold; null: free
   token         bigint      NOT NULL,         -- fencing token of the latest term; 0: no term yet
   owner_host    text,                         -- host and pid are for people,
@@ -43,13 +43,43 @@ CREATE TABLE rowlock_locks (
   revoked       boolean     NOT NULL DEFAULT false,    -- an operator asked for it back
   note          text        NOT NULL DEFAULT '',
   longest       bigint,                       -- milliseconds that this term can last at most from a change on, and
-  longest_term  text                          -- whose: another than term, or null: an older program took the row
+  longest_term  text,                         -- whose: another than term, or null: an older program took the row
+  permit_limit  bigint,                       -- strategy semaphore: the limit for all who name none
+  intent_units  bigint,                       -- shared, semaphore: what the first in line waits for,
+  intent_term   text,                         -- under which id,
+  intent_until  timestamptz                   -- and until when nobody else takes it
 ) WITH (fillfactor = 50);
 
 -- The latest token of names whose lock row does not outlive the term.
 CREATE TABLE rowlock_tokens (
   name  text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
   token bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- One row for each permit that is held: locks that several may hold at a time (strategies shared and semaphore). Its columns are
+-- those of rowlock_locks, and two of its own. The name's row in rowlock_locks is the anchor, whose row lock orders those who count.
+CREATE TABLE rowlock_permits (
+  name          text COLLATE "C" NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 255),
+  strategy      text        NOT NULL,
+  term          text COLLATE "C" NOT NULL,
+  token         bigint      NOT NULL,
+  owner_host    text,
+  owner_pid     bigint,
+  owner_process text,
+  owner_thread  bigint,
+  renewals      bigint      NOT NULL DEFAULT 0,
+  ttl           bigint      NOT NULL DEFAULT 0,  -- milliseconds
+  takeover      text        NOT NULL DEFAULT 'clock',
+  acquired_at   timestamptz,
+  expires_at    timestamptz NOT NULL,
+  hard_until    timestamptz,
+  revoked       boolean     NOT NULL DEFAULT false,
+  note          text        NOT NULL DEFAULT '',
+  longest       bigint,
+  longest_term  text,
+  units         bigint      NOT NULL CHECK (units > 0),
+  told          bigint      NOT NULL,         -- the limit that its taker was told
+  PRIMARY KEY (name, term)
 ) WITH (fillfactor = 50);
 
 -- One row: what the reaper did last, for people.
@@ -302,6 +332,382 @@ BEGIN
     qualified := body;
     IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
       qualified := pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_take_seen',
+        pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
+    END IF;
+    EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);
+  END LOOP;
+END $$;
+
+-- For SQL without C++: permits (strategies shared and semaphore) and "once", with the same rows and the same conditions as the
+-- library (lib/sql/postgresql/permits.sql and once.sql). As the functions of version 4 they run with the rights of whoever calls
+-- them, on the tables that are beside them now. lib/doc/functions.md says what interleaves. Nothing that was there is changed.
+
+-- For the three takes below. STABLE, as rowlock_try_acquire, so that what it reads is what the *calling* statement sees: what
+-- that one reads must not be older than the permit. It hands on what it has seen of the name: the anchor's version, the units
+-- that were taken, who had some (100 at most), and those that had expired (1000 at most), with their versions.
+CREATE FUNCTION rowlock_permit_seen(name text, kind text, units bigint, told bigint, ttl interval, note text)
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+DECLARE
+  version xid;
+  highest bigint;
+  counted bigint;
+  others text[];
+  late text[];
+  late_versions xid[];
+BEGIN
+  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  -- Of a name without a row: what the reaper, or another strategy, would have raised since.
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
+  SELECT coalesce(sum(p.units), 0)::bigint INTO counted FROM rowlock_permits AS p WHERE p.name = $1;
+  others := ARRAY(SELECT p.term FROM rowlock_permits AS p WHERE p.name = $1 ORDER BY p.token DESC LIMIT 100);
+  SELECT array_agg(o.term), array_agg(o.version) INTO late, late_versions
+  FROM (
+    SELECT p.term, p.xmin AS version FROM rowlock_permits AS p
+    WHERE p.name = $1 AND p.takeover = 'clock' AND p.expires_at <= clock_timestamp()
+    ORDER BY p.term LIMIT 1000) AS o;
+  RETURN QUERY SELECT t.term, t.token
+    FROM rowlock_take_permit($1, $2, $3, $4, $5, $6, version, highest, counted, others, late, late_versions) AS t;
+END $$;
+
+-- For rowlock_permit_seen alone. Each statement in here has a snapshot of its own (READ COMMITTED is demanded). Who comes in
+-- between:
+-- Two takers: the second waits for the anchor, a second at most; what it counts afterwards, in statements that begin after the lock
+--   was got, has the first one's permit (C43). If the first one's transaction goes on, the second is refused: busy.
+-- A release that is not committed: its units count still. A renewal or a guard: changes no units, and not the anchor.
+-- A holder whose permit has expired, and who is late: its permit counts until it is deleted, by name and term, and not while its
+--   holder has it locked (C42). It is deleted before the anchor is locked, and waits for nobody.
+-- Somebody has had the name after the calling statement began, and is gone: what that statement reads is older than that. Each take
+--   changes the anchor. So the anchor's version must be the one that was seen, and what was seen must leave room, too: except
+--   for what had expired before this transaction began, and is deleted here in the very version that was seen. Or others, who
+--   were seen, have had as many units as are wanted here all the time: beside them nobody can have been that is kept out by
+--   this permit (for a reader: another reader. It kept writers away.)
+-- Whoever is refused keeps no lock: RL000 rolls the sub-transaction back.
+CREATE FUNCTION rowlock_take_permit(name text, kind text, units bigint, told bigint, ttl interval, note text, version xid,
+  highest bigint, counted bigint, others text[], late text[], late_versions xid[])
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+DECLARE
+  wanted CONSTANT text := $1;
+  strategy_of CONSTANT text := $2;
+  many CONSTANT bigint := $3;
+  own_limit CONSTANT bigint := $4;
+  duration CONSTANT interval := make_interval(secs => extract(epoch FROM $5)::double precision);  -- a month: 30 days
+  remark CONSTANT text := coalesce($6, '');
+  highest_limit CONSTANT bigint := CASE $2 WHEN 'shared' THEN 2147483647 ELSE 2147483646 END;
+  fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
+  seen xid := $7;
+  other text;
+  most bigint;
+  room boolean;
+  room_for_late boolean;
+  current boolean;
+  freed bigint := 0;
+  drawn bigint;
+BEGIN
+  IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
+    RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF duration IS NULL OR duration < interval '100 milliseconds' OR duration > interval '366 days' THEN
+    RAISE EXCEPTION 'a ttl of % is out of range: 100 ms to 366 days', duration USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF octet_length(remark) > 1024 THEN
+    RAISE EXCEPTION 'the note is longer than 1024 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF own_limit NOT BETWEEN 1 AND highest_limit THEN
+    RAISE EXCEPTION 'a limit of %: 1 to %', own_limit, highest_limit USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'a permit can''t be taken at isolation level %', current_setting('transaction_isolation')
+      USING ERRCODE = 'feature_not_supported',
+            HINT = 'The section would read what was there before the permit. Take it in a transaction at READ COMMITTED.';
+  END IF;
+  SELECT l.strategy, l.permit_limit INTO other, most FROM rowlock_locks AS l WHERE l.name = wanted;
+  IF FOUND AND other <> strategy_of THEN
+    RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not %', wanted, other, strategy_of USING ERRCODE = 'RL002';
+  END IF;
+  most := coalesce(own_limit, most);
+  IF most IS NULL THEN
+    RAISE EXCEPTION '''%'' has no limit: name one, or set one with semaphore::set_limit()', wanted
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF many IS NULL OR many NOT BETWEEN 1 AND most THEN
+    RAISE EXCEPTION '''%'': % units can''t be taken: 1 to %, which is the limit', wanted, many, most
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF other IS NULL THEN
+    IF seen IS NOT NULL THEN
+      RETURN;  -- reaped since
+    END IF;
+    BEGIN
+      INSERT INTO rowlock_locks AS l (name, strategy, token, expires_at)
+      VALUES (wanted, strategy_of, 0, clock_timestamp())
+      ON CONFLICT DO NOTHING
+      RETURNING l.xmin INTO seen;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      RETURN;  -- a transaction has put the row there, and is still open
+    END;
+    IF seen IS NULL THEN  -- somebody else has put it there just now; or it can neither be seen nor put there
+      PERFORM FROM rowlock_locks AS l WHERE l.name = wanted;
+      IF NOT FOUND AND row_security_active('rowlock_locks'::regclass) THEN
+        RAISE EXCEPTION 'the lock ''%'' can''t be taken: row-level security hides rows from this role', wanted
+          USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
+      END IF;
+      RETURN;
+    END IF;
+    -- Nobody else can have the name now. Whoever had it since the calling statement began has left a trace.
+    PERFORM FROM rowlock_meta AS m
+    WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+      IS DISTINCT FROM $8;
+    IF FOUND THEN
+      RETURN;
+    END IF;
+  END IF;
+  -- Plain reads: what is busy costs no lock. Only what would fit without those that have expired is worth deleting them.
+  SELECT many + coalesce(sum(p.units) FILTER (WHERE p.takeover <> 'clock' OR p.expires_at > clock_timestamp()), 0) <= most,
+    many + coalesce(sum(p.units), 0) <= most
+  INTO room, room_for_late
+  FROM rowlock_permits AS p WHERE p.name = wanted;
+  IF NOT room THEN
+    RETURN;
+  END IF;
+  IF NOT room_for_late THEN
+    WITH due AS (
+      SELECT p.name, p.term
+      FROM unnest($11, $12) AS w(term, version)
+      JOIN rowlock_permits AS p ON p.name = wanted AND p.term = w.term AND p.xmin = w.version
+      WHERE p.takeover = 'clock' AND p.expires_at <= clock_timestamp()
+      ORDER BY p.term
+      FOR UPDATE OF p SKIP LOCKED),
+    gone AS (
+      DELETE FROM rowlock_permits AS p USING due
+      WHERE p.name = due.name AND p.term = due.term AND p.expires_at <= clock_timestamp()
+      RETURNING p.units, p.expires_at)
+    SELECT coalesce(sum(g.units), 0)::bigint INTO freed FROM gone AS g WHERE g.expires_at <= now();
+  END IF;
+  BEGIN
+    PERFORM FROM rowlock_locks AS l WHERE l.name = wanted AND l.strategy = strategy_of FOR UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile';
+    END IF;
+    -- A statement of its own, which begins after the lock was got. An intent is what the first in line waits for; one that ends
+    -- more than 2 s ahead is none (C44).
+    SELECT many + coalesce(sum(p.units), 0)
+        + CASE WHEN l.intent_until > clock_timestamp() AND l.intent_until <= clock_timestamp() + interval '2 seconds'
+            THEN coalesce(l.intent_units, 0) ELSE 0 END
+        <= coalesce(own_limit, l.permit_limit),
+      (l.xmin = seen AND many + $9 - freed <= coalesce(own_limit, l.permit_limit))
+        OR coalesce(sum(p.units) FILTER (WHERE p.term = ANY ($10)), 0) >= many
+    INTO room, current
+    FROM rowlock_locks AS l LEFT JOIN rowlock_permits AS p ON p.name = l.name
+    WHERE l.name = wanted
+    GROUP BY l.xmin, l.intent_until, l.intent_units, l.permit_limit;
+    IF room IS NOT TRUE OR current IS NOT TRUE THEN
+      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of the anchor';
+    END IF;
+    INSERT INTO rowlock_permits AS p (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl,
+      takeover, acquired_at, expires_at, note, longest, longest_term, units, told)
+    SELECT l.name, l.strategy, fresh,
+      greatest(
+        l.token + 1,
+        (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+        CASE WHEN l.token = 0 THEN (
+          SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+          FROM rowlock_meta AS m WHERE m.id = 1) END),
+      coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(), replace(gen_random_uuid()::text, '-', ''), -1,
+      (extract(epoch FROM duration) * 1000)::bigint, 'clock', clock_timestamp(), clock_timestamp() + duration, remark,
+      (extract(epoch FROM duration) * 1000)::bigint, fresh, many, coalesce(own_limit, l.permit_limit)
+    FROM rowlock_locks AS l WHERE l.name = wanted
+    RETURNING p.token INTO drawn;
+    UPDATE rowlock_locks AS l SET token = drawn, expires_at = clock_timestamp() WHERE l.name = wanted;
+    RETURN QUERY SELECT fresh, drawn;
+  EXCEPTION WHEN SQLSTATE 'RL000' OR lock_not_available OR deadlock_detected THEN
+    RETURN;
+  END;
+END $$;
+
+-- One row (term, token), or no row: busy. As whoever reads: beside all others who read.
+CREATE FUNCTION rowlock_try_acquire_shared(name text, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT t.term, t.token FROM rowlock_permit_seen($1, 'shared', 1, 2147483647, $2, $3) AS t;
+END $$;
+
+-- The same as whoever writes: alone. It stands in no line: while readers come and go without a gap, it is busy.
+CREATE FUNCTION rowlock_try_acquire_exclusive(name text, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT t.term, t.token FROM rowlock_permit_seen($1, 'shared', 2147483647, 2147483647, $2, $3) AS t;
+END $$;
+
+-- The same for `units` of `permit_limit`, as a semaphore. A limit that is null: the one that was set.
+CREATE FUNCTION rowlock_try_acquire_permit(name text, units bigint, permit_limit bigint, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT t.term, t.token FROM rowlock_permit_seen($1, 'semaphore', $2, $3, $4, $5) AS t;
+END $$;
+
+-- As rowlock_renew, of a permit.
+CREATE FUNCTION rowlock_renew_permit(name text, term text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_permits AS p SET
+    expires_at = greatest(p.expires_at, least(clock_timestamp() + p.ttl * interval '1 millisecond', p.hard_until)),
+    renewals = p.renewals + 1
+  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp());
+  IF FOUND THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that was revoked meanwhile';
+EXCEPTION
+  WHEN SQLSTATE 'RL000' THEN RETURN false;
+  WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
+END $$;
+
+-- As rowlock_release, of a permit. Its units count until COMMIT.
+CREATE FUNCTION rowlock_release_permit(name text, term text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  DELETE FROM rowlock_permits AS p WHERE p.name = $1 AND p.term = $2;
+  RETURN FOUND;
+EXCEPTION
+  WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
+END $$;
+
+-- As rowlock_require, with a permit: who takes the name meanwhile skips it, however late it is, and counts it.
+CREATE FUNCTION rowlock_require_permit(name text, term text) RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_permits AS p SET
+    expires_at = greatest(p.expires_at, least(clock_timestamp() + p.ttl * interval '1 millisecond', p.hard_until)),
+    renewals = p.renewals + 1
+  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp());
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the permit of ''%'' is lost', $1
+      USING ERRCODE = 'RL001', HINT = 'It has expired and was deleted, was given back, or was revoked. Roll back.';
+  END IF;
+END $$;
+
+-- For work that is to be done once: one row with a term, and done = false: it is to be done here. One row without a term, and
+-- done = true: it was done, and `result` is what rowlock_done said. No row: it is being done elsewhere. STABLE, and with a
+-- take that is rowlock_take_seen for strategy once (made of its text, below). What is done is what the calling statement
+-- sees: with the record it sees the data that was committed with it.
+CREATE FUNCTION rowlock_try_acquire_once(name text, ttl interval, note text DEFAULT '')
+RETURNS TABLE (term text, token bigint, done boolean, result text)
+LANGUAGE plpgsql STABLE ROWS 1 AS $$
+#variable_conflict use_column
+DECLARE
+  version xid;
+  highest bigint;
+BEGIN
+  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
+  RETURN QUERY SELECT t.term, t.token, false, NULL::text FROM rowlock_take_once($1, $2, $3, version, highest) AS t;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT NULL::text, NULL::bigint, true, l.note FROM rowlock_locks AS l
+      WHERE l.name = $1 AND l.strategy = 'once' AND l.term IS NOT NULL AND l.owner_process IS NULL AND l.renewals = 0
+        AND l.expires_at > clock_timestamp();
+  END IF;
+END $$;
+
+-- In the transaction that writes what is to be written once: makes the run's row the record that it is done, which is kept for
+-- `keep_for`; or fails with RL001, and the transaction with it. In force with COMMIT, together with the data. The record's term is
+-- told to nobody, so that nothing renews it. First another taker, who waits: sees the record then. First a take of the
+-- expired row, then this: no such term. To be called after the last ROLLBACK TO SAVEPOINT; 40001 and 55P03 as for rowlock_require.
+CREATE FUNCTION rowlock_done(name text, term text, keep_for interval, result text DEFAULT '') RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+DECLARE
+  kept CONSTANT bigint := (extract(epoch FROM $3) * 1000)::bigint;
+  fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
+BEGIN
+  IF kept IS NULL OR kept NOT BETWEEN 1 AND 3153600000000 THEN
+    RAISE EXCEPTION 'a record can''t be kept for %: 1 ms to 36500 days', $3 USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF octet_length($4) > 1024 THEN
+    RAISE EXCEPTION 'the result is longer than 1024 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  UPDATE rowlock_locks AS l SET
+    term = fresh,
+    owner_process = NULL,
+    renewals = 0,
+    ttl = kept,
+    takeover = 'clock',
+    acquired_at = clock_timestamp(),
+    expires_at = clock_timestamp() + kept * interval '1 millisecond',
+    hard_until = NULL,
+    revoked = false,
+    note = coalesce($4, ''),
+    longest = kept,
+    longest_term = fresh
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once' AND NOT l.revoked;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'the lock ''%'' is lost', $1
+      USING ERRCODE = 'RL001', HINT = 'It is done already, has expired and was taken over, was given back, or was revoked. Roll back.';
+  END IF;
+END $$;
+
+-- As rowlock_release, for a run that was not done: the next one who asks may try. A record is not touched.
+CREATE FUNCTION rowlock_release_once(name text, term text) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+#variable_conflict use_column
+BEGIN
+  UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once';
+  IF FOUND THEN
+    RETURN true;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of a row that is another term''s';
+EXCEPTION
+  WHEN SQLSTATE 'RL000' THEN RETURN false;
+  WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
+END $$;
+
+-- rowlock_take_once is rowlock_take_seen for another strategy: one text, so that the two can't differ. Then, as in version 4: what
+-- the functions name is the server's own or, with its schema, rowlock's. [C12]
+DO $$
+DECLARE
+  place CONSTANT text := (
+    SELECT pg_catalog.quote_ident(n.nspname)
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
+  one pg_catalog.regprocedure := 'rowlock_take_seen(text, interval, text, xid, bigint)';
+  body text := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
+  qualified text;
+BEGIN
+  EXECUTE pg_catalog.concat(
+    'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
+    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' ',
+    'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
+      pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
+  FOREACH one IN ARRAY ARRAY[
+    'rowlock_permit_seen(text, text, bigint, bigint, interval, text)',
+    'rowlock_take_permit(text, text, bigint, bigint, interval, text, xid, bigint, bigint, text[], text[], xid[])',
+    'rowlock_try_acquire_shared(text, interval, text)', 'rowlock_try_acquire_exclusive(text, interval, text)',
+    'rowlock_try_acquire_permit(text, bigint, bigint, interval, text)', 'rowlock_renew_permit(text, text)',
+    'rowlock_release_permit(text, text)', 'rowlock_require_permit(text, text)',
+    'rowlock_try_acquire_once(text, interval, text)', 'rowlock_done(text, text, interval, text)',
+    'rowlock_release_once(text, text)']::pg_catalog.regprocedure[]
+  LOOP
+    EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
+    body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
+    qualified := body;
+    IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
+      qualified := pg_catalog.regexp_replace(body,
+        'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_permit_seen|rowlock_take_permit|rowlock_take_once',
         pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
     END IF;
     EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);

@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 5, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 7, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -23,9 +23,10 @@ CREATE TABLE rowlock_migrations (
 
 -- One row for each name that was ever taken, until it is reaped. Whether a name may be taken is decided by its own row
 -- alone: term is null, or expires_at has passed by the database's clock.
+-- (No comma in the comment of longest_term: SQLite looks for one in front of the last column when it drops that.)
 CREATE TABLE rowlock_locks (
   name          TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
-  strategy      TEXT    NOT NULL,             -- lease, unique_insert: one name, one strategy
+  strategy      TEXT    NOT NULL,             -- lease, unique_insert, shared, semaphore: one name, one
   term          TEXT,                         -- random id of the present hold; null: free
   token         INTEGER NOT NULL,             -- fencing token of the latest term; 0: no term yet
   owner_host    TEXT,                         -- host and pid are for people,
@@ -41,13 +42,43 @@ CREATE TABLE rowlock_locks (
   revoked       INTEGER NOT NULL DEFAULT 0,   -- 1: an operator asked for it back
   note          TEXT    NOT NULL DEFAULT '',
   longest       INTEGER,                      -- milliseconds that this term can last at most from a change on, and
-  longest_term  TEXT                          -- whose: another than term, or null: an older program took the row
+  longest_term  TEXT,                         -- whose: if it is another than term or null an older program took the row
+  permit_limit  INTEGER,                      -- strategy semaphore: the limit for all who name none
+  intent_units  INTEGER,                      -- shared, semaphore: what the first in line waits for,
+  intent_term   TEXT,                         -- under which id,
+  intent_until  INTEGER                       -- and until when nobody else takes it
 ) STRICT, WITHOUT ROWID;
 
 -- The latest token of names whose lock row does not outlive the term.
 CREATE TABLE rowlock_tokens (
   name  TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
   token INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- One row for each permit that is held: locks that several may hold at a time (strategies shared and semaphore). Its columns are
+-- those of rowlock_locks, and two of its own. The name's row in rowlock_locks is the anchor, whose row lock orders those who count.
+CREATE TABLE rowlock_permits (
+  name          TEXT    NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
+  strategy      TEXT    NOT NULL,
+  term          TEXT    NOT NULL,
+  token         INTEGER NOT NULL,
+  owner_host    TEXT,
+  owner_pid     INTEGER,
+  owner_process TEXT,
+  owner_thread  INTEGER,
+  renewals      INTEGER NOT NULL DEFAULT 0,
+  ttl           INTEGER NOT NULL DEFAULT 0,   -- milliseconds
+  takeover      TEXT    NOT NULL DEFAULT 'clock',
+  acquired_at   INTEGER,
+  expires_at    INTEGER NOT NULL,
+  hard_until    INTEGER,
+  revoked       INTEGER NOT NULL DEFAULT 0,
+  note          TEXT    NOT NULL DEFAULT '',
+  longest       INTEGER,
+  longest_term  TEXT,
+  units         INTEGER NOT NULL CHECK (units > 0),
+  told          INTEGER NOT NULL,             -- the limit that its taker was told
+  PRIMARY KEY (name, term)
 ) STRICT, WITHOUT ROWID;
 
 -- One row: what the reaper did last, for people.

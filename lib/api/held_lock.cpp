@@ -6,6 +6,7 @@
 
 #include "base/never_destroyed.hpp"
 #include "manager/manager.hpp"
+#include "strategy/permits.hpp"
 
 namespace rowlock {
 
@@ -48,12 +49,34 @@ bool held_lock::extend(std::chrono::milliseconds duration) {
   return live_ && manager_->extend(hold_, duration);
 }
 
+bool held_lock::set_note(std::string const& note) { return live_ && manager_->set_note(hold_, note); }
+
 std::optional<detached_lock> held_lock::detach() {
   if (!live_) return std::nullopt;
   auto left = manager_->detach(hold_);
   live_ = false;
   return left;
 }
+
+bool held_lock::done(std::chrono::milliseconds keep_for, std::string const& result) {
+  if (!live_ || !manager_->record(hold_, keep_for, result)) return false;
+  live_ = false;
+  return true;
+}
+
+bool held_lock::exchange(std::int64_t units) {
+  if (!live_) return false;
+  bool const writes = units == strategies::all_units;
+  using kind = managing::permit_spec::kind;
+  auto fresh =
+      manager_->exchange(hold_, {writes ? kind::writer : kind::reader, units, strategies::all_units});
+  if (!fresh) return false;
+  hold_ = std::move(fresh);
+  return true;
+}
+
+bool held_lock::try_upgrade() { return exchange(strategies::all_units); }
+bool held_lock::downgrade() { return exchange(1); }
 
 release_result held_lock::release() noexcept {
   if (!live_.exchange(false)) return release_result::released;

@@ -5,6 +5,8 @@
 #include <rowlock/lock_manager.hpp>
 
 #include "api/mutex_state.hpp"
+#include "api/semaphore_state.hpp"
+#include "strategy/permits.hpp"
 
 namespace rowlock {
 namespace {
@@ -24,6 +26,13 @@ void check(manager_options const& o) {
           fmt::format("reply_timeout of {} ms is out of range: 10 ms to 1 h", o.reply_timeout.count()));
   require(o.release_timeout >= 10ms && o.release_timeout <= 1h,
           fmt::format("release_timeout of {} ms is out of range: 10 ms to 1 h", o.release_timeout.count()));
+}
+
+void require_no_strategy(std::string const& name, mutex_options const& o) {
+  if (o.strategy)
+    throw error(
+        errc::invalid_argument,
+        fmt::format("'{}': shared_mutex and semaphore have strategies of their own: leave it out", name));
 }
 
 }  // namespace
@@ -51,6 +60,29 @@ mutex lock_manager::make_mutex(std::string name, mutex_options options) {
 recursive_mutex lock_manager::make_recursive_mutex(std::string name, mutex_options options) {
   return recursive_mutex(std::make_unique<basic_mutex::state>(
       manager_, manager_->spec(std::move(name), std::move(options), true)));
+}
+
+shared_mutex lock_manager::make_shared_mutex(std::string name, mutex_options options) {
+  require_no_strategy(name, options);
+  options.strategy = strategy::shared;
+  using kind = managing::permit_spec::kind;
+  auto const part = [&](kind what, std::int64_t units) {
+    return std::make_unique<basic_mutex::state>(
+        manager_,
+        manager_->spec(name, options, false, managing::permit_spec{what, units, strategies::all_units}));
+  };
+  return {part(kind::writer, strategies::all_units), part(kind::reader, 1)};
+}
+
+semaphore lock_manager::make_semaphore(std::string name, std::optional<std::int64_t> limit,
+                                       mutex_options options) {
+  require_no_strategy(name, options);
+  options.strategy = strategy::semaphore;
+  // Units are told apart by their terms, not by their threads: a thread may take some more.
+  if (std::holds_alternative<calling_thread>(options.owner)) options.owner = each_acquire{};
+  auto spec =
+      manager_->spec(std::move(name), std::move(options), false, managing::permit_spec{.limit = limit});
+  return semaphore(std::make_shared<semaphore::state>(manager_, std::move(spec)));
 }
 
 // In the order of the names inside, and of the caller's list outside.
@@ -88,7 +120,7 @@ acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> na
 
 std::vector<lock_info> lock_manager::list(list_options options) {
   auto const m = manager_;
-  return m->list(options.idle);
+  return m->list(options.idle, options.done);
 }
 
 std::optional<lock_info> lock_manager::find(std::string const& name) {
@@ -106,9 +138,9 @@ bool lock_manager::release(detached_lock const& lock) {
   return m->release(lock);
 }
 
-bool lock_manager::revoke(std::string const& name, revoke_mode mode) {
+bool lock_manager::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
   auto const m = manager_;
-  return m->revoke(name, mode);
+  return m->revoke(name, mode, only);
 }
 
 }  // namespace rowlock

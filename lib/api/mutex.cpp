@@ -74,6 +74,11 @@ void basic_mutex::state::give_back_all() noexcept {
   if (self) given_back.swap(all);
 }
 
+bool basic_mutex::wait_until_free_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
+  auto const s = there();
+  return s->manager->wait_until_free(s->spec, managing::deadline_after(timeout), std::move(stop));
+}
+
 std::string const& basic_mutex::name() const noexcept {
   static auto const& none = base::never_destroyed<std::string>();
   return state_ ? state_->spec.name : none;
@@ -99,6 +104,7 @@ void basic_mutex::lock() {
   for (;;) {
     auto came = s->acquire({.insistent = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
+    if (came.status() == acquire_status::done) (void)came.value();  // throws: it will not be had
     if (s->keep(std::move(came))) return;
   }
 }

@@ -61,6 +61,8 @@ std::string to_json(reap_result const& r) {
                                     {{"unique_insert", r.deleted.unique_insert},
                                      {"lease", r.deleted.lease},
                                      {"row_lock", r.deleted.row_lock},
+                                     {"permits", r.deleted.permits},
+                                     {"permit_names", r.deleted.permit_names},
                                      {"tokens", r.deleted.tokens}}},
                                    {"examined", r.examined},
                                    {"skipped", r.skipped},

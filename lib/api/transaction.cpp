@@ -27,6 +27,12 @@ void basic_transaction::require(held_lock const& lock) {
 
 void basic_transaction::require(std::span<held_lock const* const> locks) { guarded_->require(known(locks)); }
 
+void basic_transaction::done(held_lock const& lock, std::chrono::milliseconds keep_for,
+                             std::string const& result) {
+  held_lock const* const one[] = {&lock};
+  guarded_->done(known(one).front(), keep_for, result);
+}
+
 void basic_transaction::execute_commit(held_lock const& lock) {
   held_lock const* const one[] = {&lock};
   execute_commit(one);

@@ -9,10 +9,45 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 11> table_kinds{"locks",   "tokens",      "meta",     "migrations",
-                                                       "reaper",  "try_acquire", "renew",    "release",
-                                                       "require", "add_columns", "take_seen"};
+constexpr std::array<std::string_view, 24> table_kinds{"locks",
+                                                       "tokens",
+                                                       "meta",
+                                                       "migrations",
+                                                       "reaper",
+                                                       "permits",
+                                                       "try_acquire",
+                                                       "renew",
+                                                       "release",
+                                                       "require",
+                                                       "add_columns",
+                                                       "take_seen",
+                                                       "try_acquire_shared",
+                                                       "try_acquire_exclusive",
+                                                       "try_acquire_permit",
+                                                       "permit_seen",
+                                                       "take_permit",
+                                                       "renew_permit",
+                                                       "release_permit",
+                                                       "require_permit",
+                                                       "try_acquire_once",
+                                                       "take_once",
+                                                       "done",
+                                                       "release_once"};
+constexpr std::string_view longest_kind = "try_acquire_exclusive";
 constexpr std::string_view shipped_prefix = "rowlock_";
+
+// Those that name a term: what a permit has in common with a lock, whose table has the same columns.
+constexpr std::array<std::string_view, 11> of_permits_too{
+    "lock_read",     "lock_list", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend",
+    "lock_set_note", "lock_idle", "guard_lock",     "guard_require", "guard_look"};
+
+std::string for_permits(std::string_view sql) {
+  constexpr std::string_view locks = "rowlock_locks";
+  std::string text(sql);
+  for (auto at = text.find(locks); at != text.npos; at = text.find(locks, at + 1))
+    text.replace(at, locks.size(), "rowlock_permits");
+  return text;
+}
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -34,7 +69,7 @@ void validate_identifier(std::string_view what, std::string_view text, std::size
 }  // namespace
 
 void table_names::validate(dialect const& d) const {
-  validate_identifier("table prefix", prefix, d.longest_identifier - std::string_view("try_acquire").size());
+  validate_identifier("table prefix", prefix, d.longest_identifier - longest_kind.size());
   if (schema.empty()) return;
   if (!d.has_schemas)
     throw error(errc::invalid_argument,
@@ -84,6 +119,13 @@ std::unique_ptr<statement_book::statements const> statement_book::rendered(table
   auto all = std::make_unique<statements>();
   for (auto const& [name, text] : dialect_.statements)
     all->emplace(name, statement{std::string(name), tables.render(text)});
+  for (auto const name : of_permits_too) {
+    auto const found = std::find_if(dialect_.statements.begin(), dialect_.statements.end(),
+                                    [name](auto const& one) { return one.name == name; });
+    if (found == dialect_.statements.end()) continue;
+    auto const its = permits_prefix + std::string(name);
+    all->emplace(its, statement{its, tables.render(for_permits(found->text))});
+  }
   return all;
 }
 

@@ -14,8 +14,8 @@
 namespace rowlock::backend {
 
 /// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
-/// rowlock_migrations, rowlock_reaper, and for the functions rowlock_try_acquire, rowlock_renew,
-/// rowlock_release, rowlock_require; render() puts schema and prefix in.
+/// rowlock_migrations, rowlock_reaper, rowlock_permits, and for the functions rowlock_try_acquire,
+/// rowlock_renew, rowlock_require_permit, rowlock_done and so on; render() puts schema and prefix in.
 struct table_names {
   std::string schema;  ///< empty: whatever the connection's search path or main database says
   std::string prefix = "rowlock_";
@@ -38,6 +38,9 @@ struct statement {
   std::string name;
   std::string sql;
 };
+
+/// Before the name of a statement on rowlock_locks: the same on rowlock_permits.
+inline constexpr char const* permits_prefix = "permits_";
 
 /// All statements of a dialect, rendered for one set of table names. Shared between threads.
 class statement_book {

@@ -24,6 +24,8 @@ char const* to_string(acquire_status s) noexcept {
       return "timed out";
     case acquire_status::cancelled:
       return "cancelled";
+    case acquire_status::done:
+      return "done";
   }
   return "?";
 }

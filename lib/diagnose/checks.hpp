@@ -12,5 +12,6 @@ std::optional<opinion> grants(examination&);
 std::optional<opinion> clock(examination&);
 std::optional<opinion> keepalive(examination&);
 std::optional<opinion> waiting(examination&);
+std::optional<opinion> limits(examination&);
 
 }  // namespace rowlock::diagnose

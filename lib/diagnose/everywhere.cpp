@@ -18,14 +18,18 @@ struct right {
   char const* table;
 };
 
-constexpr std::array<right, 8> rights{{{"doctor_may_select_meta", "SELECT", "meta"},
-                                       {"doctor_may_select_locks", "SELECT", "locks"},
-                                       {"doctor_may_insert_locks", "INSERT", "locks"},
-                                       {"doctor_may_update_locks", "UPDATE", "locks"},
-                                       {"doctor_may_delete_locks", "DELETE", "locks"},
-                                       {"doctor_may_select_tokens", "SELECT", "tokens"},
-                                       {"doctor_may_insert_tokens", "INSERT", "tokens"},
-                                       {"doctor_may_update_tokens", "UPDATE", "tokens"}}};
+constexpr std::array<right, 12> rights{{{"doctor_may_select_meta", "SELECT", "meta"},
+                                        {"doctor_may_select_locks", "SELECT", "locks"},
+                                        {"doctor_may_insert_locks", "INSERT", "locks"},
+                                        {"doctor_may_update_locks", "UPDATE", "locks"},
+                                        {"doctor_may_delete_locks", "DELETE", "locks"},
+                                        {"doctor_may_select_tokens", "SELECT", "tokens"},
+                                        {"doctor_may_insert_tokens", "INSERT", "tokens"},
+                                        {"doctor_may_update_tokens", "UPDATE", "tokens"},
+                                        {"doctor_may_select_permits", "SELECT", "permits"},
+                                        {"doctor_may_insert_permits", "INSERT", "permits"},
+                                        {"doctor_may_update_permits", "UPDATE", "permits"},
+                                        {"doctor_may_delete_permits", "DELETE", "permits"}}};
 
 /// The greatest difference of clocks that is not worth a warning.
 constexpr std::chrono::microseconds same_clock = 1s;
@@ -41,7 +45,7 @@ std::optional<opinion> schema(examination& x) {
     auto const version = x.check_schema();
     auto const latest = x.latest_version();
     std::string missing;
-    for (auto const* what : {"locks", "migrations", "tokens", "reaper"})
+    for (auto const* what : {"locks", "migrations", "tokens", "reaper", "permits"})
       if (x.is_missing(what))
         missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", x.options().table_prefix, what);
     if (!missing.empty())
@@ -50,6 +54,10 @@ std::optional<opinion> schema(examination& x) {
                      "Make them by hand: rowlock migrate sql prints what they should be."};
     if (version == latest)
       return opinion{verdict::ok, fmt::format("version {}, as this program makes it", version)};
+    if (version < latest)
+      return opinion{verdict::ok, fmt::format("version {}, which is all that this program needs; `rowlock "
+                                              "migrate up` makes version {}",
+                                              version, latest)};
     return opinion{verdict::ok,
                    fmt::format("version {}, which serves this program made for {}", version, latest)};
   } catch (error const& e) {
@@ -145,6 +153,21 @@ std::optional<opinion> waiting(examination& x) {
         "Locks are as safe as with it. See what refuses it: the server, a proxy in between, or the folder "
         "that the file is in."};
   }
+}
+
+// Each taker counts against the limit that it was told.
+std::optional<opinion> limits(examination& x) {
+  std::string differ;
+  for (auto const& name : x.ask("doctor_limits").rows)
+    differ += fmt::format("{}'{}' ({} to {})", differ.empty() ? "" : ", ", backend::as_text(name.at(0)),
+                          backend::as_int(name.at(1)), backend::as_int(name.at(2)));
+  if (differ.empty()) return opinion{verdict::ok, "permits of one name were taken under one limit"};
+  return opinion{verdict::warning,
+                 fmt::format("programs take permits of one name under different limits: {}; as long as they "
+                             "do, the largest counts",
+                             differ),
+                 "Give all of them the same limit, or set it once for all who name none: "
+                 "semaphore::set_limit()."};
 }
 
 }  // namespace rowlock::diagnose

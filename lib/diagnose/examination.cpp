@@ -116,12 +116,13 @@ bool examination::is_missing(std::string const& what) {
 namespace {
 
 std::optional<opinion> (*common(std::string_view name))(examination&) {
-  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 5> all{
+  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 6> all{
       {{"schema", schema},
        {"grants", grants},
        {"clock", clock},
        {"keepalive", keepalive},
-       {"waiting", waiting}}};
+       {"waiting", waiting},
+       {"limits", limits}}};
   auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == name; });
   if (found == all.end()) throw error(errc::failed, fmt::format("there is no check {}", name));
   return found->second;

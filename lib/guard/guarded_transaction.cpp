@@ -10,7 +10,8 @@
 
 #include "base/random_id.hpp"
 #include "base/text.hpp"
-#include "holding/why_lost.hpp"
+#include "holding/fate.hpp"
+#include "manager/recording.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/tokens.hpp"
 #include "strategy/unique_insert.hpp"
@@ -52,7 +53,7 @@ guarded_transaction::guarded_transaction(std::shared_ptr<managing::manager> m,
                                                     caller_->describe(), engine().database.describe()));
 }
 
-backend::result guarded_transaction::run(char const* statement, std::vector<value> const& parameters) {
+backend::result guarded_transaction::run(std::string const& statement, std::vector<value> const& parameters) {
   return caller_->execute(engine().database.statements().at(statement), parameters);
 }
 
@@ -102,7 +103,10 @@ void guarded_transaction::commit_guarded(std::vector<required_lock> const& locks
     expect_requirable(one);
     which.push_back({one.hold->facts().name, one.hold->facts().term.value});
   }
-  if (caller_->commit_if(engine().database.statements(), which)) return;
+  bool const of_locks = std::none_of(locks.begin(), locks.end(), [](auto const& one) {
+    return holding::traits_of(one.hold->facts()).counted;
+  });
+  if (of_locks && caller_->commit_if(engine().database.statements(), which)) return;
   // A row is locked by somebody else, or the lock is lost, or ...: this waits, or tells which.
   caller_->expect_transaction();
   for (auto const& one : locks) require_one(one);
@@ -134,13 +138,39 @@ void guarded_transaction::expect_requirable(required_lock const& lock) {
 void guarded_transaction::require_one(required_lock const& lock) {
   expect_requirable(lock);
   auto const& facts = lock.hold->facts();
+  depend_on(lock, "guard_require", {facts.name, facts.term.value});
+}
+
+void guarded_transaction::done(required_lock const& lock, std::chrono::milliseconds keep_for,
+                               std::string const& result) {
+  manager_->refuse_if_forked();
+  auto const& facts = lock.hold->facts();
+  managing::require_recordable(facts, keep_for, result);
+  caller_->expect_transaction();
+  expect_requirable(lock);
+  // Before it is sent: whoever finds this term in the row knows that it is done.
+  auto const as = lock.hold->term_of_record();
+  lock.hold->mark_recorded_in_transaction();
+  depend_on(
+      lock, "guard_record",
+      {facts.name, facts.term.value, as.value, std::int64_t{keep_for.count()}, result, time_of_manager()});
+}
+
+void guarded_transaction::depend_on(required_lock const& lock, char const* statement,
+                                    std::vector<value> const& parameters) {
+  auto const& facts = lock.hold->facts();
   look_again again(reply_deadline());
   do {
-    auto const came = attempt(facts);
+    auto const came = attempt(facts, statement, parameters);
     if (came == guarded::yes) return;
     expect_this_database();
     auto loan = engine().pool.borrow(reply_deadline());
-    if (auto const why = holding::why_lost(engine().rows, *loan, facts, reply_deadline())) lost(lock, *why);
+    auto const fate = holding::fate_of(engine().tables, *loan, *lock.hold, reply_deadline());
+    if (fate.done) {
+      lock.hold->mark_recorded();
+      lost(lock, std::nullopt);
+    }
+    if (fate.lost) lost(lock, *fate.lost);
     if (came == guarded::old_snapshot) too_old(facts.name);
   } while (again.wait());
   throw error(errc::row_locked,
@@ -148,17 +178,22 @@ void guarded_transaction::require_one(required_lock const& lock) {
                           facts.name, engine().options.reply_timeout.count()));
 }
 
-guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts const& f) {
-  std::vector<value> const which{f.name, f.term.value};
+guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts const& f,
+                                                          char const* statement,
+                                                          std::vector<value> const& parameters) {
+  auto const run = [this, of_permit = holding::traits_of(f).counted](std::string const& which,
+                                                                     std::vector<value> const& with) {
+    return this->run(of_permit ? backend::permits_prefix + which : which, with);
+  };
   try {
     if (engine().database.sql().plain_reads_may_be_stale) {
-      auto const row = run("guard_lock", which);
+      auto const row = run("guard_lock", {f.name, f.term.value});
       if (row.rows.empty()) return guarded::row_is_locked_or_gone;
       if (row.rows[0].at(0) != value(f.term.value)) return guarded::old_snapshot;
     }
-    if (run("guard_require", which).affected > 0) return guarded::yes;
+    if (run(statement, parameters).affected > 0) return guarded::yes;
     // Skipped because it is locked; or not to be seen.
-    auto const seen = run("guard_look", {f.name});
+    auto const seen = run("guard_look", {f.name, f.term.value});
     return seen.rows.at(0).at(0) == value(f.term.value) ? guarded::row_is_locked_or_gone
                                                         : guarded::old_snapshot;
   } catch (error const& e) {
@@ -171,8 +206,9 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
 void guarded_transaction::lost(required_lock const& lock, std::optional<loss_reason> why) {
   auto const& name = lock.hold->facts().name;
   if (why) lock.manager->parts().expiries.report_lost(lock.hold, *why);
+  auto const* const how = lock.hold->recorded() ? "it was recorded as done" : "it was given back";
   throw error(errc::lock_lost, fmt::format("'{}' is not held any more ({}): roll the transaction back", name,
-                                           why ? to_string(*why) : "it was given back"));
+                                           why ? to_string(*why) : how));
 }
 
 void guarded_transaction::too_old(std::string const& name) {
@@ -243,7 +279,7 @@ bool guarded_transaction::only_looked_at(std::string const& name) {
 
 void guarded_transaction::refuse_level(std::string const& name) {
   if (engine().database.sql().plain_reads_may_be_stale) return;
-  auto const level = as_text(run("guard_look", {name}).rows.at(0).at(1));
+  auto const level = as_text(run("guard_look", {name, ""}).rows.at(0).at(1));
   if (level == "read committed") return;
   throw error(
       errc::unsupported,
@@ -335,7 +371,7 @@ void guarded_transaction::undo_insert(std::string const& name) {
 // locked even if it turned out that somebody has it. With one writer, only this transaction can.
 bool guarded_transaction::is_free(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
-  auto const row = engine().rows.read(*loan, name, reply_deadline());
+  auto const row = engine().tables.locks.read(*loan, name, reply_deadline());
   if (!row) return true;
   strategies::require_strategy(*row, strategy::unique_insert);
   if (!row->takeable()) return false;
@@ -355,14 +391,15 @@ bool guarded_transaction::is_free(std::string const& name) {
   return true;
 }
 
+// Never the transaction's own session's: the program may have set another time there. [B42]
+value guarded_transaction::time_of_manager() {
+  auto loan = engine().pool.borrow(reply_deadline());
+  auto const& clock = engine().database.statements().at("guard_clock");
+  return loan->execute(clock, {}, reply_deadline()).rows.at(0).at(0);
+}
+
 std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec const& spec) {
-  value now;
-  {
-    auto loan = engine().pool.borrow(reply_deadline());
-    now = loan->execute(engine().database.statements().at("guard_clock"), {}, reply_deadline())
-              .rows.at(0)
-              .at(0);
-  }
+  auto const now = time_of_manager();
   auto const owner = spec.owner();
   detached_lock taken{spec.name, {base::random_id()}, {}, strategy::unique_insert};
   auto const inserted =
@@ -371,7 +408,7 @@ std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec
   // Where the INSERT has to change an existing row to say that there is one, it says 2, and is undone.
   if (inserted.affected != 1) {
     auto loan = engine().pool.borrow(reply_deadline());
-    engine().rows.refuse_if_hidden(*loan, spec.name, reply_deadline());
+    engine().tables.locks.refuse_if_hidden(*loan, spec.name, reply_deadline());
     return std::nullopt;
   }
   if (engine().database.sql().writes_lock_database) {

@@ -35,6 +35,8 @@ class guarded_transaction {
   guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
   void require(std::vector<required_lock> locks);
+  /// Records, with the transaction's COMMIT, that the work for which the lock was taken is done.
+  void done(required_lock const&, std::chrono::milliseconds keep_for, std::string const& result);
   /// require() and COMMIT. If it throws, the transaction is rolled back.
   void execute_commit(std::vector<required_lock> locks);
   /// @return false if one of them could not be locked in time
@@ -46,7 +48,7 @@ class guarded_transaction {
   enum class guarded { yes, row_is_locked_or_gone, old_snapshot };
 
   managing::engine& engine() const { return manager_->parts(); }
-  backend::result run(char const* statement, std::vector<backend::value> const& parameters);
+  backend::result run(std::string const& statement, std::vector<backend::value> const& parameters);
   boot_time_point reply_deadline() const { return engine().reply_deadline(); }
 
   void expect_this_database();
@@ -54,8 +56,12 @@ class guarded_transaction {
   /// What can be told without the transaction.
   void expect_requirable(required_lock const&);
   void require_one(required_lock const&);
+  /// Until `statement`, by name and term, and what else it takes, has met the row.
+  void depend_on(required_lock const&, char const* statement, std::vector<backend::value> const& parameters);
+  backend::value time_of_manager();
   void commit_guarded(std::vector<required_lock> const&);
-  guarded attempt(holding::grant_facts const&);
+  guarded attempt(holding::grant_facts const&, char const* statement,
+                  std::vector<backend::value> const& parameters);
   [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/random_id.hpp"
+
 namespace rowlock::holding {
 
 using namespace std::chrono_literals;
@@ -70,6 +72,8 @@ holder_info hold::as_holder() const {
   who.token = facts_.token;
   who.acquired_at = facts_.acquired_at;
   who.note = facts_.note;
+  who.units = facts_.units;
+  who.limit = facts_.limit;
   if (!traits_of(facts_).has_expiry) return who;
   auto const margin =
       trust_after(boot_time_point{}, facts_.ttl).time_since_epoch() - std::chrono::nanoseconds(facts_.ttl);
@@ -97,14 +101,21 @@ void hold::end_trust_now() noexcept {
 bool hold::leave_held(loss_reason why) noexcept {
   if (!is_held(state_.load())) return false;
   // Before the state, so that whoever sees `lost` sees why; of two at once the first reason stays.
-  int none = no_reason;
-  reason_.compare_exchange_strong(none, static_cast<int>(why));
+  auto none = no_reason;
+  reason_.compare_exchange_strong(none, static_cast<std::int8_t>(why));
   if (!change_if_held(state::lost)) return false;
   // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
   // stop.
   if (why == loss_reason::taken_over || why == loss_reason::row_gone || why == loss_reason::session_ended)
     end_trust_now();
   return true;
+}
+
+term_id const& hold::term_of_record() {
+  std::call_once(record_made_,
+                 [this] { record_ = std::make_unique<term_id const>(term_id{base::random_id()}); });
+  may_be_recorded_.store(true);
+  return *record_;
 }
 
 bool hold::lose(loss_reason why) noexcept {
@@ -162,7 +173,7 @@ bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept
 }
 
 void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by) noexcept {
-  if (lost) reason_.store(static_cast<int>(*lost));
+  if (lost) reason_.store(static_cast<std::int8_t>(*lost));
   state_.store(lost ? state::lost : state::released);
   if (gate_) gate_->leave(leave_by);
   gate_.reset();

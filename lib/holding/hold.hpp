@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <rowlock/options.hpp>
 #include <rowlock/types.hpp>
@@ -39,12 +41,14 @@ struct grant_facts {
   // may be many locks.
   std::uint8_t tokens_left = 0;  ///< of the block that the take drew, after `token`
   std::uint8_t handed_on = 0;    ///< so many times
+  std::int32_t units = 0;        ///< of a permit
   boot_time_point in_process{};  ///< since when: the reply of the take
   std::string note;
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
-  std::size_t server = 0;                             ///< database::server_of() the granting session
-  std::function<void(boot_time_point)> on_trust{};    ///< mutex_options::on_trust
+  std::uint32_t server = 0;                           ///< database::server_of() the granting session
+  std::int32_t limit = 0;  ///< of a permit: that its taker was told; 0: the one that was set
+  std::function<void(boot_time_point)> on_trust{};  ///< mutex_options::on_trust
 };
 
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
@@ -105,6 +109,19 @@ class hold final : public waiting::occupant {
   void mark_guarded() noexcept { guarded_.store(true); }
   bool guarded() const noexcept { return guarded_.load(); }
 
+  /// For strategies that record what is done: the term that the row gets with the record. The same one
+  /// however often that is tried, so that a record is known again if its reply, or the reply of a COMMIT, was
+  /// lost.
+  term_id const& term_of_record();
+  bool may_be_recorded() const noexcept { return may_be_recorded_.load(); }
+  /// A transaction of the program's is to record it: nobody else may, for only its COMMIT says that it is
+  /// done.
+  void mark_recorded_in_transaction() noexcept { recorded_in_transaction_.store(true); }
+  bool recorded_in_transaction() const noexcept { return recorded_in_transaction_.load(); }
+  /// The record was seen in its row: whatever is done with it afterwards, it has ended well.
+  void mark_recorded() noexcept { recorded_.store(true); }
+  bool recorded() const noexcept { return recorded_.load(); }
+
   /// held -> lost. @return false if it was not held any more. The caller then tells the watchdog.
   bool lose(loss_reason) noexcept;
   /// As lose(taken_over), by the same owner: the turn goes to its new term. Empty if it was not held any
@@ -141,6 +158,7 @@ class hold final : public waiting::occupant {
   /// Handles of a recursive lock that share this hold; begins at one. @return false if the last one is just
   /// being given back, perhaps by another thread
   bool share() noexcept;
+  bool is_shared() const noexcept { return handles_.load() > 1; }
   bool has_handles() const noexcept override { return valid() && handles_.load() > 0; }
   /// @return true if it was the last
   bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
@@ -158,11 +176,17 @@ class hold final : public waiting::occupant {
   unsigned epoch_ = base::fork_epoch();
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;
-  static constexpr int no_reason = -1;
-  std::atomic<int> reason_{no_reason};  ///< a loss_reason; set before the state
+  // Small, because there may be many locks.
+  static constexpr std::int8_t no_reason = -1;
+  std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason; set before the state
   std::atomic<bool> renewal_failed_{false};
   std::atomic<bool> guarded_{false};
+  std::atomic<bool> may_be_recorded_{false};  ///< record_ is there
+  std::atomic<bool> recorded_in_transaction_{false};
+  std::atomic<bool> recorded_{false};
   std::atomic<int> handles_{1};
+  std::once_flag record_made_;
+  std::unique_ptr<term_id const> record_;
   std::stop_source stop_;
 };
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/calls.hpp"
-#include "holding/why_lost.hpp"
+#include "holding/fate.hpp"
 
 namespace rowlock::holding {
 
@@ -42,7 +42,7 @@ renewer::renewer(sessions::database& d, sessions::connection_pool& pool, strateg
       release_timeout_(std::min(o.reply_timeout, std::max<std::chrono::milliseconds>(o.release_timeout, 1s))),
       idle_timeout_(o.idle_timeout),
       close_unused_(std::move(close_unused)),
-      rows_(d.statements()),
+      tables_(d.statements()),
       strategies_(all) {}
 
 void renewer::keep(std::shared_ptr<hold> const& h) {
@@ -180,11 +180,22 @@ renewer::batch renewer::still_there(batch const& holds) {
   return there;
 }
 
+renewer::batch renewer::renew(batch const& holds) {
+  batch locks;
+  batch permits;
+  for (auto& h : still_there(holds))
+    (traits_of(h->facts()).counted ? permits : locks).push_back(std::move(h));
+  auto soon = renew_in_parts(locks);
+  auto const more = renew_in_parts(permits);
+  soon.insert(soon.end(), more.begin(), more.end());
+  return soon;
+}
+
 // In parts, each on its own: a server takes statements of a limited size (max_allowed_packet), and one that
 // is refused must not cost all locks. The most urgent first.
-renewer::batch renewer::renew(batch const& holds) {
+renewer::batch renewer::renew_in_parts(batch const& of_a_table) {
   std::multimap<boot_time_point, std::shared_ptr<hold>> urgent;  // trust may end while they are put in order
-  for (auto& h : still_there(holds)) urgent.emplace(h->trusted_until(), std::move(h));
+  for (auto const& h : of_a_table) urgent.emplace(h->trusted_until(), h);
   batch soon;
   for (auto next = urgent.begin(); next != urgent.end();) {
     batch part;
@@ -222,7 +233,7 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
   wanted.reserve(holds.size());
   for (auto const& h : holds) wanted.push_back(which(*h));
   auto const sent_at = boot_clock::now();
-  auto const renewed = rows_.renew(session, wanted, deadline);
+  auto const renewed = tables_.of(holds.front()->facts().strategy).renew(session, wanted, deadline);
   std::unordered_set<std::string_view> terms;
   for (auto const& t : renewed) terms.insert(t.value);
   batch unconfirmed;
@@ -253,18 +264,29 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
   std::vector<strategies::name_and_term> wanted;
   for (auto const& h : unconfirmed) wanted.push_back(which(*h));
   std::unordered_set<std::string> only_locked;
-  for (auto const& s : rows_.check(session, wanted, deadline))
+  for (auto const& s : tables_.of(unconfirmed.front()->facts().strategy).check(session, wanted, deadline))
     if (!s.revoked && !s.hard_limit_reached) only_locked.insert(s.term.value);
   batch again;
   for (auto const& h : unconfirmed) {
-    std::optional<loss_reason> why;
-    if (!only_locked.contains(h->facts().term.value)) why = why_lost(rows_, session, h->facts(), deadline);
-    if (why)
-      watchdog_.report_lost(h, *why);
+    fate what;
+    if (!only_locked.contains(h->facts().term.value)) what = fate_of(tables_, session, *h, deadline);
+    if (what.done)
+      end_recorded(*h);
+    else if (what.lost)
+      watchdog_.report_lost(h, *what.lost);
     else
       again.push_back(h);
   }
   return again;
+}
+
+void renewer::end_recorded(hold& h) noexcept {
+  h.mark_recorded();
+  forget(h);
+  watchdog_.forget(h);
+  if (!h.begin_release()) return;  // its handle has heard of it, too
+  h.end_release();
+  events_.tell({.kind = event_kind::released, .name = h.facts().name, .term = h.facts().term.value});
 }
 
 bool renewer::any_due(boot_time_point now) const {

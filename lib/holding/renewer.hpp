@@ -65,10 +65,13 @@ class renewer {
   batch still_there(batch const&);
   /// @return those that have to be tried again soon
   batch renew(batch const&);
+  batch renew_in_parts(batch const& of_a_table);
   batch renew_part(batch const&);
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
   /// Finds out what became of those that a renewal left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
+  /// A transaction of the program's has recorded that it is done.
+  void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due(boot_time_point deadline);
   void give_back_here(boot_time_point deadline) noexcept;
@@ -84,7 +87,7 @@ class renewer {
   std::chrono::milliseconds const release_timeout_;
   std::chrono::milliseconds const idle_timeout_;
   std::function<boot_time_point()> const close_unused_;
-  strategies::term_rows rows_;
+  strategies::term_tables const tables_;
   strategies::catalogue const& strategies_;
 
   base::boot_waiter waiter_;

@@ -9,7 +9,7 @@ namespace rowlock::holding {
 
 /// Reads the row of a term that could not be prolonged. @return why it is lost; empty if it is not: the row
 /// was only locked by somebody's transaction.
-std::optional<loss_reason> why_lost(strategies::term_rows const&, backend::connection&, grant_facts const&,
+std::optional<loss_reason> why_lost(strategies::term_tables const&, backend::connection&, grant_facts const&,
                                     boot_time_point deadline);
 
 }  // namespace rowlock::holding

@@ -14,6 +14,13 @@ namespace rowlock::managing {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
+namespace {
+
+// Between two looks of whoever others keep away for: half a second at most.
+constexpr std::chrono::milliseconds while_waited_for = 25ms;
+
+}  // namespace
+
 acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop, waiting::bell& to_ring)
     : engine_(e),
       spec_(s),
@@ -98,8 +105,27 @@ waiting::local_queue::key acquirer::place() const {
   return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), spec_.name};
 }
 
+// A thread that reads has what it asks for; one that wants to write would wait for itself.
+std::optional<acquirer::need> acquirer::look_at_own_permit() {
+  if (!spec_.permit || spec_.is(permit_spec::kind::counted) || as_reader_) return std::nullopt;
+  auto entered = waiting::local_queue::of_this_process().enter(place().of(owner_), owner_, nullptr);
+  if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered)) {
+    if (spec_.alone()) say_would_deadlock("reads");
+    auto held = std::static_pointer_cast<holding::hold>(std::move(mine->by_me));
+    if (held->share()) return result{std::move(held)};
+  } else if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered); turn && !spec_.alone()) {
+    as_reader_.emplace(std::move(*turn));
+  }
+  return std::nullopt;
+}
+
+void acquirer::say_would_deadlock(char const* does) const {
+  throw error(errc::would_deadlock, fmt::format("this thread {} '{}' already", does, spec_.name));
+}
+
 std::optional<acquirer::need> acquirer::line_up() {
   if (stopped()) return lost(acquire_status::cancelled);
+  if (auto had = look_at_own_permit()) return had;
   bool const would_wait = !patience_.one_attempt && !patience_.over();
   auto entered =
       waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr, this);
@@ -115,8 +141,10 @@ std::optional<acquirer::need> acquirer::line_up() {
     if (counts_looks()) look_at_ = steady_clock::now();
     return go_on(&acquirer::stand_in_line);
   }
-  if (auto const* const busy = std::get_if<waiting::local_queue::busy>(&entered))
+  if (auto const* const busy = std::get_if<waiting::local_queue::busy>(&entered)) {
+    if (!spec_.alone()) return begin_to_compete({});  // there may be room for both
     return lost_to(busy->holder.get(), acquire_status::busy);
+  }
   return begin_to_compete(std::get<waiting::local_queue::turn>(std::move(entered)));
 }
 
@@ -125,6 +153,7 @@ std::optional<acquirer::need> acquirer::met(std::shared_ptr<holding::hold> mine)
     if (mine->share()) return result{std::move(mine)};
     return std::nullopt;  // another thread has just given back the last handle: then it is to be waited for
   }
+  if (spec_.permit) say_would_deadlock("writes to");
   if (!owner_.is_explicit())
     throw error(errc::would_deadlock,
                 fmt::format("this thread holds '{}' already: use recursive_mutex", spec_.name));
@@ -211,10 +240,24 @@ std::optional<acquirer::need> acquirer::at_gate() {
 
 void acquirer::attempt() {
   waits_.count_attempt();
-  granted_ = attempts_.make(patience_.one_attempt ? std::nullopt : std::optional(patience_.ends()));
-  if (granted_)
+  auto const wait_until = patience_.one_attempt ? std::nullopt : std::optional(patience_.ends());
+  granted_ = attempts_.make(wait_until, place_in_line());
+  if (!granted_) return;
+  auto& facts = attempts_.granted()->facts;
+  if (!spec_.alone()) {
     won_ =
-        start_holding(std::move(attempts_.granted()->facts), former_self_ ? supersede() : *std::move(turn_));
+        start_holding(std::move(facts), as_reader_ ? *std::move(as_reader_) : waiting::local_queue::turn());
+    turn_.reset();  // the next one may come in beside
+    gate_.leave(engine_.reply_deadline());
+    return;
+  }
+  won_ = start_holding(std::move(facts), former_self_ ? supersede() : *std::move(turn_));
+}
+
+strategies::wanted_permit::place acquirer::place_in_line() const noexcept {
+  using place = strategies::wanted_permit::place;
+  if (gate_.got()) return place::first;
+  return patience_.one_attempt || engine_.gates.there() ? place::in_line : place::without_line;
 }
 
 std::optional<acquirer::need> acquirer::judge() {
@@ -227,6 +270,7 @@ std::optional<acquirer::need> acquirer::judge() {
       throw attempts_.in_doubt() ? doubtful() : *failure_;
     }
   }
+  if (!failure_ && attempts_.was_done()) return give_up(acquire_status::done);
   // Whether a lost reply meant yes or no can only be told by looking again.
   bool const look_again = patience_.one_attempt && attempts_.in_doubt() && waits_.attempts() == 1;
   if (look_again) return go_on(&acquirer::compete);
@@ -237,7 +281,7 @@ std::optional<acquirer::need> acquirer::judge() {
   attempts_.tell_wait();
   if (failure_ || !waits_at_gate() || patience_.over()) return try_again_later();
   if (gate_.got()) {
-    auto const look = gate_.next_look(attempts_.can_be_had_in());
+    auto const look = gate_.next_look(attempts_.can_be_had_in(), spec_.permit.has_value());
     return rest_before(&acquirer::compete, patience_.deadline ? std::min(look, *patience_.deadline) : look);
   }
   engine_.gates.others_wait(spec_.name, true);
@@ -296,7 +340,8 @@ std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const wait =
       waits_.next(seen ? &seen->holder : nullptr, failure_ ? std::nullopt : attempts_.can_be_had_in());
   if (!wait) return std::nullopt;
-  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_pause);
+  bool const soon = attempts_.waited_for() && !spec_.options.retry.policy;
+  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, soon ? while_waited_for : longest_pause);
 }
 
 // @return nothing if there is to be no other attempt
@@ -327,7 +372,7 @@ waiting::local_queue::turn acquirer::supersede() {
 // The same term, with an owner and a token of its own.
 bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noexcept {
   auto const* h = dynamic_cast<holding::hold const*>(&o);
-  if (h == nullptr || of != &engine_ || owner_.is_explicit()) return false;
+  if (h == nullptr || of != &engine_ || owner_.is_explicit() || spec_.permit) return false;
   auto const& f = h->facts();
   auto const& mine = spec_.options;
   bool const same = f.strategy == spec_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
@@ -353,7 +398,7 @@ std::shared_ptr<holding::hold> acquirer::start_holding(holding::grant_facts fact
       engine_, {.facts = std::move(facts),
                 .turn = std::move(turn),
                 .session = won == nullptr ? std::nullopt : std::exchange(won->session, std::nullopt),
-                .gate = gate_.take(),
+                .gate = spec_.alone() ? gate_.take() : std::nullopt,
                 .had_to_wait = waits_.attempts() > 1,
                 .waited = steady_clock::now() - called_at_});
 }

@@ -60,6 +60,7 @@ class acquirer : private waiting::heir {
   std::optional<need> begin();
   std::optional<need> connected();
   std::optional<need> line_up();
+  std::optional<need> look_at_own_permit();
   std::optional<need> stand_in_line();
   std::optional<need> compete();
   std::optional<need> judge();
@@ -76,6 +77,7 @@ class acquirer : private waiting::heir {
   void attempt();
   void stand_at_gate();
 
+  [[noreturn]] void say_would_deadlock(char const* does) const;
   std::optional<need> met(std::shared_ptr<holding::hold> mine);
   std::optional<need> begin_to_compete(waiting::local_queue::turn);
   std::optional<need> take_turn(waiting::local_queue::arrival);
@@ -87,6 +89,7 @@ class acquirer : private waiting::heir {
   result lost(acquire_status) const;
   result lost_to(waiting::occupant const*, acquire_status) const;
   waiting::local_queue::key place() const;
+  strategies::wanted_permit::place place_in_line() const noexcept;
   bool counts_looks() const noexcept;
   bool waits_at_gate() const noexcept;
   bool begins_at_gate() const;
@@ -126,6 +129,7 @@ class acquirer : private waiting::heir {
   std::optional<waiting::local_queue::in_line> line_;
   std::optional<std::chrono::steady_clock::time_point> look_at_;  ///< at who is in front, if that counts
   std::optional<waiting::local_queue::turn> turn_;
+  std::optional<waiting::local_queue::turn> as_reader_;  ///< what is kept instead, if others may come in
   attempts attempts_;  ///< ends before the turn does: what is in doubt is given back first
 
   state state_ = &acquirer::begin;

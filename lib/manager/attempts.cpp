@@ -25,7 +25,12 @@ attempts::attempts(engine& e, lock_spec const& s, owner_id owner, std::stop_toke
       spec_(s),
       strategy_(e.strategies.of(s.strategy)),
       owner_(std::move(owner)),
-      stop_(std::move(stop)) {}
+      stop_(std::move(stop)) {
+  if (!s.permit) return;
+  permit_.units = s.permit->units;
+  permit_.limit = s.permit->limit;
+  permit_.intent = base::random_id();
+}
 
 void attempts::look_at(std::optional<holder_info> holder) {
   seen_.reset();
@@ -36,7 +41,7 @@ strategies::take_request attempts::request() const {
   auto const& o = spec_.options;
   bool const looks_first = seen_ && !seen_->term.empty();
   return {spec_.name,    {},     owner_,      o.ttl,   o.hard_limit, o.takeover,
-          spec_.fencing, o.note, looks_first, nullptr, tokens_};
+          spec_.fencing, o.note, looks_first, nullptr, tokens_,      permit_};
 }
 
 // A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
@@ -61,10 +66,15 @@ void attempts::tell_wait() const noexcept {
   if (tell) engine_.events.call([&] { tell(seen_ ? &seen_->holder : nullptr); });
 }
 
+bool attempts::was_done() const noexcept {
+  return seen_ && seen_->holder.done && seen_->holder.expires_in > std::chrono::milliseconds(0);
+}
+
 void attempts::draw_for_others() noexcept { tokens_ = strategy_.most_tokens(); }
 
-bool attempts::make(std::optional<boot_time_point> wait_until) {
+bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where) {
   contended_ = false;
+  permit_.where = where;
   try {
     return traits(spec_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
   } catch (error const& e) {
@@ -140,6 +150,7 @@ bool attempts::take(backend::connection& session, std::optional<strategies::supe
     auto const& why_not = std::get<strategies::refused>(came);
     seen_ = why_not.row;
     contended_ = why_not.by_nobody;
+    if (why_not.waited_for) waited_for_until_ = std::chrono::steady_clock::now() + 500ms;
     return false;
   } catch (error const& e) {
     if (e.reason() == errc::in_doubt) remember({what.term, sent_at, what.tokens});
@@ -148,7 +159,9 @@ bool attempts::take(backend::connection& session, std::optional<strategies::supe
 }
 
 bool attempts::settle_doubts(backend::connection& session) {
-  auto const row = engine_.rows.read(session, spec_.name, engine_.reply_deadline());
+  std::vector<term_id> terms;
+  for (auto const& d : doubts_) terms.push_back(d.term);
+  auto const row = strategy_.find_doubtful(session, spec_.name, terms, engine_.reply_deadline());
   in_doubt_ = false;
   return row && claim_doubtful_term(session, *row);
 }

@@ -23,11 +23,12 @@ class attempts {
   attempts(attempts const&) = delete;
   attempts& operator=(attempts const&) = delete;
 
-  /// One attempt. `wait_until`: for a strategy that waits in the server; empty: it only looks.
+  /// One attempt. `wait_until`: for a strategy that waits in the server; empty: it only looks. `where`: for
+  /// one that counts.
   /// @return true if the lock was had: granted() has it. If not, seen() and contended() say what was in the
   /// way
   /// @throws error; in_doubt() tells whether this or a former attempt may have been granted all the same
-  bool make(std::optional<boot_time_point> wait_until);
+  bool make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where);
 
   struct grant {
     holding::grant_facts facts;
@@ -41,8 +42,12 @@ class attempts {
   void look_at(std::optional<holder_info> holder);
   /// Tells the program whom the call is going to wait for, as far as that is known.
   void tell_wait() const noexcept;
+  /// The name was seen to be recorded as done: nobody holds it, and nobody is to wait for it.
+  bool was_done() const noexcept;
   /// The last attempt failed although nobody holds it.
   bool contended() const noexcept { return contended_; }
+  /// Others keep away for a moment: whoever comes back later has had its turn in vain.
+  bool waited_for() const noexcept { return std::chrono::steady_clock::now() < waited_for_until_; }
   /// Since the last lost reply the row could not be looked at.
   bool in_doubt() const noexcept { return in_doubt_; }
   /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
@@ -82,8 +87,10 @@ class attempts {
   std::stop_token const stop_;
 
   int tokens_ = 1;
+  strategies::wanted_permit permit_;
   bool contended_ = false;
   bool in_doubt_ = false;
+  std::chrono::steady_clock::time_point waited_for_until_{};
   std::vector<doubt> doubts_;
   std::optional<strategies::term_row> seen_;
   watched_row watch_;  ///< of the row as last seen

@@ -42,7 +42,7 @@ bool attempts_at_all::ask() {
   auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
   auto& session = *loan;
   if (!doubts_.empty()) {
-    auto const now = engine_.rows.read_all(session, with({}), engine_.reply_deadline());
+    auto const now = engine_.tables.locks.read_all(session, with({}), engine_.reply_deadline());
     in_doubt_ = false;
     if (adopt(session, now)) return true;
   }

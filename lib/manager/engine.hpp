@@ -27,7 +27,7 @@ struct engine {
         session_pool(database,
                      {options.row_lock_connections, "row_lock_connections", 0, options.idle_timeout}),
         gates(database, events, options),
-        rows(database.statements()),
+        tables(database.statements()),
         strategies(database.statements()),
         expiries(events),
         renewals(database, pool, strategies, expiries, events, options, [this] { return close_unused(); }),
@@ -50,7 +50,7 @@ struct engine {
   sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
   managing::traffic traffic;
   waiting::gates gates;
-  rowlock::strategies::term_rows const rows;
+  rowlock::strategies::term_tables const tables;
   rowlock::strategies::catalogue const strategies;
   waiting::observations observations;
   holding::watchdog expiries;

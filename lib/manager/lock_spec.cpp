@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "manager/identity.hpp"
 #include "strategy/catalogue.hpp"
+#include "strategy/permits.hpp"
 
 namespace rowlock::managing {
 
@@ -54,16 +55,47 @@ void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options
   refuse(!o.note.empty(), "a note");
 }
 
+void refuse_what_no_permit_has(std::string const& name, mutex_options const& o) {
+  auto const refuse = [&](bool given, char const* what) {
+    if (given)
+      throw error(errc::unsupported,
+                  fmt::format("'{}': {} can't be used with a lock that several may hold", name, what));
+  };
+  refuse(o.takeover != takeover::clock, "takeover::observed");
+  refuse(std::holds_alternative<std::string>(o.owner), "an explicit owner");
+}
+
+void require_sense(std::string const& name, permit_spec const& p) {
+  // As many as a writer takes is what nobody else has: it tells a shared_mutex.
+  auto const highest =
+      p.what == permit_spec::kind::counted ? strategies::all_units - 1 : strategies::all_units;
+  auto const most = p.limit.value_or(highest);
+  if (most < 1 || most > highest)
+    throw error(errc::invalid_argument, fmt::format("'{}': a limit of {}: 1 to {}", name, most, highest));
+  if (p.units < 1 || p.units > most)
+    throw error(
+        errc::invalid_argument,
+        fmt::format("'{}': {} units can't be taken: 1 to {}, which is the limit", name, p.units, most));
+}
+
 }  // namespace
 
 lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy usual,
-                     backend::dialect const& sql)
+                     backend::dialect const& sql, std::optional<permit_spec> wanted)
     : name(std::move(n)),
       options(std::move(o)),
       strategy(options.strategy.value_or(usual)),
       fencing(options.fencing.value_or(traits(strategy).fenced_by_default)),
-      recursive(r) {
+      recursive(r),
+      permit(wanted) {
   base::require_name(name);
+  // A mutex is whoever writes.
+  if (traits(strategy).counted && !permit)
+    permit = permit_spec{permit_spec::kind::writer, strategies::all_units, strategies::all_units};
+  if (permit) {
+    refuse_what_no_permit_has(name, options);
+    require_sense(name, *permit);
+  }
   if (auto const why = strategies::registration_of(strategy).why_not_on(sql); !why.empty())
     throw error(errc::unsupported, fmt::format("'{}': strategy {}: {}", name, to_string(strategy), why));
   if (!traits(strategy).has_expiry) refuse_what_needs_a_term(name, strategy, options);

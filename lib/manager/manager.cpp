@@ -6,8 +6,12 @@
 
 #include "base/process_end.hpp"
 #include "base/text.hpp"
-#include "holding/why_lost.hpp"
+#include "holding/fate.hpp"
+#include "manager/exchanging.hpp"
+#include "manager/free_wait.hpp"
 #include "manager/named_locks.hpp"
+#include "manager/named_permits.hpp"
+#include "manager/recording.hpp"
 #include "manager/releasing.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -45,8 +49,10 @@ void manager::refuse_if_forked() const {
                 "make another one in the child");
 }
 
-lock_spec manager::spec(std::string name, mutex_options options, bool recursive) const {
-  return {std::move(name), std::move(options), recursive, engine_->options.strategy, engine_->database.sql()};
+lock_spec manager::spec(std::string name, mutex_options options, bool recursive,
+                        std::optional<permit_spec> permit) const {
+  return {std::move(name),           std::move(options),      recursive,
+          engine_->options.strategy, engine_->database.sql(), permit};
 }
 
 std::vector<lock_spec> manager::specs(std::vector<std::string> names, mutex_options const& options) const {
@@ -131,7 +137,7 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
   auto loan = engine_->pool.borrow(deadline);
   auto const sent_at = boot_clock::now();
   bool const extended = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
-    return engine_->rows.extend(*loan, {f.name, f.term}, duration, deadline);
+    return engine_->tables.of(f.strategy).extend(*loan, {f.name, f.term}, duration, deadline);
   });
   if (extended) {
     if (h->prolong(sent_at, duration)) {
@@ -141,12 +147,53 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
     if (engine_->expiries.report_lost(h, h->why_expired())) releasing(*engine_).give_back_lost(*h);
     return false;
   }
-  if (auto const why = holding::why_lost(engine_->rows, *loan, f, deadline)) {
-    engine_->expiries.report_lost(h, *why);
-    return false;
-  }
+  auto const fate = holding::fate_of(engine_->tables, *loan, *h, deadline);
+  if (fate.lost) engine_->expiries.report_lost(h, *fate.lost);
+  if (fate.lost || fate.done) return false;
   throw error(errc::conflict,
               fmt::format("'{}' could not be extended just now; it is held as before", f.name));
+}
+
+bool manager::set_note(std::shared_ptr<holding::hold> const& h, std::string const& note) {
+  refuse_if_forked();
+  base::calls::scope const here(engine_->under_way);
+  base::require_text("the note", note, base::longest_note);
+  auto const& f = h->facts();
+  if (!holding::traits_of(f).has_expiry)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is held with {}, which writes no note", f.name, to_string(f.strategy)));
+  // Exposed: a term whose row says other things than its facts is not for others to go on with.
+  if (!h->expose() || !h->valid() || report_if_gone(h)) return false;
+  try {
+    return set_row_note(h, note);
+  } catch (error const&) {
+    if (report_if_gone(h)) return false;
+    throw;
+  }
+}
+
+bool manager::set_row_note(std::shared_ptr<holding::hold> const& h, std::string const& note) {
+  auto const& f = h->facts();
+  auto const deadline = engine_->reply_deadline();
+  auto loan = engine_->pool.borrow(deadline);
+  if (sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
+        return engine_->tables.of(f.strategy).set_note(*loan, {f.name, f.term}, note, deadline);
+      }))
+    return true;
+  if (auto const fate = holding::fate_of(engine_->tables, *loan, *h, deadline); fate.lost)
+    engine_->expiries.report_lost(h, *fate.lost);
+  return false;
+}
+
+bool manager::record(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds keep_for,
+                     std::string const& result) {
+  auto const here = begin_call();
+  return recording(*engine_).record(h, keep_for, result);
+}
+
+bool manager::was_recorded(std::shared_ptr<holding::hold> const& h) {
+  auto const here = begin_call();
+  return recording(*engine_).was_recorded(h);
 }
 
 release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcept {
@@ -207,9 +254,9 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   return detached_lock{f.name, f.term, f.token, f.strategy};
 }
 
-std::vector<lock_info> manager::list(bool idle_too) {
+std::vector<lock_info> manager::list(bool idle_too, bool done_too) {
   auto const here = begin_call();
-  return named_locks(*engine_).list(idle_too);
+  return named_locks(*engine_).list(idle_too, done_too);
 }
 
 std::optional<lock_info> manager::find(std::string const& name) {
@@ -217,9 +264,32 @@ std::optional<lock_info> manager::find(std::string const& name) {
   return named_locks(*engine_).find(name);
 }
 
-bool manager::revoke(std::string const& name, revoke_mode mode) {
+bool manager::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
   auto const here = begin_call();
-  return named_locks(*engine_).revoke(name, mode);
+  return named_locks(*engine_).revoke(name, mode, only);
+}
+
+std::shared_ptr<holding::hold> manager::exchange(std::shared_ptr<holding::hold> const& h,
+                                                 permit_spec const& wanted) {
+  auto const here = begin_call();
+  return exchanging(*engine_).exchange(h, wanted);
+}
+
+void manager::set_limit(lock_spec const& spec, std::int64_t limit) {
+  auto const here = begin_call();
+  named_permits(*engine_).set_limit(spec, limit);
+}
+
+std::optional<std::int64_t> manager::free_units(lock_spec const& spec) {
+  auto const here = begin_call();
+  return named_permits(*engine_).free_units(spec);
+}
+
+bool manager::wait_until_free(lock_spec const& spec,
+                              std::optional<std::chrono::steady_clock::time_point> deadline,
+                              std::stop_token stop) {
+  auto const here = begin_call();
+  return free_wait(*engine_, spec, deadline, std::move(stop)).run();
 }
 
 bool manager::release(detached_lock const& lock) {

@@ -22,7 +22,8 @@ class manager : public std::enable_shared_from_this<manager> {
   manager(manager const&) = delete;
   manager& operator=(manager const&) = delete;
 
-  lock_spec spec(std::string name, mutex_options, bool recursive) const;
+  lock_spec spec(std::string name, mutex_options, bool recursive,
+                 std::optional<permit_spec> permit = {}) const;
   /// For locks that are taken together: in the order of the names. @throws error as lock_spec, and if there
   /// are none, too many, or two of one name
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
@@ -30,13 +31,29 @@ class manager : public std::enable_shared_from_this<manager> {
   acquirer::result acquire(lock_spec const&, patience, std::stop_token);
   acquirer_of_all::result acquire_all(std::vector<lock_spec> const&, patience const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
+  bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
+  /// Ends it by the record that its work is done. @return false if it was lost before
+  bool record(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds keep_for,
+              std::string const& result);
+  /// Whether a transaction of the program's has recorded it; if so, it is ended.
+  bool was_recorded(std::shared_ptr<holding::hold> const&);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
   /// @return what became of the first that was not released
   release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
-  std::vector<lock_info> list(bool idle_too);
+  std::vector<lock_info> list(bool idle_too, bool done_too);
   std::optional<lock_info> find(std::string const& name);
-  bool revoke(std::string const& name, revoke_mode);
+  /// See basic_mutex::wait_until_free_for().
+  bool wait_until_free(lock_spec const&, std::optional<std::chrono::steady_clock::time_point> deadline,
+                       std::stop_token);
+  bool revoke(std::string const& name, revoke_mode, term_id const& only);
+  /// Of a permit that is held: the same with other units, as a term of its own. The one that was held ends.
+  /// @return null if others are in the way, or it is lost; then nothing was done
+  std::shared_ptr<holding::hold> exchange(std::shared_ptr<holding::hold> const&, permit_spec const&);
+  /// The limit for all who name none.
+  void set_limit(lock_spec const&, std::int64_t limit);
+  /// How many units can be had, by `limit` if there is one; empty: no limit is known.
+  std::optional<std::int64_t> free_units(lock_spec const&);
   bool release(detached_lock const&);
   bool renew(detached_lock const&);
   void refuse_if_forked() const;
@@ -70,6 +87,7 @@ class manager : public std::enable_shared_from_this<manager> {
   bool can_release(release_result& what) const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
+  bool set_row_note(std::shared_ptr<holding::hold> const&, std::string const& note);
   /// Whether the database that it is held in is gone, and the lock lost with it.
   bool report_if_gone(std::shared_ptr<holding::hold> const&);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <rowlock/error.hpp>
 
 #include "base/text.hpp"
@@ -10,6 +11,15 @@
 namespace rowlock::managing {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+lock_info as_info(strategies::term_row row) {
+  bool const held = !row.term.empty() && !row.holder.done;
+  return {std::move(row.name), held, std::move(row.holder), std::move(row.unreadable)};
+}
+
+}  // namespace
 
 // Of those whose rows do not tell.
 std::unordered_map<std::string, holder_info> named_locks::held_by_sessions(backend::connection& session,
@@ -24,27 +34,33 @@ std::unordered_map<std::string, holder_info> named_locks::held_by_sessions(backe
 // Who may not see it, or is in a hurry, sees the locks all the same.
 void named_locks::add_waiters(backend::connection& session, std::vector<lock_info>& locks) noexcept try {
   if (!session.has_gates()) return;
-  auto known = engine_.rows.waiters(session, engine_.reply_deadline());
+  auto known = engine_.tables.locks.waiters(session, engine_.reply_deadline());
   for (auto& lock : locks) {
     auto const found = known.find(lock.name);
     if (!lock.held || found == known.end()) continue;
     lock.waiters = std::move(found->second);
     lock.waiting = static_cast<int>(lock.waiters.size());
+    known.erase(found);  // of several permits the first tells it
   }
 } catch (std::exception const&) {
 }
 
-std::vector<lock_info> named_locks::list(bool idle_too) {
+std::vector<lock_info> named_locks::list(bool idle_too, bool done_too) {
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
   std::vector<lock_info> found;
   auto by_sessions = held_by_sessions(*loan, "");
-  for (auto& row : engine_.rows.list(*loan, idle_too || !by_sessions.empty(), engine_.reply_deadline())) {
+  for (auto& row :
+       engine_.tables.locks.list(*loan, idle_too || !by_sessions.empty(), engine_.reply_deadline())) {
     if (auto const held = by_sessions.find(row.name); held != by_sessions.end())
       found.push_back({std::move(row.name), true, std::move(held->second), {}});
-    else if (idle_too || !row.term.empty())
-      found.push_back(
-          {std::move(row.name), !row.term.empty(), std::move(row.holder), std::move(row.unreadable)});
+    else if (row.holder.done ? done_too : idle_too || !row.term.empty())
+      found.push_back(as_info(std::move(row)));
   }
+  for (auto& row : engine_.tables.permits.list(*loan, false, engine_.reply_deadline())) {
+    found.push_back({std::move(row.name), true, std::move(row.holder), std::move(row.unreadable)});
+    found.back().term = std::move(row.term);
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.name < b.name; });
   add_waiters(*loan, found);
   return found;
 }
@@ -53,25 +69,46 @@ std::optional<lock_info> named_locks::find(std::string const& name) {
   base::require_name(name);
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
   for (auto& [held, by] : held_by_sessions(*loan, name)) return lock_info{name, true, std::move(by), {}};
-  auto row = engine_.rows.find(*loan, name, engine_.reply_deadline());
+  auto row = engine_.tables.locks.find(*loan, name, engine_.reply_deadline());
   if (!row) return std::nullopt;
-  return lock_info{name, !row->term.empty(), std::move(row->holder), std::move(row->unreadable)};
+  if (traits(row->holder.strategy).counted)
+    if (auto permit = engine_.tables.permits.find(*loan, name, engine_.reply_deadline()))
+      row = std::move(permit);
+  return as_info(*std::move(row));
 }
 
-bool named_locks::revoke(std::string const& name, revoke_mode mode) {
+bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
   base::require_name(name);
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
   // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
-  auto const row = engine_.rows.read(*loan, name, engine_.reply_deadline());
-  if (row && !traits(row->holder.strategy).revocable)
+  auto const row = engine_.tables.locks.read(*loan, name, engine_.reply_deadline());
+  if (!row) return false;
+  auto const how = row->holder.strategy;
+  if (!traits(how).revocable)
     throw error(
         errc::unsupported,
         fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
                     "holds it, which `rowlock list` names where the server tells, and the server can end",
-                    name, to_string(row->holder.strategy)));
+                    name, to_string(how)));
+  if (!only.empty() && !traits(how).counted && row->term != only) return false;
   return sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
-    return engine_.rows.revoke(*loan, name, mode, engine_.reply_deadline());
+    // Of a record there is no holder who could be asked; by its term, for somebody may take the name just
+    // now.
+    if (row->holder.done)
+      return engine_.strategies.of(row->holder.strategy)
+          .give_back(*loan, {name, row->term}, 0ms, engine_.reply_deadline())
+          .was_there;
+    return engine_.tables.of(how).revoke(*loan, name, mode, only, engine_.reply_deadline());
   });
+}
+
+std::optional<rowlock::strategy> named_locks::strategy_of(backend::connection& session,
+                                                          detached_lock const& lock) {
+  if (lock.strategy) return lock.strategy;
+  auto const row = engine_.tables.locks.read(session, lock.name, engine_.reply_deadline());
+  if (!row) return std::nullopt;
+  auto const how = row->holder.strategy;
+  return traits(how).counted || row->term == lock.term ? std::optional(how) : std::nullopt;
 }
 
 bool named_locks::release(detached_lock const& lock) {
@@ -79,13 +116,9 @@ bool named_locks::release(detached_lock const& lock) {
   auto const deadline = engine_.reply_deadline();
   auto loan = engine_.pool.borrow(deadline);
   return sessions::retry_deadlocks(engine_.events, lock.name, deadline, [&] {
-    auto how = lock.strategy;
-    if (!how) {
-      auto const row = engine_.rows.read(*loan, lock.name, deadline);
-      if (!row || row->term != lock.term) return false;
-      how = row->holder.strategy;
-    }
-    return engine_.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline).was_there;
+    auto const how = strategy_of(*loan, lock);
+    return how &&
+           engine_.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline).was_there;
   });
 }
 
@@ -95,11 +128,14 @@ bool named_locks::renew(detached_lock const& lock) {
   auto loan = engine_.pool.borrow(deadline);
   strategies::name_and_term const which{lock.name, lock.term};
   return sessions::retry_deadlocks(engine_.events, lock.name, deadline, [&] {
-    if (!engine_.rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
-    for (auto const& left : engine_.rows.check(*loan, std::span(&which, 1), deadline))
-      if (!left.revoked && !left.hard_limit_reached)
-        throw error(errc::row_locked,
-                    fmt::format("'{}' could not be renewed: a transaction has its row locked", lock.name));
+    auto const how = strategy_of(*loan, lock);
+    if (!how) return false;
+    auto const& rows = engine_.tables.of(*how);
+    if (!rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
+    if (auto const left = rows.check(*loan, which, deadline);
+        left && !left->revoked && !left->hard_limit_reached)
+      throw error(errc::row_locked,
+                  fmt::format("'{}' could not be renewed: a transaction has its row locked", lock.name));
     return false;
   });
 }

@@ -16,13 +16,16 @@ class named_locks {
  public:
   explicit named_locks(engine& e) noexcept : engine_(e) {}
 
-  std::vector<lock_info> list(bool idle_too);
+  std::vector<lock_info> list(bool idle_too, bool done_too);
   std::optional<lock_info> find(std::string const& name);
-  bool revoke(std::string const& name, revoke_mode);
+  bool revoke(std::string const& name, revoke_mode, term_id const& only);
   bool release(detached_lock const&);
   bool renew(detached_lock const&);
 
  private:
+  /// By which its term is found; empty if the name certainly has no such term.
+  std::optional<rowlock::strategy> strategy_of(backend::connection&, detached_lock const&);
+
   /// Of strategies whose rows do not tell who holds them.
   std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
                                                                 std::string const& name);

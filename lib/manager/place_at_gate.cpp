@@ -19,10 +19,11 @@ void place_at_gate::inherit(waiting::gates::ticket t) noexcept {
   since_ = steady_clock::now();
 }
 
-steady_clock::time_point place_at_gate::next_look(
-    std::optional<std::chrono::milliseconds> can_be_had_in) const {
+steady_clock::time_point place_at_gate::next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
+                                                  bool often) const {
   auto const now = steady_clock::now();
-  std::chrono::nanoseconds wait = std::clamp<std::chrono::nanoseconds>((now - since_) / 8, 2ms, 250ms);
+  auto const longest = often ? 50ms : 250ms;
+  std::chrono::nanoseconds wait = std::clamp<std::chrono::nanoseconds>((now - since_) / 8, 2ms, longest);
   if (can_be_had_in) wait = std::min<std::chrono::nanoseconds>(wait, std::max(1ms, *can_be_had_in));
   return now + wait;
 }

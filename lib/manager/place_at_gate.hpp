@@ -26,9 +26,9 @@ class place_at_gate {
   /// It has the gate of who gave the lock on.
   void inherit(waiting::gates::ticket) noexcept;
   /// Who is first in line looks again then: whoever gives the lock back without having stood here rings
-  /// nobody.
-  std::chrono::steady_clock::time_point next_look(
-      std::optional<std::chrono::milliseconds> can_be_had_in) const;
+  /// nobody. `often`: where most do.
+  std::chrono::steady_clock::time_point next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
+                                                  bool often = false) const;
 
   /// For the lock that was got, with which it is kept.
   std::optional<waiting::gates::ticket> take() noexcept;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/process_end.hpp"
+#include "holding/fate.hpp"
 #include "holding/why_lost.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -31,6 +32,11 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
 }
 
 std::optional<release_result> releasing::let_go(std::shared_ptr<holding::hold> const& h) noexcept {
+  if (h->recorded()) {  // somebody has seen that in its row
+    forget(*h);
+    if (h->begin_release()) h->end_release();
+    return release_result::released;
+  }
   // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
   if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
   bool const nobodys = offer(h);
@@ -192,7 +198,7 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
       return release_result::released;
     }
     why = why_gone(h, std::nullopt, deadline);
-    return release_result::already_lost;
+    return ended_by_record(h, deadline) ? release_result::released : release_result::already_lost;
   }
   std::optional<sessions::connection_pool::loan> alone;
   if (auto const given = give_back_with_others(h, deadline, alone); given.was_there) {
@@ -214,7 +220,7 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
                               given.others_wait || loan->is_waited_for(engine_.database.tables(), f.name));
   if (given.was_there) return release_result::released;
   why = why_gone(h, std::move(loan), deadline);
-  return release_result::already_lost;
+  return ended_by_record(h, deadline) ? release_result::released : release_result::already_lost;
 }
 
 std::optional<strategies::given_back> releasing::give_back_at_gate(holding::hold& h,
@@ -233,9 +239,17 @@ loss_reason releasing::why_gone(holding::hold const& h,
                                 std::optional<sessions::connection_pool::loan> session,
                                 boot_time_point deadline) noexcept try {
   if (!session) session.emplace(engine_.pool.borrow(deadline));
-  return holding::why_lost(engine_.rows, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
+  return holding::why_lost(engine_.tables, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
 } catch (std::exception const&) {
   return loss_reason::taken_over;
+}
+
+// After why_gone(): what is recorded between the two questions is found.
+bool releasing::ended_by_record(holding::hold& h, boot_time_point deadline) noexcept try {
+  return h.may_be_recorded() &&
+         holding::is_recorded(engine_.tables, *engine_.pool.borrow(deadline), h, deadline);
+} catch (std::exception const&) {
+  return false;
 }
 
 /// @param alone  a session, if nobody else is there
@@ -261,7 +275,7 @@ strategies::given_back releasing::give_back_with_others(
 // A release from inside one's own guarded transaction would wait for itself. [B26]
 bool releasing::is_locked(holding::hold const& h, backend::connection& session, boot_time_point deadline) {
   strategies::name_and_term const which{h.facts().name, h.facts().term};
-  return engine_.rows.is_locked(session, which, deadline);
+  return engine_.tables.of(h.facts().strategy).is_locked(session, which, deadline);
 }
 
 void releasing::give_back_lost(holding::hold const& h) noexcept {

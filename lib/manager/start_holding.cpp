@@ -53,11 +53,13 @@ holding::grant_facts facts_of(lock_spec const& s, owner_id const& owner, fencing
           .hard_limit = o.hard_limit,
           .renew = o.renew,
           .fencing = s.fencing,
+          .units = s.permit ? static_cast<std::int32_t>(s.permit->units) : 0,
           .in_process = boot_clock::now(),
           .note = o.note,
           .sent_at = sent_at,
           .acquired_at = std::chrono::system_clock::now(),
-          .server = server,
+          .server = static_cast<std::uint32_t>(server),
+          .limit = s.permit ? static_cast<std::int32_t>(s.permit->limit.value_or(0)) : 0,
           .on_trust = o.on_trust};
 }
 

@@ -24,9 +24,13 @@ std::string quoted(std::string name) {
   return fmt::format("'{}'", name);
 }
 
-void refuse_while_held(session& s) {
+void refuse_while_held(session& s, int version) {
   std::vector<std::string> names;
-  for (auto const& row : s.run("migrate_held").rows) names.push_back(quoted(backend::as_text(row.at(0))));
+  auto const add = [&](char const* held) {
+    for (auto const& row : s.run(held).rows) names.push_back(quoted(backend::as_text(row.at(0))));
+  };
+  add("migrate_held");
+  if (version >= 6) add("migrate_held_permits");
   if (names.empty()) return;
   bool const more = names.size() > most_names;
   if (more) names.resize(most_names);
@@ -93,7 +97,7 @@ void undo(session& s, int version, down_consent const& consent) {
   auto const locked = s.dialect().transactional_ddl ? 0 : end_of_lock(text);
   s.run("migrate_exclude");
   if (locked > 0) s.script(text.substr(0, locked));
-  if (!consent.held_locks) refuse_while_held(s);
+  if (!consent.held_locks) refuse_while_held(s, version);
   if (version == 1 && !consent.tokens) refuse_to_forget_tokens(s, version);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
@@ -241,7 +245,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     if (state.version <= goal) return;
     // Before the first step, too: to stop halfway would leave tables that serve no program.
     if (goal == 0 && !consent.tokens) {
-      if (!consent.held_locks) refuse_while_held(s);
+      if (!consent.held_locks) refuse_while_held(s, state.version);
       refuse_to_forget_tokens(s, state.version);
     }
     undo(s, state.version, consent);

@@ -42,6 +42,7 @@ std::chrono::milliseconds sweep::so_far() const {
 }
 
 reap_result sweep::run() {
+  go_through_permits();  // first: then their names may go
   for (auto const table : {reaped_table::locks, reaped_table::tokens}) go_through(table);
   end_kept();
   if (stop_.stop_requested()) result_.end = reap_end::stopped;
@@ -72,6 +73,28 @@ void sweep::go_through(reaped_table table) {
   }
 }
 
+void sweep::go_through_permits() {
+  strategies::name_and_term after;
+  while (!stop_.stop_requested()) {
+    strategies::permits_look seen;
+    std::int64_t gone = 0;
+    ride_out([&](backend::connection& c) {
+      seen = statements_.look_at_permits(c, after, options_.batch, reply_deadline());
+      gone = static_cast<std::int64_t>(seen.due.size());
+      if (!options_.dry_run && gone > 0) gone = statements_.remove_permits(c, seen.due, reply_deadline());
+    });
+    if (seen.examined == 0) return;
+    after = seen.last;
+    ++result_.batches;
+    result_.examined += seen.examined;
+    result_.deleted.permits += gone;
+    result_.skipped += static_cast<std::int64_t>(seen.due.size()) - gone;
+    result_.duration = so_far();
+    if (options_.progress) options_.progress(result_);
+    if (seen.examined < options_.batch) return;
+  }
+}
+
 page_look sweep::clean(page const& p) {
   page_look seen;
   reap_counts gone;
@@ -95,6 +118,7 @@ page_look sweep::clean(page const& p) {
   result_.deleted.lease += gone.lease;
   result_.deleted.row_lock += gone.row_lock;
   result_.deleted.tokens += gone.tokens;
+  result_.deleted.permit_names += gone.permit_names;
   result_.skipped += std::max<std::int64_t>(0, seen.due.all() - gone.all());
   for (auto& k : kept) {
     if (options_.dry_run || k.longest > options_.watch || kept_.size() >= most_kept)

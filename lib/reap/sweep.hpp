@@ -25,6 +25,7 @@ class sweep {
 
  private:
   void go_through(strategies::reaped_table);
+  void go_through_permits();
   strategies::page_look clean(strategies::page const&);
   void end_kept();
   void ride_out(std::function<void(backend::connection&)> const& what);

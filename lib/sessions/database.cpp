@@ -93,11 +93,11 @@ int database::check_schema(backend::connection& c, boot_time_point deadline) {
     throw error(errc::schema_old, fmt::format("{}: the tables have version {}, this program needs {}: "
                                               "`rowlock migrate up` brings them there",
                                               describe(), version, needed_schema_version));
-  if (oldest_reader > needed_schema_version)
+  if (oldest_reader > latest_schema_version)
     throw error(errc::schema_new,
                 fmt::format("{}: the tables have version {} and serve programs made for version {} or "
                             "later; this one was made for {}: use a newer rowlock",
-                            describe(), version, oldest_reader, needed_schema_version));
+                            describe(), version, oldest_reader, latest_schema_version));
   expect_same(c, id, deadline);
   return static_cast<int>(version);
 }

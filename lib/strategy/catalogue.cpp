@@ -4,6 +4,8 @@
 
 #include "base/never_destroyed.hpp"
 #include "strategy/lease.hpp"
+#include "strategy/once.hpp"
+#include "strategy/permits.hpp"
 #include "strategy/row_lock.hpp"
 #include "strategy/unique_insert.hpp"
 
@@ -15,11 +17,28 @@ std::unique_ptr<locking_strategy> make(backend::statement_book const& book) {
   return std::make_unique<Strategy>(book);
 }
 
+template <rowlock::strategy which>
+std::unique_ptr<locking_strategy> make_permits(backend::statement_book const& book) {
+  return std::make_unique<permits>(book, which);
+}
+
 constexpr strategy_traits of_a_row{.has_expiry = true,
                                    .revocable = true,
                                    .owns_session = false,
                                    .waits_in_server = false,
                                    .fenced_by_default = true};
+constexpr strategy_traits of_once{.has_expiry = true,
+                                  .revocable = true,
+                                  .owns_session = false,
+                                  .waits_in_server = false,
+                                  .fenced_by_default = true,
+                                  .records_done = true};
+constexpr strategy_traits of_a_permit{.has_expiry = true,
+                                      .revocable = true,
+                                      .owns_session = false,
+                                      .waits_in_server = false,
+                                      .fenced_by_default = true,
+                                      .counted = true};
 constexpr strategy_traits of_a_session{.has_expiry = false,
                                        .revocable = false,
                                        .owns_session = true,
@@ -31,7 +50,10 @@ std::vector<registration>& list() {
       {rowlock::strategy::lease, "lease", of_a_row, make<lease>},
       {rowlock::strategy::unique_insert, "unique_insert", of_a_row, make<unique_insert>},
       {rowlock::strategy::row_lock, "row_lock", of_a_session, make<row_lock>,
-       [](backend::dialect const& d) { return d.no_row_locks; }}});
+       [](backend::dialect const& d) { return d.no_row_locks; }},
+      {rowlock::strategy::once, "once", of_once, make<once>},
+      {rowlock::strategy::shared, "shared", of_a_permit, make_permits<rowlock::strategy::shared>},
+      {rowlock::strategy::semaphore, "semaphore", of_a_permit, make_permits<rowlock::strategy::semaphore>}});
   return all;
 }
 

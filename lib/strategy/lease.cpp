@@ -26,12 +26,10 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
       locked = true;  // by a transaction: a plain read tells whose row it is, and of which strategy
     }
     auto const row = rows_.read(c, r.name, deadline);
-    if (row) require_strategy(*row, rowlock::strategy::lease);
+    if (row) require_strategy(*row, kind_);
     if (locked || (row && !row->term.empty())) return refused_by(row, old);
     if (old) return refused_by(row, old);  // what was to be superseded is gone; the caller looks again
-    if (!row)
-      c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(rowlock::strategy::lease)},
-                deadline);
+    if (!row) c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(kind_)}, deadline);
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
   return refused_by({}, old);
@@ -40,7 +38,7 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
 std::optional<outcome> lease::claim(backend::connection& c, take_request const& r,
                                     std::optional<superseded> const& old, boot_time_point deadline,
                                     boot_time_point& sent_at) const {
-  auto parameters = granting_parameters(r, rowlock::strategy::lease);
+  auto parameters = granting_parameters(r, kind_);
   parameters.emplace_back(std::int64_t{r.fencing ? r.tokens : 0});
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));

@@ -7,9 +7,9 @@
 
 namespace rowlock::strategies {
 
-class lease final : public row_strategy {
+class lease : public row_strategy {
  public:
-  explicit lease(backend::statement_book const& book) : row_strategy(book) {}
+  explicit lease(backend::statement_book const& book) : lease(book, rowlock::strategy::lease) {}
 
   /// The UPDATE; if it met no row, one SELECT that tells absent from busy; if absent, a free row is put there
   /// and the UPDATE repeated.
@@ -31,6 +31,10 @@ class lease final : public row_strategy {
 
   int most_tokens() const noexcept override { return 64; }
 
+ protected:
+  /// For a strategy that is a lease as far as it is taken, renewed and given back; one name has one strategy.
+  lease(backend::statement_book const& book, rowlock::strategy kind) : row_strategy(book), kind_(kind) {}
+
  private:
   struct several;
   char const* release_statement() const noexcept override { return "lock_release"; }
@@ -48,6 +52,8 @@ class lease final : public row_strategy {
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;
+
+  rowlock::strategy const kind_;
 };
 
 }  // namespace rowlock::strategies

@@ -11,9 +11,18 @@ std::vector<locking_strategy::held> locking_strategy::holders(backend::connectio
   return {};
 }
 
+std::optional<term_row> locking_strategy::find_doubtful(backend::connection&, std::string const&,
+                                                        std::span<term_id const>, boot_time_point) const {
+  return std::nullopt;
+}
+
 given_back locking_strategy::give_back_at_gate(backend::connection&, name_and_term const&,
                                                boot_time_point) const {
   throw error(errc::unsupported, "this strategy's locks are given back on their own sessions");
+}
+
+bool locking_strategy::record(backend::connection&, record_of_done const&, boot_time_point) const {
+  throw error(errc::unsupported, "this strategy can't record that work is done: use once");
 }
 
 outcome_for_all locking_strategy::take_all(backend::connection&, take_request const&,

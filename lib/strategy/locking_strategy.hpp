@@ -25,6 +25,23 @@ struct server_wait {
   std::function<std::unique_ptr<backend::connection>()> another_session;
 };
 
+/// Of a permit: how much is to be taken, and of what.
+struct wanted_permit {
+  std::int64_t units = 1;
+  std::optional<std::int64_t> limit{};  ///< that the taker was told; empty: the one that was set for the name
+  /// The one that this is to replace, if it is granted: it does not count. If it is not there any more, or is
+  /// revoked, nothing is granted.
+  term_id replaces{};
+  std::int64_t replaced_units = 0;  ///< of that one
+  /// Under which it says what it waits for: the same for all attempts of a call.
+  std::string intent{};
+  enum class place {
+    in_line,      ///< or not: it obeys whoever is first
+    first,        ///< of the line: it says what it waits for, and obeys nobody
+    without_line  ///< there is none: it says so now and then
+  } where = place::in_line;
+};
+
 struct take_request {
   std::string name;
   term_id term;  ///< a new one for every attempt, because the outcome of the last one may not be known
@@ -40,6 +57,7 @@ struct take_request {
   /// How many tokens to draw at once: for owners that come after this one without asking the database. Not
   /// more than most_tokens().
   int tokens = 1;
+  wanted_permit permit{};  ///< for strategies that count
 };
 
 /// The exact term that is to be replaced although it has not expired by the clock.
@@ -59,6 +77,8 @@ struct refused {
   std::optional<term_row>
       row{};               ///< as it was read; empty if rows came and went too quickly, or nothing tells
   bool by_nobody = false;  ///< a transaction was in the way, and nobody holds the name
+  /// Where there is no line: others keep away for half a second at most, for whoever was refused.
+  bool waited_for = false;
 };
 
 using outcome = std::variant<granted, refused>;
@@ -87,6 +107,16 @@ using outcome_for_all = std::variant<all_granted, all_refused>;
 struct given_back {
   bool was_there = false;    ///< the term
   bool others_wait = false;  ///< at the name's gate, as far as the statement tells
+};
+
+/// That the work for which a term was taken is done.
+struct record_of_done {
+  name_and_term which;
+  /// The record's own term: a new one, but the same for each try, by which a record whose reply was lost is
+  /// known.
+  term_id as;
+  std::chrono::milliseconds keep_for{0};
+  std::string result;
 };
 
 class locking_strategy {
@@ -137,6 +167,18 @@ class locking_strategy {
   /// the order of the terms, which is that of their names. The others have to be given back one by one.
   /// @throws error; after errc::in_doubt any of them may have been given back
   virtual std::vector<given_back> give_back_all(backend::connection&, std::span<name_and_term const>,
+                                                boot_time_point deadline) const;
+
+  /// Ends the term by a record that its work is done. Waits for the row, a second at most.
+  /// @return false if neither the term nor this record is there
+  /// @throws error; errc::unsupported if the traits say that there are no such records. After errc::in_doubt
+  /// it may have been recorded, or may yet be: to be tried again
+  virtual bool record(backend::connection&, record_of_done const&, boot_time_point deadline) const;
+
+  /// One of `terms` whose take's reply was lost, if it was granted, as it is in its row; or whatever else is
+  /// in the name's row; empty if there is none.
+  virtual std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
+                                                std::span<term_id const> terms,
                                                 boot_time_point deadline) const;
 
   /// How many tokens one take can draw.

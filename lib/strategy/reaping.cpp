@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
-#include "strategy/term_rows.hpp"
+#include "strategy/permits.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -17,8 +17,9 @@ using backend::value;
 void count(reap_counts& all, std::string const& strategy) {
   auto const how = strategy_from_string(strategy);
   if (how == strategy::unique_insert) ++all.unique_insert;
-  if (how == strategy::lease) ++all.lease;
+  if (how == strategy::lease || how == strategy::once) ++all.lease;
   if (how == strategy::row_lock) ++all.row_lock;
+  if (how && traits(*how).counted) ++all.permit_names;
 }
 
 char const* named(reaped_table t, char const* of_locks, char const* of_tokens) {
@@ -45,6 +46,7 @@ page_look reaping::look(backend::connection& c, page const& p, boot_time_point d
     return seen;
   }
   seen.due = {as_int(columns.at(2)), as_int(columns.at(3)), as_int(columns.at(4)), 0};
+  seen.due.permit_names = as_int(columns.at(9));
   seen.left_observed = as_int(columns.at(5));
   seen.left_ahead = as_int(columns.at(6));
   seen.highest_token = as_int(columns.at(7));
@@ -103,7 +105,7 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
   std::vector<kept_term> out;
   for (auto const& columns : found.rows) {
     auto const how = strategy_from_string(as_text(columns.at(1)));
-    if (how != strategy::lease && how != strategy::unique_insert) continue;
+    if (how != strategy::lease && how != strategy::unique_insert && how != strategy::once) continue;
     if (as_int(columns.at(4)) <= 0) continue;  // made by hand
     auto const name = as_text(columns.at(0));
     // Whether a term may be watched at all is decided as for takers.
@@ -120,8 +122,27 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
 }
 
 bool reaping::end(backend::connection& c, kept_term const& k, boot_time_point deadline) const {
-  auto const& statement = book_.at(k.strategy == strategy::lease ? "reap_end_lease" : "reap_end_insert");
+  auto const& statement =
+      book_.at(k.strategy == strategy::unique_insert ? "reap_end_insert" : "reap_end_lease");
   return c.execute(statement, std::vector<value>{k.name, k.term.value, k.renewals}, deadline).affected > 0;
+}
+
+permits_look reaping::look_at_permits(backend::connection& c, name_and_term const& after, int size,
+                                      boot_time_point deadline) const {
+  std::vector<value> const range{after.name, after.term.value, std::int64_t{size},
+                                 std::int64_t{idle_.count()}};
+  permits_look seen;
+  for (auto const& columns : c.execute(book_.at("reap_permits_look"), range, deadline).rows) {
+    ++seen.examined;
+    seen.last = {as_text(columns.at(0)), {as_text(columns.at(1))}};
+    if (as_int(columns.at(2)) != 0) seen.due.push_back(seen.last);
+  }
+  return seen;
+}
+
+std::int64_t reaping::remove_permits(backend::connection& c, std::span<name_and_term const> due,
+                                     boot_time_point deadline) const {
+  return permits::purge(c, book_, due, deadline);
 }
 
 std::int64_t reaping::floor(backend::connection& c, boot_time_point deadline) const {

@@ -5,10 +5,11 @@
 #include <chrono>
 #include <optional>
 #include <rowlock/reaping.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "backend/backend.hpp"
+#include "strategy/term_rows.hpp"
 
 namespace rowlock::strategies {
 
@@ -30,6 +31,13 @@ struct page_look {
   std::int64_t left_ahead = 0;
   std::int64_t highest_token = 0;  ///< of those that are due
   std::int64_t kept = 0;           ///< by a clock that went back: kept() tells which
+};
+
+/// A page of permits, at one moment.
+struct permits_look {
+  std::int64_t examined = 0;
+  name_and_term last;
+  std::vector<name_and_term> due;
 };
 
 /// A term whose expiry is further away than it can have set it.
@@ -62,6 +70,13 @@ class reaping {
   /// Ends a term that was seen unchanged for longer than it can last. Waits for its row.
   /// @return false if it changed
   bool end(backend::connection&, kept_term const&, boot_time_point deadline) const;
+
+  /// `size` permits behind that one, in the order of names and terms.
+  permits_look look_at_permits(backend::connection&, name_and_term const& after, int size,
+                               boot_time_point deadline) const;
+  /// Of those that were due what has expired, and nobody has locked. @return how many
+  std::int64_t remove_permits(backend::connection&, std::span<name_and_term const> due,
+                              boot_time_point deadline) const;
 
   std::int64_t floor(backend::connection&, boot_time_point deadline) const;
 

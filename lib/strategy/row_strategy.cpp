@@ -8,15 +8,11 @@ namespace rowlock::strategies {
 
 using backend::value;
 
-namespace {
-
 given_back what_became(backend::result const& done) {
   bool const returned = !done.rows.empty() && !done.rows[0].empty();
   return {.was_there = done.affected > 0,
           .others_wait = returned ? backend::as_int(done.rows[0][0]) != 0 : done.number == 2};
 }
-
-}  // namespace
 
 given_back row_strategy::give_back(backend::connection& c, name_and_term const& which,
                                    std::chrono::milliseconds at_least, boot_time_point deadline) const {
@@ -32,6 +28,12 @@ given_back row_strategy::give_back_at_gate(backend::connection& c, name_and_term
   auto done = what_became(left.done);
   done.others_wait = left.others_wait.value_or(done.others_wait);
   return done;
+}
+
+std::optional<term_row> row_strategy::find_doubtful(backend::connection& c, std::string const& name,
+                                                    std::span<term_id const> /*terms*/,
+                                                    boot_time_point deadline) const {
+  return rows_.read(c, name, deadline);
 }
 
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old) {

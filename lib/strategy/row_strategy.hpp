@@ -13,6 +13,9 @@ class row_strategy : public locking_strategy {
   given_back give_back_at_gate(backend::connection&, name_and_term const&,
                                boot_time_point deadline) const final;
 
+  std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
+                                        std::span<term_id const> terms, boot_time_point deadline) const final;
+
  protected:
   explicit row_strategy(backend::statement_book const& book) : book_(book), rows_(book) {}
 
@@ -27,6 +30,10 @@ class row_strategy : public locking_strategy {
 /// For an attempt of such a strategy that met `row` and was not to replace one certain term. If the row is
 /// takeable, somebody has it, or the whole file, locked; or rows came and went too quickly.
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old);
+
+/// Of a statement that gives back: its first column, or else the number of its reply being 2, tells whether
+/// others wait at the gate.
+given_back what_became(backend::result const&);
 
 /// The parameters that the granting statements have in common, in their order: $1 to $11.
 std::vector<backend::value> granting_parameters(take_request const&, rowlock::strategy);

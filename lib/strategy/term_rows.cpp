@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <rowlock/error.hpp>
+#include <tuple>
+#include <utility>
 
 #include "base/random_id.hpp"
 #include "base/text.hpp"
@@ -69,6 +71,11 @@ term_row decode(backend::row const& columns) {
   return r;
 }
 
+// What only a record has: lib/doc/once.md.
+bool is_record(backend::row const& columns, term_row const& r) {
+  return r.holder.strategy == strategy::once && !r.term.empty() && is_null(columns.at(6)) && r.renewals == 0;
+}
+
 // Of decode(): what says how the row is to be read at all.
 void decode_kind(backend::row const& columns, term_row& r) {
   auto const& how = as_text(columns.at(1));
@@ -76,6 +83,7 @@ void decode_kind(backend::row const& columns, term_row& r) {
   auto const known = strategy_from_string(how);
   if (!known) throw error(errc::schema_new, unknown_word("strategy", how));
   r.holder.strategy = *known;
+  r.holder.done = is_record(columns, r);
   r.takeover = when == to_string(takeover::observed) ? takeover::observed : takeover::clock;
   if (when != to_string(r.takeover)) throw error(errc::schema_new, unknown_word("takeover", when));
 }
@@ -145,9 +153,14 @@ std::string to_json(std::span<name_and_term const> wanted) {
   return in_brackets(std::move(entries));
 }
 
+backend::statement const& term_rows::at(char const* statement) const {
+  return one_for_each_name() ? book_.at(statement)
+                             : book_.at(std::string(backend::permits_prefix) + statement);
+}
+
 std::optional<term_row> term_rows::read(backend::connection& c, std::string const& name,
                                         boot_time_point deadline) const {
-  auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
+  auto const found = c.execute(at("lock_read"), std::vector<value>{name}, deadline);
   if (found.rows.empty()) return std::nullopt;
   return decode_known(found.rows.front());
 }
@@ -166,11 +179,23 @@ std::vector<std::optional<term_row>> term_rows::read_all(backend::connection& c,
 }
 
 std::vector<term_row> term_rows::list(backend::connection& c, bool idle_too, boot_time_point deadline) const {
-  auto const found = c.execute(book_.at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
+  auto const found = c.execute(at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
   std::vector<term_row> rows;
   rows.reserve(found.rows.size());
   for (auto const& columns : found.rows) rows.push_back(decode_if_possible(columns));
+  if (!rows.empty()) add_units(c, "", rows, deadline);
   return rows;
+}
+
+void term_rows::add_units(backend::connection& c, std::string const& name, std::span<term_row> rows,
+                          boot_time_point deadline) const {
+  if (one_for_each_name()) return;
+  std::unordered_map<std::string, std::pair<std::int64_t, std::int64_t>> known;
+  for (auto const& columns : c.execute(book_.at("permit_units"), std::vector<value>{name}, deadline).rows)
+    known.emplace(as_text(columns.at(1)), std::pair(as_int(columns.at(2)), as_int(columns.at(3))));
+  for (auto& row : rows)
+    if (auto const found = known.find(row.term.value); found != known.end())
+      std::tie(row.holder.units, row.holder.limit) = found->second;
 }
 
 waiters_by_name term_rows::waiters(backend::connection& c, boot_time_point deadline) const {
@@ -185,9 +210,11 @@ waiters_by_name term_rows::waiters(backend::connection& c, boot_time_point deadl
 
 std::optional<term_row> term_rows::find(backend::connection& c, std::string const& name,
                                         boot_time_point deadline) const {
-  auto const found = c.execute(book_.at("lock_read"), std::vector<value>{name}, deadline);
+  auto const found = c.execute(at("lock_read"), std::vector<value>{name}, deadline);
   if (found.rows.empty()) return std::nullopt;
-  return decode_if_possible(found.rows.front());
+  auto row = decode_if_possible(found.rows.front());
+  add_units(c, name, std::span(&row, 1), deadline);
+  return row;
 }
 
 void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name,
@@ -206,7 +233,7 @@ void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name
 std::vector<term_id> term_rows::renew(backend::connection& c, std::span<name_and_term const> wanted,
                                       boot_time_point deadline) const {
   if (!book_.returning()) return lock_and_renew(c, to_json(wanted), deadline);
-  auto const done = c.execute(book_.at("lock_renew"), std::vector<value>{to_json(wanted)}, deadline);
+  auto const done = c.execute(at("lock_renew"), std::vector<value>{to_json(wanted)}, deadline);
   std::vector<term_id> terms;
   terms.reserve(done.rows.size());
   for (auto const& columns : done.rows) terms.push_back({as_text(columns.at(0))});
@@ -220,11 +247,10 @@ std::vector<term_id> term_rows::lock_and_renew(backend::connection& c, std::stri
   std::vector<term_id> terms;
   in_transaction(c, book_, deadline, [&] {
     std::vector<name_and_term> due;
-    for (auto const& columns :
-         c.execute(book_.at("lock_renew_due"), std::vector<value>{wanted}, deadline).rows)
+    for (auto const& columns : c.execute(at("lock_renew_due"), std::vector<value>{wanted}, deadline).rows)
       due.push_back({as_text(columns.at(0)), {as_text(columns.at(1))}});
     if (due.empty()) return false;
-    c.execute(book_.at("lock_renew"), std::vector<value>{to_json(due)}, deadline);
+    c.execute(at("lock_renew"), std::vector<value>{to_json(due)}, deadline);
     for (auto& d : due) terms.push_back(std::move(d.term));
     return true;
   });
@@ -233,7 +259,7 @@ std::vector<term_id> term_rows::lock_and_renew(backend::connection& c, std::stri
 
 std::vector<term_state> term_rows::check(backend::connection& c, std::span<name_and_term const> wanted,
                                          boot_time_point deadline) const {
-  auto const found = c.execute(book_.at("lock_check"), std::vector<value>{to_json(wanted)}, deadline);
+  auto const found = c.execute(at("lock_check"), std::vector<value>{to_json(wanted)}, deadline);
   std::vector<term_state> states;
   states.reserve(found.rows.size());
   for (auto const& columns : found.rows)
@@ -241,19 +267,31 @@ std::vector<term_state> term_rows::check(backend::connection& c, std::span<name_
   return states;
 }
 
+std::optional<term_state> term_rows::check(backend::connection& c, name_and_term const& which,
+                                           boot_time_point deadline) const {
+  auto found = check(c, std::span(&which, 1), deadline);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
 bool term_rows::is_locked(backend::connection& c, name_and_term const& which,
                           boot_time_point deadline) const {
   std::vector<value> const parameters{which.name, which.term.value};
-  if (!c.execute(book_.at("lock_idle"), parameters, deadline).rows.empty()) return false;
-  return !check(c, std::span(&which, 1), deadline).empty();
+  if (!c.execute(at("lock_idle"), parameters, deadline).rows.empty()) return false;
+  return check(c, which, deadline).has_value();
 }
 
 bool term_rows::extend(backend::connection& c, name_and_term const& which, std::chrono::milliseconds duration,
                        boot_time_point deadline) const {
   auto const done =
-      c.execute(book_.at("lock_extend"),
+      c.execute(at("lock_extend"),
                 std::vector<value>{which.name, which.term.value, std::int64_t{duration.count()}}, deadline);
   return done.affected > 0;
+}
+
+bool term_rows::set_note(backend::connection& c, name_and_term const& which, std::string const& note,
+                         boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value, note};
+  return c.execute(at("lock_set_note"), parameters, deadline).affected > 0;
 }
 
 bool term_rows::release_at_least(backend::connection& c, name_and_term const& which,
@@ -263,13 +301,17 @@ bool term_rows::release_at_least(backend::connection& c, name_and_term const& wh
   return c.execute(book_.at("lock_release_at_least"), parameters, deadline).affected > 0;
 }
 
-bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode,
+bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode, term_id const& only,
                        boot_time_point deadline) const {
-  auto const changes = [&](char const* statement) {
-    return c.execute(book_.at(statement), std::vector<value>{name}, deadline).affected > 0;
+  auto const changes = [&](char const* statement, std::vector<value> const& which) {
+    return c.execute(book_.at(statement), which, deadline).affected > 0;
   };
-  if (mode != revoke_mode::now) return changes("lock_revoke");
-  return changes("unique_revoke_now") || changes("lock_revoke_now");
+  bool const now = mode == revoke_mode::now;
+  if (!one_for_each_name())
+    return changes(now ? "permit_revoke_now" : "permit_revoke",
+                   {name, only.empty() ? value(nullptr) : value(only.value)});
+  if (!now) return changes("lock_revoke", {name});
+  return changes("unique_revoke_now", {name}) || changes("lock_revoke_now", {name});
 }
 
 }  // namespace rowlock::strategies

@@ -64,10 +64,16 @@ struct term_state {
   bool hard_limit_reached = false;
 };
 
+/// Of one table: rowlock_locks, or rowlock_permits, where a name may have several rows.
 class term_rows {
  public:
-  explicit term_rows(backend::statement_book const& book) : book_(book) {}
+  enum class table { locks, permits };
+  explicit term_rows(backend::statement_book const& book, table which = table::locks)
+      : book_(book), table_(which) {}
 
+  bool one_for_each_name() const noexcept { return table_ == table::locks; }
+
+  /// Of several rows the one that ends first.
   /// @throws error(errc::schema_new) if this version doesn't know the row's strategy or takeover. Times that
   /// can't be read are no error: the statements decide by the row, not by what is read here.
   std::optional<term_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
@@ -94,6 +100,9 @@ class term_rows {
   std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
                                 boot_time_point deadline) const;
 
+  /// Of a term that is still in its row.
+  std::optional<term_state> check(backend::connection&, name_and_term const&, boot_time_point deadline) const;
+
   /// Whether a transaction has locked the row of a term that is still there. Waits for none, but where
   /// whoever writes locks the database.
   bool is_locked(backend::connection&, name_and_term const&, boot_time_point deadline) const;
@@ -102,19 +111,40 @@ class term_rows {
   bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
               boot_time_point deadline) const;
 
+  /// @return false if the term is not there
+  bool set_note(backend::connection&, name_and_term const&, std::string const& note,
+                boot_time_point deadline) const;
+
   /// Gives the term back, but until `at_least` after it was taken the row keeps a term that nobody knows.
   /// @return false if the term is not there any more
   bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                         boot_time_point deadline) const;
 
-  /// @return false if nobody holds it
-  bool revoke(backend::connection&, std::string const& name, revoke_mode, boot_time_point deadline) const;
+  /// `only`: of several permits that one; empty: all. @return false if nobody holds it
+  bool revoke(backend::connection&, std::string const& name, revoke_mode, term_id const& only,
+              boot_time_point deadline) const;
 
  private:
   std::vector<term_id> lock_and_renew(backend::connection&, std::string const& wanted,
                                       boot_time_point deadline) const;
+  backend::statement const& at(char const* statement) const;
+  /// To permits that were read.
+  void add_units(backend::connection&, std::string const& name, std::span<term_row>,
+                 boot_time_point deadline) const;
 
   backend::statement_book const& book_;
+  table table_;
+};
+
+/// Both tables that terms are in.
+struct term_tables {
+  explicit term_tables(backend::statement_book const& book)
+      : locks(book), permits(book, term_rows::table::permits) {}
+  /// Where the terms of a strategy are.
+  term_rows const& of(rowlock::strategy s) const noexcept { return traits(s).counted ? permits : locks; }
+
+  term_rows const locks;
+  term_rows const permits;
 };
 
 }  // namespace rowlock::strategies

@@ -45,4 +45,16 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
   }
 }
 
+std::vector<backend::result> run_together(backend::connection& c, backend::statement_book const& book,
+                                          std::span<backend::step const> steps, boot_time_point deadline) {
+  if (book.at_once() || !book.returning()) return c.execute_at_once(steps, deadline);
+  std::vector<backend::result> done;
+  in_transaction(c, book, deadline, [&] {
+    done.clear();
+    for (auto const& one : steps) done.push_back(c.execute(one.what, one.parameters, deadline));
+    return true;
+  });
+  return done;
+}
+
 }  // namespace rowlock::strategies

@@ -50,6 +50,10 @@ class local_queue {
     std::size_t database = 0;  ///< from number_of()
     std::string name;
     bool operator==(key const&) const = default;
+    /// For what an owner of the name has beside others: nobody else comes there.
+    key of(owner_id const& o) const {
+      return {database, name + '\0' + o.process + '\0' + std::to_string(o.thread)};
+    }
   };
 
   /// The right to be the one of this process who deals with the name: from the attempt until the lock is

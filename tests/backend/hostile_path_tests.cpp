@@ -290,7 +290,7 @@ TEST_CASE("C12: statements in the program's own transaction run nothing of its s
   program.run(
       "INSERT INTO trapped.rowlock_locks (name, strategy, term, token, ttl, expires_at)"
       " VALUES ('n', 'lease', 't', 1, 60000, pg_catalog.clock_timestamp()), ('a', 'row_lock', NULL, 0, 0,"
-      " pg_catalog.clock_timestamp())");
+      " pg_catalog.clock_timestamp()), ('o', 'once', 't', 1, 60000, pg_catalog.clock_timestamp())");
   program.run("BEGIN");
   auto const run = [&](char const* name, std::vector<std::string> const& parameters) {
     INFO(name);
@@ -298,7 +298,8 @@ TEST_CASE("C12: statements in the program's own transaction run nothing of its s
   };
   CHECK(run("guard_require", {"n", "t"}) == "t");
   CHECK(run("at_once_guard", {"n", "t"}) == "1");
-  CHECK(run("guard_look", {"n"}) == "t");
+  CHECK(run("guard_look", {"n", "t"}) == "t");
+  CHECK(run("guard_record", {"o", "t", "d", "60000", "result", "1700000000000000"}) == "d");
   CHECK(run("guard_wait", {"a"}) == "a");
   CHECK(run("guard_try", {"a"}) == "a");
   CHECK(run("meta_read", {}).size() == 32);
@@ -323,7 +324,7 @@ TEST_CASE("C12: shipped and printed SQL runs nothing of it when people apply it 
   }
   SUBCASE("migrate sql, up and down") {
     for (int v = 0; v < m.latest(); ++v) person.run(m.sql(v, v + 1));
-    CHECK(migrator(postgresql::source(db.as_people())).validate().size() == 5);  // none is recorded
+    CHECK(migrator(postgresql::source(db.as_people())).validate().size() == 7);  // none is recorded
     for (int v = m.latest(); v > 0; --v) person.run(m.sql(v, v - 1));
   }
   SUBCASE("migrate sql of all versions at once, into a schema that is named") {
@@ -351,6 +352,29 @@ TEST_CASE(
   CHECK(person.run("SELECT rowlock_renew('n', '" + term + "')") == "t");
   CHECK(person.run("SELECT rowlock_require('n', '" + term + "')").empty());
   CHECK(person.run("SELECT rowlock_release('n', '" + term + "')") == "t");
+  CHECK_FALSE(db.sprung());
+}
+
+TEST_CASE("C12: so are those for permits and once <postgresql>") {
+  trapped_database const db;
+  migrator{postgresql::source(db.as_people())}.up();
+  raw_session person(db.as_people());
+  CHECK(person.run("SELECT count(*) FROM pg_proc WHERE proname ~ '^rowlock_'"
+                   " AND proconfig @> ARRAY['search_path=pg_catalog, pg_temp']") == "17");
+  for (std::string const take :
+       {"shared('n', '1 min')", "exclusive('n', '1 min')", "permit('s', 1, 2, '1 min')"}) {
+    auto const term = person.run("SELECT term FROM rowlock_try_acquire_" + take);
+    CHECK(term.size() == 32);
+    auto const of = "('" + take.substr(take.find('\'') + 1, 1) + "', '" + term + "')";
+    CHECK(person.run("SELECT rowlock_renew_permit" + of) == "t");
+    CHECK(person.run("SELECT rowlock_require_permit" + of).empty());
+    CHECK(person.run("SELECT rowlock_release_permit" + of) == "t");
+  }
+  auto term = person.run("SELECT term FROM rowlock_try_acquire_once('o', '1 min')");
+  CHECK(person.run("SELECT rowlock_release_once('o', '" + term + "')") == "t");
+  term = person.run("SELECT term FROM rowlock_try_acquire_once('o', '1 min')");
+  CHECK(person.run("SELECT rowlock_done('o', '" + term + "', '1 day', 'fine')").empty());
+  CHECK(person.run("SELECT result FROM rowlock_try_acquire_once('o', '1 min')") == "fine");
   CHECK_FALSE(db.sprung());
 }
 

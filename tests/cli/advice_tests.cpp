@@ -181,7 +181,8 @@ TEST_CASE("advice: take that can't say what it took says why, and gives it back"
 }
 
 TEST_CASE("advice: --help of each command says that 71 and 74 can come") {
-  for (auto const* command : {"run", "take", "list", "renew", "release", "reap", "doctor", "migrate"}) {
+  for (auto const* command :
+       {"run", "once", "take", "list", "renew", "release", "reap", "doctor", "migrate"}) {
     CAPTURE(command);
     auto const help = help_of({command});
     auto const statuses = help.find("Exit status:");
@@ -208,5 +209,5 @@ TEST_CASE("names that begin with -: behind --") {
   CHECK(run_it.out == "<--db> -- -n\n");
   // A name that was forgotten is not taken from the command, and only run has one.
   CHECK(p.rowlock({"run", "--no-wait", "--", "sh", "-c", "true"}).status == 64);
-  CHECK(p.rowlock({"take", "n", "--ttl", "1h", "--", "true"}).says("only `rowlock run` takes a command"));
+  CHECK(p.rowlock({"take", "n", "--ttl", "1h", "--", "true"}).says("only `rowlock run`"));
 }

@@ -97,6 +97,8 @@ TEST_CASE("completion: values of options: files, strategies, beginnings of URLs;
   CHECK(offered({"--table-prefix", "run", "li"}) == words{"list"});  // a value is no command
   CHECK(contains(offered({"run", "nightly", "--", "tru"}), "true"));
   CHECK(contains(offered({"run", "nightly", "tru"}), "true"));
+  CHECK(contains(offered({"lead", "--restart", "nightly", "tru"}), "true"));
+  CHECK(contains(offered({"once", "--for", "1d", "nightly", "tru"}), "true"));
   CHECK(contains(offered({"run", "-w", "5", "nightly", "tru"}), "true"));
   CHECK(contains(offered({"run", "nightly", "--no"}), "--note"));
   CHECK(offered({"run", "nightly", "--note", "x", "tru"}).empty());
@@ -125,6 +127,7 @@ TEST_CASE("completion: fish offers the same, with what each is for, and a comman
   CHECK(re.find("run") == re.npos);
   CHECK(fish("rowlock run nightly -- unam").starts_with("\nuname"));
   CHECK(fish("rowlock run nightly unam").starts_with("\nuname"));
+  CHECK(fish("rowlock lead nightly unam").starts_with("\nuname"));
   CHECK(fish("rowlock reap --metrics /etc/passw").starts_with("\n/etc/passwd"));
   CHECK(fish("rowlock list --metrics /etc/passw") == "\n");
 }

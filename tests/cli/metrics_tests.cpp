@@ -75,7 +75,7 @@ class reaped {
   scratch_folder folder_;
 };
 
-words const reap_metrics{"rowlock_reap_deleted_rows gauge 4",
+words const reap_metrics{"rowlock_reap_deleted_rows gauge 6",
                          "rowlock_reap_duration_seconds gauge 1",
                          "rowlock_reap_examined_rows gauge 1",
                          "rowlock_reap_exit_status gauge 1",
@@ -102,7 +102,7 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   auto const none = p.rowlock({"list", "--metrics"});
   CHECK(none.status == 0);
   CHECK(parsed(none.out) ==
-        words{"rowlock_locks gauge 10", "rowlock_reaper_last_run_timestamp_seconds gauge 1"});
+        words{"rowlock_locks gauge 19", "rowlock_reaper_last_run_timestamp_seconds gauge 1"});
   CHECK(metric_in(none.out, "rowlock_reaper_last_run_timestamp_seconds") == 0);
   auto const before = now();
   std::vector<std::unique_ptr<holder>> holders;
@@ -133,6 +133,19 @@ CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reap
   auto const all = p.rowlock({"list", "--metrics", "--all"}).out;
   CHECK(metric_in(all, locks("lease", "idle")) == 4 + 1);  // and rowlock.reaper
   CHECK(metric_in(all, locks("lease", "held")) == 2);
+}
+
+CLI_CASE("list --metrics: each permit counts") {
+  Place const p;
+  std::vector<std::unique_ptr<holder>> holders;
+  for (int i = 0; i < 2; ++i) {
+    holders.push_back(std::make_unique<holder>(p, words{"--shared", "read"}));
+    holders.push_back(std::make_unique<holder>(p, words{"--permits", "3", "counted"}));
+  }
+  auto const text = p.rowlock({"list", "--metrics"}).out;
+  CHECK(metric_in(text, locks("shared", "held")) == 2);
+  CHECK(metric_in(text, locks("semaphore", "held")) == 2);
+  CHECK(metric_in(text, locks("lease", "held")) == 0);
 }
 
 CLI_CASE(

@@ -89,15 +89,14 @@ namespace {
 bool is_sqlite(place const& p) { return p.dialect() == "sqlite"; }
 bool is_mysql(place const& p) { return p.dialect() == "mysql"; }
 
-/// SQL for so many hours ago.
+}  // namespace
+
 std::string hours_ago(place const& p, int hours) {
   if (is_mysql(p)) return fmt::format("utc_timestamp(6) - INTERVAL {} HOUR", hours);
   return is_sqlite(p) ? fmt::format("cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - {}",
                                     hours * 3'600'000LL)
                       : fmt::format("clock_timestamp() - {} * interval '1 hour'", hours);
 }
-
-}  // namespace
 
 void leave_idle(place const& p, int count) {
   if (is_mysql(p)) {

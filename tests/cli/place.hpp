@@ -42,6 +42,8 @@ struct holder : program {
   }
 };
 
+/// SQL for so many hours ago.
+std::string hours_ago(place const&, int hours);
 /// Leases n1 to nCOUNT that nobody has used for two days.
 void leave_idle(place const&, int count);
 

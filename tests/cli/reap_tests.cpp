@@ -42,6 +42,20 @@ CLI_CASE("reap: one line of what it did; list --reaper says it again, and when")
   CHECK(json::parse(p.rowlock({"list", "--all", "--json"}).out).size() == 2);  // young, rowlock.reaper
 }
 
+CLI_CASE("reap: permits that were over long ago, and then their name") {
+  Place const p;
+  auto const then = hours_ago(p, 48);
+  p.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('s', 'semaphore', 7, " + then +
+        ")");
+  p.sql(
+      "INSERT INTO rowlock_permits (name, strategy, term, token, expires_at, units, told) VALUES ('s', "
+      "'semaphore', 'a', 6, " +
+      then + ", 1, 3), ('s', 'semaphore', 'b', 7, " + then + ", 1, 3)");
+  auto const r = p.rowlock({"reap"});
+  CAPTURE(r.out);
+  CHECK(r.out.rfind("Deleted 1 lock row (1 shared or semaphore), 2 permits and 0 tokens of ", 0) == 0);
+}
+
 CLI_CASE("reap: --dry-run, --idle, --batch, --json, --quiet") {
   Place const p;
   leave_idle(p, 5);

@@ -164,7 +164,8 @@ TEST_CASE("issue 10: an unknown command: all that there are, and the nearest") {
   };
   auto const frob = commands({"frob"});
   CHECK(frob.status == 64);
-  for (auto const* one : {"run", "take", "renew", "list", "release", "reap", "migrate", "doctor", "version"})
+  for (auto const* one :
+       {"run", "once", "take", "renew", "list", "release", "reap", "migrate", "doctor", "version"})
     CHECK(frob.says(one));
   CHECK(commands({"lst"}).says("there is no command 'lst'; did you mean list?"));
   CHECK(commands({"docter"}).says("did you mean doctor?"));

@@ -142,8 +142,7 @@ CONTRACT_CASE("C5: the claim names term and renewals that were watched") {
   // The claim names the term that it replaces. With unique_insert it begins a transaction, which who only
   // looks does not.
   f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
-    if (pair.strategy == strategy::lease && s == "lock_take" && !backend::is_null(parameters[12]))
-      renew_once();
+    if (pair.as_lease() && s == "lock_take" && !backend::is_null(parameters[12])) renew_once();
   };
   f.seam->before = [&](std::string const& s) {
     if (pair.strategy == strategy::unique_insert && s == "begin" && f.seam->executed("lock_read") > 3)

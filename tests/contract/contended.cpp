@@ -12,13 +12,14 @@ namespace {
 /// locked, or is just inserting one.
 class transaction_in_the_way {
  public:
-  transaction_in_the_way(fixture& f, strategy how) : session_(f.source.implementation()->connect(soon())) {
+  transaction_in_the_way(fixture& f, running_pair const& pair)
+      : session_(f.source.implementation()->connect(soon())) {
     session_->script(begin_of(f), soon());
-    auto const row = how == strategy::lease
+    auto const row = pair.locks_free_row()
                          ? std::string("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'")
                          : "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES "
                            "('x', '" +
-                               std::string(to_string(how)) + "', 0, " + in_ms(f, 0) + ")";
+                               std::string(to_string(pair.strategy)) + "', 0, " + in_ms(f, 0) + ")";
     session_->script(f.tables().render(row), soon());
   }
   void end() { session_->script("ROLLBACK", soon()); }
@@ -34,8 +35,8 @@ EVERY_CASE("C21: contended, after a moment: a transaction is in the way, and nob
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   // A free row for the lease; none for those strategies whose row or anchor is made by the take.
-  if (f.options.strategy == strategy::lease) (void)x.acquire();
-  transaction_in_the_way other(f, f.options.strategy);
+  if (pair.locks_free_row()) (void)x.acquire();
+  transaction_in_the_way other(f, pair);
   auto const start = std::chrono::steady_clock::now();
   auto const once = x.try_acquire();
   auto const took = std::chrono::steady_clock::now() - start;
@@ -51,9 +52,9 @@ EVERY_CASE("C21: contended, after a moment: a transaction is in the way, and nob
 EVERY_CASE("C21: a transaction that ends within the moment does not keep try_acquire from the lock") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
-  if (f.options.strategy == strategy::lease) (void)x.acquire();
+  if (pair.locks_free_row()) (void)x.acquire();
   m->connect();
-  transaction_in_the_way other(f, f.options.strategy);
+  transaction_in_the_way other(f, pair);
   f.seam->reset();
   auto got = std::async(std::launch::async, [&] { return bool(x.try_acquire()); });
   CHECK(eventually([&] { return f.seam->executed_in_all() > 0; }));

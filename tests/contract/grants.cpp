@@ -43,7 +43,7 @@ constexpr std::array roles{"rowlock_locking", "rowlock_reaping"};
 class postgresql_logins : public postgresql_fixture {
  public:
   static constexpr char const* file = "postgresql-grants.sql";
-  static constexpr int rights = 20;
+  static constexpr int rights = 27;
   postgresql_logins() {
     for (auto const* role : roles)
       sql("CREATE ROLE " + name_of(role) + " LOGIN; GRANT USAGE ON SCHEMA " + options.schema + " TO " +
@@ -62,7 +62,7 @@ template <class Database>
 class mysql_like_logins : public Database {
  public:
   static constexpr char const* file = "mysql-grants.sql";
-  static constexpr int rights = 23;
+  static constexpr int rights = 39;
   mysql_like_logins() {
     for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
   }
@@ -92,7 +92,9 @@ class granted : public Logins {
   void change(std::string const& verb, std::string const& preposition, grant const& g) {
     this->sql(fmt::format("{} {} ON {} {} {}", verb, g.right, g.table, preposition, this->name_of(g.role)));
   }
-  void forget_all() { this->sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens"); }
+  void forget_all() {
+    this->sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_tokens; DELETE FROM rowlock_permits");
+  }
 };
 
 reaper_options where(manager_options const& tables) {
@@ -101,18 +103,43 @@ reaper_options where(manager_options const& tables) {
   return o;
 }
 
-/// Those of version 4, for a name that has no row.
+/// Those of versions 4 and 7, for names that have no row.
 void call_functions(connection_source const& as_locker, manager_options const& o) {
   auto const& sql = as_locker.implementation()->sql();
   auto const text =
       sql.name == "mysql"
           ? "CALL rowlock_try_acquire('f', 60000, '', @t, @k); CALL rowlock_renew('f', @t, @ok); "
-            "CALL rowlock_require('f', @t); CALL rowlock_release('f', @t, @ok)"
+            "CALL rowlock_require('f', @t); CALL rowlock_release('f', @t, @ok); "
+            "CALL rowlock_try_acquire_shared('p', 60000, '', @t, @k); CALL rowlock_renew_permit('p', @t, "
+            "@ok); "
+            "CALL rowlock_require_permit('p', @t); CALL rowlock_release_permit('p', @t, @ok); "
+            "CALL rowlock_try_acquire_exclusive('p', 60000, '', @t, @k); CALL rowlock_require_permit('p', "
+            "@t); "
+            "CALL rowlock_release_permit('p', @t, @ok); "
+            "CALL rowlock_try_acquire_permit('q', 1, 1, 60000, '', @t, @k); "
+            "CALL rowlock_release_permit('q', @t, @ok); "
+            "CALL rowlock_try_acquire_once('o', 60000, '', @t, @k, @d, @r); CALL rowlock_release_once('o', "
+            "@t, @ok); "
+            "CALL rowlock_try_acquire_once('o', 60000, '', @t, @k, @d, @r); CALL rowlock_done('o', @t, "
+            "60000, '')"
           : "DO $$ DECLARE t text; BEGIN SELECT term INTO t FROM rowlock_try_acquire('f', '1 min'); "
-            "PERFORM rowlock_renew('f', t), rowlock_require('f', t), rowlock_release('f', t); END $$";
+            "PERFORM rowlock_renew('f', t), rowlock_require('f', t), rowlock_release('f', t); "
+            "SELECT term INTO t FROM rowlock_try_acquire_exclusive('p', '1 min'); "
+            "PERFORM rowlock_renew_permit('p', t), rowlock_require_permit('p', t), "
+            "rowlock_release_permit('p', t); "
+            "SELECT term INTO t FROM rowlock_try_acquire_once('o', '1 min'); "
+            "PERFORM rowlock_done('o', t, '1 min'); END $$";
   auto const names = backend::table_names::of(sql, o.schema, o.table_prefix);
   auto const deadline = boot_clock::now() + 10s;
   as_locker.implementation()->connect(deadline)->script(names.render(text), deadline);
+}
+
+void take_permits(connection_source const& as_locker, manager_options const& o) {
+  lock_manager m(as_locker, o);
+  m.make_semaphore("counted", 2).set_limit(2);
+  auto lock = m.make_semaphore("counted", 2).acquire();
+  if (!lock->extend(60s)) throw error(errc::lock_lost, "extend");
+  if (lock->release() != release_result::released) throw error(errc::lock_lost, "release");
 }
 
 /// All that the role is for. @throws error if a right is missing
@@ -137,6 +164,7 @@ void lock(connection_source const& as_locker, manager_options o) {
   }
   (void)reaper(as_locker, where(o)).last();
   call_functions(as_locker, o);
+  take_permits(as_locker, o);
 }
 
 /// What lock() leaves, and more: some of each kind is idle for two days, and reaped.
@@ -148,11 +176,13 @@ void reap(fixture& f, connection_source const& as_reaper) {
       "UPDATE rowlock_locks SET token = 1, expires_at = {0} WHERE term IS NULL; UPDATE rowlock_tokens SET "
       "token = 1; {1} INTO rowlock_tokens VALUES ('t', 1) {2}; UPDATE rowlock_meta SET token_floor = 0; "
       "DELETE FROM rowlock_locks WHERE name IN ('rowlock.reaper', 'idle'); INSERT INTO rowlock_locks (name, "
-      "strategy, token, expires_at) VALUES ('idle', 'lease', 1, {0})",
+      "strategy, token, expires_at) VALUES ('idle', 'lease', 1, {0}); INSERT INTO rowlock_permits (name, "
+      "strategy, term, token, expires_at, units, told) VALUES ('idle', 'semaphore', 't', 1, {0}, 1, 1)",
       idle, insert_new, if_new));
   reaper r(as_reaper, where(f.options));
   auto const done = r.run();
-  if (done.deleted.lease == 0 || done.deleted.tokens == 0) throw error(errc::failed, "nothing was deleted");
+  if (done.deleted.lease == 0 || done.deleted.tokens == 0 || done.deleted.permits == 0)
+    throw error(errc::failed, "nothing was deleted");
   if (!r.last()) throw error(errc::failed, "nothing was written down");
 }
 

@@ -202,7 +202,7 @@ LEASE_CASE("hand-on: handles say so") {
   CHECK(other.take("x"));
 }
 
-LEASE_CASE("hand-on: not after extend(), nor to who wants other terms") {
+LEASE_CASE("hand-on: not after extend() or set_note(), nor to who wants other terms") {
   for (auto const& o :
        {each({.ttl = 20s}), each({.note = "other"}), each({.at_least = 1ms}), each({.hard_limit = 1h}),
         each({.renew = false}), each({.fencing = false}), each({.takeover = takeover::observed})}) {
@@ -215,11 +215,13 @@ LEASE_CASE("hand-on: not after extend(), nor to who wants other terms") {
     CHECK(eventually([&] { return other.take("x"); }));
     REQUIRE(other.release("x"));
   }
-  hot h(f);
-  REQUIRE(h.here.m->extend(h.held, 60s));
-  call next(h.here);
-  expect_a_round_trip(h, next);
-  CHECK(h.give_back(h.held) == release_result::released);
+  for (bool const extended : {true, false}) {
+    hot h(f);
+    REQUIRE((extended ? h.here.m->extend(h.held, 60s) : h.here.m->set_note(h.held, "other")));
+    call next(h.here);
+    expect_a_round_trip(h, next);
+    CHECK(h.give_back(h.held) == release_result::released);
+  }
 }
 
 LEASE_CASE("hand-on: not to another manager, which would not renew it") {
@@ -314,7 +316,7 @@ LEASE_CASE("hand-on: the end of a manager gives back what was handed on") {
 
 LEASE_CASE("hand-on: what is renewed is the term, by its last owner; who lost it hears of it") {
   stranger other(f);
-  hot h(f, each({.ttl = 400ms}));
+  hot h(f, each({.ttl = 2s}));
   call next(h.here);
   REQUIRE(next.pauses());
   h.pass_to(next);

@@ -120,7 +120,7 @@ CONTRACT_CASE("a take decides by the time after its wait, not before") {
   t.commit();
   waiter.join();
   // UTC_TIMESTAMP is read when the statement begins: busy is then said of what has only just expired.
-  bool const busy = dialect_of(f) == dialect::mysql && pair.strategy == strategy::lease;
+  bool const busy = dialect_of(f) == dialect::mysql && pair.as_lease();
   CHECK(had == !busy);
   CHECK(other.take("x") == busy);
 }

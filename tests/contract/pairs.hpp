@@ -17,8 +17,8 @@
 
 namespace rowlock::test {
 
-/// What a term of a strategy is.
-enum class term { row, session };
+/// What a term of a strategy is: a row of rowlock_locks, a session, or a row of rowlock_permits.
+enum class term { row, session, permit };
 
 /// A database on which managers use a strategy unless they are told otherwise.
 template <strategy How, term Term, class Database>
@@ -64,7 +64,14 @@ using table = std::tuple<
     missing<strategy::row_lock,     files_not_rows,     sqlite_fixture>,
     on<strategy::row_lock,          term::session,      postgresql_fixture>,
     on<strategy::row_lock,          term::session,      mariadb_fixture>,
-    on<strategy::row_lock,          term::session,      mysql_fixture>
+    on<strategy::row_lock,          term::session,      mysql_fixture>,
+    on<strategy::once,              term::row,          sqlite_fixture>,
+    on<strategy::once,              term::row,          postgresql_fixture>,
+    on<strategy::once,              term::row,          mariadb_fixture>,
+    on<strategy::once,              term::row,          mysql_fixture>,
+    // A writer, as a plain mutex. Permits have cases of their own on every database: permits*.cpp.
+    on<strategy::shared,            term::permit,       postgresql_fixture>,
+    on<strategy::shared,            term::permit,       mariadb_fixture>
 #endif
 #ifdef ROWLOCK_SOCI_PAIRS
   , on<strategy::lease,             term::row,          soci_sqlite_fixture<>>,
@@ -75,12 +82,16 @@ using table = std::tuple<
     on<strategy::unique_insert,     term::row,          soci_mariadb_fixture<>>,
     missing<strategy::row_lock,     files_not_rows,     soci_sqlite_fixture<>>,
     on<strategy::row_lock,          term::session,      soci_postgresql_fixture<30>>,
-    on<strategy::row_lock,          term::session,      soci_mariadb_fixture<30>>
+    on<strategy::row_lock,          term::session,      soci_mariadb_fixture<30>>,
+    on<strategy::once,              term::row,          soci_sqlite_fixture<>>,
+    on<strategy::once,              term::row,          soci_postgresql_fixture<>>,
+    on<strategy::once,              term::row,          soci_mariadb_fixture<>>
 #endif
 #ifdef ROWLOCK_POOLER_PAIRS
   , on<strategy::lease,             term::row,          postgresql_pooler_fixture>,
     on<strategy::unique_insert,     term::row,          postgresql_pooler_fixture>,
-    missing<strategy::row_lock,     a_pooler_between,   postgresql_pooler_fixture>
+    missing<strategy::row_lock,     a_pooler_between,   postgresql_pooler_fixture>,
+    on<strategy::once,              term::row,          postgresql_pooler_fixture>
 #endif
     >;
 // clang-format on
@@ -98,6 +109,12 @@ struct running_pair {
   /// Whether a free row stays when the lock is given back.
   bool keeps_row() const {
     return traits(strategy).has_expiry && strategy != rowlock::strategy::unique_insert;
+  }
+  /// A take locks a row that the last one has left.
+  bool locks_free_row() const { return as_lease() || what == term::permit; }
+  /// It is taken, renewed and given back by the statements of a lease.
+  bool as_lease() const {
+    return strategy == rowlock::strategy::lease || strategy == rowlock::strategy::once;
   }
   /// The step before which something may still come between the last look at the row and the take.
   char const* before_take() const {
@@ -117,12 +134,16 @@ constexpr running_pair running{Pair::how,
 constexpr bool any(running_pair const&) { return true; }
 constexpr bool in_rows(running_pair const& p) { return p.what == term::row; }
 constexpr bool leases(running_pair const& p) { return p.strategy == strategy::lease; }
+constexpr bool onces(running_pair const& p) { return p.strategy == strategy::once; }
 constexpr bool inserts(running_pair const& p) { return p.strategy == strategy::unique_insert; }
 constexpr bool row_locks(running_pair const& p) { return p.strategy == strategy::row_lock; }
 constexpr bool direct(running_pair const& p) { return p.via == route::direct; }
 constexpr bool on_sqlite(running_pair const& p) { return p.engine == dialect::sqlite; }
 constexpr bool sent_at_once(running_pair const& p) { return p.engine == dialect::postgresql; }
 constexpr bool on_a_server(running_pair const& p) { return p.engine != dialect::sqlite; }
+constexpr bool not_permits(running_pair const& p) { return p.what != term::permit; }
+/// `rowlock run --strategy` has it: once has a command of its own, permits have --shared and --permits.
+constexpr bool run_takes(running_pair const& p) { return not_permits(p) && !onces(p); }
 /// All of them at once.
 template <auto... Needs>
 constexpr bool all(running_pair const& p) {
@@ -166,7 +187,7 @@ String toString() {
 }  // namespace doctest
 
 /// A case for each of the pairs. Its body knows `pair` and `f`, the pair's own database; it is a plain
-/// function and no template over the pairs, of which there are 21: that would take the compiler ten times as
+/// function and no template over the pairs, of which there are 29: that would take the compiler ten times as
 /// long.
 #define PAIRS_CASE(text, ...) PAIRS_CASE_AS(DOCTEST_ANONYMOUS(BODY_), text, (__VA_ARGS__))
 #define PAIRS_CASE_AS(body, text, wanted)                                                             \
@@ -192,6 +213,7 @@ String toString() {
 
 #define LEASE_CASE(text) PAIRS_CASE(text, leases)
 #define INSERT_CASE(text) PAIRS_CASE(text, inserts)
+#define ONCE_CASE(text) PAIRS_CASE(text, onces)
 #define ROW_LOCK_CASE(text) PAIRS_CASE(text, row_locks)
 /// For the strategies whose term stands in a row.
 #define CONTRACT_CASE(text) PAIRS_CASE(text, in_rows)

@@ -18,7 +18,7 @@ CONTRACT_CASE("reaper: a dead holder's row goes, of unique_insert as soon as its
   auto const first = reap_once(f);
   CHECK(first.deleted.unique_insert == (f.options.strategy == strategy::unique_insert ? 1 : 0));
   CHECK(first.deleted.lease == 0);
-  if (f.options.strategy == strategy::lease) {
+  if (pair.as_lease()) {
     expire(f, 23 * hour);
     CHECK(reap_once(f).deleted.all() == 0);
     expire(f, 25 * hour);

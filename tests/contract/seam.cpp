@@ -9,6 +9,10 @@ namespace {
 
 /// The name under which the cases know a statement.
 std::string step(std::string const& statement) {
+  constexpr std::string_view of_permits = "permits_";
+  if (statement.starts_with(of_permits)) return step(statement.substr(of_permits.size()));
+  if (statement == "permit_anchor") return "lock_take";
+  if (statement == "permit_release") return "lock_release";
   if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
   if (statement == "all_take_due") return "lock_take";
   if (statement == "unique_release" || statement == "all_release" || statement == "all_release_due")
@@ -26,7 +30,8 @@ std::string step(std::string const& statement) {
 /// locks the rows), the second is nothing of its own.
 bool is_second(std::string const& statement) {
   return statement == "all_take" || statement == "all_release" || statement == "lock_renew" ||
-         statement == "reap_locks_delete" || statement == "reap_tokens_delete";
+         statement == "permit_take" || statement == "permit_count" || statement == "permit_replaced" ||
+         statement == "permit_token" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
 }
 
 std::string name_in_transaction(std::string const& statement) {

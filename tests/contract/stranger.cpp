@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/random_id.hpp"
+#include "strategy/permits.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -29,7 +30,8 @@ stranger::stranger(fixture& f, std::string process)
       writes_lock_database_(f.source.implementation()->sql().writes_lock_database),
       book_(f.source.implementation()->sql(), f.tables()),
       taking_(book_),
-      rows_(book_),
+      rows_(book_, traits(how_).counted ? strategies::term_rows::table::permits
+                                        : strategies::term_rows::table::locks),
       session_(f.source.implementation()->connect(soon())),
       self_{"elsewhere", 1, std::move(process), 1} {}
 
@@ -46,7 +48,8 @@ bool stranger::take_for_session(std::string const& name) {
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                          std::optional<strategies::superseded> const& old) {
   return despite_deadlocks([&] {
-    strategies::take_request const r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
+    strategies::take_request r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
+    r.permit = {.units = strategies::all_units, .limit = strategies::all_units};
     boot_time_point sent_at;
     if (!std::holds_alternative<strategies::granted>(
             taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
@@ -74,6 +77,10 @@ bool stranger::renew(std::string const& name) { return renew(name, terms_.at(nam
 bool stranger::renew(std::string const& name, term_id const& term) {
   std::vector<strategies::name_and_term> const one{{name, term}};
   return !rows_.renew(*session_, one, soon()).empty();
+}
+
+bool stranger::set_note(std::string const& name, std::string const& note) {
+  return rows_.set_note(*session_, {name, terms_.at(name)}, note, soon());
 }
 
 bool stranger::has_still(std::string const& name) {

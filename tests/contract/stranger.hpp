@@ -25,6 +25,8 @@ class stranger {
   bool renew(std::string const& name);
   /// Renews somebody's term.
   bool renew(std::string const& name, term_id const&);
+  /// @return false if the term that it took is not there
+  bool set_note(std::string const& name, std::string const& note);
   /// The term that it took is there.
   bool has_still(std::string const& name);
   bool release(std::string const& name);

@@ -11,9 +11,9 @@ namespace {
 std::vector<std::string> checks_of(server_kind k) {
   if (k == server_kind::postgresql)
     return {"connection", "schema", "grants", "writable",  "isolation", "timeouts", "durability", "replicas",
-            "creators",   "pooler", "clock",  "keepalive", "waiting",   "tls",      "index"};
+            "creators",   "pooler", "clock",  "keepalive", "waiting",   "limits",   "tls",        "index"};
   return {"connection", "schema", "grants",    "writable", "isolation", "timeouts", "durability",
-          "replicas",   "clock",  "keepalive", "waiting",  "tls",       "index"};
+          "replicas",   "clock",  "keepalive", "waiting",  "limits",    "tls",      "index"};
 }
 
 /// Changes when anybody writes.
@@ -49,6 +49,13 @@ TEST_CASE_TEMPLATE(
   expect_healthy(s.examine(), checks_of(s.kind));
   CHECK(writes(s) == before);
   for (auto& one : held) CHECK(one->valid());
+
+  // Programs that don't agree on a limit.
+  auto const other = m.make_semaphore("permits", 5).acquire(2);
+  auto const same = m.make_semaphore("permits", 5).acquire();
+  expect_healthy(s.examine(), checks_of(s.kind));
+  auto const few = m.make_semaphore("permits", 4).acquire();
+  expect(s.examine(), "limits", verdict::warning, "'permits' (4 to 5)", "the same limit");
 }
 
 TEST_CASE("healthy: an SQLite file: all is ok, nothing is written") {
@@ -61,7 +68,7 @@ TEST_CASE("healthy: an SQLite file: all is ok, nothing is written") {
             .at(0));
   };
   auto const before = version();
-  expect_healthy(examined(f.source),
-                 {"connection", "schema", "writable", "durability", "index", "file_system", "waiting"});
+  expect_healthy(examined(f.source), {"connection", "schema", "writable", "durability", "index",
+                                      "file_system", "waiting", "limits"});
   CHECK(version() == before);
 }

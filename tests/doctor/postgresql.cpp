@@ -43,10 +43,10 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   s.sql("ALTER ROLE app RESET default_transaction_read_only");
 
   s.sql("UPDATE rowlock_meta SET schema_version = 2");
-  expect(s.examine(), "schema", verdict::error, "the tables have version 2, this program needs 5",
+  expect(s.examine(), "schema", verdict::error, "the tables have version 2, this program needs 6",
          "rowlock migrate up");
   s.sql("UPDATE rowlock_meta SET schema_version = 9");
-  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 5");
+  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 7");
   s.sql("UPDATE rowlock_meta SET oldest_reader = 9");
   expect(s.examine(), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
   s.sql("DELETE FROM rowlock_meta");

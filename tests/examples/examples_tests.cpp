@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <regex>
 #include <string>
 #include <vector>
 
 #include "examples/place.hpp"
 #include "support/child_process.hpp"
+#include "support/eventually.hpp"
 #include "support/soci_pool.hpp"
+#include "support/support.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -80,6 +84,41 @@ TEST_CASE("nightly_job <mysql>: started five times at once, it runs once a night
   start_nightly_job(kind::mysql);
 }
 
+TEST_CASE("monthly_job <postgresql>: started five times at once, it writes the invoices once") {
+  place p(kind::postgresql);
+  p.script(
+      "CREATE TABLE orders (month text NOT NULL, customer text NOT NULL, amount integer NOT NULL);"
+      "CREATE TABLE invoices (month text NOT NULL, customer text NOT NULL, amount integer NOT NULL);"
+      "INSERT INTO orders VALUES ('2026-11', 'ann', 3), ('2026-11', 'ann', 4), ('2026-11', 'bob', 5)");
+  auto const month = [&] { return run_together(5, {ROWLOCK_EXAMPLE_MONTHLY_JOB, p.url(), "2026-11"}); };
+  auto const first = month();
+  CHECK(first.with_status(0) == 5);
+  CHECK(first.saying("done here: 2 invoices") == 1);
+  CHECK(first.saying(" before: 2 invoices") == 4);
+  CHECK(month().saying(" before: 2 invoices") == 5);
+  CHECK(p.number("SELECT count(*) FROM invoices") == 2);
+  CHECK(p.number("SELECT sum(amount) FROM invoices") == 12);
+}
+
+TEST_CASE_TEMPLATE("cached_page: one makes it, the others wait for it, or show the old one", On, on_sqlite,
+                   on_postgresql, on_mariadb, on_mysql) {
+  place p(On::kind);
+  scratch_folder const folder;
+  auto const file = folder.file("page");
+  auto const show = [&] { return run_together(6, {ROWLOCK_EXAMPLE_CACHED_PAGE, p.url(), file, "3600"}); };
+  auto const first = show();
+  CHECK(first.with_status(0) == 6);
+  CHECK(first.saying("the page") == 6);
+  CHECK(first.saying("made") == 1);
+  CHECK(show().saying("made") == 0);
+  std::ofstream(file) << "the old page";
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - 2h);
+  auto const later = show();
+  CHECK(later.with_status(0) == 6);
+  CHECK(later.saying("made") == 1);
+  CHECK(later.saying("page") == 6);
+}
+
 TEST_CASE("paused_worker <sqlite>: stopped for longer than its lock lasts, it overwrites nothing") {
   place p(kind::sqlite);
   p.script(
@@ -116,6 +155,39 @@ TEST_CASE("paused_worker <sqlite>: stopped for longer than its lock lasts, it ov
   CHECK(next.next_line() == "stored");
   CHECK(next.finish() == 0);
   CHECK(p.number("SELECT content = 'of the other;of the next;' FROM pages") == 1);
+}
+
+TEST_CASE(
+    "scheduler <postgresql>: one of three leads, the next one when it resigns or dies, and each writes as "
+    "itself") {
+  place p(kind::postgresql);
+  p.script("CREATE TABLE ticks (at timestamptz NOT NULL DEFAULT clock_timestamp(), token bigint NOT NULL)");
+  auto const there = p.url();
+  child_process first({ROWLOCK_EXAMPLE_SCHEDULER, there, "host1:80"});
+  auto const leading = first.next_line();
+  REQUIRE(leading.value_or("").starts_with("leading, token "));
+  child_process second({ROWLOCK_EXAMPLE_SCHEDULER, there, "host2:80"});
+  child_process third({ROWLOCK_EXAMPLE_SCHEDULER, there, "host3:80"});
+  first.signal(SIGTERM);
+  CHECK(first.finish() == 0);
+  bool by_second = false, by_third = false;
+  for (int i = 0; i < 100 && !by_second && !by_third; ++i) {
+    by_second = second.next_line(200ms).has_value();
+    by_third = !by_second && third.next_line(200ms).has_value();
+  }
+  REQUIRE((by_second || by_third));
+  auto& leader = by_second ? second : third;
+  auto& last = by_second ? third : second;
+  auto const leaders = [&] { return p.number("SELECT count(DISTINCT token) FROM ticks"); };
+  REQUIRE(eventually([&] { return leaders() == 2; }));
+  leader.signal(SIGKILL);
+  REQUIRE(last.next_line());
+  last.signal(SIGTERM);
+  CHECK(last.finish() == 0);
+  CHECK(leaders() == 3);
+  CHECK(
+      p.number("SELECT count(*) FROM (SELECT token, lag(token) OVER (ORDER BY at) AS former FROM ticks) AS t "
+               "WHERE former > token") == 0);
 }
 
 TEST_CASE_TEMPLATE("transfer: many processes move money, and none appears or disappears", On, on_sqlite,

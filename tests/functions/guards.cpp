@@ -22,12 +22,6 @@ std::string source_text(std::string const& path) {
 
 bool failed(std::string const& reply) { return reply.find("ERROR") != std::string::npos; }
 
-std::chrono::milliseconds timed(auto&& f) {
-  auto const before = boot_clock::now();
-  f();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(boot_clock::now() - before);
-}
-
 }  // namespace
 
 FUNCTIONS_CASE("require keeps a takeover off until COMMIT, though the term has expired meanwhile") {

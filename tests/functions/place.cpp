@@ -108,6 +108,46 @@ std::string place::require(client& c, std::string const& name, std::string const
   return c.run(call("require", name, term));
 }
 
+std::string place::permit_text(std::string const& name, std::int64_t units, std::int64_t limit,
+                               int ttl_ms) const {
+  return taking("try_acquire_permit",
+                fmt::format("{}, {}, {}", literal(name), units, limit ? std::to_string(limit) : "NULL"),
+                ttl_ms);
+}
+
+std::optional<taken> place::read(client& c, std::string const& name, int ttl_ms) const {
+  return taken_in(c.run(read_text(name, ttl_ms)));
+}
+
+std::optional<taken> place::write(client& c, std::string const& name, int ttl_ms) const {
+  return taken_in(c.run(write_text(name, ttl_ms)));
+}
+
+std::optional<taken> place::permit(client& c, std::string const& name, std::int64_t units,
+                                   std::int64_t limit) const {
+  return taken_in(c.run(permit_text(name, units, limit)));
+}
+
+void place::expire_permits(std::string const& name) const {
+  REQUIRE(ask(fmt::format("UPDATE {} SET expires_at = {} WHERE name = {};", table("permits"), in_seconds(-1),
+                          literal(name)))
+              .empty());
+}
+
+std::int64_t place::permits_of(std::string const& name) const {
+  return std::stoll(
+      ask(fmt::format("SELECT count(*) FROM {} WHERE name = {};", table("permits"), literal(name))));
+}
+
+std::optional<std::string> place::once(client& c, std::string const& name, int ttl_ms) const {
+  auto const reply = c.run(once_text(name, ttl_ms));
+  std::smatch found;
+  INFO(reply);
+  if (std::regex_match(reply, found, std::regex("([0-9a-f]{32})[|][0-9]+[|]0[|]"))) return found[1];
+  REQUIRE((reply.empty() || reply.starts_with("||1|")));
+  return std::nullopt;
+}
+
 postgresql_place::postgresql_place(bool own_schema) {
   auto const admin = postgresql::source(postgresql_conninfo());
   admin.implementation()
@@ -152,16 +192,29 @@ std::string postgresql_place::in_seconds(int s) const {
   return fmt::format("clock_timestamp() + {} * interval '1 second'", s);
 }
 
-std::string postgresql_place::taking(std::string const& name, int ttl_ms) const {
+std::string postgresql_place::taking(std::string const& function, std::string const& arguments,
+                                     int ttl_ms) const {
   return fmt::format("SELECT term, token FROM {}({}, {} * interval '1 millisecond', 'by psql');",
-                     table("try_acquire"), literal(name), ttl_ms);
+                     table(function), arguments, ttl_ms);
+}
+
+std::string postgresql_place::taking_once(std::string const& name, int ttl_ms) const {
+  return fmt::format(
+      "SELECT term, token, done::int, result FROM {}({}, {} * interval '1 millisecond', 'by psql');",
+      table("try_acquire_once"), literal(name), ttl_ms);
+}
+
+std::string postgresql_place::recording(std::string const& name, std::string const& term,
+                                        std::string const& result, std::int64_t keep_ms) const {
+  return fmt::format("DO $do$ BEGIN PERFORM {}({}, {}, {} * interval '1 millisecond', {}); END $do$;",
+                     table("done"), literal(name), literal(term), keep_ms, literal(result));
 }
 
 std::string postgresql_place::call(std::string const& function, std::string const& name,
                                    std::string const& term) const {
   auto const made = fmt::format("{}({}, {})", table(function), literal(name), literal(term));
-  return function == "require" ? fmt::format("DO $do$ BEGIN PERFORM {}; END $do$;", made)
-                               : fmt::format("SELECT {}::int;", made);
+  return function.starts_with("require") ? fmt::format("DO $do$ BEGIN PERFORM {}; END $do$;", made)
+                                         : fmt::format("SELECT {}::int;", made);
 }
 
 mysql_like_place::mysql_like_place(std::string const& server, bool own_schema) : server_(server) {
@@ -219,16 +272,31 @@ std::string mysql_like_place::in_seconds(int s) const {
   return fmt::format("utc_timestamp(6) + INTERVAL {} SECOND", s);
 }
 
-std::string mysql_like_place::taking(std::string const& name, int ttl_ms) const {
+std::string mysql_like_place::taking(std::string const& function, std::string const& arguments,
+                                     int ttl_ms) const {
   return fmt::format(
       "SET @t = NULL, @k = NULL; CALL {}({}, {}, 'by mysql', @t, @k); "
       "SELECT concat(@t, '|', @k) FROM (SELECT 1) AS one WHERE @t IS NOT NULL;",
-      table("try_acquire"), literal(name), ttl_ms);
+      table(function), arguments, ttl_ms);
+}
+
+std::string mysql_like_place::taking_once(std::string const& name, int ttl_ms) const {
+  return fmt::format(
+      "SET @t = NULL, @k = NULL, @d = NULL, @r = NULL; CALL {}({}, {}, 'by mysql', @t, @k, @d, @r); "
+      "SELECT concat(coalesce(@t, ''), '|', coalesce(@k, ''), '|', @d, '|', coalesce(@r, '')) "
+      "FROM (SELECT 1) AS one WHERE @t IS NOT NULL OR @d = 1;",
+      table("try_acquire_once"), literal(name), ttl_ms);
+}
+
+std::string mysql_like_place::recording(std::string const& name, std::string const& term,
+                                        std::string const& result, std::int64_t keep_ms) const {
+  return fmt::format("CALL {}({}, {}, {}, {});", table("done"), literal(name), literal(term), keep_ms,
+                     literal(result));
 }
 
 std::string mysql_like_place::call(std::string const& function, std::string const& name,
                                    std::string const& term) const {
-  if (function == "require")
+  if (function.starts_with("require"))
     return fmt::format("CALL {}({}, {});", table(function), literal(name), literal(term));
   return fmt::format("SET @ok = 'unset'; CALL {}({}, {}, @ok); SELECT coalesce(@ok, '');", table(function),
                      literal(name), literal(term));

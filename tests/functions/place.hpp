@@ -43,6 +43,13 @@ struct taken {
   std::int64_t token = 0;
 };
 
+/// How long `f` takes.
+std::chrono::milliseconds timed(auto&& f) {
+  auto const before = boot_clock::now();
+  f();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(boot_clock::now() - before);
+}
+
 class place {
  public:
   virtual ~place() = default;
@@ -55,7 +62,9 @@ class place {
   std::string ask(std::string const& sql) const;
 
   // In a session's own transaction, if it has begun one.
-  std::string take_text(std::string const& name, int ttl_ms = 60'000) const { return taking(name, ttl_ms); }
+  std::string take_text(std::string const& name, int ttl_ms = 60'000) const {
+    return taking("try_acquire", literal(name), ttl_ms);
+  }
   virtual std::string call(std::string const& function, std::string const& name,
                            std::string const& term) const = 0;
   static std::optional<taken> taken_in(std::string const& reply);
@@ -64,6 +73,35 @@ class place {
   std::string renew(client& c, std::string const& name, std::string const& term) const;
   std::string release(client& c, std::string const& name, std::string const& term) const;
   std::string require(client& c, std::string const& name, std::string const& term) const;
+
+  // Permits.
+  std::string read_text(std::string const& name, int ttl_ms = 60'000) const {
+    return taking("try_acquire_shared", literal(name), ttl_ms);
+  }
+  std::string write_text(std::string const& name, int ttl_ms = 60'000) const {
+    return taking("try_acquire_exclusive", literal(name), ttl_ms);
+  }
+  /// `limit` 0: the one that was set.
+  std::string permit_text(std::string const& name, std::int64_t units, std::int64_t limit = 0,
+                          int ttl_ms = 60'000) const;
+  std::optional<taken> read(client&, std::string const& name, int ttl_ms = 60'000) const;
+  std::optional<taken> write(client&, std::string const& name, int ttl_ms = 60'000) const;
+  std::optional<taken> permit(client&, std::string const& name, std::int64_t units,
+                              std::int64_t limit = 0) const;
+  void expire_permits(std::string const& name) const;
+  std::int64_t permits_of(std::string const& name) const;
+
+  // Once.
+  /// "term|token|0|": it runs here. "||1|result": done. Empty: it runs elsewhere.
+  std::string once_text(std::string const& name, int ttl_ms = 60'000) const {
+    return taking_once(name, ttl_ms);
+  }
+  /// The term. Nothing: busy or done.
+  std::optional<std::string> once(client&, std::string const& name, int ttl_ms = 60'000) const;
+  std::string done_text(std::string const& name, std::string const& term, std::string const& result,
+                        std::int64_t keep_ms = 86'400'000) const {
+    return recording(name, term, result, keep_ms);
+  }
 
   virtual std::string literal(std::string const&) const = 0;
   /// The database's time and some seconds.
@@ -84,7 +122,11 @@ class place {
  protected:
   std::unique_ptr<connection_source> source_;
   void migrate() const;
-  virtual std::string taking(std::string const& name, int ttl_ms) const = 0;
+  virtual std::string taking_once(std::string const& name, int ttl_ms) const = 0;
+  virtual std::string recording(std::string const& name, std::string const& term, std::string const& result,
+                                std::int64_t keep_ms) const = 0;
+  /// `arguments`: those before the ttl.
+  virtual std::string taking(std::string const& function, std::string const& arguments, int ttl_ms) const = 0;
 };
 
 class postgresql_place : public place {
@@ -94,7 +136,10 @@ class postgresql_place : public place {
   ~postgresql_place() override;
   std::unique_ptr<client> session() const override;
   std::string apply(std::string const& file) const override;
-  std::string taking(std::string const& name, int ttl_ms) const override;
+  std::string taking(std::string const& function, std::string const& arguments, int ttl_ms) const override;
+  std::string taking_once(std::string const& name, int ttl_ms) const override;
+  std::string recording(std::string const& name, std::string const& term, std::string const& result,
+                        std::int64_t keep_ms) const override;
   std::string call(std::string const& function, std::string const& name,
                    std::string const& term) const override;
   std::string literal(std::string const&) const override;
@@ -115,7 +160,10 @@ class mysql_like_place : public place {
   ~mysql_like_place() override;
   std::unique_ptr<client> session() const override;
   std::string apply(std::string const& file) const override;
-  std::string taking(std::string const& name, int ttl_ms) const override;
+  std::string taking(std::string const& function, std::string const& arguments, int ttl_ms) const override;
+  std::string taking_once(std::string const& name, int ttl_ms) const override;
+  std::string recording(std::string const& name, std::string const& term, std::string const& result,
+                        std::int64_t keep_ms) const override;
   std::string call(std::string const& function, std::string const& name,
                    std::string const& term) const override;
   std::string literal(std::string const&) const override;

@@ -14,25 +14,26 @@ namespace {
 /// A number that the lock "n" protects.
 class counted : public postgresql_place {
  public:
-  explicit counted(bool own_schema = false) : postgresql_place(own_schema) {
-    write("CREATE TABLE counted (n int)");
-    write("INSERT INTO counted VALUES (0)");
+  explicit counted(bool own_schema = false, std::string function = "try_acquire")
+      : postgresql_place(own_schema), function_(std::move(function)) {
+    change("CREATE TABLE counted (n int)");
+    change("INSERT INTO counted VALUES (0)");
   }
   std::string number() const { return "(SELECT n FROM " + place_of("counted") + ")"; }
-  void set(int n) const { write(fmt::format("UPDATE counted SET n = {}", n)); }
+  void set(int n) const { change(fmt::format("UPDATE counted SET n = {}", n)); }
   bool expired() const {
     return ask(fmt::format("SELECT expires_at < clock_timestamp() FROM {} WHERE name = 'n';",
                            table("locks"))) == "t";
   }
   /// Takes and reads.
   std::string section(std::string const& before = "", std::string const& name = "'n'") const {
-    return fmt::format("SELECT {} FROM {}{}({}, '1 min') AS t;", number(), before, table("try_acquire"),
-                       name);
+    return fmt::format("SELECT {} FROM {}{}({}, '1 min') AS t;", number(), before, table(function_), name);
   }
 
  private:
+  std::string function_;
   std::string place_of(std::string const& what) const { return schema.empty() ? what : schema + "." + what; }
-  void write(std::string sql) const {
+  void change(std::string sql) const {
     auto const at = sql.find("counted");
     CHECK(ask(sql.replace(at, 7, place_of("counted")) + ";").empty());
   }
@@ -177,4 +178,66 @@ TEST_CASE(
   }
   CHECK(sql->run("COMMIT;").empty());
   CHECK(p.take(*sql, "n"));
+}
+
+TEST_CASE(
+    "C4: postgresql: permits: who wrote after the statement began keeps it from writing, not the next") {
+  for (bool const own_schema : {false, true}) {
+    counted const p(own_schema, "try_acquire_exclusive");
+    auto const other = p.session();
+    auto const held = p.write(*other, "n");
+    REQUIRE(held);
+    standing_still late(p);
+    p.set(1);
+    CHECK(other->run(p.call("release_permit", "n", held->term)) == "1");
+    CHECK(late.goes_on().empty());
+    CHECK(other->run(p.section()) == "1");
+  }
+}
+
+TEST_CASE("C4: postgresql: permits: a writer who came and went after the statement began is not missed") {
+  for (std::string const function : {"try_acquire_exclusive", "try_acquire_shared"}) {
+    counted const p(false, function);
+    auto const other = p.session();
+    bool known = false;
+    SUBCASE("of a name that nobody had used") {}
+    SUBCASE("of a name that is free") { known = true; }
+    if (known) REQUIRE(other->run(p.call("release_permit", "n", p.read(*other, "n")->term)) == "1");
+    standing_still late(p);
+    auto const held = p.write(*other, "n");
+    REQUIRE(held);
+    p.set(1);
+    CHECK(other->run(p.call("release_permit", "n", held->term)) == "1");
+    CHECK(late.goes_on().empty());
+    CHECK(other->run(p.section()) == "1");
+  }
+}
+
+TEST_CASE("C4: postgresql: permits: a reader beside one who reads all the time gets it, whoever came since") {
+  counted const p(false, "try_acquire_shared");
+  auto const other = p.session();
+  auto const all_the_time = p.read(*other, "n");
+  REQUIRE(all_the_time);
+  standing_still late(p);
+  auto const since = p.read(*other, "n");
+  REQUIRE(since);
+  CHECK(other->run(p.call("release_permit", "n", since->term)) == "1");
+  CHECK(late.goes_on() == "0");
+}
+
+TEST_CASE("C4: postgresql: permits: a late holder's guarded write after the statement began is not missed") {
+  counted const p(false, "try_acquire_exclusive");
+  auto const other = p.session();
+  auto const held = p.write(*other, "n");
+  REQUIRE(held);
+  p.expire_permits("n");
+  standing_still late(p);
+  CHECK(other->run(p.call("require_permit", "n", held->term)).empty());
+  p.set(1);
+  SUBCASE("its permit has expired again") { p.expire_permits("n"); }
+  SUBCASE("its permit was given back") {
+    CHECK(other->run(p.call("release_permit", "n", held->term)) == "1");
+  }
+  CHECK(late.goes_on().empty());
+  CHECK(other->run(p.section()) == "1");
 }

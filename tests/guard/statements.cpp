@@ -23,8 +23,8 @@ class allowed {
  public:
   explicit allowed(fixture const& f) {
     backend::statement_book const book(f.source.implementation()->sql(), f.tables());
-    for (auto const* name : {"guard_require", "guard_look", "guard_wait", "guard_try", "guard_insert",
-                             "meta_read", "unique_set_token"})
+    for (auto const* name : {"guard_require", "guard_record", "guard_look", "guard_wait", "guard_try",
+                             "guard_insert", "meta_read", "unique_set_token"})
       texts_.insert(bare(book.at(name).sql));
     auto const& sql = f.source.implementation()->sql();
     if (sql.plain_reads_may_be_stale)
@@ -87,6 +87,7 @@ void do_everything(On& f, program& p) {
   auto const other = q->view(*m);
   auto held = *m->make_mutex("a").acquire();
   auto lost = *m->make_mutex("lost").acquire();
+  auto work = *m->make_mutex("work", {.strategy = strategy::once}).acquire();
   REQUIRE(m->revoke("lost", revoke_mode::at_renewal));
   auto const in_transaction = [&](std::string const& level, auto const& call) {
     begin(f, p, level);
@@ -110,6 +111,8 @@ void do_everything(On& f, program& p) {
   CHECK(to_commit(gone) == errc::lock_lost);
   CHECK(in_transaction("", [&] { tx->require(held); }) == none);
   CHECK(in_transaction("", [&] { tx->require(lost); }) == errc::lock_lost);
+  CHECK(in_transaction("", [&] { tx->done(work, 1h, "result"); }) == none);
+  CHECK(in_transaction("", [&] { tx->done(held, 1h); }) == errc::unsupported);
   CHECK(in_transaction("", [&] { tx->lock({"r", "s"}); }) == none);
   CHECK(in_transaction("", [&] { CHECK(tx->try_lock("r")); }) == none);
   CHECK(in_transaction("", [&] { CHECK(tx->insert("i", 30s)); }) == none);

@@ -54,8 +54,9 @@ class stranger {
 };
 
 std::string up_text(int version) {
-  static constexpr char const* names[] = {"001_locks", "002_tokens", "003_reaper", "004_functions",
-                                          "005_longest"};
+  static constexpr char const* names[] = {"001_locks",           "002_tokens",  "003_reaper",
+                                          "004_functions",       "005_longest", "006_permits",
+                                          "007_permit_functions"};
   return read_source_file(fmt::format("migrations/postgresql/{}.up.sql", names[version - 1]));
 }
 
@@ -90,7 +91,7 @@ TEST_CASE(
     "C12: tables that another role has put there are not adopted, and nothing of hers runs<postgresql>") {
   postgresql_database const db;
   stranger const her(db);
-  for (int v = 1; v <= 5; ++v) her.does(up_text(v));
+  for (int v = 1; v <= 7; ++v) her.does(up_text(v));
   for (auto const* table : {"rowlock_meta", "rowlock_migrations", "rowlock_locks"}) her.traps(table);
   her.does(fmt::format("GRANT ALL ON ALL TABLES IN SCHEMA {} TO PUBLIC", db.schema()));
   check_refused(db.source(), "rowlock_locks belongs to role " + her.name());

@@ -102,7 +102,7 @@ std::unique_ptr<program> rowlock_run(scene<Pair> const& s, std::string const& ur
 
 }  // namespace
 
-#define WIRE_CASE(text) PAIRS_TEMPLATE_CASE(text, pair, on_a_server)
+#define WIRE_CASE(text) PAIRS_TEMPLATE_CASE(text, pair, all<on_a_server, not_permits>)
 
 #define EACH_CUT(how)                        \
   cut how{};                                 \
@@ -202,7 +202,7 @@ WIRE_CASE("wire cut: what could not be given back comes back when it is mended")
 // The server goes on keeping the gate for a session that it takes for living. The other one is another
 // process: within one, threads stand in line behind the one that asks the database.
 PAIRS_TEMPLATE_CASE("wire cut: who has the gate, and is not heard of any more, holds nobody up for long",
-                    pair, all<in_rows, on_a_server>) {
+                    pair, all<in_rows, on_a_server, run_takes>) {
   EACH_CUT(how);
   scene<pair> s;
   stranger other(s);
@@ -281,7 +281,8 @@ PAIRS_TEMPLATE_CASE("wire cut: a holder of a row lock hears of it at the next pi
   CHECK(m.make_mutex("x").try_acquire_for(60s));
 }
 
-WIRE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in time") {
+PAIRS_TEMPLATE_CASE("wire cut: rowlock run says so, rides it out, or ends its command in time", pair,
+                    all<on_a_server, run_takes>) {
   EACH_CUT(how);
   scene<pair> s;
   auto const run = [&](words const& options, words const& command) {

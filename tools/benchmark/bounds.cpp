@@ -38,6 +38,11 @@ std::vector<bound> const& bounds() {
 
       {"batch-64", "all-postgresql", "redis-durable-batch", "p50_us", rule::ahead, 1.3},
 
+      {"reading", "shared-postgresql", "lease-postgresql", "p50_us", rule::times, 1.3},
+      {"reading", "shared-mariadb", "lease-mariadb", "p50_us", rule::times, 1.3},
+      {"reading", "shared-mysql", "lease-mysql", "p50_us", rule::times, 1.3},
+      {"reading", "shared-sqlite", "lease-sqlite", "p50_us", rule::times, 1.3},
+
       {"transaction", "tx-postgresql-commit", "tx-postgresql", "p50_us", rule::times, 1.25},
       {"transaction", "tx-postgresql-prepared", "tx-postgresql", "p50_us", rule::times, 1.25},
       {"transaction", "tx-mariadb-prepared", "tx-mariadb", "p50_us", rule::times, 1.5},

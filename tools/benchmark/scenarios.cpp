@@ -116,6 +116,19 @@ scenario connections(int threads) {
           .long_only = true};
 }
 
+scenario reading() {
+  ids systems;
+  for (auto const* database : {"postgresql", "mariadb", "mysql", "sqlite"}) {
+    systems.push_back(fmt::format("shared-{}", database));
+    systems.push_back(fmt::format("lease-{}", database));
+  }
+  return {.id = "reading",
+          .title = "take for reading and give back, beside a lease",
+          .plan = {},
+          .metric = "p50_us",
+          .systems = std::move(systems)};
+}
+
 scenario transaction() {
   return {.id = "transaction",
           .title = "a transaction that changes one row, with and without a guard",
@@ -173,11 +186,11 @@ scenario syscalls() {
 
 std::vector<scenario> const& scenarios() {
   static std::vector<scenario> const all{
-      floors(),       cycle(),         threads(1),      threads(2),     threads(4),      threads(8),
-      threads(16),    threads(32),     handover(2),     handover(4),    handover(8),     handover(16),
-      handover(32),   hot(),           batch(),         connections(4), connections(32), transaction(),
-      waiting(100),   waiting(300),    waiting(1000),   growth(),       start_up(),      shares(8, 0us),
-      shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
+      floors(),       cycle(),        threads(1),      threads(2),      threads(4),     threads(8),
+      threads(16),    threads(32),    handover(2),     handover(4),     handover(8),    handover(16),
+      handover(32),   hot(),          batch(),         reading(),       connections(4), connections(32),
+      transaction(),  waiting(100),   waiting(300),    waiting(1000),   growth(),       start_up(),
+      shares(8, 0us), shares(8, 2ms), shares(32, 0us), shares(32, 2ms), syscalls()};
   return all;
 }
 

@@ -33,7 +33,7 @@ _rowlock_read() {
   done < <(_rowlock_help "${path[@]}")
 }
 
-# _rowlock_command INDEX: the command of `rowlock run` begins there, which has completions of its own.
+# _rowlock_command INDEX: the command of `rowlock run`, or of another that runs one, begins there, which has completions of its own.
 _rowlock_command() {
   if declare -F _command_offset >/dev/null; then
     _command_offset "$1"
@@ -64,7 +64,7 @@ _rowlock() {
     elif [[ $word == -* ]]; then
       waiting=${types[$word]-}
       [[ -z $named ]] || named=optioned
-    elif [[ ${path[1]-} == run && -z $named ]]; then
+    elif [[ ${path[1]-} == @(run|lead|once) && -z $named ]]; then
       named=yes
       if ((COMP_CWORD > i + 1)) && [[ ${COMP_WORDS[i + 1]} != -* ]]; then
         _rowlock_command $((i + 1))

@@ -25,13 +25,15 @@ function __rowlock_next
         }'
 end
 
-# How many words of the line stand before the command of `rowlock run`; nothing if it has not begun.
+# How many words of the line stand before the command of `rowlock run`, `lead` or `once`; nothing if it has not begun.
 function __rowlock_before_command
     set -l words (commandline -opc)
     if contains -i -- -- $words
         return
     end
     set -l run (contains -i -- run $words)
+    or set run (contains -i -- lead $words)
+    or set run (contains -i -- once $words)
     or return
     # Without -- it begins right behind NAME.
     if test (count $words) -gt $run; and not string match -q -- '-*' $words[(math $run + 1)]

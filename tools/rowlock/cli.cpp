@@ -31,6 +31,9 @@ Examples:
   rowlock --db postgresql://db.example.org/app run nightly -- ./backup.sh
                                                      one at a time, on all machines
   rowlock run --no-wait nightly -- ./backup.sh       or not at all, if it runs already
+  rowlock lead scheduler -- ./scheduler              on one host, and if that dies on the next
+  rowlock once report-2026-11 --for 30d -- ./report.sh
+                                                     unless it was done before
   rowlock list                                       who holds what
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
   rowlock doctor                                     will locks work on that database?
@@ -46,7 +49,8 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
   command line.
 
 Exit status:
-  0    done (run: the command's own status)
+  0    done (run, lead: the command's own status; once: done now, or before)
+  1    leader: nobody leads; doctor: there is an error
   64   the command line is wrong; run: it was started under the very lock that it asks for
   69   the database can't be reached, cancelled a statement, or has run out of something
   70   a bug of rowlock's; run: its guardian was killed
@@ -76,8 +80,8 @@ void add_common(CLI::App& app, invocation& call) {
 }
 
 /// The arguments without the program's name, as CLI11 wants them: last one first. What is behind the first
-/// "--" (the second, where the first is before NAME), and the command of `run` without one, is not for CLI11,
-/// which would take [x,y] apart and drop [].
+/// "--" (the second, where the first is before NAME), and the command of `run`, `lead` or `once` without one,
+/// is not for CLI11, which would take [x,y] apart and drop [].
 std::vector<std::string> split(int argc, char** argv, CLI::App const& app, invocation& call) {
   std::vector<std::string> const all(argv + std::min(argc, 1), argv + argc);
   auto const bare = bare_command(app, all);
@@ -147,12 +151,13 @@ end_of_program not_written(int error, end_of_program end, std::string_view more 
   return end;
 }
 
-/// CLI11's own, and what it can't say: that run's command comes after "--".
+/// CLI11's own, and what it can't say: that the command that is run comes after "--".
 class formatter : public CLI::Formatter {
  public:
   std::string make_usage(CLI::App const* app, std::string name) const override {
     auto text = CLI::Formatter::make_usage(app, std::move(name));
-    if (app->get_name() == "run") text.insert(text.find_last_not_of('\n') + 1, " -- COMMAND [ARGUMENTS]");
+    if (runs_a_command(app->get_name()))
+      text.insert(text.find_last_not_of('\n') + 1, " -- COMMAND [ARGUMENTS]");
     return text;
   }
   std::string make_footer(CLI::App const* app) const override {
@@ -226,6 +231,7 @@ end_of_program output_written(end_of_program end) {
 end_of_program run_program(int argc, char** argv) {
   invocation call;
   call.command_line = memory_of(argc, argv);
+  call.words.assign(argv, argv + argc);
   CLI::App app{about, "rowlock"};
   app.formatter(std::make_shared<formatter>());
   app.footer(footer);
@@ -236,6 +242,9 @@ end_of_program run_program(int argc, char** argv) {
   add_take(app, call);
   add_renew(app, call);
   add_release(app, call);
+  add_once(app, call);
+  add_lead(app, call);
+  add_leader(app, call);
   add_reap(app, call);
   add_migrate(app, call);
   add_doctor(app, call);
@@ -251,8 +260,10 @@ end_of_program run_program(int argc, char** argv) {
           dynamic_cast<CLI::RequiredError const*>(&e) == nullptr ? nullptr : lacks_command(app);
       return usage_error(app, lacking == nullptr ? e.what() : wrong_command(app, *lacking));
     }
-    if (call.has_command && !app.got_subcommand("run"))
-      return usage_error(app, "only `rowlock run` takes a command after --");
+    auto const chosen = app.get_subcommands();
+    if (call.has_command && !chosen.empty() && !runs_a_command(chosen.front()->get_name()))
+      return usage_error(app,
+                         "only `rowlock run`, `rowlock lead` and `rowlock once` take a command after --");
     require_room_for_files();
     return call.chosen();
   });

@@ -28,6 +28,7 @@ struct invocation {
   std::vector<std::string> command;        ///< what came after the first "--"
   bool has_command = false;                ///< there was a "--"
   std::span<char> command_line;            ///< all of it, where it lies in memory
+  std::vector<std::string> words;          ///< of it, the program's name first
   std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
   std::optional<database> db;              ///< once it was chosen
 
@@ -40,6 +41,9 @@ void add_list(CLI::App&, invocation&);
 void add_take(CLI::App&, invocation&);
 void add_renew(CLI::App&, invocation&);
 void add_release(CLI::App&, invocation&);
+void add_once(CLI::App&, invocation&);
+void add_lead(CLI::App&, invocation&);
+void add_leader(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
 void add_doctor(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);

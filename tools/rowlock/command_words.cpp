@@ -52,6 +52,8 @@ std::size_t distance(std::string const& a, std::string const& b) {
 
 }  // namespace
 
+bool runs_a_command(std::string_view name) { return name == "run" || name == "lead" || name == "once"; }
+
 std::optional<std::size_t> bare_command(CLI::App const& app, std::vector<std::string> const& arguments) {
   auto const* at = &app;
   bool name_seen = false;
@@ -65,8 +67,8 @@ std::optional<std::size_t> bare_command(CLI::App const& app, std::vector<std::st
       if (*next) ++i;
     } else if (at != &app) {
       name_seen = true;
-    } else if (word == "run") {
-      at = app.get_subcommand("run");
+    } else if (runs_a_command(word)) {
+      at = app.get_subcommand(word);
     } else {
       return std::nullopt;
     }
@@ -90,7 +92,7 @@ std::optional<std::size_t> name_behind_dashes(CLI::App const& app,
       ++i;
     }
   }
-  bool const runs = at->get_name() == "run";
+  bool const runs = runs_a_command(at->get_name());
   bool const named = runs ? i + 2 < arguments.size() && arguments[i + 2] == "--" : i + 2 == arguments.size();
   auto const options = at->get_options();
   bool const takes_name =

@@ -12,6 +12,7 @@ namespace rowlock::tool {
 /// name for it.
 enum exit_status : int {
   exit_ok = 0,
+  exit_none = 1,          ///< what was asked for is not there: leader
   exit_usage = 64,        ///< EX_USAGE
   exit_unreachable = 69,  ///< EX_UNAVAILABLE
   exit_bug = 70,          ///< EX_SOFTWARE

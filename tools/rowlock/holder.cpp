@@ -15,8 +15,8 @@ std::string owner_of(holder_info const& h) {
     if (o.pid == 0) return "a database session";
     return fmt::format("database session {}{}", o.pid, o.host.empty() ? "" : " from " + o.host);
   }
-  return o.is_explicit() ? fmt::format("{} ({} pid {})", o.process, o.host, o.pid)
-                         : fmt::format("{} pid {}", o.host, o.pid);
+  return o.is_explicit() && !o.process.empty() ? fmt::format("{} ({} pid {})", o.process, o.host, o.pid)
+                                               : fmt::format("{} pid {}", o.host, o.pid);
 }
 
 std::string since(holder_info const& h) {
@@ -37,6 +37,7 @@ std::string describe(holder_info const& h) {
 
 char const* state_of(lock_info const& lock) noexcept {
   if (!lock.unknown.empty()) return "unknown";
+  if (lock.holder.done) return lock.holder.expires_in.count() > 0 ? "done" : "expired";
   if (!lock.held) return "idle";
   if (traits(lock.holder.strategy).has_expiry && lock.holder.expires_in.count() <= 0) return "expired";
   return lock.holder.revoked ? "revoked" : "held";
@@ -54,8 +55,9 @@ nlohmann::ordered_json waiters_to_json(lock_info const& lock) {
 // The same members, null.
 nlohmann::ordered_json unknown_to_json(lock_info const& lock) {
   return {{"name", lock.name},      {"state", state_of(lock)},  {"strategy", nullptr}, {"owner", nullptr},
-          {"acquired_at", nullptr}, {"expires_in_ms", nullptr}, {"token", nullptr},    {"revoked", nullptr},
-          {"note", nullptr},        {"waiting", nullptr},       {"waiters", nullptr},  {"why", lock.unknown}};
+          {"acquired_at", nullptr}, {"expires_in_ms", nullptr}, {"token", nullptr},    {"units", nullptr},
+          {"limit", nullptr},       {"term", nullptr},          {"revoked", nullptr},  {"note", nullptr},
+          {"waiting", nullptr},     {"waiters", nullptr},       {"why", lock.unknown}};
 }
 
 }  // namespace
@@ -76,6 +78,9 @@ nlohmann::ordered_json to_json(lock_info const& lock) {
           {"expires_in_ms", traits(h.strategy).has_expiry ? nlohmann::ordered_json(h.expires_in.count())
                                                           : nlohmann::ordered_json()},
           {"token", h.token.value},
+          {"units", h.units > 0 ? nlohmann::ordered_json(h.units) : nlohmann::ordered_json()},
+          {"limit", h.limit > 0 ? nlohmann::ordered_json(h.limit) : nlohmann::ordered_json()},
+          {"term", lock.term.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(lock.term.value)},
           {"revoked", h.revoked},
           {"note", h.note},
           {"waiting", lock.waiting ? nlohmann::ordered_json(*lock.waiting) : nlohmann::ordered_json()},

@@ -17,7 +17,8 @@ std::string owner_of(holder_info const&);
 /// Empty if the database does not tell.
 std::string since(holder_info const&);
 
-/// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), "idle", or "unknown".
+/// "held", "expired" (nobody has taken it yet), "revoked" (held, but to be given back), "idle", "done"
+/// (recorded as done, by `rowlock once` or a program), or "unknown".
 char const* state_of(lock_info const&) noexcept;
 
 /// For a row that can't be read, everything is null except name, state, and `why`, which other rows don't

@@ -49,7 +49,7 @@ void add_report(prometheus_text& out, std::string const& of, json const& report)
   add(out, report, "examined");
   gauge(out, of + "_deleted_rows", "Rows that the run deleted: locks by strategy, and latest tokens.");
   if (auto const deleted = report.find("deleted"); deleted != report.end() && deleted->is_object())
-    for (auto const* kind : {"unique_insert", "lease", "row_lock", "tokens"})
+    for (auto const* kind : {"unique_insert", "lease", "row_lock", "permits", "permit_names", "tokens"})
       add(out, *deleted, kind, {{"kind", kind}});
   gauge(out, of + "_skipped_rows", "Rows that were due, but in use just then.");
   add(out, report, "skipped");
@@ -61,7 +61,8 @@ void add_report(prometheus_text& out, std::string const& of, json const& report)
 
 void add_locks(prometheus_text& out, std::vector<lock_info> const& locks, bool idle_too) {
   std::map<std::string, std::map<std::string, std::int64_t>> count;  // strategy, state
-  for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock}) {
+  for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock, strategy::once,
+                         strategy::shared, strategy::semaphore}) {
     auto& of_strategy = count[to_string(how)];
     of_strategy = {{"held", 0}, {"revoked", 0}, {"expired", 0}};
     if (idle_too) of_strategy.emplace("idle", 0);
@@ -75,7 +76,7 @@ void add_locks(prometheus_text& out, std::vector<lock_info> const& locks, bool i
     }
     auto const* how = to_string(lock.holder.strategy);
     std::string const state = state_of(lock);
-    ++count.at(how).at(state);
+    ++count[how][state];
     if (state == "idle" || state == "expired" || since(lock.holder).empty()) continue;
     auto const taken = seconds(lock.holder.acquired_at);
     auto const first = oldest.emplace(how, taken).first;

@@ -290,6 +290,7 @@ std::span<named_check const> checks() noexcept {
                                         {"clock"},
                                         {"keepalive"},
                                         {"waiting"},
+                                        {"limits"},
                                         {"tls", tls},
                                         {"index", index}};
   return all;

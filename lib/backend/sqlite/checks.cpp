@@ -107,7 +107,8 @@ std::optional<opinion> index(examiner& x) {
 std::span<named_check const> checks() noexcept {
   static constexpr named_check all[] = {
       {"schema"},       {"writable", writable},       {"durability", durability},
-      {"index", index}, {"file_system", file_system}, {"waiting"}};
+      {"index", index}, {"file_system", file_system}, {"waiting"},
+      {"limits"}};
   return all;
 }
 

@@ -22,6 +22,8 @@ class basic_mutex;
 class basic_transaction;
 class held_locks;
 class lock_manager;
+class once_run;
+class semaphore;
 
 /// A lock that was taken. Move-only. Gives the lock back when it is destroyed, which any thread may do.
 ///
@@ -29,12 +31,13 @@ class lock_manager;
 /// one that was released: valid() is false, release() does nothing, and the other members say what the lock
 /// was.
 ///
-/// Exception safety: only extend() and detach() throw. The handle is then as it was.
+/// Exception safety: only extend(), set_note(), detach(), done(), try_upgrade() and downgrade() throw. The
+/// handle is then as it was, unless it is said there that the lock is lost.
 ///
 /// Thread safety: distinct handles are independent, also those of one recursive lock. The const members,
-/// extend() and release() of one handle may be called from several threads at once: a callback of its
-/// loss_token() may release a handle that other threads look at. Nothing else may be called while another
-/// thread moves, assigns, detaches or destroys the handle.
+/// extend(), set_note() and release() of one handle may be called from several threads at once: a callback of
+/// its loss_token() may release a handle that other threads look at. Nothing else may be called while another
+/// thread moves, assigns, detaches, upgrades, downgrades or destroys the handle.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -77,6 +80,15 @@ class ROWLOCK_EXPORT held_lock {
   /// than trust says.)
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
+  /// Changes the note in the lock's row, which `rowlock list` shows; one round trip. Everything else stays as
+  /// it is, and other threads of this process that wait for the lock may still be told the former note. Not
+  /// amid a transaction of the program's own that requires this lock: that has the row locked.
+  /// @return false if the lock is lost or was given back
+  /// @throws error if the database can't be asked; errc::row_locked if a transaction had the row locked for
+  /// too long; errc::invalid_argument if the note is longer than 1024 bytes or not UTF-8; errc::unsupported
+  /// for row_lock. The note is then as it was. (After errc::in_doubt it may have been changed.)
+  [[nodiscard]] bool set_note(std::string const& note);
+
   /// Lets go of the lock without giving it back, for work that goes on elsewhere. The lock stays taken until
   /// its term is over, whatever happens to this process. Nothing prolongs the term from now on, and nobody
   /// tells that work that its time is over: let it end well before, or pass on the token. Sends nothing.
@@ -87,15 +99,42 @@ class ROWLOCK_EXPORT held_lock {
   /// is then as it was.
   [[nodiscard]] std::optional<detached_lock> detach();
 
+  /// For strategy once: gives the lock back by recording that its work is done. Until `keep_for` from now is
+  /// over nobody can take the name: acquire_status::done, with this owner, the time, and `result` as the
+  /// note. After true the handle is as one that was released. Blocks while the database does not answer: as
+  /// long as trust lasts, and for manager_options::reply_timeout at least. If the process dies before, or the
+  /// answer is errc::in_doubt, the work may be done again; basic_transaction::done() is the form of which
+  /// this is not true.
+  /// @return false if the lock was lost before, or given back: nothing was recorded
+  /// @throws error errc::in_doubt if it can't be found out whether it was recorded: the lock is held as
+  /// before; errc::unsupported for another strategy; errc::invalid_argument if `keep_for` is not between 1 ms
+  /// and 100 years, or `result` is not UTF-8 of at most 1024 bytes
+  [[nodiscard]] bool done(std::chrono::milliseconds keep_for, std::string const& result = {});
+
+  /// Of a shared_mutex: makes a lock that reads one that writes, if nobody else reads; one attempt, a few
+  /// round trips. What is held then is a new term, with a token above all that were drawn before, and a
+  /// loss_token() of its own: ask for it again. Two that try at once are both refused.
+  /// @return false if others read, wait in this process, or it is lost: then nothing was done
+  /// @throws error(errc::unsupported) for other locks; errc::invalid_argument if this thread has taken it
+  /// more than once; errc::row_locked if a transaction has its row locked, or the name's; what try_acquire()
+  /// throws. After errc::in_doubt the lock is lost.
+  [[nodiscard]] bool try_upgrade();
+  /// Of a shared_mutex: makes a lock that writes one that reads, without anybody writing in between; as
+  /// try_upgrade() otherwise. @return false if it is lost
+  [[nodiscard]] bool downgrade();
+
   /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call
   /// does nothing and returns released. So does a call on a handle of a recursive lock that is not the last.
   [[nodiscard]] release_result release() noexcept;
 
  private:
+  bool exchange(std::int64_t units);
   friend class basic_mutex;
   friend class basic_transaction;
   friend class held_locks;
   friend class lock_manager;
+  friend class once_run;
+  friend class semaphore;
   held_lock(std::shared_ptr<managing::manager>, std::shared_ptr<holding::hold>) noexcept;
 
   std::shared_ptr<managing::manager> manager_;

@@ -5,6 +5,8 @@
 #include <rowlock/held_locks.hpp>
 #include <rowlock/mutex.hpp>
 #include <rowlock/options.hpp>
+#include <rowlock/semaphore.hpp>
+#include <rowlock/shared_mutex.hpp>
 
 #include <chrono>
 #include <memory>
@@ -22,6 +24,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// Which locks lock_manager::list() returns.
 struct list_options {
   bool idle = false;  ///< also names that have a row although nobody holds the lock
+  bool done = false;  ///< also names that are recorded as done (strategy once): holder_info::done
 };
 
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
@@ -61,6 +64,15 @@ class ROWLOCK_EXPORT lock_manager {
   /// contains U+0000, or an option is out of range; errc::unsupported if the back end has no such strategy.
   [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
   [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
+
+  /// A lock for one that writes, or many that read. `options`: without a strategy, an explicit owner, and
+  /// takeover::observed. @throws error as make_mutex()
+  [[nodiscard]] shared_mutex make_shared_mutex(std::string name, mutex_options options = {});
+  /// A lock that so many may hold at a time. `limit`: 1 to 2147483646; empty: the one that
+  /// semaphore::set_limit() has set for the name. `options`: as for make_shared_mutex().
+  /// @throws error as make_mutex()
+  [[nodiscard]] semaphore make_semaphore(std::string name, std::optional<std::int64_t> limit,
+                                         mutex_options options = {});
 
   /// Takes several names at once, all or none, in one attempt: if somebody has one of them, nothing is taken,
   /// and nothing of the others was touched. Each is taken with `options`, and has a term and a token of its
@@ -123,9 +135,10 @@ class ROWLOCK_EXPORT lock_manager {
   /// helps
   [[nodiscard]] bool renew(detached_lock const& lock);
 
-  /// Takes a lock away from its holder. @return false if nobody holds it. @throws error; errc::unsupported
-  /// if the name is used with row_lock
-  [[nodiscard]] bool revoke(std::string const& name, revoke_mode);
+  /// Takes a lock away from its holder; of a shared_mutex or semaphore from all of them, or, with `only`,
+  /// from the one whose term that is (lock_info::term). A name that is recorded as done is forgotten at once.
+  /// @return false if nobody holds it. @throws error; errc::unsupported if the name is used with row_lock
+  [[nodiscard]] bool revoke(std::string const& name, revoke_mode, term_id const& only = {});
 
  private:
   friend class basic_transaction;

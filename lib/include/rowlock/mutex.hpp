@@ -44,7 +44,7 @@ class ROWLOCK_EXPORT basic_mutex {
 
   /// As acquire(), but neither retry_options::attempts nor a policy that gives up ends it, because lock() has
   /// no result that could say so. If the lock_manager is destroyed meanwhile, it throws error(errc::closed),
-  /// with a delay.
+  /// with a delay; if the name is recorded as done (strategy once), error(errc::not_acquired).
   void lock();
   [[nodiscard]] bool try_lock();
   template <class Rep, class Period>
@@ -75,6 +75,20 @@ class ROWLOCK_EXPORT basic_mutex {
   [[nodiscard]] acquisition try_acquire_for(std::chrono::duration<Rep, Period> const& timeout,
                                             std::stop_token stop = {}) {
     return try_acquire_for(saturated_nanoseconds(timeout), std::move(stop));
+  }
+
+  /// Waits until nobody holds the lock, without taking it: for those who want what its holder makes, as
+  /// readers of a cache do. Looks at the row after 2 ms, then less and less often, each 250 ms in the end,
+  /// and when the term that it saw ends. It stands in no line, and whoever does may have the lock a moment
+  /// later.
+  /// @return false if somebody holds it still after `timeout`, or when `stop` is triggered or the
+  /// lock_manager is destroyed
+  /// @throws error retryable ones only if the last look failed
+  [[nodiscard]] bool wait_until_free_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  template <class Rep, class Period>
+  [[nodiscard]] bool wait_until_free_for(std::chrono::duration<Rep, Period> const& timeout,
+                                         std::stop_token stop = {}) {
+    return wait_until_free_for(saturated_nanoseconds(timeout), std::move(stop));
   }
 
   /// The lock that the calling thread holds by lock() or try_lock...() on this object, or null. (If

@@ -15,10 +15,14 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// Numbers of rows, one for each kind.
 struct reap_counts {
   std::int64_t unique_insert = 0;  ///< locks whose term was over
-  std::int64_t lease = 0;          ///< names that nobody has used for a while
+  std::int64_t lease = 0;          ///< names that nobody has used for a while, of lease and once
   std::int64_t row_lock = 0;       ///< anchors that nobody has used for a while
   std::int64_t tokens = 0;         ///< latest tokens that are older than that
-  std::int64_t all() const noexcept { return unique_insert + lease + row_lock + tokens; }
+  std::int64_t permits = 0;        ///< of shared_mutex and semaphore, whose term was over for so long
+  std::int64_t permit_names = 0;   ///< names of such locks that nobody has used for a while
+  std::int64_t all() const noexcept {
+    return unique_insert + lease + row_lock + tokens + permits + permit_names;
+  }
 };
 
 enum class reap_end {

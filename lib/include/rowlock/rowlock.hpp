@@ -2,11 +2,13 @@
 // Everything that was built, with the constructor from a URL. Target rowlock::rowlock.
 
 #include <rowlock/doctor.hpp>
+#include <rowlock/election.hpp>
 #include <rowlock/error.hpp>
 #include <rowlock/export.hpp>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/metrics.hpp>
 #include <rowlock/migrator.hpp>
+#include <rowlock/once.hpp>
 #include <rowlock/reaper.hpp>
 
 #include <string>

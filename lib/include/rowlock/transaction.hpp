@@ -27,6 +27,8 @@ struct required_lock;
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
+class once_run;
+
 /// What a view may do on the program's connection.
 struct transaction_options {
   /// Leave rowlock's statements prepared on the connection, so that the server does not plan them each time:
@@ -87,6 +89,22 @@ class ROWLOCK_EXPORT basic_transaction {
     require(std::span<held_lock const* const>(all));
   }
   void require(std::span<held_lock const* const> locks);
+
+  /// For locks of strategy once: records, together with what this transaction writes, that the work for which
+  /// the lock was taken is done. With COMMIT nobody can take the name until `keep_for` from now is over; with
+  /// ROLLBACK nothing is recorded, and the lock is held as before. So data and record are there together or
+  /// not at all, whoever dies when: this is what makes work exactly once. It is a guard, too, as require()
+  /// is. Call it after all require() of the same lock, and end the transaction before the lock is given back.
+  /// The lock's keeper hears of the COMMIT by itself, without a loss.
+  /// @param lock of strategy once
+  /// @param keep_for from 1 ms to 100 years
+  /// @param result for those who ask later, at most 1024 bytes of UTF-8
+  /// @throws error as require(); lock_lost also if it was recorded before, by a COMMIT whose reply was lost;
+  /// and as held_lock::done()
+  void done(held_lock const& lock, std::chrono::milliseconds keep_for, std::string const& result = {});
+  /// The same inside the work of run_once(), with the time that run_once() was told and, if `result` is
+  /// empty, once_run::result(). run_once() then records nothing itself: commit before the work returns.
+  void done(once_run& run, std::string const& result = {});
 
   /// require() and COMMIT together: commits only if all of the locks are held. On PostgreSQL and MariaDB this
   /// takes one round trip if nobody else has one of the rows locked; otherwise it waits as require() does. On

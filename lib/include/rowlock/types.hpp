@@ -40,17 +40,27 @@ constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<R
 
 /// How mutual exclusion is implemented. A name keeps the strategy that it was first taken with until its row
 /// is reaped.
-enum class strategy { lease, unique_insert, row_lock };
+enum class strategy {
+  lease,
+  unique_insert,
+  row_lock,
+  once,       ///< a lease whose name can be recorded as done: see <rowlock/once.hpp>
+  shared,     ///< of shared_mutex: one may write, or many may read
+  semaphore,  ///< of semaphore: as many at a time as the limit says
+};
 
 /// The properties that all locks of a strategy have.
 struct strategy_traits {
   /// If true, a term ends by itself when its ttl is over, unless it is renewed; it may be extended, detached
   /// and required. Otherwise a term lasts as long as the database session that holds it.
-  bool has_expiry;
-  bool revocable;          ///< lock_manager::revoke() can take it away from its holder
-  bool owns_session;       ///< each lock that is held or waited for has a database session of its own
-  bool waits_in_server;    ///< a waiter stands in the server's line, and asks once
-  bool fenced_by_default;  ///< a fencing token costs nothing: mutex_options::fencing
+  bool has_expiry = false;
+  bool revocable = false;          ///< lock_manager::revoke() can take it away from its holder
+  bool owns_session = false;       ///< each lock that is held or waited for has a database session of its own
+  bool waits_in_server = false;    ///< a waiter stands in the server's line, and asks once
+  bool fenced_by_default = false;  ///< a fencing token costs nothing: mutex_options::fencing
+  bool records_done = false;       ///< held_lock::done() can record that the work is done
+  /// Several may hold it at a time, each with a term of its own: for shared_mutex and semaphore only.
+  bool counted = false;
 };
 /// Preconditions: the strategy is one of the enumeration's.
 ROWLOCK_EXPORT strategy_traits const& traits(strategy) noexcept;
@@ -108,6 +118,11 @@ struct holder_info {
   std::chrono::milliseconds expires_in{0};
   bool revoked = false;
   std::string note;
+  /// Of strategy once: nobody holds the name. Its work was recorded as done at `acquired_at`, by `owner` (of
+  /// whom host and pid are known), with the result `note`. `expires_in`: how long that is kept.
+  bool done = false;
+  std::int64_t units = 0;  ///< of a permit: how many it has taken; 0 for other locks
+  std::int64_t limit = 0;  ///< of a permit: the limit that its taker was told
 };
 
 /// A lock that no handle keeps: transaction::insert() has put it into the program's transaction, or
@@ -129,10 +144,10 @@ struct waiter_info {
   std::string application;   ///< PostgreSQL: application_name
 };
 
-/// A row of rowlock_locks, for people.
+/// A row of rowlock_locks, or a permit, for people.
 struct lock_info {
   std::string name;
-  bool held = false;   ///< has a term; it may have expired: see holder.expires_in
+  bool held = false;   ///< has a term; it may have expired: see holder.expires_in. Not if it is done
   holder_info holder;  ///< of an idle row: the last one
   /// Empty if the whole row could be read. Otherwise the reason: a later version of rowlock, or a person, has
   /// put something there that this version doesn't know. Then `holder` has no more than what could be read,
@@ -144,6 +159,7 @@ struct lock_info {
   /// if the lock is idle, and from find().
   std::optional<int> waiting{};
   std::vector<waiter_info> waiters{};  ///< as many, in no order
+  term_id term{};                      ///< of a permit, from list(): by it one of several can be revoked
 };
 
 enum class revoke_mode {
@@ -164,6 +180,7 @@ enum class acquire_status {
   /// Nobody holds it, but a transaction had its row, or the SQLite file, locked: for a second if the call was
   /// not to wait, else at the last attempt.
   contended,
+  done,  ///< of strategy once: nobody holds it, and it was recorded as done. Not waited for
 };
 
 /// Why a lock that was held is not held any more.

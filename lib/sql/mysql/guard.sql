@@ -5,14 +5,14 @@
 -- committed when the transaction read first. What the session's isolation level is can't be told by a variable (SET
 -- TRANSACTION changes none), so that what follows does not depend on it.
 
--- First half of a guard: locks the row of $1 if it has the term $2, and tells its term as plain reads have it. If that is
--- another one, the snapshot is older than the lock, and the section would read what a former owner has overwritten since.
+-- First half of a guard: locks the row of $1 if it has the term $2, and tells whether plain reads see it with that term. If
+-- not, the snapshot is older than the lock, and the section would read what a former owner has overwritten since.
 -- The sub-select is a plain read: only a clause of its own would make it a locking one, or SERIALIZABLE. There it would wait
 -- for a locked row, so it depends on l: then it is read only for a row that this transaction has locked already. (MariaDB
 -- reads a sub-select that depends on nothing before it comes to l.) A row that another transaction has locked is skipped (a
 -- renewal, a take that is going to be refused, another guard), and the caller looks again.
 -- name: guard_lock
-SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = l.name)
+SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = l.name AND s.term = l.term)
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
 WHERE l.name = $1 AND l.term = $2 AND l.revoked = 0
 FOR UPDATE SKIP LOCKED
@@ -22,9 +22,9 @@ FOR UPDATE SKIP LOCKED
 UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0
 
--- The term of $1 as this transaction sees it; the isolation level can't be told.
+-- The term $2 of $1, if this transaction sees it; the isolation level can't be told.
 -- name: guard_look
-SELECT (SELECT term FROM rowlock_locks WHERE name = $1), NULL
+SELECT (SELECT term FROM rowlock_locks WHERE name = $1 AND term = $2), NULL
 
 -- Waits as long as the session's innodb_lock_wait_timeout says.
 -- name: guard_wait

@@ -17,8 +17,8 @@
 --   not tell it has the token read back. Only the library's own sessions run such a statement: a program's
 --   LAST_INSERT_ID() stays what it was (B23). Where somebody's trigger runs statements, the servers tell no
 --   number, and the token is read back, too. (A token that such a trigger puts in place of ours is not in it: nobody may.)
--- * Rows met are counted (CLIENT_FOUND_ROWS), and each UPDATE here changes what it meets, so that the count is the same
---   without that.
+-- * Rows met are counted (CLIENT_FOUND_ROWS), and each UPDATE here but lock_set_note changes what it meets, so that the
+--   count is the same without that.
 
 -- Takes a free row, or one whose term has expired by the clock ($13 null); or exactly the term $13, if it is still
 -- there: if its renewals are still $14 (takeover::observed, and a term that a clock which went back keeps, C5:
@@ -73,13 +73,14 @@ ON DUPLICATE KEY UPDATE name = rowlock_locks.name
 SELECT 0
 
 -- A plain read: waits for nobody, and sees what was committed when it began.
+-- (Of permits, of which a name may have several: the one that ends first.)
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
   CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
   revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = $1
+FROM rowlock_locks WHERE name = $1 ORDER BY expires_at LIMIT 1
 
 -- $1: 0 for the held ones, 1 for idle rows too.
 -- name: lock_list
@@ -92,14 +93,17 @@ FROM rowlock_locks WHERE term IS NOT NULL OR $1 = 1 ORDER BY name
 
 -- Who waits for the locks that are held, at their gates (lib/backend/mysql/gate.cpp): each lock once with nulls, and once with
 -- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the gate waits, too,
--- unless it has the mark of the row's owner. The others are told by the process list, which shows a user without the right
+-- unless it has the mark of the row's owner, or of a permit's. The others are told by the process list, which shows a user without the right
 -- PROCESS that user's own sessions. The anchors of row_lock are absent: who waits for a row is told to administrators only.
 -- name: lock_waiters
 WITH held AS (
   SELECT l.name, concat('rowlock_locks'', X''', hex(l.name), '''') AS key_text,
     is_used_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)) AS has_gate,
-    is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', l.owner_process, l.name), 256)) AS holder
-  FROM rowlock_locks AS l WHERE l.term IS NOT NULL AND l.strategy <> 'row_lock')
+    coalesce(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', l.owner_process, l.name), 256)),
+      (SELECT max(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', p.owner_process, p.name), 256)))
+        FROM rowlock_permits AS p WHERE p.name = l.name)) AS holder
+  FROM rowlock_locks AS l
+  WHERE (l.term IS NOT NULL AND l.strategy <> 'row_lock') OR l.strategy IN ('shared', 'semaphore'))
 SELECT h.name, NULL, NULL, NULL FROM held AS h
 UNION ALL
 SELECT h.name, h.has_gate, substring_index(p.host, ':', 1), NULL
@@ -162,6 +166,14 @@ UPDATE rowlock_locks SET
   longest = greatest(longest, $3),
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0 AND (hard_until IS NULL OR hard_until > utc_timestamp(6))
+
+-- Changes the note of a term, for people and for those who watch an election. Who can come in between: a renewal changes other
+-- columns, whichever of the two is first. A release, a take-over and a revocation by force leave another term in the row, or
+-- none: if this waited behind one of them, WHERE is read on the row's newest version and meets nothing; if it was first, their
+-- terms have notes of their own. A transaction that requires the lock has the row locked until its end: this waits for it, for
+-- innodb_lock_wait_timeout. (The count is of rows met: the note may be the same as before.)
+-- name: lock_set_note
+UPDATE rowlock_locks SET note = $3 WHERE name = $1 AND term = $2
 
 -- By name and term: whoever has the row by now, a late release does not touch it. (These servers can't be told that this
 -- commit need not be flushed.)

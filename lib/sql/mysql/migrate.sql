@@ -31,6 +31,10 @@ DO 0
 -- name: migrate_held
 SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
 
+-- The same of the table that version 6 has.
+-- name: migrate_held_permits
+SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
+
 -- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
 SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
@@ -114,7 +118,31 @@ FROM JSON_TABLE('[
   [3, "reaper", "pid", "bigint"],
   [3, "reaper", "report", "text utf8mb4_bin"],
   [5, "locks", "longest", "bigint"],
-  [5, "locks", "longest_term", "varchar(64) ascii_bin"]
+  [5, "locks", "longest_term", "varchar(64) ascii_bin"],
+  [6, "locks", "permit_limit", "bigint"],
+  [6, "locks", "intent_units", "bigint"],
+  [6, "locks", "intent_term", "varchar(64) ascii_bin"],
+  [6, "locks", "intent_until", "datetime(6)"],
+  [6, "permits", "name", "varbinary(255) not null primary key"],
+  [6, "permits", "strategy", "varchar(32) ascii_bin not null"],
+  [6, "permits", "term", "varchar(64) ascii_bin not null primary key"],
+  [6, "permits", "token", "bigint not null"],
+  [6, "permits", "owner_host", "varchar(255) utf8mb4_bin"],
+  [6, "permits", "owner_pid", "bigint"],
+  [6, "permits", "owner_process", "varchar(255) utf8mb4_bin"],
+  [6, "permits", "owner_thread", "bigint"],
+  [6, "permits", "renewals", "bigint not null"],
+  [6, "permits", "ttl", "bigint not null"],
+  [6, "permits", "takeover", "varchar(32) ascii_bin not null"],
+  [6, "permits", "acquired_at", "datetime(6)"],
+  [6, "permits", "expires_at", "datetime(6) not null"],
+  [6, "permits", "hard_until", "datetime(6)"],
+  [6, "permits", "revoked", "tinyint not null"],
+  [6, "permits", "note", "varchar(1024) utf8mb4_bin not null"],
+  [6, "permits", "longest", "bigint"],
+  [6, "permits", "longest_term", "varchar(64) ascii_bin"],
+  [6, "permits", "units", "bigint not null"],
+  [6, "permits", "told", "bigint not null"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

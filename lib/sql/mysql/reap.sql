@@ -13,15 +13,17 @@
 -- (A sub-select by a constant key may even be run while the statement is planned: still on the safe side.)
 -- Galera: a certification failure at COMMIT (1213) leaves everything as it was; a node that lags reads an older floor.
 
+-- (MariaDB 10.11 forgets an outer table's columns when it runs a prepared statement with EXISTS further out once more.)
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'unique_insert'), 0) AS SIGNED),
-  CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'lease'), 0) AS SIGNED),
+  CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once')), 0) AS SIGNED),
   CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'row_lock'), 0) AS SIGNED),
   CAST(coalesce(sum(p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old), 0) AS SIGNED),
   CAST(coalesce(sum(p.due AND p.ahead), 0) AS SIGNED),
   coalesce(max(CASE WHEN p.due AND NOT p.ahead THEN p.token END), 0),
-  CAST(coalesce(sum(p.kept), 0) AS SIGNED)
+  CAST(coalesce(sum(p.kept), 0) AS SIGNED),
+  CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy IN ('shared', 'semaphore')), 0) AS SIGNED)
 FROM (
   SELECT o.*, o.old AND (o.term IS NULL OR (o.takeover = 'clock' AND o.strategy <> 'row_lock')) AS due
   FROM (
@@ -33,9 +35,20 @@ FROM (
       CASE l.strategy
         WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= utc_timestamp(6)
         WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
+        WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
         WHEN 'row_lock' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
-        ELSE 0 END AS old
-    FROM (SELECT * FROM rowlock_locks WHERE name > $1 ORDER BY name LIMIT $2) AS l) AS o) AS p
+        ELSE l.strategy IN ('shared', 'semaphore') AND l.permit_limit IS NULL
+          AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
+          AND NOT l.permitted END AS old
+    FROM (
+      SELECT k.*, EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = k.name) AS permitted
+      FROM rowlock_locks AS k WHERE k.name > $1 ORDER BY k.name LIMIT $2) AS l) AS o) AS p
+
+-- $3 permits behind the one with name $1 and term $2, and whether each has expired $4 milliseconds ago. Read only. What is due is
+-- deleted by permit_purge. (A name may have more of them than a page.)
+-- name: reap_permits_look
+SELECT p.name, p.term, p.takeover = 'clock' AND p.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
+FROM rowlock_permits AS p WHERE p.name > $1 OR (p.name = $1 AND p.term > $2) ORDER BY p.name, p.term LIMIT $3
 
 -- name: reap_raise_floor
 UPDATE rowlock_meta SET token_floor = $1 WHERE id = 1 AND token_floor < $1
@@ -48,8 +61,11 @@ WHERE l.name > $1 AND l.name <= $2
   AND CASE l.strategy
     WHEN 'unique_insert' THEN 1
     WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
+    WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
-    ELSE 0 END
+    ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+      AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
+      AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END
   AND l.token <= timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 86400000000
   AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
 ORDER BY l.name LIMIT $3
@@ -63,8 +79,11 @@ WHERE (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp
   AND CASE l.strategy
     WHEN 'unique_insert' THEN 1
     WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
+    WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
-    ELSE 0 END
+    ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+      AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
+      AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END
   AND l.token <= timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) + 86400000000
   AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
 
@@ -79,7 +98,7 @@ ORDER BY l.name LIMIT $3
 -- By primary key, in autocommit: waits for that one row, for a second at most, and looks at it again then.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy = 'lease' AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy IN ('lease', 'once') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 

@@ -94,3 +94,19 @@ INSERT INTO rowlock_tokens (name, token) SELECT '', 0 WHERE false
 
 -- name: doctor_may_update_tokens
 UPDATE rowlock_tokens SET token = 0 WHERE false
+
+-- name: doctor_may_select_permits
+SELECT 1 FROM rowlock_permits WHERE false
+
+-- name: doctor_may_insert_permits
+INSERT INTO rowlock_permits (name, strategy, term, token, expires_at, units, told) SELECT '', '', '', 0, clock_timestamp(), 1, 1 WHERE false
+
+-- name: doctor_may_update_permits
+UPDATE rowlock_permits SET note = '' WHERE false
+
+-- name: doctor_may_delete_permits
+DELETE FROM rowlock_permits WHERE false
+
+-- Names whose permits were taken under different limits.
+-- name: doctor_limits
+SELECT name, min(told), max(told) FROM rowlock_permits GROUP BY name HAVING min(told) <> max(told) ORDER BY name LIMIT 4

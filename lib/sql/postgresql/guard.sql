@@ -29,9 +29,9 @@ WITH guarded AS (
   RETURNING term)
 SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
 
--- The term of $1 as this transaction sees it, and its isolation level.
+-- The term $2 of $1, if this transaction sees it, and its isolation level.
 -- name: guard_look
-SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1),
+SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2),
   pg_catalog.current_setting('transaction_isolation')
 
 -- At READ COMMITTED each statement after this one sees what the former owner has committed. Above, the section would read

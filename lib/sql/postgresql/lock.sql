@@ -60,6 +60,7 @@ SELECT row_security_active(t.oid) AND (
 FROM pg_class AS t WHERE t.oid = 'rowlock_locks'::regclass
 
 -- Times that can't be calculated with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
+-- (Of permits, of which a name may have several: the one that ends first.)
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   CASE WHEN acquired_at IS NOT NULL THEN
@@ -69,7 +70,7 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = $1
+FROM rowlock_locks WHERE name = $1 ORDER BY expires_at LIMIT 1
 
 -- $1: 0 for the held ones, 1 for idle rows too.
 -- name: lock_list
@@ -87,7 +88,7 @@ FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
 -- a picture of one moment; nothing is decided by it. pg_locks is readable by everybody; of other roles' sessions
 -- pg_stat_activity tells the pid alone.
 -- At a gate (lib/backend/postgresql/gate.cpp): who is in the line, and who has the gate but for the holder, whom the mark of
--- the row's owner tells (a lock of row_lock has none: of its gates only the line counts). At an anchor: all who wait for a
+-- the row's owner tells, or of a permit's (a lock of row_lock has none: of its gates only the line counts). At an anchor: all who wait for a
 -- row want its tuple's lock, which the first of them has.
 -- name: lock_waiters
 WITH locked AS (
@@ -98,14 +99,16 @@ WITH locked AS (
     AND (k.locktype = 'tuple' OR (k.locktype = 'advisory' AND k.objsubid = 1))),
 held AS (
   SELECT l.name, l.strategy, l.tableoid, l.ctid, hashtextextended(l.name, l.tableoid::bigint) AS gate,
-    hashtextextended(l.owner_process || '/' || l.name, - l.tableoid::bigint) AS mark
-  FROM rowlock_locks AS l WHERE l.term IS NOT NULL OR l.strategy = 'row_lock'),
+    ARRAY(SELECT hashtextextended(o.process || '/' || l.name, - l.tableoid::bigint) FROM (
+      SELECT l.owner_process AS process
+      UNION SELECT p.owner_process FROM rowlock_permits AS p WHERE p.name = l.name) AS o) AS marks
+  FROM rowlock_locks AS l WHERE l.term IS NOT NULL OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
 waits AS (
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
     ON k.locktype = 'advisory' AND k.key = h.gate AND k.mode = 'ExclusiveLock'
   WHERE NOT k.granted OR (h.strategy <> 'row_lock' AND NOT EXISTS (
     SELECT 1 FROM locked AS m
-    WHERE m.locktype = 'advisory' AND m.key = h.mark AND m.mode = 'ShareLock' AND m.pid = k.pid))
+    WHERE m.locktype = 'advisory' AND m.key = ANY (h.marks) AND m.mode = 'ShareLock' AND m.pid = k.pid))
   UNION
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
     ON k.locktype = 'tuple' AND k.relation = h.tableoid AND format('(%s,%s)', k.page, k.tuple)::tid = h.ctid
@@ -148,6 +151,14 @@ UPDATE rowlock_locks SET
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND NOT revoked AND (hard_until IS NULL OR hard_until > clock_timestamp())
 RETURNING term
+
+-- Changes the note of a term, for people and for those who watch an election. Who can come in between: a renewal changes other
+-- columns, whichever of the two is first. A release, a take-over and a revocation by force leave another term in the row, or
+-- none: if this waited behind one of them, WHERE is looked at again on the row's newest version and meets nothing; if it was
+-- first, their terms have notes of their own. A transaction that requires the lock has the row locked until its end: this waits
+-- for it, within the session's own limit.
+-- name: lock_set_note
+UPDATE rowlock_locks SET note = $3 WHERE name = $1 AND term = $2 RETURNING term
 
 -- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry. It tells,
 -- too, whether others wait at the name's gate: an advisory lock that somebody has, or waits for, can't be shared. (Until the

@@ -28,11 +28,18 @@ DO $$ BEGIN
   IF to_regclass('rowlock_tokens') IS NOT NULL THEN
     LOCK TABLE rowlock_tokens IN EXCLUSIVE MODE;
   END IF;
+  IF to_regclass('rowlock_permits') IS NOT NULL THEN
+    LOCK TABLE rowlock_permits IN EXCLUSIVE MODE;
+  END IF;
 END $$
 
 -- Up to four names that are held.
 -- name: migrate_held
 SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp() ORDER BY name LIMIT 4
+
+-- The same of the table that version 6 has.
+-- name: migrate_held_permits
+SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > clock_timestamp() ORDER BY name LIMIT 4
 
 -- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
@@ -53,7 +60,7 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
     AND CASE l.locktype
       WHEN 'relation' THEN l.relation IN (to_regclass('rowlock_locks'), to_regclass('rowlock_tokens'),
                                           to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'),
-                                          to_regclass('rowlock_reaper'))
+                                          to_regclass('rowlock_reaper'), to_regclass('rowlock_permits'))
       WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
         format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
       ELSE false END)
@@ -77,7 +84,13 @@ ours AS (
   SELECT c.oid, c.relname::text, c.relowner, c.relkind IN ('r', 'p') AS plain
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ($2::text || 'meta', $2::text || 'migrations', $2::text || 'locks',
-    $2::text || 'tokens', $2::text || 'reaper'))
+    $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits')),
+our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 28: xid, 1009: text[], 1011: xid[]
+  ('try_acquire', '25 1186 25'), ('take_seen', '25 1186 25 28 20'), ('renew', '25 25'), ('release', '25 25'), ('require', '25 25'),
+  ('try_acquire_shared', '25 1186 25'), ('try_acquire_exclusive', '25 1186 25'), ('try_acquire_permit', '25 20 20 1186 25'),
+  ('permit_seen', '25 25 20 20 1186 25'), ('take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
+  ('renew_permit', '25 25'), ('release_permit', '25 25'), ('require_permit', '25 25'),
+  ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'))
 SELECT o.relname, 'is not an ordinary table', 2::bigint FROM ours AS o WHERE NOT o.plain
 UNION ALL
 SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner), 1
@@ -93,12 +106,9 @@ SELECT format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), C
     WHEN p.proowner IN (SELECT t.oid FROM trusted AS t) THEN 'is none of rowlock''s functions, but may be called instead of one'
     ELSE 'belongs to role ' || pg_get_userbyid(p.proowner) END, 1
 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
-WHERE n.nspname = $1 AND p.proname IN ($2::text || 'try_acquire', $2::text || 'take_seen', $2::text || 'renew',
-    $2::text || 'release', $2::text || 'require')
+WHERE n.nspname = $1 AND p.proname IN (SELECT $2::text || o.name FROM our_functions AS o)
   AND NOT (p.proowner IN (SELECT t.oid FROM trusted AS t) AND p.prokind = 'f'
-    AND (p.proname, p.proargtypes::text) IN (  -- 25: text, 1186: interval, 28: xid, 20: bigint
-      ($2::text || 'try_acquire', '25 1186 25'), ($2::text || 'take_seen', '25 1186 25 28 20'),
-      ($2::text || 'renew', '25 25'), ($2::text || 'release', '25 25'), ($2::text || 'require', '25 25')))
+    AND (p.proname, p.proargtypes::text) IN (SELECT $2::text || o.name, o.types FROM our_functions AS o))
 ORDER BY 3 DESC, 1, 2
 
 -- Whether schema $1 is there.
@@ -154,7 +164,31 @@ FROM (VALUES
   (3, 'reaper', 'pid', 'bigint'),
   (3, 'reaper', 'report', 'text'),
   (5, 'locks', 'longest', 'bigint'),
-  (5, 'locks', 'longest_term', 'text')
+  (5, 'locks', 'longest_term', 'text'),
+  (6, 'locks', 'permit_limit', 'bigint'),
+  (6, 'locks', 'intent_units', 'bigint'),
+  (6, 'locks', 'intent_term', 'text'),
+  (6, 'locks', 'intent_until', 'timestamp with time zone'),
+  (6, 'permits', 'name', 'text not null primary key'),
+  (6, 'permits', 'strategy', 'text not null'),
+  (6, 'permits', 'term', 'text not null primary key'),
+  (6, 'permits', 'token', 'bigint not null'),
+  (6, 'permits', 'owner_host', 'text'),
+  (6, 'permits', 'owner_pid', 'bigint'),
+  (6, 'permits', 'owner_process', 'text'),
+  (6, 'permits', 'owner_thread', 'bigint'),
+  (6, 'permits', 'renewals', 'bigint not null'),
+  (6, 'permits', 'ttl', 'bigint not null'),
+  (6, 'permits', 'takeover', 'text not null'),
+  (6, 'permits', 'acquired_at', 'timestamp with time zone'),
+  (6, 'permits', 'expires_at', 'timestamp with time zone not null'),
+  (6, 'permits', 'hard_until', 'timestamp with time zone'),
+  (6, 'permits', 'revoked', 'boolean not null'),
+  (6, 'permits', 'note', 'text not null'),
+  (6, 'permits', 'longest', 'bigint'),
+  (6, 'permits', 'longest_term', 'text'),
+  (6, 'permits', 'units', 'bigint not null'),
+  (6, 'permits', 'told', 'bigint not null')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

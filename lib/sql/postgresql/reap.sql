@@ -26,6 +26,9 @@
 -- The clock steps forward and back around R: what was expired or idle may be gone, as a take might have taken it; its
 --   token is at or below the floor (B5).
 --
+-- An anchor of permits: NOT EXISTS sees those that were taken before R's snapshot. A take that comes later has the anchor locked, or
+--   has written expires_at into it, which R looks at again: the anchor stays. One with a limit that somebody has set stays, too.
+--
 -- What the clock says decides only for takeover 'clock': of a term that only watching may end no reaper can say that it
 -- is over (B36). A row whose token is more than a day ahead of the clock (which was wrong when it was drawn) stays: its
 -- token would lift the floor, and with it every fresh name's token, for as long as the clock was wrong.
@@ -37,12 +40,13 @@
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'unique_insert'),
-  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'lease'),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once')),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'row_lock'),
   count(*) FILTER (WHERE p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old),
   count(*) FILTER (WHERE p.due AND p.ahead),
   coalesce(max(p.token) FILTER (WHERE p.due AND NOT p.ahead), 0),
-  count(*) FILTER (WHERE p.kept)
+  count(*) FILTER (WHERE p.kept),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy IN ('shared', 'semaphore'))
 FROM (
   SELECT l.name, l.strategy, l.term, l.takeover, l.token, o.old,
     l.takeover = 'clock' AND l.longest_term = l.term
@@ -54,9 +58,18 @@ FROM (
   LATERAL (SELECT CASE l.strategy
       WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= clock_timestamp()
       WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
+      WHEN 'once' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
       WHEN 'row_lock' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
-      ELSE false END AS old) AS o
+      ELSE l.strategy IN ('shared', 'semaphore') AND l.permit_limit IS NULL
+        AND l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
+        AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END AS old) AS o
   ) AS p
+
+-- $3 permits behind the one with name $1 and term $2, and whether each has expired $4 milliseconds ago. Read only. What is due is
+-- deleted by permit_purge. (A name may have more of them than a page.)
+-- name: reap_permits_look
+SELECT p.name, p.term, (p.takeover = 'clock' AND p.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond')::int::bigint
+FROM rowlock_permits AS p WHERE (p.name, p.term) > ($1, $2) ORDER BY p.name, p.term LIMIT $3::bigint
 
 -- At least $1, for good; never falls. Before the DELETE, not in its transaction: whoever sees that the row is gone must see this.
 -- name: reap_raise_floor
@@ -73,8 +86,11 @@ WITH due AS (
     AND CASE l.strategy
       WHEN 'unique_insert' THEN true
       WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
       WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      ELSE false END
+      ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+        AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+        AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END
     AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
     AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY l.name LIMIT $3::bigint
@@ -85,8 +101,11 @@ WHERE l.name = due.name AND l.name > $1 AND l.name <= $2
   AND CASE l.strategy
     WHEN 'unique_insert' THEN true
     WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-    ELSE false END
+    ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+      AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END
   AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
   AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
 RETURNING l.strategy
@@ -105,7 +124,7 @@ ORDER BY l.name LIMIT $3::bigint
 -- in autocommit, so that nobody waits for what this one holds.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
-WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'lease' AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy IN ('lease', 'once') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 

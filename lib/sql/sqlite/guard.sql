@@ -9,7 +9,7 @@ WHERE name = ?1 AND term = ?2 AND revoked = 0
 RETURNING term
 
 -- name: guard_look
-SELECT (SELECT term FROM rowlock_locks WHERE name = ?1), 'serializable'
+SELECT (SELECT term FROM rowlock_locks WHERE name = ?1 AND term = ?2), 'serializable'
 
 -- The transaction is the lock, on all names; that it writes to the file of rowlock's tables, and not to another one, is
 -- made sure of by an UPDATE that meets no row.

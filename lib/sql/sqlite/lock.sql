@@ -49,6 +49,7 @@ ON CONFLICT DO NOTHING
 SELECT 0
 
 -- Times that can't be calculated with come as the year 1 or 9999: one such row must not fail the others.
+-- (Of permits, of which a name may have several: the one that ends first.)
 -- name: lock_read
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,
@@ -57,7 +58,7 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   revoked, note,
   hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = ?1
+FROM rowlock_locks WHERE name = ?1 ORDER BY expires_at LIMIT 1
 
 -- ?1: 0 for the held ones, 1 for idle rows too.
 -- name: lock_list
@@ -108,6 +109,11 @@ UPDATE rowlock_locks SET
 WHERE name = ?1 AND term = ?2 AND revoked = 0
   AND (hard_until IS NULL OR hard_until > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 RETURNING term
+
+-- Changes the note of a term, for people and for those who watch an election. Nobody comes in between: a writer waits for the
+-- other's end. After a release, a take-over or a revocation by force it finds another term, or none, and changes nothing.
+-- name: lock_set_note
+UPDATE rowlock_locks SET note = ?3 WHERE name = ?1 AND term = ?2 RETURNING term
 
 -- The one statement, with unique_release, that need not be flushed: a release that a power cut forgets leaves the lock to
 -- its expiry.

@@ -26,6 +26,10 @@ SELECT name FROM rowlock_locks
 WHERE term IS NOT NULL AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 ORDER BY name LIMIT 4
 
+-- The same of the table that version 6 has.
+-- name: migrate_held_permits
+SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) ORDER BY name LIMIT 4
+
 -- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
 SELECT max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
@@ -91,7 +95,31 @@ FROM (VALUES
   (3, 'reaper', 'pid', 'integer'),
   (3, 'reaper', 'report', 'text'),
   (5, 'locks', 'longest', 'integer'),
-  (5, 'locks', 'longest_term', 'text'))
+  (5, 'locks', 'longest_term', 'text'),
+  (6, 'locks', 'permit_limit', 'integer'),
+  (6, 'locks', 'intent_units', 'integer'),
+  (6, 'locks', 'intent_term', 'text'),
+  (6, 'locks', 'intent_until', 'integer'),
+  (6, 'permits', 'name', 'text not null primary key'),
+  (6, 'permits', 'strategy', 'text not null'),
+  (6, 'permits', 'term', 'text not null primary key'),
+  (6, 'permits', 'token', 'integer not null'),
+  (6, 'permits', 'owner_host', 'text'),
+  (6, 'permits', 'owner_pid', 'integer'),
+  (6, 'permits', 'owner_process', 'text'),
+  (6, 'permits', 'owner_thread', 'integer'),
+  (6, 'permits', 'renewals', 'integer not null'),
+  (6, 'permits', 'ttl', 'integer not null'),
+  (6, 'permits', 'takeover', 'text not null'),
+  (6, 'permits', 'acquired_at', 'integer'),
+  (6, 'permits', 'expires_at', 'integer not null'),
+  (6, 'permits', 'hard_until', 'integer'),
+  (6, 'permits', 'revoked', 'integer not null'),
+  (6, 'permits', 'note', 'text not null'),
+  (6, 'permits', 'longest', 'integer'),
+  (6, 'permits', 'longest_term', 'text'),
+  (6, 'permits', 'units', 'integer not null'),
+  (6, 'permits', 'told', 'integer not null'))
 WHERE column1 <= ?1
 
 -- name: migrate_records

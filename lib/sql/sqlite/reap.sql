@@ -10,12 +10,13 @@
 -- name: reap_locks_look
 SELECT count(*), max(name),
   coalesce(sum(due AND NOT ahead AND strategy = 'unique_insert'), 0),
-  coalesce(sum(due AND NOT ahead AND strategy = 'lease'), 0),
+  coalesce(sum(due AND NOT ahead AND strategy IN ('lease', 'once')), 0),
   coalesce(sum(due AND NOT ahead AND strategy = 'row_lock'), 0),
   coalesce(sum(term IS NOT NULL AND takeover <> 'clock' AND old), 0),
   coalesce(sum(due AND ahead), 0),
   coalesce(max(token) FILTER (WHERE due AND NOT ahead), 0),
-  coalesce(sum(kept), 0)
+  coalesce(sum(kept), 0),
+  coalesce(sum(due AND NOT ahead AND strategy IN ('shared', 'semaphore')), 0)
 FROM (
   SELECT *, old AND (term IS NULL OR (takeover = 'clock' AND strategy <> 'row_lock')) AS due
   FROM (
@@ -27,9 +28,18 @@ FROM (
       CASE strategy
         WHEN 'unique_insert' THEN term IS NULL OR expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
         WHEN 'lease' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
+        WHEN 'once' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
         WHEN 'row_lock' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
-        ELSE 0 END AS old
-    FROM (SELECT * FROM rowlock_locks WHERE name > ?1 ORDER BY name LIMIT ?2)))
+        ELSE strategy IN ('shared', 'semaphore') AND permit_limit IS NULL
+          AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
+          AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = page.name) END AS old
+    FROM (SELECT * FROM rowlock_locks WHERE name > ?1 ORDER BY name LIMIT ?2) AS page))
+
+-- ?3 permits behind the one with name ?1 and term ?2, and whether each has expired ?4 milliseconds ago. What is due is deleted by
+-- permit_purge. (A name may have more of them than a page.)
+-- name: reap_permits_look
+SELECT p.name, p.term, p.takeover = 'clock' AND p.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+FROM rowlock_permits AS p WHERE (p.name, p.term) > (?1, ?2) ORDER BY p.name, p.term LIMIT ?3
 
 -- At least ?1, for good; never falls. Before the DELETE, not in its transaction.
 -- name: reap_raise_floor
@@ -45,9 +55,12 @@ DELETE FROM rowlock_locks WHERE name IN (
     AND CASE l.strategy
       WHEN 'unique_insert' THEN 1
       WHEN 'lease' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+      WHEN 'once' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
       WHEN 'row_lock' THEN l.term IS NULL
         AND l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
-      ELSE 0 END
+      ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+        AND l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+        AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END
     AND l.token <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 86400000000
     AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY l.name LIMIT ?3)
@@ -63,7 +76,7 @@ ORDER BY l.name LIMIT ?3
 
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'lease' AND takeover = 'clock'
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy IN ('lease', 'once') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 

@@ -38,6 +38,29 @@ class rowlock_client : public client {
   std::optional<held_lock> lock_;
 };
 
+/// Takes for reading.
+class reading_client : public client {
+ public:
+  explicit reading_client(lock_manager& manager) : manager_(manager) {}
+
+  bool take(std::string const& name, std::stop_token const& stop) override {
+    if (!mutex_ || mutex_->name() != name) mutex_.emplace(manager_.make_shared_mutex(name));
+    auto got = mutex_->acquire_shared(stop);
+    if (!got && got.status() == acquire_status::cancelled) return false;
+    lock_.emplace(*std::move(got));
+    return true;
+  }
+  void give_back() override {
+    if (auto const result = lock_->release(); result != release_result::released)
+      throw peer_error(fmt::format("release() said {}", to_string(result)));
+  }
+
+ private:
+  lock_manager& manager_;
+  std::optional<shared_mutex> mutex_;
+  std::optional<held_lock> lock_;
+};
+
 /// Many names at once, all or nothing.
 class rowlock_batch_client : public client {
  public:
@@ -62,7 +85,7 @@ class rowlock_batch_client : public client {
   std::optional<held_locks> locks_;
 };
 
-enum class way { plain, fair, batch };
+enum class way { plain, fair, batch, reading };
 
 class rowlock_session : public session {
  public:
@@ -71,6 +94,7 @@ class rowlock_session : public session {
     manager_.connect();
   }
   std::unique_ptr<client> new_client() override {
+    if (way_ == way::reading) return std::make_unique<reading_client>(manager_);
     if (way_ == way::batch) return std::make_unique<rowlock_batch_client>(manager_);
     return std::make_unique<rowlock_client>(manager_, way_ == way::fair);
   }
@@ -114,6 +138,7 @@ void add_rowlock(std::vector<system_entry>& all) {
   for (auto const& each : databases()) {
     all.push_back(lease_on(each, way::fair, "fair", "lease, fair"));
     all.push_back(lease_on(each, way::batch, "all", "acquire_all"));
+    all.push_back(lease_on(each, way::reading, "shared", "shared_mutex, for reading"));
     for (int const n : {1, 2, 4, 8}) all.push_back(lease_with(each, n));
   }
   all.push_back({"lease-sqlite-normal", "lease, SQLite, synchronous=normal", "sqlite",

@@ -41,6 +41,7 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   clock        how far apart are this machine's clock and the database's
   keepalive    is a dead connection noticed within the ttl
   waiting      can those that wait line up, so that the next one is woken
+  limits       do all programs that take permits of one name say the same limit
   tls          is the connection encrypted, where it leaves this machine
   index        are names found by a unique index, and compared byte for byte
   file_system  can locks of files be relied on there (SQLite)

@@ -19,6 +19,7 @@ namespace {
 struct list_options {
   std::string glob;
   bool all = false;
+  bool done = false;
   bool reaper = false;
   bool metrics = false;
 };
@@ -41,7 +42,7 @@ std::vector<lock_info> read_locks(invocation& call, list_options const& options)
     o.schema = db.schema;
     lock_manager manager(db.url, o);
     manager.connect();
-    locks = manager.list({.idle = options.all});
+    locks = manager.list({.idle = options.all, .done = options.done});
   });
   if (!options.glob.empty())
     std::erase_if(locks,
@@ -50,16 +51,25 @@ std::vector<lock_info> read_locks(invocation& call, list_options const& options)
   return locks;
 }
 
+/// What it has of a lock that several may hold.
+std::string part_of(lock_info const& lock) {
+  auto const& h = lock.holder;
+  if (h.units == 0) return state_of(lock);
+  auto const part = h.strategy == strategy::shared ? std::string(h.units == 1 ? "reads" : "writes")
+                                                   : fmt::format("{} of {}", h.units, h.limit);
+  return std::string_view(state_of(lock)) == "held" ? part : fmt::format("{}, {}", state_of(lock), part);
+}
+
 std::vector<std::string> row_of(lock_info const& lock) {
   auto const& h = lock.holder;
   if (!lock.unknown.empty())
     return {printable(lock.name), state_of(lock), "", "", "", "", printable(lock.unknown)};
-  if (!lock.held)
+  if (!lock.held && !h.done)
     return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
   auto const left = !traits(h.strategy).has_expiry ? std::string("with its session")
                     : h.expires_in.count() > 0     ? format_duration(h.expires_in)
                                                    : format_duration(-h.expires_in) + " ago";
-  return {printable(lock.name),          state_of(lock),   printable(owner_of(h)), since(h), left,
+  return {printable(lock.name),          part_of(lock),    printable(owner_of(h)), since(h), left,
           std::to_string(h.token.value), printable(h.note)};
 }
 
@@ -86,7 +96,7 @@ std::optional<last_reap> read_last_reap(invocation& call) {
     reaper_options o;
     o.table_prefix = db.table_prefix;
     o.schema = db.schema;
-    last = reaper(source_from_url(db.url), o).last();
+    last = rowlock::reaper(source_from_url(db.url), o).last();
   });
   return last;
 }
@@ -168,24 +178,30 @@ void add_list(CLI::App& app, invocation& call) {
                            "Only names that match, as the shell matches: 'job-*' (quote it)");
   list_command->add_flag("--all", options->all,
                          "Also idle names: free, but remembered with their last token");
+  list_command->add_flag("--done", options->done, "Also names that are recorded as done (rowlock once)");
   list_command->add_flag("--reaper", options->reaper, "Instead: what `rowlock reap` did last, and when")
       ->excludes("--all")
+      ->excludes("--done")
       ->excludes("GLOB");
   list_command
       ->add_flag("--metrics", options->metrics,
                  "Instead: how many locks there are, and what the reaper did last, for Prometheus")
       ->excludes("--reaper")
+      ->excludes("--done")
       ->excludes("GLOB");
   list_command->footer(R"(
-STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, or
-unknown: a later version of rowlock, or a person, has written something into the row that this version can't read (NOTE
-says what, or "why" of --json). EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
+STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, done
+(nobody holds it: OWNER did the work, and was done at SINCE; NOTE is the result; kept for EXPIRES-IN more), or unknown: a
+later version of rowlock, or a person, has written something into the row that this version can't read (NOTE says what, or
+"why" of --json). A lock that several may hold has a line for each of them, and STATE says what it has: reads, writes, or 1
+of 3. EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
 Under a lock stands how many processes wait for it in the server's line, where the database tells that ("waiting" of --json:
 null where it does not), and the sessions in which they do.
 
 Examples:
   rowlock list
   rowlock list 'nightly-*' --json
+  rowlock list --done 'invoices-*'
   rowlock list --reaper
   rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom
 

@@ -62,9 +62,9 @@ Exit status: 0 done; 75 another run was under way until --timeout; 76 its own le
 70, 71, 74, 77, 78 as for all commands (rowlock --help); 78 also if only writing the metrics failed; 128+N ended by signal N
 after the current batch.)";
 
-/// "12 rows (2 unique_insert, 10 lease) and 3 tokens".
+/// "12 lock rows (2 unique_insert, 10 lease) and 3 tokens".
 std::string in_words(reap_counts const& n) {
-  auto const rows = n.unique_insert + n.lease + n.row_lock;
+  auto const rows = n.unique_insert + n.lease + n.row_lock + n.permit_names;
   std::string kinds;
   auto const add = [&](std::int64_t count, char const* kind) {
     if (count > 0) kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
@@ -72,8 +72,12 @@ std::string in_words(reap_counts const& n) {
   add(n.unique_insert, "unique_insert");
   add(n.lease, "lease");
   add(n.row_lock, "row_lock");
-  return fmt::format("{} {}{} and {} {}", rows, rows == 1 ? "lock row" : "lock rows",
-                     kinds.empty() ? "" : " (" + kinds + ")", n.tokens, n.tokens == 1 ? "token" : "tokens");
+  add(n.permit_names, "shared or semaphore");
+  auto const many = [](std::int64_t count, char const* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  return fmt::format("{}{}{} and {}", many(rows, "lock row"), kinds.empty() ? "" : " (" + kinds + ")",
+                     n.permits == 0 ? "" : ", " + many(n.permits, "permit"), many(n.tokens, "token"));
 }
 
 std::string summary(reap_result const& r) {
@@ -151,7 +155,7 @@ end_of_program reap(invocation& call, reap_options const& options, reap_result& 
       interrupted = signal;
       stop.request_stop();
     });
-    with_standard_file(db, [&] { done = reaper(source_from_url(db.url), o).run(stop.get_token()); });
+    with_standard_file(db, [&] { done = rowlock::reaper(source_from_url(db.url), o).run(stop.get_token()); });
   }
   line.reset();
   if (done.end == reap_end::busy) return busy(done, options);

@@ -35,7 +35,8 @@ revoked revoke(invocation& call, release_options const& options) {
     o.schema = db.schema;
     lock_manager manager(db.url, o);
     manager.connect();
-    if (auto seen = manager.find(options.which.name); seen && seen->held && seen->unknown.empty())
+    if (auto seen = manager.find(options.which.name);
+        seen && (seen->held || seen->holder.done) && seen->unknown.empty())
       done.holder = std::move(seen->holder);
     done.was_held =
         manager.revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
@@ -69,6 +70,9 @@ end_of_program release(invocation& call, release_options const& options) {
         {"name", options.which.name}, {"was_held", done.was_held}, {"now", options.now}};
     if (done.was_held && done.holder) out["holder"] = to_json({options.which.name, true, *done.holder, {}});
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else if (done.was_held && done.holder && done.holder->done) {
+    fmt::print("'{}' was done by {} at {}: that is forgotten now.\n", printable(options.which.name),
+               printable(owner_of(*done.holder)), since(*done.holder));
   } else if (done.was_held) {
     fmt::print("'{}' was held{}: {}.\n", printable(options.which.name),
                done.holder ? " by " + printable(describe(*done.holder)) : "", what_happens(options, done));

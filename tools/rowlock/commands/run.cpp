@@ -1,18 +1,9 @@
-#include <fmt/format.h>
-#include <sys/wait.h>
-
-#include <csignal>
-#include <cstring>
 #include <memory>
-#include <rowlock/rowlock.hpp>
 
 #include "cli.hpp"
 #include "commands/run_options.hpp"
-#include "commands/session.hpp"
-#include "duration.hpp"
+#include "commands/under_lock.hpp"
 #include "exit_status.hpp"
-#include "process/limits.hpp"
-#include "text.hpp"
 
 namespace rowlock::tool {
 namespace {
@@ -36,6 +27,11 @@ With --and NAME2 the command runs under both locks, or more. All are taken or no
 of the others, so that two such commands never wait for each other. If one of them is lost, the command is ended. For leases
 only, 64 at most. ROWLOCK_NAME, ROWLOCK_TOKEN and ROWLOCK_TERM are those of NAME.
 
+With --shared the command runs beside others that say --shared, but not while one runs that doesn't: many may read, or one may
+write. (A writer of such a NAME says --strategy shared.) With --permits N it runs beside others that say so, but never more than
+N at a time on all hosts; with --units K it counts for K of them. Each is renewed, lost and shown by itself. All who use
+the name have to say the same N: while they don't, the largest counts.
+
 With --strategy row_lock the lock is an open transaction of a database session. The next in line has the lock at once
 when this holder ends or dies. But the database can end a session at any moment, and then gives the lock away before the
 command can be ended: rowlock notices when it next asks the session, within ten seconds, and ends the command then (76).
@@ -55,6 +51,9 @@ Examples:
   rowlock run --hard-limit 6h nightly -- ./backup.sh      a run that hangs is ended (76), so that the next night's is not missed
   rowlock run -n -E 0 minutely -- ./poll.sh               no failure (0 instead of 75) if another one runs
   rowlock run deploy --and backup -- make deploy          not while one of the two runs
+  rowlock run --shared config -- ./report.sh              beside other readers, not beside a writer
+  rowlock run --permits 3 crawl -- ./crawl.sh             at most three at a time on all hosts
+  rowlock run --permits 10 --units 4 memory -- ./big.sh   needs four of the ten
   rowlock run --at-least 50s minutely -- ./report.sh      from cron on many hosts: once a minute, although clocks differ
 
 Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N; 75 held by
@@ -64,45 +63,11 @@ somebody else or timed out (or what -E says), 69 database unreachable when it st
 no more files or processes or has no /proc, 74 the output could not be written, 70 the guardian was killed, or a bug of
 rowlock's.)";
 
-end_of_program command_ended(outcome const& o, run_options const& options,
-                             std::vector<std::string> const& command) {
-  auto const& r = o.what;
-  if (r.exec_error != 0) {
-    if (auto const limit = limit_behind(r.exec_error)) {
-      say(fmt::format("cannot run '{}': {}", command.front(), *limit));
-      return {exit_system, {}};
-    }
-    say(fmt::format("cannot run '{}': {}", command.front(), std::strerror(r.exec_error)));
-    return {r.exec_error == ENOENT ? exit_not_found : exit_not_executable, {}};
-  }
-  if (r.ended > 0)
-    say(fmt::format(
-        "the command for '{}' left {} running, which rowlock has ended: the lock covers all that it starts",
-        options.name, r.ended == 1 ? "a process" : fmt::format("{} processes", r.ended)));
-  if (WIFEXITED(r.wait_status)) return {WEXITSTATUS(r.wait_status), {}};
-  int const signal = WTERMSIG(r.wait_status);
-  // So that Ctrl-C ends a shell's loop around us: it looks at what we died of.
-  if (signal == SIGINT) return {128 + signal, signal};
-  return {128 + signal, {}};
-}
-
 end_of_program run(invocation& call, run_options const& options) {
   if (call.command.empty())
     throw failure(exit_usage, "the command is missing: rowlock run [OPTIONS] NAME -- COMMAND [ARGUMENTS]");
-  auto const mutex_how = options.for_mutex();
   signal_setup const signals;
-  // First of all: it has to be forked before there are threads and connections.
-  auto plan = options.for_guard(call.command);
-  plan.command_line = call.command_line;
-  guard g(std::move(plan), signals);
-  std::signal(SIGPIPE, SIG_IGN);
-  auto const& db = call.use_database();
-  if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
-  session s(db, options, mutex_how, signals, g);
-  if (auto const ended = s.take(call)) return *ended;
-  auto const o = s.guard_command();
-  if (auto const lost = s.give_back(o)) return *lost;
-  return command_ended(o, options, call.command);
+  return run_under_lock(call, options, signals).status;
 }
 
 }  // namespace
@@ -118,6 +83,7 @@ void add_run(CLI::App& app, invocation& call) {
       ->type_name("NAME2")
       ->allow_extra_args(false);
   options->waiting.add_to(*command);
+  options->share.add_to(*command);
   add_duration(*command, "--grace", options->grace,
                "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "
                "ttl, 5s at most");
@@ -129,7 +95,7 @@ void add_run(CLI::App& app, invocation& call) {
                "End the command, and with it the lock, before it was held for this long: for jobs that hang");
   command
       ->add_option("--strategy", options->strategy_name,
-                   "lease (default), unique_insert or row_lock: see below")
+                   "lease (default), unique_insert, row_lock or shared: see below")
       ->type_name("STRATEGY");
   command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
   command->footer(run_footer);

@@ -28,19 +28,32 @@ std::vector<std::string> run_options::names() const {
 }
 
 mutex_options run_options::for_mutex() const {
+  if (!share.all() && !others.empty())
+    throw failure(exit_usage, "--and can't be used with --shared or --permits: one lock at a time");
+  if (!share.all() && !strategy_name.empty())
+    throw failure(exit_usage, "--strategy can't be used with --shared or --permits, which have their own");
   mutex_options o;
   if (ttl) o.ttl = *ttl;
   if (at_least) o.at_least = *at_least;
   if (hard_limit) o.hard_limit = *hard_limit;
   o.note = note;
+  if (record_for) {
+    o.strategy = strategy::once;
+    return o;
+  }
   if (strategy_name.empty()) return o;
   auto const how = strategy_from_string(strategy_name);
   if (!how)
     throw failure(
         exit_usage,
-        fmt::format("--strategy: there is no '{}'; there are lease (use it if in doubt), unique_insert and "
-                    "row_lock",
+        fmt::format("--strategy: there is no '{}'; there are lease (use it if in doubt), unique_insert, "
+                    "row_lock and shared",
                     strategy_name));
+  if (traits(*how).records_done)
+    throw failure(exit_usage,
+                  "--strategy: 'once' is what `rowlock once` uses: rowlock once NAME --for 30d -- COMMAND");
+  if (traits(*how).counted && *how != strategy::shared)
+    throw failure(exit_usage, "--strategy semaphore: say --permits N instead");
   o.strategy = *how;
   o.fencing = true;  // the command finds it in ROWLOCK_TOKEN
   if (traits(*how).has_expiry) return o;

@@ -16,12 +16,15 @@ struct run_options {
   std::string name;
   std::vector<std::string> others;  ///< taken together with it
   waiting_options waiting;
+  share_options share;
   std::optional<std::chrono::milliseconds> grace;
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::milliseconds> at_least;
   std::optional<std::chrono::milliseconds> hard_limit;
   std::string strategy_name;
   std::string note;
+  /// Of `once`: for how long it is recorded that the command was done.
+  std::optional<std::chrono::milliseconds> record_for;
 
   /// The name, and the others.
   std::vector<std::string> names() const;

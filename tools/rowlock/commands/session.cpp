@@ -1,6 +1,7 @@
 #include "commands/session.hpp"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +42,7 @@ void session::hear(event const& e) {
 }
 
 std::optional<end_of_program> session::take(invocation const& call) {
-  taking asked(db_, *manager_, options_.names(), mutex_options_, options_.waiting, signals_);
+  taking asked(db_, *manager_, options_.names(), mutex_options_, options_.waiting, options_.share, signals_);
   locks_ = asked.take(call);
   if (locks_.empty()) return asked.ended();
   taken_at_ = boot_clock::now();
@@ -82,6 +83,21 @@ held_lock const* session::lost() const noexcept {
 /// row is still ours until its expiry. A row lock is gone when we hear of it.
 void session::lock_lost() noexcept { guard_.end(trusted_until().value_or(boot_clock::now())); }
 
+release_result session::let_go(held_lock& lock, outcome const& o) try {
+  auto const& r = o.what;
+  bool const succeeded = o.from == outcome::source::guardian && r.why == ending::by_itself &&
+                         r.exec_error == 0 && WIFEXITED(r.wait_status) && WEXITSTATUS(r.wait_status) == 0;
+  if (!options_.record_for || !succeeded) return lock.release();
+  return lock.done(*options_.record_for, options_.note) ? release_result::released
+                                                        : release_result::already_lost;
+} catch (error const& e) {
+  throw failure(
+      exit_unreachable,
+      fmt::format("the command for '{}' has succeeded, but it could not be found out whether that is "
+                  "recorded: {}",
+                  options_.name, e.what()));
+}
+
 std::optional<end_of_program> session::give_back(outcome const& o) {
   if (o.what.left > 0) leave_to_expire(o);
   auto const* const lost_before = lost();
@@ -90,7 +106,7 @@ std::optional<end_of_program> session::give_back(outcome const& o) {
   auto const reason = why_lost(o);  // before release(), which ends trust
   auto result = release_result::released;
   for (auto& lock : locks_) {
-    auto const one = lock.release();
+    auto const one = let_go(lock, o);
     if (result == release_result::released) result = one;
   }
   if (o.from == outcome::source::guardian_gone) {

@@ -30,6 +30,8 @@ class session {
 
  private:
   void hear(event const&);
+  /// Of a command that succeeded, if that is to be recorded, by the record.
+  release_result let_go(held_lock&, outcome const&);
   void lock_lost() noexcept;
   void trust_moved() noexcept;
   /// Of all of them; empty if they have no trust in the future.

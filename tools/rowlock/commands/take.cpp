@@ -44,6 +44,7 @@ files, processes or memory, 74 the output could not be written, 70 a bug of rowl
 struct take_options {
   std::string name;
   waiting_options waiting;
+  share_options share;
   std::optional<std::chrono::milliseconds> ttl;
   std::string note;
 };
@@ -91,7 +92,7 @@ end_of_program take(invocation& call, take_options const& options) {
   how.ttl = *options.ttl;
   how.renew = false;
   how.note = options.note;
-  taking asked(db, manager, {options.name}, how, options.waiting, signals);
+  taking asked(db, manager, {options.name}, how, options.waiting, options.share, signals);
   auto locks = asked.take(call);
   if (locks.empty()) return asked.ended();
   auto const left = locks.front().detach();
@@ -110,6 +111,7 @@ void add_take(CLI::App& app, invocation& call) {
   add_duration(*command, "--ttl", options->ttl, "How long it stays taken unless it is renewed or released")
       ->required();
   options->waiting.add_to(*command);
+  options->share.add_to(*command);
   command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
   command->footer(take_footer);
   command->callback([&call, options] { call.chosen = [&call, options] { return take(call, *options); }; });

@@ -68,13 +68,29 @@ void waiting_options::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 255));
 }
 
+void share_options::add_to(CLI::App& command) {
+  auto* reads = command.add_flag("--shared", shared,
+                                 "Run beside others that say --shared, but beside nobody who doesn't");
+  auto* limit = command
+                    .add_option("--permits", permits,
+                                "Run beside others that say so, as long as no more than N run at a time")
+                    ->type_name("N")
+                    ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483646}))
+                    ->excludes(reads);
+  command.add_option("--units", units, "Count for K of the --permits; default: 1")
+      ->type_name("K")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483646}))
+      ->needs(limit);
+}
+
 taking::taking(database const& db, lock_manager& manager, std::vector<std::string> names, mutex_options how,
-               waiting_options const& options, signal_setup const& signals)
+               waiting_options const& options, share_options const& share, signal_setup const& signals)
     : db_(db),
       manager_(manager),
       names_(std::move(names)),
       how_(std::move(how)),
       options_(options),
+      share_(share),
       signal_fd_(signals.open()) {
   how_.fair = options.fair;
 }
@@ -110,10 +126,7 @@ std::vector<held_lock> taking::attempt() {
     ended_ = {128 + interrupted, interrupted};
     return {};  // `got` gives back what it has
   }
-  if (got.locks.empty()) {
-    say_not_had(got);
-    ended_ = {exit_busy, {}};
-  }
+  if (got.locks.empty()) ended_ = {say_not_had(got), {}};
   return std::move(got.locks);
 }
 
@@ -121,6 +134,7 @@ void taking::connect() try {
   with_standard_file(db_, [this] { manager_.connect(); });
 } catch (error const& e) {
   // Others use all connections just now: that passes, and can be waited for like the lock.
+  if (options_.patient && e.retryable()) return;
   if (e.reason() != errc::too_many_connections || options_.no_wait) throw;
 }
 
@@ -137,8 +151,27 @@ taking::attempted taking::as_attempted(acquisition_of_all a) {
   return out;
 }
 
+acquisition taking::one(bool wait, std::optional<std::chrono::nanoseconds> left, mutex_options const& how,
+                        std::stop_token stop) {
+  auto const& name = names_.front();
+  if (share_.shared) {
+    auto m = manager_.make_shared_mutex(name, how);
+    if (!wait) return m.try_acquire_shared();
+    return left ? m.try_acquire_shared_for(*left, std::move(stop)) : m.acquire_shared(std::move(stop));
+  }
+  if (share_.permits) {
+    auto s = manager_.make_semaphore(name, share_.permits, how);
+    if (!wait) return s.try_acquire(share_.units);
+    return left ? s.try_acquire_for(*left, share_.units, std::move(stop))
+                : s.acquire(share_.units, std::move(stop));
+  }
+  auto m = manager_.make_mutex(name, how);
+  if (!wait) return m.try_acquire();
+  return left ? m.try_acquire_for(*left, std::move(stop)) : m.acquire(std::move(stop));
+}
+
 taking::attempted taking::once() {
-  if (names_.size() == 1) return as_attempted(manager_.make_mutex(names_.front(), how_).try_acquire());
+  if (names_.size() == 1) return as_attempted(one(false, std::nullopt, how_, {}));
   return as_attempted(manager_.try_acquire_all(names_, how_));
 }
 
@@ -147,8 +180,7 @@ taking::attempted taking::until(std::optional<std::chrono::nanoseconds> left, mu
   if (names_.size() > 1)
     return as_attempted(left ? manager_.try_acquire_all_for(names_, *left, how, std::move(stop))
                              : manager_.acquire_all(names_, how, std::move(stop)));
-  auto m = manager_.make_mutex(names_.front(), how);
-  return as_attempted(left ? m.try_acquire_for(*left, std::move(stop)) : m.acquire(std::move(stop)));
+  return as_attempted(one(true, left, how, std::move(stop)));
 }
 
 taking::attempted taking::acquire(std::stop_token stop) try {
@@ -206,8 +238,15 @@ void taking::refuse_own(attempted const& a) const {
           a.busy));
 }
 
-void taking::say_not_had(attempted const& a) const {
+exit_status taking::say_not_had(attempted const& a) const {
   auto const& name = a.busy.empty() ? names_.front() : a.busy;
+  if (a.status == acquire_status::done) {
+    auto const& by = a.holder;
+    say(fmt::format("'{}' was done{}{}{}", name, by ? " by " + owner_of(*by) : "",
+                    by && !since(*by).empty() ? " at " + since(*by) : "",
+                    by && !by->note.empty() ? fmt::format(" ({})", by->note) : ""));
+    return exit_ok;
+  }
   if (a.status == acquire_status::contended) {
     auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
     auto const more = names_.size() > 1 ? fmt::format(" and {} more", names_.size() - 1) : std::string();
@@ -215,7 +254,7 @@ void taking::say_not_had(attempted const& a) const {
         "'{}'{} is held by nobody, but could not be taken{}: a transaction has its row, or the SQLite file, "
         "locked. Try again",
         name, more, within));
-    return;
+    return exit_busy;
   }
   auto const who =
       a.holder ? "held by " + describe(*a.holder) : std::string("in use by a transaction of somebody else");
@@ -224,6 +263,7 @@ void taking::say_not_had(attempted const& a) const {
   else
     say(fmt::format("'{}' could not be taken within {}: it is {}", name,
                     format_duration(options_.wait.value_or(std::chrono::milliseconds{0})), who));
+  return exit_busy;
 }
 
 }  // namespace rowlock::tool

@@ -114,6 +114,13 @@ void guard::end(boot_time_point kill_by) noexcept {
 }
 
 outcome guard::wait(int signals) {
+  auto o = watch(signals);
+  pass_on(signals);  // one that came in at the last moment
+  o.asked_to_end = asked_to_end_;
+  return o;
+}
+
+outcome guard::watch(int signals) {
   for (;;) {
     std::array<pollfd, 4> fds{{{guardian_.get(), POLLIN, 0},
                                {signals, POLLIN, 0},
@@ -147,8 +154,11 @@ void guard::pass_on(int signals) {
   while (::read(signals, &info, sizeof info) == sizeof info) {
     auto const signal = static_cast<int>(info.ssi_signo);
     bool const hung_up = info.ssi_code == SI_KERNEL && signal == SIGHUP && ::getsid(0) == ::getpid();
+    if (info.ssi_code != SI_KERNEL && info.ssi_pid != 0 &&
+        is_descendant(static_cast<pid_t>(info.ssi_pid), ::getpid()))
+      continue;
+    asked_to_end_ |= signal != SIGUSR1 && signal != SIGUSR2;
     if (info.ssi_code == SI_KERNEL && !hung_up) continue;
-    if (info.ssi_pid != 0 && is_descendant(static_cast<pid_t>(info.ssi_pid), ::getpid())) continue;
     pass_on_one(signal);
     if (hung_up) pass_on_one(SIGCONT);
   }

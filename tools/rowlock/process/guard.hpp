@@ -20,6 +20,8 @@ struct outcome {
   };
   source from = source::guardian;
   report what;
+  /// SIGINT, SIGTERM, SIGHUP or SIGQUIT came in meanwhile, from outside the command.
+  bool asked_to_end = false;
 };
 
 /// rowlock's side of the guardian: forks it, tells it how long the lock may be trusted, and waits for its
@@ -55,6 +57,7 @@ class guard {
   void send(order const&) noexcept;
   void pass_on(int signals);
   void pass_on_one(int signal) noexcept;
+  outcome watch(int signals);
   void wake_guardian() noexcept;
   outcome end_all(outcome::source);
 
@@ -65,6 +68,7 @@ class guard {
   std::atomic<std::int64_t> trust_ends_;
   boot_timer overdue_;  ///< the guardian should have reported by then
   bool done_ = false;
+  bool asked_to_end_ = false;
 };
 
 }  // namespace rowlock::tool

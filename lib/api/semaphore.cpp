@@ -1,0 +1,59 @@
+#include <rowlock/error.hpp>
+#include <rowlock/semaphore.hpp>
+
+#include "api/semaphore_state.hpp"
+#include "base/never_destroyed.hpp"
+
+namespace rowlock {
+
+semaphore::semaphore(std::shared_ptr<state> s) noexcept : state_(std::move(s)) {}
+semaphore::semaphore(semaphore&&) noexcept = default;
+semaphore& semaphore::operator=(semaphore&&) noexcept = default;
+semaphore::~semaphore() = default;
+
+std::shared_ptr<semaphore::state> semaphore::there() const {
+  if (state_) return state_;
+  throw error(errc::invalid_argument, "this semaphore was moved from");
+}
+
+std::string const& semaphore::name() const noexcept {
+  static auto const& none = base::never_destroyed<std::string>();
+  return state_ ? state_->spec.name : none;
+}
+
+acquisition semaphore::acquire(std::int64_t units, managing::patience const& p, std::stop_token stop) const {
+  auto const s = there();
+  auto const& usual = s->spec;
+  auto const spec = s->manager->spec(usual.name, usual.options, false,
+                                     managing::permit_spec{.units = units, .limit = usual.permit->limit});
+  auto came = s->manager->acquire(spec, p, std::move(stop));
+  if (!came.won) return {came.why, std::move(came.holder)};
+  return held_lock(s->manager, std::move(came.won));
+}
+
+acquisition semaphore::acquire(std::int64_t units, std::stop_token stop) {
+  return acquire(units, managing::patience{}, std::move(stop));
+}
+
+acquisition semaphore::try_acquire(std::int64_t units) {
+  return acquire(units, managing::patience{.one_attempt = true}, {});
+}
+
+acquisition semaphore::try_acquire_in(std::chrono::nanoseconds timeout, std::int64_t units,
+                                      std::stop_token stop) {
+  return acquire(units, managing::patience{.deadline = managing::deadline_after(timeout)}, std::move(stop));
+}
+
+std::optional<std::int64_t> semaphore::available() const {
+  auto const s = there();
+  return s->manager->free_units(s->spec);
+}
+
+void semaphore::set_limit(std::int64_t limit) {
+  auto const s = there();
+  auto const checked =
+      s->manager->spec(s->spec.name, s->spec.options, false, managing::permit_spec{.limit = limit});
+  s->manager->set_limit(checked, limit);
+}
+
+}  // namespace rowlock

@@ -1,0 +1,22 @@
+#include "holding/fate.hpp"
+
+#include "holding/why_lost.hpp"
+
+namespace rowlock::holding {
+
+bool is_recorded(strategies::term_tables const& tables, backend::connection& session, hold& h,
+                 boot_time_point deadline) {
+  if (!h.may_be_recorded()) return false;
+  auto const row = tables.locks.read(session, h.facts().name, deadline);
+  return row && row->term == h.term_of_record();
+}
+
+// In this order: what is recorded between the two questions is found.
+fate fate_of(strategies::term_tables const& tables, backend::connection& session, hold& h,
+             boot_time_point deadline) {
+  auto const why = why_lost(tables, session, h.facts(), deadline);
+  if (why && is_recorded(tables, session, h, deadline)) return {.done = true};
+  return {why};
+}
+
+}  // namespace rowlock::holding

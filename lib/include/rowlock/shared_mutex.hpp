@@ -1,0 +1,75 @@
+#pragma once
+
+#include <rowlock/export.hpp>
+#include <rowlock/mutex.hpp>
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <utility>
+
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
+
+/// A lock that one may write under, or many may read under. Meets SharedTimedLockable: works with
+/// std::shared_lock, std::unique_lock and std::scoped_lock.
+///
+/// The members that it has from basic_mutex lock it for writing. Those with "shared" in their names lock it
+/// for reading, and are otherwise as the others. Each reader has a term of its own, so that it can be
+/// renewed, lost, required and revoked by itself. Tokens rise with each grant, of readers and writers. Tokens
+/// of readers who read at the same time don't fence each other.
+///
+/// Nobody starves where the database has a line for those who wait (lib/doc/permits.md): whoever is first in
+/// it is waited for by all others. Without one, those who wait take turns by the half second.
+///
+/// A thread that reads may read again without a round trip. One that reads and wants to write, or the other
+/// way round, gets error(errc::would_deadlock): held_lock::try_upgrade() and downgrade() do that.
+///
+/// Thread safety: as basic_mutex.
+class ROWLOCK_EXPORT shared_mutex : public basic_mutex {
+ public:
+  shared_mutex(shared_mutex&&) noexcept = default;
+  shared_mutex& operator=(shared_mutex&&) noexcept = default;
+  ~shared_mutex() = default;
+
+  void lock_shared() { readers_.lock(); }                               ///< as lock()
+  [[nodiscard]] bool try_lock_shared() { return readers_.try_lock(); }  ///< as try_lock()
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> const& timeout) {
+    return readers_.try_lock_for(timeout);
+  }
+  template <class Clock, class Duration>
+  [[nodiscard]] bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> const& deadline) {
+    return readers_.try_lock_until(deadline);
+  }
+  void unlock_shared() noexcept { readers_.unlock(); }  ///< as unlock()
+
+  /// As acquire().
+  [[nodiscard]] acquisition acquire_shared(std::stop_token stop = {}) {
+    return readers_.acquire(std::move(stop));
+  }
+  /// As try_acquire().
+  [[nodiscard]] acquisition try_acquire_shared() { return readers_.try_acquire(); }
+  /// As try_acquire_for().
+  template <class Rep, class Period>
+  [[nodiscard]] acquisition try_acquire_shared_for(std::chrono::duration<Rep, Period> const& timeout,
+                                                   std::stop_token stop = {}) {
+    return readers_.try_acquire_for(timeout, std::move(stop));
+  }
+
+  /// As current(), of what lock_shared() took.
+  held_lock const* current_shared() const noexcept { return readers_.current(); }
+
+ private:
+  friend class lock_manager;
+  class part : public basic_mutex {
+   public:
+    explicit part(std::unique_ptr<state>) noexcept;
+    part(part&&) noexcept = default;
+    part& operator=(part&&) noexcept = default;
+  };
+  shared_mutex(std::unique_ptr<state> writer, std::unique_ptr<state> reader) noexcept;
+
+  part readers_;
+};
+
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

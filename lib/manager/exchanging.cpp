@@ -1,0 +1,137 @@
+#include "manager/exchanging.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <span>
+
+#include "base/random_id.hpp"
+#include "manager/start_holding.hpp"
+#include "sessions/retry_deadlocks.hpp"
+#include "strategy/permits.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// As the acquirer has them: where nobody else of this process can be, or where a reader is known again.
+std::optional<waiting::local_queue::turn> place_for(engine& e, holding::grant_facts const& f,
+                                                    permit_spec const& p) {
+  auto& queue = waiting::local_queue::of_this_process();
+  waiting::local_queue::key const name{queue.number_of(e.database.identity()), f.name};
+  auto entered = queue.enter(p.what == permit_spec::kind::writer ? name : name.of(f.owner), f.owner, nullptr);
+  auto* const turn = std::get_if<waiting::local_queue::turn>(&entered);
+  return turn == nullptr ? std::nullopt : std::optional<waiting::local_queue::turn>(std::move(*turn));
+}
+
+[[noreturn]] void refuse_locked(std::string const& name) {
+  throw error(errc::row_locked, fmt::format("'{}': a transaction has its row locked: end it first", name));
+}
+
+}  // namespace
+
+std::shared_ptr<holding::hold> exchanging::exchange(std::shared_ptr<holding::hold> const& h,
+                                                    permit_spec const& wanted) {
+  auto const& f = h->facts();
+  if (f.limit != strategies::all_units)
+    throw error(errc::unsupported, fmt::format("'{}' is not the lock of a shared_mutex", f.name));
+  if (!h->expose() || !h->valid() || engine_.database.gone(f.server)) return nullptr;
+  if (f.units == wanted.units) return h;
+  // Other handles of the thread would be left without it.
+  if (h->is_shared())
+    throw error(errc::invalid_argument,
+                fmt::format("'{}': this thread has taken it more than once: give the others back", f.name));
+  auto turn = place_for(engine_, f, wanted);
+  if (!turn) return nullptr;
+  auto fresh = take(h, wanted);
+  if (!fresh) return nullptr;
+  try {
+    auto now = managing::start_holding(
+        engine_, {.facts = *std::move(fresh), .turn = *std::move(turn), .session = {}, .gate = {}});
+    end(h);
+    return now;
+  } catch (...) {  // its row is gone all the same
+    engine_.expiries.report_lost(h, loss_reason::row_gone);
+    throw;
+  }
+}
+
+// Refused at once if a transaction has the permit locked: whoever counts must not wait for it.
+exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, permit_spec const& wanted) {
+  auto const& f = h->facts();
+  auto asked = f;
+  asked.units = static_cast<std::int32_t>(wanted.units);
+  if (f.hard_limit != 0ms)  // what is left of it
+    asked.hard_limit -= std::chrono::ceil<std::chrono::milliseconds>(boot_clock::now() - f.sent_at);
+  strategies::take_request what{f.name, {}, f.owner, f.ttl, asked.hard_limit, f.takeover, f.fencing, f.note};
+  what.permit = {.units = wanted.units,
+                 .limit = wanted.limit,
+                 .replaces = f.term,
+                 .replaced_units = f.units,
+                 .intent = base::random_id()};
+  if (wanted.units < f.units) what.permit.where = strategies::wanted_permit::place::first;
+  try {
+    auto const deadline = engine_.reply_deadline();
+    auto loan = engine_.pool.borrow(deadline);
+    if (engine_.tables.of(f.strategy).is_locked(*loan, {f.name, f.term}, deadline)) refuse_locked(f.name);
+    return attempt(*loan, what, asked);
+  } catch (error const& e) {
+    if (e.reason() != errc::in_doubt || asked.term == f.term) throw;  // or it was only looked at
+    if (was_granted(asked)) return asked;
+    lose(h, asked);
+    throw;
+  }
+}
+
+exchanging::facts exchanging::attempt(backend::connection& session, strategies::take_request& what,
+                                      holding::grant_facts& asked) {
+  auto const deadline = engine_.reply_deadline();
+  auto const came = sessions::retry_deadlocks(engine_.events, asked.name, deadline, [&] {
+    asked.term = what.term = {base::random_id()};
+    return engine_.strategies.of(asked.strategy).take(session, what, {}, deadline, asked.sent_at);
+  });
+  auto const* const won = std::get_if<strategies::granted>(&came);
+  if (won == nullptr) {
+    if (std::get<strategies::refused>(came).by_nobody) refuse_locked(asked.name);
+    return std::nullopt;
+  }
+  asked.token = won->token;
+  asked.acquired_at = std::chrono::system_clock::now();
+  asked.server = static_cast<std::uint32_t>(engine_.database.server_of(session));
+  return asked;
+}
+
+bool exchanging::was_granted(holding::grant_facts& asked) noexcept try {
+  auto const deadline = engine_.reply_deadline();
+  auto loan = engine_.pool.borrow(deadline);
+  auto const row = engine_.strategies.of(asked.strategy)
+                       .find_doubtful(*loan, asked.name, std::span(&asked.term, 1), deadline);
+  if (!row) return false;
+  if (asked.fencing) asked.token = row->holder.token;
+  asked.acquired_at = std::chrono::system_clock::now();
+  asked.server = static_cast<std::uint32_t>(engine_.database.server_of(*loan));
+  return true;
+} catch (std::exception const&) {  // it can't be asked
+  return false;
+}
+
+// The attempt may yet be carried out: then the former permit is gone, and what has come in its place may
+// count less. It is not to be trusted meanwhile. Given back in this order: without the former one nothing is
+// granted.
+void exchanging::lose(std::shared_ptr<holding::hold> const& h, holding::grant_facts const& asked) noexcept {
+  engine_.expiries.report_lost(h, loss_reason::database_unreachable);
+  auto const until = std::max(asked.sent_at, h->trusted_until()) + asked.ttl;
+  engine_.renewals.give_back_later({{asked.name, h->facts().term}, asked.strategy, 0ms, until});
+  engine_.renewals.give_back_later({{asked.name, asked.term}, asked.strategy, 0ms, until});
+}
+
+void exchanging::end(std::shared_ptr<holding::hold> const& h) noexcept {
+  engine_.renewals.forget(*h);
+  engine_.expiries.forget(*h);
+  if (h->begin_release()) h->end_release({}, engine_.reply_deadline());
+}
+
+}  // namespace rowlock::managing

@@ -1,0 +1,110 @@
+#include "manager/recording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+
+#include "base/event.hpp"
+#include "base/text.hpp"
+#include "holding/fate.hpp"
+
+namespace rowlock::managing {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::chrono::milliseconds longest_kept = std::chrono::hours(24 * 365) * 100;
+constexpr std::chrono::nanoseconds first_pause = 10ms;
+constexpr std::chrono::nanoseconds last_pause = 250ms;
+
+}  // namespace
+
+void require_keepable(std::string const& name, std::chrono::milliseconds keep_for,
+                      std::string const& result) {
+  if (keep_for < 1ms || keep_for > longest_kept)
+    throw error(errc::invalid_argument,
+                fmt::format("'{}': a record that it is done can't be kept for {} ms: 1 ms to 100 years", name,
+                            keep_for.count()));
+  base::require_text("the result", result, base::longest_note);
+}
+
+void require_recordable(holding::grant_facts const& f, std::chrono::milliseconds keep_for,
+                        std::string const& result) {
+  if (!holding::traits_of(f).records_done)
+    throw error(errc::unsupported,
+                fmt::format("'{}' is held with {}, which keeps no record of what is done: use once", f.name,
+                            to_string(f.strategy)));
+  require_keepable(f.name, keep_for, result);
+}
+
+bool recording::record(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds keep_for,
+                       std::string const& result) {
+  auto const& f = h->facts();
+  require_recordable(f, keep_for, result);
+  if (h->recorded()) return true;
+  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
+  if (!h->valid() || !h->expose()) return false;
+  strategies::record_of_done const what{{f.name, f.term}, h->term_of_record(), keep_for, result};
+  auto const& strategy = engine_.strategies.of(f.strategy);
+  bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {
+    if (strategy.record(session, what, deadline)) return true;
+    auto const fate = holding::fate_of(engine_.tables, session, *h, deadline);
+    if (fate.lost) engine_.expiries.report_lost(h, *fate.lost);
+    return fate.done;
+  });
+  if (done) finish(*h);
+  return done;
+}
+
+bool recording::was_recorded(std::shared_ptr<holding::hold> const& h) {
+  if (h->recorded()) return true;
+  bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {
+    return holding::is_recorded(engine_.tables, session, *h, deadline);
+  });
+  if (done) finish(*h);
+  return done;
+}
+
+// A statement that is a deadlock's victim, meets a locked row, or whose reply is lost, is repeated: it names
+// the same two terms, so that it does not matter how often it is applied, and a late ghost of it does no
+// harm.
+template <class Ask>
+bool recording::ride_out(holding::hold const& h, Ask const& ask) {
+  auto const until = std::max(engine_.reply_deadline(), h.trusted_until());
+  base::event const never;
+  bool in_doubt = false;
+  for (auto pause = first_pause;; pause = std::min(2 * pause, last_pause)) {
+    try {
+      auto const deadline = std::min(until, engine_.reply_deadline());
+      auto loan = engine_.pool.borrow(deadline);
+      return ask(*loan, deadline);
+    } catch (error const& e) {
+      in_doubt = in_doubt || e.reason() == errc::in_doubt;
+      if (!e.retryable() || boot_clock::now() + pause >= until) {
+        if (!in_doubt || e.reason() == errc::in_doubt) throw;
+        throw error(errc::in_doubt, base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
+      }
+      engine_.events.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
+    }
+    base::wait_for(never, boot_clock::now() + pause);
+  }
+}
+
+void recording::finish(holding::hold& h) noexcept {
+  auto const since = boot_clock::now();
+  h.mark_recorded();
+  engine_.renewals.forget(h);
+  engine_.expiries.forget(h);
+  if (!h.begin_release()) return;
+  h.end_release({}, since + engine_.options.release_timeout);
+  auto const& f = h.facts();
+  engine_.events.tell({.kind = event_kind::released,
+                       .name = f.name,
+                       .term = f.term.value,
+                       .token = f.token,
+                       .duration = boot_clock::now() - since});
+}
+
+}  // namespace rowlock::managing

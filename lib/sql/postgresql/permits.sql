@@ -1,0 +1,147 @@
+-- Permits: locks that several may hold at a time (strategies shared and semaphore). lib/doc/permits.md. A permit is a row of
+-- rowlock_permits, with a term. The name's row in rowlock_locks is the anchor: it has no term, its token is the last one that
+-- was drawn, and whoever counts has it locked.
+--
+-- A take is one transaction at READ COMMITTED: permit_anchor, permit_take, permit_count, each with a snapshot of its own. Who comes
+-- in between:
+-- Two takers: the second waits in permit_anchor, and what it counts afterwards has the first one's permit. In one statement it would
+--   count by the snapshot from before the wait, and so it would at REPEATABLE READ: two writers (C43). There, the anchor was
+--   changed since the snapshot (permit_count changes it always), and permit_anchor is error 40001.
+-- A release or a loss that is not committed yet: its units count still. A renewal, extension or guard changes no units.
+-- A permit that has expired counts until it is deleted, so that its holder's last renewal and its deletion are decided by
+--   the permit's own row: permit_purge.
+
+-- No row: the name has none, or is used with another strategy.
+-- name: permit_anchor
+SELECT permit_limit FROM rowlock_locks WHERE name = $1 AND strategy = $2 FOR UPDATE
+
+-- $1 to $11 as lock_take; the token rises as it has it. $12: how many units. $13: the limit that the taker was told; null: the
+-- one that was set. $14: the taker's own intent; null: it obeys none. $15: the term of its own that this one is to replace, and that
+-- does not count; null: none. If that is not there any more, or is revoked, nothing is taken: somebody may have come in between.
+-- An intent is the units that the head of the line waits for: nobody else takes those. One that ends more than 2 s ahead is
+-- none: the clock went back (C44).
+-- name: permit_take
+INSERT INTO rowlock_permits (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+  acquired_at, expires_at, hard_until, note, longest, longest_term, units, told)
+SELECT l.name, l.strategy, $3,
+  greatest(
+    l.token + 1,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    CASE WHEN l.token = 0 THEN (
+      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      FROM rowlock_meta AS m WHERE m.id = 1) END),
+  $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
+  clock_timestamp(),
+  least(clock_timestamp() + $8::bigint * interval '1 millisecond',
+        clock_timestamp() + $10::bigint * interval '1 millisecond'),
+  clock_timestamp() + $10::bigint * interval '1 millisecond',
+  $11, $8::bigint, $3, $12::bigint, coalesce($13::bigint, l.permit_limit)
+FROM rowlock_locks AS l
+WHERE l.name = $1 AND l.strategy = $2
+  AND $12::bigint
+    + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND p.term IS DISTINCT FROM $15::text)
+    + CASE WHEN l.intent_term <> $14::text AND l.intent_until > clock_timestamp()
+             AND l.intent_until <= clock_timestamp() + interval '2 seconds' THEN l.intent_units ELSE 0 END
+    <= coalesce($13::bigint, l.permit_limit)
+  AND ($15::text IS NULL
+    OR EXISTS (SELECT 1 FROM rowlock_permits AS mine WHERE mine.name = $1 AND mine.term = $15 AND NOT mine.revoked))
+RETURNING token
+
+-- If permit_take has made the permit $2: the anchor's token rises to its token, and its taker's intent $3 is over.
+-- name: permit_count
+UPDATE rowlock_locks AS l SET
+  token = greatest(l.token, p.token),
+  expires_at = clock_timestamp(),
+  intent_until = CASE WHEN l.intent_term = $3 THEN NULL ELSE l.intent_until END
+FROM rowlock_permits AS p
+WHERE l.name = $1 AND p.name = $1 AND p.term = $2
+
+-- If permit_take has made the permit $2: the one that it replaces ($3) is over.
+-- name: permit_replaced
+DELETE FROM rowlock_permits AS old USING rowlock_permits AS new
+WHERE old.name = $1 AND old.term = $3 AND new.name = $1 AND new.term = $2
+
+-- The token of a permit, for a taker whose reply was lost.
+-- name: permit_token
+SELECT token FROM rowlock_permits WHERE name = $1 AND term = $2
+
+-- How things stand: the anchor's strategy, the limit that was set, the units of those that have not expired, of all, and those that
+-- somebody else than $2 intends to take (null: none). A plain read: decides only who need not try.
+-- name: permit_look
+SELECT l.strategy, l.permit_limit,
+  (SELECT coalesce(sum(p.units), 0)::bigint FROM rowlock_permits AS p WHERE p.name = $1 AND p.expires_at > clock_timestamp()),
+  (SELECT coalesce(sum(p.units), 0)::bigint FROM rowlock_permits AS p WHERE p.name = $1),
+  CASE WHEN l.intent_term <> $2::text AND l.intent_until > clock_timestamp()
+    AND l.intent_until <= clock_timestamp() + interval '2 seconds' THEN l.intent_units ELSE 0 END
+FROM rowlock_locks AS l WHERE l.name = $1
+
+-- The head of the line says what it waits for: $3 units, under the id $4, for $5 milliseconds. Where there is no line ($5 null) it
+-- does so in every other half second, and until that is over, if nobody else has: in the halves between nobody is kept from
+-- anything. A hint: need not be flushed.
+-- name: permit_intend
+UPDATE rowlock_locks SET
+  intent_units = $3::bigint,
+  intent_term = $4,
+  intent_until = CASE WHEN $5::bigint IS NULL
+    THEN to_timestamp(ceil(extract(epoch FROM clock_timestamp()) * 2) / 2)
+    ELSE clock_timestamp() + $5::bigint * interval '1 millisecond' END
+WHERE name = $1 AND strategy = $2
+  AND ($5::bigint IS NOT NULL
+    OR (floor(extract(epoch FROM clock_timestamp()) * 2) % 2 = 1
+      AND (intent_until IS NULL OR intent_term = $4 OR intent_until <= clock_timestamp()
+        OR intent_until > clock_timestamp() + interval '2 seconds')))
+RETURNING set_config('synchronous_commit', 'off', true)
+
+-- Terms of $1 that have expired, 1000 at most. A plain read.
+-- name: permit_expired
+SELECT term FROM rowlock_permits WHERE name = $1 AND takeover = 'clock' AND expires_at <= clock_timestamp() ORDER BY term LIMIT 1000
+
+-- Deletes those of $1, JSON [{"name":..., "term":...}, ...], that have expired. By name and term, and skips what others have locked
+-- (a guarded transaction of a holder that is late; another one that purges): so it waits for nobody (C42). A renewal that was
+-- committed before: the row's newest version is locked, and has not expired. One that comes later finds no row: lost.
+-- name: permit_purge
+WITH due AS (
+  SELECT p.name, p.term
+  FROM json_to_recordset($1::json) AS w(name text, term text)
+  JOIN rowlock_permits AS p ON p.name = w.name AND p.term = w.term
+  WHERE p.takeover = 'clock' AND p.expires_at <= clock_timestamp()
+  ORDER BY p.term
+  FOR UPDATE OF p SKIP LOCKED)
+DELETE FROM rowlock_permits AS p USING due
+WHERE p.name = due.name AND p.term = due.term AND p.expires_at <= clock_timestamp()
+
+-- As lock_release: need not be flushed, and tells whether others wait at the name's gate. (The word in quotes becomes the table's
+-- quoted name.)
+-- name: permit_release
+DELETE FROM rowlock_permits WHERE name = $1 AND term = $2
+RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, 'rowlock_locks'::regclass::oid::bigint)))::int,
+  set_config('synchronous_commit', 'off', true)
+
+-- As lock_release_at_least, but only until then: after it, permit_release.
+-- name: permit_release_at_least
+UPDATE rowlock_permits SET
+  term = $4,
+  expires_at = least(acquired_at, clock_timestamp()) + $3::bigint * interval '1 millisecond',
+  ttl = $3::bigint,
+  longest = $3::bigint,
+  longest_term = $4,
+  owner_process = NULL,
+  renewals = renewals + 1,
+  hard_until = NULL
+WHERE name = $1 AND term = $2 AND acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp()
+RETURNING term
+
+-- All of a name, or the one with the term $2.
+-- name: permit_revoke
+UPDATE rowlock_permits SET revoked = true WHERE name = $1 AND ($2::text IS NULL OR term = $2) RETURNING term
+
+-- name: permit_revoke_now
+DELETE FROM rowlock_permits WHERE name = $1 AND ($2::text IS NULL OR term = $2) RETURNING name
+
+-- The limit for all who name none.
+-- name: permit_set_limit
+UPDATE rowlock_locks SET permit_limit = $3::bigint WHERE name = $1 AND strategy = $2 RETURNING name
+
+-- Units and limit of each permit of $1, or of all ($1 empty).
+-- name: permit_units
+SELECT name, term, units, told FROM rowlock_permits WHERE $1::text = '' OR name = $1

@@ -1,0 +1,15 @@
+#include "strategy/once.hpp"
+
+namespace rowlock::strategies {
+
+using backend::value;
+
+bool once::record(backend::connection& c, record_of_done const& r, boot_time_point deadline) const {
+  std::vector<value> const parameters{r.which.name, r.which.term.value, r.as.value,
+                                      std::int64_t{r.keep_for.count()}, r.result};
+  if (c.execute(book_.at("once_record"), parameters, deadline).affected > 0) return true;
+  auto const row = rows_.read(c, r.which.name, deadline);
+  return row && row->term == r.as;
+}
+
+}  // namespace rowlock::strategies

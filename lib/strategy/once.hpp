@@ -1,0 +1,20 @@
+#pragma once
+// Strategy once: a lease whose row can end as a record that the work is done. lib/doc/once.md says who may
+// come in between.
+
+#include "strategy/lease.hpp"
+
+namespace rowlock::strategies {
+
+class once final : public lease {
+ public:
+  explicit once(backend::statement_book const& book) : lease(book, rowlock::strategy::once) {}
+
+  /// One by one: a name that is done is told from one that is held by reading its row.
+  std::size_t most_at_once() const noexcept override { return 1; }
+
+  /// One UPDATE by term. If it met no row, one SELECT that tells whether the record is there already.
+  bool record(backend::connection&, record_of_done const&, boot_time_point deadline) const override;
+};
+
+}  // namespace rowlock::strategies

@@ -1,0 +1,1 @@
+UPDATE rowlock_meta SET schema_version = 6;

@@ -1,0 +1,145 @@
+// Who waits for permits: nobody starves, and what the head of the line waits for is kept for it [C44].
+#include <thread>
+
+#include "contract/permits.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// By hand, because it is to be there without anybody who waits.
+void intend(fixture& f, std::int64_t units, std::int64_t ends_in) {
+  f.sql("UPDATE rowlock_locks SET intent_units = " + std::to_string(units) +
+        ", intent_term = 'somebody', intent_until = " + in_ms(f, ends_in) + " WHERE name = 'x'");
+}
+
+/// Whether a reader that takes what it asks for, and gives it back, has it now.
+bool could_read(permit_taker& t) { return t.take(permit_taker::reader()) && t.release(); }
+
+}  // namespace
+
+LEASE_CASE("permits: who waits gets it when there is room") {
+  auto const m = f.manager();
+  other_program other(f);
+  SUBCASE("a writer behind a reader") {
+    REQUIRE(other.reads());
+    std::atomic<bool> has_it = false;
+    std::jthread const writer(
+        [&](std::stop_token const& stop) { has_it = bool(m->make_shared_mutex("x").acquire(stop)); });
+    std::this_thread::sleep_for(100ms);  // in which nothing may happen
+    CHECK_FALSE(has_it);
+    other.give_back();
+    CHECK(eventually([&] { return has_it.load(); }));
+  }
+  SUBCASE("a reader behind a writer") {
+    REQUIRE(other.writes());
+    std::atomic<bool> has_it = false;
+    std::jthread const reader(
+        [&](std::stop_token const& stop) { has_it = bool(m->make_shared_mutex("x").acquire_shared(stop)); });
+    std::this_thread::sleep_for(100ms);  // in which nothing may happen
+    CHECK_FALSE(has_it);
+    other.give_back();
+    CHECK(eventually([&] { return has_it.load(); }));
+  }
+  SUBCASE("eight of ten behind five") {
+    REQUIRE(other.has(5, 10));
+    std::atomic<bool> has_it = false;
+    std::jthread const eight(
+        [&](std::stop_token const& stop) { has_it = bool(m->make_semaphore("x", 10).acquire(8, stop)); });
+    std::this_thread::sleep_for(100ms);  // in which nothing may happen
+    CHECK_FALSE(has_it);
+    other.give_back();
+    CHECK(eventually([&] { return has_it.load(); }));
+  }
+}
+
+LEASE_CASE("permits: nobody takes what the head of the line waits for, as long as that counts [C44]") {
+  auto const m = f.manager();
+  other_program other(f);
+  auto x = m->make_semaphore("x", 10);
+  REQUIRE(other.has(2, 10));
+  CHECK(x.try_acquire());
+  intend(f, 8, 1500);
+  auto const refused = x.try_acquire();
+  CHECK(refused.status() == acquire_status::busy);
+  intend(f, 7, 1500);
+  CHECK(x.try_acquire());  // there is room for both
+  intend(f, 8, 60'000);    // the clock went back
+  CHECK(x.try_acquire());
+  intend(f, 8, -1);
+  CHECK(x.try_acquire());
+}
+
+// Each of the two statements that could let it in: the look, and the take itself.
+LEASE_CASE("permits: a reader that would fit does not come before a writer that is first in line [C44]") {
+  permit_taker reader(f);
+  permit_taker next(f);
+  REQUIRE(reader.take(permit_taker::reader()));
+  REQUIRE(could_read(next));
+  intend(f, strategies::all_units, 1900);
+  CHECK_FALSE(could_read(next));
+  auto first = permit_taker::reader();  // whoever is first obeys nobody
+  first.where = strategies::wanted_permit::place::first;
+  CHECK(next.take(first));
+  CHECK(next.release());
+  auto mine = permit_taker::reader();  // its own is none
+  mine.intent = "somebody";
+  CHECK(next.take(mine));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE intent_until IS NULL") == 1);  // and is over
+  CHECK(next.release());
+  intend(f, strategies::all_units, 60'000);  // the clock went back
+  CHECK(could_read(next));
+  intend(f, strategies::all_units, -1);
+  CHECK(could_read(next));
+}
+
+LEASE_CASE("permits: while a writer waits no new reader comes in, with a line and without one [C44]") {
+  for (int const gates : {4, 0}) {
+    CAPTURE(gates);
+    auto o = f.options;
+    o.gate_connections = gates;
+    auto const m = f.manager(o);
+    permit_taker reader(f);
+    permit_taker next(f);
+    REQUIRE(reader.take(permit_taker::reader()));
+    std::atomic<bool> has_it = false;
+    std::jthread const writer([&](std::stop_token const& stop) {
+      auto const got = m->make_shared_mutex("x").acquire(stop);
+      has_it = bool(got);
+    });
+    CHECK(eventually([&] { return !could_read(next); }));
+    CHECK_FALSE(next.met_locked());
+    CHECK_FALSE(has_it);
+    CHECK(reader.release());
+    CHECK(eventually([&] { return has_it.load(); }));
+    CHECK(eventually([&] { return could_read(next); }));
+  }
+}
+
+LEASE_CASE("permits: a writer has its turn among readers who leave no moment without a reader [C44]") {
+  for (int const gates : {4, 0}) {
+    CAPTURE(gates);
+    auto o = f.options;
+    o.gate_connections = gates;
+    auto const m = f.manager(o);
+    permit_taker readers[2] = {permit_taker(f), permit_taker(f)};
+    bool reads[2] = {true, false};
+    REQUIRE(readers[0].take(permit_taker::reader()));
+    std::atomic<bool> has_it = false;
+    std::jthread const writer(
+        [&](std::stop_token const& stop) { has_it = bool(m->make_shared_mutex("x").acquire(stop)); });
+    std::this_thread::sleep_for(1500ms);  // without a line it asks seldom by now
+    // One gives back only once the other has come in, or was kept out.
+    int turn = 0;
+    CHECK(eventually([&] {
+      auto const next = 1 - turn;
+      reads[next] = readers[next].take(permit_taker::reader());
+      if (reads[turn]) CHECK(readers[turn].release());
+      reads[turn] = false;
+      turn = next;
+      return has_it.load();
+    }));
+    if (reads[turn]) CHECK(readers[turn].release());
+  }
+}

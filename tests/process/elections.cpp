@@ -1,0 +1,28 @@
+// A leader that is killed, or resigns, a few times; tests/load/elections.cpp says what is looked at, and does
+// it as often as one likes by hand.
+#include "contract/fixture.hpp"
+#include "support/child_process.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+// Bounds for a machine that is busy with other tests.
+void run_elections(fixture const& f, std::string const& how, std::string const& allowed_ms) {
+  child_process all({ROWLOCK_ELECTIONS, f.url(), how, "4", "4", "1000", allowed_ms, f.options.schema});
+  auto const good = all.read_until("\"verdict\":\"good\"");
+  INFO(all.output());
+  CHECK(good);
+  CHECK(all.finish() == 0);
+}
+
+}  // namespace
+
+LEASE_CASE("elections: killed leaders: never two within trust, and the next one after the ttl") {
+  run_elections(f, "kill", "5000");
+}
+
+LEASE_CASE("elections: leaders that resign: never two at work, and the next one soon") {
+  run_elections(f, "resign", "2000");
+}

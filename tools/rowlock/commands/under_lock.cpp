@@ -1,0 +1,66 @@
+#include "commands/under_lock.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "commands/session.hpp"
+#include "exit_status.hpp"
+#include "process/limits.hpp"
+
+namespace rowlock::tool {
+namespace {
+
+end_of_program not_run(report const& r, std::string const& command) {
+  if (auto const limit = limit_behind(r.exec_error)) {
+    say(fmt::format("cannot run '{}': {}", command, *limit));
+    return {exit_system, {}};
+  }
+  say(fmt::format("cannot run '{}': {}", command, std::strerror(r.exec_error)));
+  return {r.exec_error == ENOENT ? exit_not_found : exit_not_executable, {}};
+}
+
+end_of_program command_ended(report const& r, std::string const& name) {
+  if (r.ended > 0)
+    say(fmt::format(
+        "the command for '{}' left {} running, which rowlock has ended: the lock covers all that it starts",
+        name, r.ended == 1 ? "a process" : fmt::format("{} processes", r.ended)));
+  if (WIFEXITED(r.wait_status)) return {WEXITSTATUS(r.wait_status), {}};
+  int const signal = WTERMSIG(r.wait_status);
+  // So that Ctrl-C ends a shell's loop around us: it looks at what we died of.
+  if (signal == SIGINT) return {128 + signal, signal};
+  return {128 + signal, {}};
+}
+
+}  // namespace
+
+ran_under_lock run_under_lock(invocation& call, run_options const& options, signal_setup const& signals) {
+  auto const mutex_how = options.for_mutex();
+  // First of all: it has to be forked before there are threads and connections.
+  auto plan = options.for_guard(call.command);
+  plan.command_line = call.command_line;
+  guard g(std::move(plan), signals);
+  std::signal(SIGPIPE, SIG_IGN);
+  auto const& db = call.use_database();
+  if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
+  session s(db, options, mutex_how, signals, g);
+  using how = ran_under_lock::how;
+  if (auto const ended = s.take(call)) return {how::not_taken, *ended};
+  auto const began = boot_clock::now();
+  auto const o = s.guard_command();
+  ran_under_lock ran{how::ended, {}, o.asked_to_end, boot_clock::now() - began};
+  if (auto const lost = s.give_back(o)) {
+    ran.status = *lost;
+    if (lost->status == exit_lost) ran.ended = how::lost;
+  } else if (o.what.exec_error != 0) {
+    ran.status = not_run(o.what, call.command.front());
+    ran.ended = how::not_run;
+  } else {
+    ran.status = command_ended(o.what, options.name);
+  }
+  return ran;
+}
+
+}  // namespace rowlock::tool
