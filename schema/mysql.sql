@@ -90,6 +90,25 @@ CREATE TABLE rowlock_reaper (
 ) ENGINE = InnoDB;
 INSERT INTO rowlock_reaper (id) VALUES (1);
 
+-- Locks that several databases grant by majority (strategy quorum): lib/doc/quorum.md. One row: of which quorum this database is a
+-- member, in which epoch, and whether it votes. Without a quorum it has no ids.
+CREATE TABLE rowlock_quorum (
+  id        INT         NOT NULL PRIMARY KEY CHECK (id = 1),
+  quorum_id VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
+  epoch     BIGINT      NOT NULL DEFAULT 0,
+  epoch_id  VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,
+  members   VARCHAR(4096) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  max_ttl   BIGINT      NOT NULL DEFAULT 0,   -- milliseconds
+  votes     TINYINT     NOT NULL DEFAULT 0
+) ENGINE = InnoDB;
+INSERT INTO rowlock_quorum (id) VALUES (1);
+
+-- For transaction::admit() and rowlock_admit(): the highest token of such a lock that was admitted here.
+CREATE TABLE rowlock_admitted (
+  name  VARBINARY(255) NOT NULL PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
+  token BIGINT         NOT NULL
+) ENGINE = InnoDB;
+
 -- For SQL without C++: procedures that take, renew, guard and give back a lock of strategy lease, with the same row and the same
 -- conditions as the library (lib/sql/mysql/lock.sql), so that a program in any language, or a trigger, shares locks with
 -- programs that use it. For MySQL and MariaDB; they run with the rights of whoever calls them. lib/doc/functions.md says
@@ -835,8 +854,36 @@ BEGIN
   SET SESSION innodb_lock_wait_timeout = patience;
 END;
 
+-- For SQL without C++: in the transaction that is to be kept from a holder that has lost such a lock. Raises the highest token that was
+-- admitted, or fails with 30001 if it is higher already: then ROLLBACK. Two at once: the second waits for the first one's end, as
+-- long as innodb_lock_wait_timeout says, and decides by the newest version.
+CREATE PROCEDURE rowlock_admit(
+  IN in_name TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  IN in_token BIGINT)
+MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+  DECLARE known BIGINT;
+  DECLARE problem VARCHAR(128) CHARACTER SET ascii;
+  IF in_name IS NULL OR octet_length(in_name) NOT BETWEEN 1 AND 255 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30002, MESSAGE_TEXT = 'a lock''s name must have 1 to 255 bytes';
+  END IF;
+  IF in_token IS NULL OR in_token <= 0 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30002, MESSAGE_TEXT = 'this token is none';
+  END IF;
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+  INSERT INTO rowlock_admitted (name, token) VALUES (CAST(in_name AS BINARY), in_token)
+  ON DUPLICATE KEY UPDATE token = greatest(rowlock_admitted.token, in_token);
+  /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+  SELECT a.token INTO known FROM rowlock_admitted AS a WHERE a.name = CAST(in_name AS BINARY) FOR UPDATE;
+  IF known > in_token THEN
+    SET problem = concat('the lock ''',
+      CASE WHEN octet_length(in_name) = char_length(in_name) THEN left(in_name, 64) ELSE '?' END, ''' is lost: roll back');
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001, MESSAGE_TEXT = problem;
+  END IF;
+END;
+$$
 SET SESSION sql_mode = @rowlock_sql_mode;
 $$
 DELIMITER ;
 
-INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 7, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(uuid(), '-', ''), 8, 1, 0);

@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 7, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 8, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -93,3 +93,22 @@ CREATE TABLE rowlock_reaper (
 INSERT INTO rowlock_reaper (id) VALUES (1);
 
 -- Version 4 is functions for SQL without C++, which SQLite can't store: nothing more here.
+
+-- Locks that several databases grant by majority (strategy quorum): lib/doc/quorum.md. One row: of which quorum this database is a
+-- member, in which epoch, and whether it votes. Without a quorum it has no ids.
+CREATE TABLE rowlock_quorum (
+  id        INTEGER PRIMARY KEY CHECK (id = 1),
+  quorum_id TEXT,
+  epoch     INTEGER NOT NULL DEFAULT 0,
+  epoch_id  TEXT,
+  members   TEXT    NOT NULL DEFAULT '',
+  max_ttl   INTEGER NOT NULL DEFAULT 0,
+  votes     INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO rowlock_quorum (id) VALUES (1);
+
+-- For transaction::admit(): the highest token of such a lock that was admitted here.
+CREATE TABLE rowlock_admitted (
+  name  TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
+  token INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

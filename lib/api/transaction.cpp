@@ -27,6 +27,8 @@ void basic_transaction::require(held_lock const& lock) {
 
 void basic_transaction::require(std::span<held_lock const* const> locks) { guarded_->require(known(locks)); }
 
+void basic_transaction::admit(std::string const& name, fencing_token token) { guarded_->admit(name, token); }
+
 void basic_transaction::done(held_lock const& lock, std::chrono::milliseconds keep_for,
                              std::string const& result) {
   held_lock const* const one[] = {&lock};

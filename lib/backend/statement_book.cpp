@@ -9,12 +9,14 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 24> table_kinds{"locks",
+constexpr std::array<std::string_view, 27> table_kinds{"locks",
                                                        "tokens",
                                                        "meta",
                                                        "migrations",
                                                        "reaper",
                                                        "permits",
+                                                       "quorum",
+                                                       "admitted",
                                                        "try_acquire",
                                                        "renew",
                                                        "release",
@@ -32,7 +34,8 @@ constexpr std::array<std::string_view, 24> table_kinds{"locks",
                                                        "try_acquire_once",
                                                        "take_once",
                                                        "done",
-                                                       "release_once"};
+                                                       "release_once",
+                                                       "admit"};
 constexpr std::string_view longest_kind = "try_acquire_exclusive";
 constexpr std::string_view shipped_prefix = "rowlock_";
 

@@ -55,6 +55,8 @@ class category final : public std::error_category {
         return "the lock_manager has ended";
       case errc::not_acquired:
         return "the lock was not acquired";
+      case errc::not_voting:
+        return "the database does not vote in this quorum";
       case errc::failed:
         return "the database refused a statement";
     }

@@ -156,6 +156,22 @@ void guarded_transaction::done(required_lock const& lock, std::chrono::milliseco
       {facts.name, facts.term.value, as.value, std::int64_t{keep_for.count()}, result, time_of_manager()});
 }
 
+void guarded_transaction::admit(std::string const& name, fencing_token token) {
+  manager_->refuse_if_forked();
+  base::require_name(name);
+  if (token.value <= 0)
+    throw error(errc::invalid_argument, fmt::format("'{}': a token of {} is none", name, token.value));
+  expect_this_database();
+  caller_->expect_transaction();
+  run("guard_admit", {name, token.value});
+  auto const known = backend::as_int(run("guard_admitted", {name}).rows.at(0).at(0));
+  if (known > token.value)
+    throw error(errc::lock_lost,
+                fmt::format("'{}' is not held any more: token {} was here, and is higher than {}: roll the "
+                            "transaction back",
+                            name, known, token.value));
+}
+
 void guarded_transaction::depend_on(required_lock const& lock, char const* statement,
                                     std::vector<value> const& parameters) {
   auto const& facts = lock.hold->facts();

@@ -37,6 +37,8 @@ class guarded_transaction {
   void require(std::vector<required_lock> locks);
   /// Records, with the transaction's COMMIT, that the work for which the lock was taken is done.
   void done(required_lock const&, std::chrono::milliseconds keep_for, std::string const& result);
+  /// For a lock that other databases have granted.
+  void admit(std::string const& name, fencing_token);
   /// require() and COMMIT. If it throws, the transaction is rolled back.
   void execute_commit(std::vector<required_lock> locks);
   /// @return false if one of them could not be locked in time

@@ -41,7 +41,8 @@ strategies::take_request attempts::request() const {
   auto const& o = spec_.options;
   bool const looks_first = seen_ && !seen_->term.empty();
   return {spec_.name,    {},     owner_,      o.ttl,   o.hard_limit, o.takeover,
-          spec_.fencing, o.note, looks_first, nullptr, tokens_,      permit_};
+          spec_.fencing, o.note, looks_first, nullptr, tokens_,      permit_,
+          spec_.vote.value_or(strategies::wanted_vote{})};
 }
 
 // A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
@@ -133,7 +134,7 @@ bool attempts::ask(backend::connection& session) {
   // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
   if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
     return take(session, strategies::superseded{seen_->term, std::nullopt});
-  if (auto const ripe = watch_.look(*seen_, engine_.observations)) return take(session, ripe);
+  if (auto const ripe = watch_.look(*seen_, engine_.observations, spec_.vote.has_value())) return take(session, ripe);
   return false;
 }
 

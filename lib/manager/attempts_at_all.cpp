@@ -165,7 +165,7 @@ std::optional<attempts_at_all::to_be_superseded> attempts_at_all::what_may_be_su
     if (owner_.is_explicit() && by.owner.same(owner_) && !by.revoked)
       old[i] = strategies::superseded{row->term, std::nullopt};
     else
-      old[i] = watch_[i].look(*row, engine_.observations);
+      old[i] = watch_[i].look(*row, engine_.observations, false);
     any = any || old[i];
     all = all && old[i];
   }

@@ -81,14 +81,21 @@ void require_sense(std::string const& name, permit_spec const& p) {
 }  // namespace
 
 lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy usual,
-                     backend::dialect const& sql, std::optional<permit_spec> wanted)
+                     backend::dialect const& sql, std::optional<permit_spec> wanted,
+                     std::optional<strategies::wanted_vote> wanted_vote)
     : name(std::move(n)),
       options(std::move(o)),
       strategy(options.strategy.value_or(usual)),
       fencing(options.fencing.value_or(traits(strategy).fenced_by_default)),
       recursive(r),
-      permit(wanted) {
+      permit(wanted),
+      vote(std::move(wanted_vote)) {
   base::require_name(name);
+  if (traits(strategy).by_majority && !vote)
+    throw error(errc::unsupported,
+                fmt::format("'{}': strategy {} is for locks that several databases grant together: use "
+                            "rowlock::quorum",
+                            name, to_string(strategy)));
   // A mutex is whoever writes.
   if (traits(strategy).counted && !permit)
     permit = permit_spec{permit_spec::kind::writer, strategies::all_units, strategies::all_units};

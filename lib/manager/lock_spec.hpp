@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
+#include "strategy/locking_strategy.hpp"
 
 namespace rowlock::managing {
 
@@ -23,11 +24,12 @@ struct permit_spec {
 
 /// A name and how it is to be locked, checked once.
 struct lock_spec {
-  /// `permit`: for strategies that count, and only for these; without one all of it is wanted.
+  /// `permit`: for strategies that count, and only for these; without one all of it is wanted. `vote`: for the
+  /// strategy whose locks several databases grant, and only for that.
   /// @throws error(errc::invalid_argument) naming what is wrong; errc::unsupported for a strategy that the
   /// database does not have
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual, backend::dialect const&,
-            std::optional<permit_spec> permit = {});
+            std::optional<permit_spec> permit = {}, std::optional<strategies::wanted_vote> vote = {});
 
   owner_id owner() const;  ///< of a call that takes it
   /// Whether unlock() finds again what lock() took.
@@ -42,6 +44,7 @@ struct lock_spec {
   bool fencing;
   bool recursive;
   std::optional<permit_spec> permit;
+  std::optional<strategies::wanted_vote> vote;
 };
 
 }  // namespace rowlock::managing

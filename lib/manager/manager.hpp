@@ -22,8 +22,8 @@ class manager : public std::enable_shared_from_this<manager> {
   manager(manager const&) = delete;
   manager& operator=(manager const&) = delete;
 
-  lock_spec spec(std::string name, mutex_options, bool recursive,
-                 std::optional<permit_spec> permit = {}) const;
+  lock_spec spec(std::string name, mutex_options, bool recursive, std::optional<permit_spec> permit = {},
+                 std::optional<strategies::wanted_vote> vote = {}) const;
   /// For locks that are taken together: in the order of the names. @throws error as lock_spec, and if there
   /// are none, too many, or two of one name
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;

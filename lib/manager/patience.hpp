@@ -15,6 +15,7 @@ struct patience {
   bool one_attempt = false;
   bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
+  bool rides_out_outages = true;  ///< else the caller has others to ask, and hears of them at once
 
   bool over() const noexcept;
   boot_time_point ends() const noexcept;

@@ -13,7 +13,8 @@ boot_time_point watched_row::observation::ripe() const noexcept {
 // `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
 // holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
 std::optional<strategies::superseded> watched_row::look(strategies::term_row const& row,
-                                                        waiting::observations& of_manager) {
+                                                        waiting::observations& of_manager,
+                                                        bool over_calls) {
   auto const silence = row.must_be_silent_for();
   if (!silence) {
     seen_.reset();
@@ -21,7 +22,7 @@ std::optional<strategies::superseded> watched_row::look(strategies::term_row con
   }
   bool const same = seen_ && seen_->term == row.term && seen_->renewals == row.renewals;
   auto since = same ? seen_->since : boot_clock::now();
-  if (row.takeover == takeover::clock) since = std::min(since, of_manager.since(row));
+  if (row.takeover == takeover::clock || over_calls) since = std::min(since, of_manager.since(row));
   seen_ = observation{row.term, row.renewals, *silence, since};
   if (boot_clock::now() < seen_->ripe()) return std::nullopt;
   return strategies::superseded{seen_->term, seen_->renewals};

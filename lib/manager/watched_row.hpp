@@ -13,8 +13,10 @@ namespace rowlock::managing {
 /// Used by one thread.
 class watched_row {
  public:
-  /// After the reply that showed the row. @return what may be taken now
-  std::optional<strategies::superseded> look(strategies::term_row const&, waiting::observations& of_manager);
+  /// After the reply that showed the row. `over_calls`: what other calls of this manager have seen counts, too.
+  /// @return what may be taken now
+  std::optional<strategies::superseded> look(strategies::term_row const&, waiting::observations& of_manager,
+                                             bool over_calls);
 
   /// How soon the term that was seen last can be had, if nobody gives it back before; empty if that is not
   /// known.

@@ -18,8 +18,8 @@ using backend::as_text;
 using columns = std::map<std::string, std::string>;  // name: definition
 using tables = std::map<std::string, columns>;       // "locks": ...; absent if there is no such table
 
-constexpr std::array<char const*, 6> table_kinds{"meta",   "locks",  "migrations",
-                                                 "tokens", "reaper", "permits"};
+constexpr std::array<char const*, 8> table_kinds{"meta",   "locks",   "migrations", "tokens",
+                                                 "reaper", "permits", "quorum",     "admitted"};
 
 columns actual_columns(session& s, char const* what) {
   columns found;

@@ -137,6 +137,11 @@ std::string database::id() const {
   return database_id_;
 }
 
+std::string database::server() const {
+  std::lock_guard const guard(mutex_);
+  return server_;
+}
+
 std::string database::identity() const {
   std::lock_guard const guard(mutex_);
   return identity_;

@@ -13,7 +13,7 @@ namespace rowlock::sessions {
 
 /// The schema version that this program was made for: the newest of migrations/<dialect>/NNN_... (a test
 /// compares them).
-inline constexpr int latest_schema_version = 7;
+inline constexpr int latest_schema_version = 8;
 
 /// And the oldest that serves it. Its statements write what that one added; for an older one there would have
 /// to be a second set of them. What came later (functions for SQL without C++) they don't use.
@@ -40,6 +40,9 @@ class database {
 
   /// Tells these tables on this server from every other; known after the first open().
   std::string identity() const;
+
+  /// connection::server_identity() of the first session; known after the first open().
+  std::string server() const;
 
   /// A number for the server, or file, that a session talks to: holds are many, servers few.
   std::size_t server_of(backend::connection const&);

@@ -6,6 +6,7 @@
 #include "strategy/lease.hpp"
 #include "strategy/once.hpp"
 #include "strategy/permits.hpp"
+#include "strategy/quorum_member.hpp"
 #include "strategy/row_lock.hpp"
 #include "strategy/unique_insert.hpp"
 
@@ -39,6 +40,12 @@ constexpr strategy_traits of_a_permit{.has_expiry = true,
                                       .waits_in_server = false,
                                       .fenced_by_default = true,
                                       .counted = true};
+constexpr strategy_traits of_a_vote{.has_expiry = true,
+                                    .revocable = true,
+                                    .owns_session = false,
+                                    .waits_in_server = false,
+                                    .fenced_by_default = true,
+                                    .by_majority = true};
 constexpr strategy_traits of_a_session{.has_expiry = false,
                                        .revocable = false,
                                        .owns_session = true,
@@ -53,7 +60,8 @@ std::vector<registration>& list() {
        [](backend::dialect const& d) { return d.no_row_locks; }},
       {rowlock::strategy::once, "once", of_once, make<once>},
       {rowlock::strategy::shared, "shared", of_a_permit, make_permits<rowlock::strategy::shared>},
-      {rowlock::strategy::semaphore, "semaphore", of_a_permit, make_permits<rowlock::strategy::semaphore>}});
+      {rowlock::strategy::semaphore, "semaphore", of_a_permit, make_permits<rowlock::strategy::semaphore>},
+      {rowlock::strategy::quorum, "quorum", of_a_vote, make<quorum_member>}});
   return all;
 }
 

@@ -35,15 +35,20 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
   return refused_by({}, old);
 }
 
-std::optional<outcome> lease::claim(backend::connection& c, take_request const& r,
-                                    std::optional<superseded> const& old, boot_time_point deadline,
-                                    boot_time_point& sent_at) const {
+lease::claiming lease::claim_of(take_request const& r, std::optional<superseded> const& old) const {
   auto parameters = granting_parameters(r, kind_);
   parameters.emplace_back(std::int64_t{r.fencing ? r.tokens : 0});
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
+  return {"lock_take", std::move(parameters)};
+}
+
+std::optional<outcome> lease::claim(backend::connection& c, take_request const& r,
+                                    std::optional<superseded> const& old, boot_time_point deadline,
+                                    boot_time_point& sent_at) const {
+  auto const [statement, parameters] = claim_of(r, old);
   sent_at = boot_clock::now();
-  auto const done = c.execute(book_.at("lock_take"), parameters, deadline);
+  auto const done = c.execute(book_.at(statement), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
   if (book_.returning()) return block_up_to(backend::as_int(done.rows.at(0).at(0)), r);

@@ -35,6 +35,13 @@ class lease : public row_strategy {
   /// For a strategy that is a lease as far as it is taken, renewed and given back; one name has one strategy.
   lease(backend::statement_book const& book, rowlock::strategy kind) : row_strategy(book), kind_(kind) {}
 
+  /// The statement that claims a row, and what it takes.
+  struct claiming {
+    char const* statement;
+    std::vector<backend::value> parameters;
+  };
+  virtual claiming claim_of(take_request const&, std::optional<superseded> const&) const;
+
  private:
   struct several;
   char const* release_statement() const noexcept override { return "lock_release"; }

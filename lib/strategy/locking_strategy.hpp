@@ -42,6 +42,12 @@ struct wanted_permit {
   } where = place::in_line;
 };
 
+/// Of a lock that several databases grant by majority: lib/doc/quorum.md.
+struct wanted_vote {
+  std::string epoch_id{};               ///< in which the database must vote
+  std::optional<std::int64_t> token{};  ///< that others have granted; empty: this is the first
+};
+
 struct take_request {
   std::string name;
   term_id term;  ///< a new one for every attempt, because the outcome of the last one may not be known
@@ -58,6 +64,7 @@ struct take_request {
   /// more than most_tokens().
   int tokens = 1;
   wanted_permit permit{};  ///< for strategies that count
+  wanted_vote vote{};      ///< for the strategy whose locks several databases grant
 };
 
 /// The exact term that is to be replaced although it has not expired by the clock.

@@ -344,7 +344,7 @@ ROW_LOCK_CASE(
 ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the option") {
   auto o = f.options;
   o.row_lock_connections = 2;
-  o.reply_timeout = 300ms;
+  o.reply_timeout = 2s;
   auto const m = f.manager(o);
   auto const a = m->make_mutex("a").try_acquire();
   auto const b = m->make_mutex("b").try_acquire();

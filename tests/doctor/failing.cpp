@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE(
   auto const all = examined(observed_by(source_from_url(s.as_app()), between), {.reply_timeout = 2s});
   CHECK(std::chrono::steady_clock::now() - start < 12s);
   s.server.resume();
-  expect(all, "schema", verdict::ok, "version 7");
+  expect(all, "schema", verdict::ok, "version 8");
   for (auto const* check : {"grants", "writable", "durability", "index"})
     CHECK(found(all, check).result == verdict::unknown);
 }

@@ -76,7 +76,7 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
-  expect(all, "schema", verdict::ok, "version 7");
+  expect(all, "schema", verdict::ok, "version 8");
 }
 
 TEST_CASE("file: waiting: the file for it is somebody else's") {
@@ -116,7 +116,7 @@ TEST_CASE("file: schema: none, older, newer") {
   sqlite_fixture f;
   f.sql("UPDATE rowlock_meta SET schema_version = 6");
   expect(examined(f.source), "schema", verdict::ok,
-         "version 6, which is all that this program needs; `rowlock migrate up` makes version 7");
+         "version 6, which is all that this program needs; `rowlock migrate up` makes version 8");
   f.sql("UPDATE rowlock_meta SET schema_version = 3");
   expect(examined(f.source), "schema", verdict::error, "the tables have version 3, this program needs 6",
          "rowlock migrate up");

@@ -46,7 +46,7 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   expect(s.examine(), "schema", verdict::error, "the tables have version 2, this program needs 6",
          "rowlock migrate up");
   s.sql("UPDATE rowlock_meta SET schema_version = 9");
-  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 7");
+  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 8");
   s.sql("UPDATE rowlock_meta SET oldest_reader = 9");
   expect(s.examine(), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
   s.sql("DELETE FROM rowlock_meta");

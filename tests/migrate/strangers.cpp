@@ -54,9 +54,9 @@ class stranger {
 };
 
 std::string up_text(int version) {
-  static constexpr char const* names[] = {"001_locks",           "002_tokens",  "003_reaper",
-                                          "004_functions",       "005_longest", "006_permits",
-                                          "007_permit_functions"};
+  static constexpr char const* names[] = {
+      "001_locks",   "002_tokens",  "003_reaper",           "004_functions",
+      "005_longest", "006_permits", "007_permit_functions", "008_quorum"};
   return read_source_file(fmt::format("migrations/postgresql/{}.up.sql", names[version - 1]));
 }
 

@@ -38,6 +38,7 @@ Examples:
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
   rowlock doctor                                     will locks work on that database?
   rowlock reap                                       once a day: delete what nobody needs any more
+  rowlock quorum --help                              a lock that no single database must survive for
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
   sqlite:PATH[?synchronous=normal]    a file on this machine (normal: faster; a power cut may undo takes)
@@ -65,10 +66,10 @@ Exit status:
 More about one command: rowlock COMMAND --help)";
 
 void add_common(CLI::App& app, invocation& call) {
-  app.add_option_function<std::string>(
-         "--db", [&call](std::string const& url) { call.url = url; },
-         "Database to use, or local; default: $ROWLOCK_DB, then local")
-      ->type_name("URL");
+  app.add_option("--db", call.urls,
+                 "Database to use, or local; default: $ROWLOCK_DB, then local. Three or more: a quorum")
+      ->type_name("URL")
+      ->allow_extra_args(false);
   app.add_option("--password-file", call.password_file,
                  "File whose first line is the password (MySQL, MariaDB)")
       ->type_name("PATH");
@@ -125,7 +126,9 @@ end_of_program usage_error(CLI::App const& app, std::string const& message) {
 }
 
 end_of_program report_error(error const& e, invocation const& call) {
-  auto const options = call.db ? call.db->options() : std::string();
+  auto options = call.db ? call.db->options() : std::string();
+  if (call.has_members())
+    for (auto const& url : call.urls) options += " --db " + shell_word(url);
   bool const is_file = call.db && call.db->is_file();
   auto const advice = e.reason() == errc::failed ? advice_for_refused(e)
                       : is_file                  ? advice_for_file(e.reason(), options)
@@ -171,8 +174,23 @@ class formatter : public CLI::Formatter {
 }  // namespace
 
 database const& invocation::use_database() {
+  if (has_members())
+    throw failure(exit_usage,
+                  "several --db are the members of a quorum, which only run, list, release --force, doctor and "
+                  "quorum can use: give one");
+  std::optional<std::string> url;
+  if (!urls.empty()) url = urls.front();
   if (!db) db = choose_database(url, password_file, table_prefix, schema);
   return *db;
+}
+
+std::vector<database> invocation::use_members() const {
+  std::vector<database> all;
+  for (auto const& url : urls) {
+    auto const for_mysql = takes_password_file(url) ? password_file : std::string();
+    all.push_back(choose_database(url, for_mysql, table_prefix, schema));
+  }
+  return all;
 }
 
 CLI::Option* add_duration(CLI::App& app, std::string const& names,
@@ -245,6 +263,7 @@ end_of_program run_program(int argc, char** argv) {
   add_once(app, call);
   add_lead(app, call);
   add_leader(app, call);
+  add_quorum(app, call);
   add_reap(app, call);
   add_migrate(app, call);
   add_doctor(app, call);

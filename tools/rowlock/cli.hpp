@@ -20,7 +20,7 @@ struct end_of_program {
 
 /// What is common to all commands, filled in while the command line is read.
 struct invocation {
-  std::optional<std::string> url;
+  std::vector<std::string> urls;  ///< one for each --db
   std::string password_file;
   std::string table_prefix = "rowlock_";
   std::string schema;
@@ -32,7 +32,11 @@ struct invocation {
   std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
   std::optional<database> db;              ///< once it was chosen
 
+  /// For a command that works on one database. @throws failure(exit_usage) if several were given
   database const& use_database();
+  /// Whether several were given: the members of a quorum.
+  bool has_members() const noexcept { return urls.size() > 1; }
+  std::vector<database> use_members() const;
 };
 
 /// Each adds one command, with its help, to the program. `invocation` must outlive the App.
@@ -44,6 +48,7 @@ void add_release(CLI::App&, invocation&);
 void add_once(CLI::App&, invocation&);
 void add_lead(CLI::App&, invocation&);
 void add_leader(CLI::App&, invocation&);
+void add_quorum(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
 void add_doctor(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);

@@ -91,6 +91,11 @@ bool has_password(std::string const& url) {
   return known && known->has_password;
 }
 
+bool takes_password_file(std::string const& url) {
+  auto const known = described(url);
+  return known && known->takes_password_file;
+}
+
 std::string database::options() const {
   std::string out;
   if (from == origin::command_line) out += " --db " + shell_word(url_as_given);

@@ -38,6 +38,9 @@ std::string where_it_holds(database const&, std::string_view name);
 /// Whether a URL, or a libpq keyword string, has a password in it.
 bool has_password(std::string const& url);
 
+/// Whether a URL can name a file with the password.
+bool takes_password_file(std::string const& url);
+
 /// While it lives, what is made is for its owner alone, if this is the standard file. A file that the user
 /// has named gets the mode that the umask leaves, as with any program's: others may be meant to share it.
 class private_if_standard {

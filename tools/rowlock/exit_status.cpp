@@ -19,6 +19,7 @@ exit_status status_of(errc code) noexcept {
     case errc::schema_old:
     case errc::schema_new:
     case errc::strategy_mismatch:
+    case errc::not_voting:
     case errc::unsupported:
       return exit_setup;
     case errc::row_locked:

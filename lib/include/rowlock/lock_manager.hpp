@@ -21,6 +21,8 @@ struct patience;
 }
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
+class quorum;
+
 /// Which locks lock_manager::list() returns.
 struct list_options {
   bool idle = false;  ///< also names that have a row although nobody holds the lock
@@ -142,6 +144,7 @@ class ROWLOCK_EXPORT lock_manager {
 
  private:
   friend class basic_transaction;
+  friend class quorum;
   acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::patience const&,
                                  std::stop_token);
   std::shared_ptr<managing::manager> manager_;

@@ -47,6 +47,7 @@ enum class strategy {
   once,       ///< a lease whose name can be recorded as done: see <rowlock/once.hpp>
   shared,     ///< of shared_mutex: one may write, or many may read
   semaphore,  ///< of semaphore: as many at a time as the limit says
+  quorum,     ///< of quorum: what one of several databases grants, which decide by majority
 };
 
 /// The properties that all locks of a strategy have.
@@ -61,6 +62,8 @@ struct strategy_traits {
   bool records_done = false;       ///< held_lock::done() can record that the work is done
   /// Several may hold it at a time, each with a term of its own: for shared_mutex and semaphore only.
   bool counted = false;
+  /// One database alone does not grant it: for rowlock::quorum only.
+  bool by_majority = false;
 };
 /// Preconditions: the strategy is one of the enumeration's.
 ROWLOCK_EXPORT strategy_traits const& traits(strategy) noexcept;

@@ -46,3 +46,14 @@ ON DUPLICATE KEY UPDATE renewals = rowlock_locks.renewals + 1
 -- On the manager's session: the database's clock in microseconds since 1970.
 -- name: guard_clock
 SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))
+
+-- For a lock that several databases have granted (strategy quorum), whose rows are elsewhere: the highest token that was admitted here
+-- for the name. Raises it to $2, never lowers it. Waits for another transaction that has admitted one, as any INSERT does, and
+-- decides by the newest version.
+-- name: guard_admit
+INSERT INTO rowlock_admitted (name, token) VALUES ($1, $2)
+ON DUPLICATE KEY UPDATE token = greatest(rowlock_admitted.token, $2)
+
+-- Behind it, in the same transaction, which has the row locked: what that is now. A locking read: a plain one may be older.
+-- name: guard_admitted
+SELECT token FROM rowlock_admitted FORCE INDEX (PRIMARY) WHERE name = $1 FOR UPDATE

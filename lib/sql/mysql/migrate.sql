@@ -142,7 +142,16 @@ FROM JSON_TABLE('[
   [6, "permits", "longest", "bigint"],
   [6, "permits", "longest_term", "varchar(64) ascii_bin"],
   [6, "permits", "units", "bigint not null"],
-  [6, "permits", "told", "bigint not null"]
+  [6, "permits", "told", "bigint not null"],
+  [8, "quorum", "id", "int not null primary key"],
+  [8, "quorum", "quorum_id", "varchar(32) ascii_bin"],
+  [8, "quorum", "epoch", "bigint not null"],
+  [8, "quorum", "epoch_id", "varchar(32) ascii_bin"],
+  [8, "quorum", "members", "varchar(4096) ascii_bin not null"],
+  [8, "quorum", "max_ttl", "bigint not null"],
+  [8, "quorum", "votes", "tinyint not null"],
+  [8, "admitted", "name", "varbinary(255) not null primary key"],
+  [8, "admitted", "token", "bigint not null"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

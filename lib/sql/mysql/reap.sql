@@ -17,7 +17,7 @@
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'unique_insert'), 0) AS SIGNED),
-  CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once')), 0) AS SIGNED),
+  CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once', 'quorum')), 0) AS SIGNED),
   CAST(coalesce(sum(p.due AND NOT p.ahead AND p.strategy = 'row_lock'), 0) AS SIGNED),
   CAST(coalesce(sum(p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old), 0) AS SIGNED),
   CAST(coalesce(sum(p.due AND p.ahead), 0) AS SIGNED),
@@ -36,6 +36,7 @@ FROM (
         WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= utc_timestamp(6)
         WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
         WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
+        WHEN 'quorum' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
         WHEN 'row_lock' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
         ELSE l.strategy IN ('shared', 'semaphore') AND l.permit_limit IS NULL
           AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND
@@ -62,6 +63,7 @@ WHERE l.name > $1 AND l.name <= $2
     WHEN 'unique_insert' THEN 1
     WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
     WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
+    WHEN 'quorum' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
     ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
       AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $4 MICROSECOND
@@ -80,6 +82,7 @@ WHERE (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp
     WHEN 'unique_insert' THEN 1
     WHEN 'lease' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
     WHEN 'once' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
+    WHEN 'quorum' THEN l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
     ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
       AND l.expires_at <= utc_timestamp(6) - INTERVAL 1000 * $2 MICROSECOND
@@ -98,7 +101,7 @@ ORDER BY l.name LIMIT $3
 -- By primary key, in autocommit: waits for that one row, for a second at most, and looks at it again then.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy IN ('lease', 'once') AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3 AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > utc_timestamp(6) + INTERVAL 1000 * longest MICROSECOND ELSE 0 END
 

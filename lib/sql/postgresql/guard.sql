@@ -62,3 +62,14 @@ ON CONFLICT DO NOTHING
 -- On the manager's session: the database's clock in microseconds since 1970.
 -- name: guard_clock
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- For a lock that several databases have granted (strategy quorum), whose rows are elsewhere: the highest token that was admitted here
+-- for the name. Raises it to $2, never lowers it. Waits for another transaction that has admitted one, as any INSERT does, and
+-- decides by the newest version; above READ COMMITTED that is error 40001 if the other one has committed.
+-- name: guard_admit
+INSERT INTO rowlock_admitted AS a (name, token) VALUES ($1, $2::bigint)
+ON CONFLICT (name) DO UPDATE SET token = greatest(a.token, excluded.token)
+
+-- Behind it, in the same transaction, which has the row locked: what that is now.
+-- name: guard_admitted
+SELECT token FROM rowlock_admitted WHERE name OPERATOR(pg_catalog.=) $1

@@ -60,7 +60,8 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
     AND CASE l.locktype
       WHEN 'relation' THEN l.relation IN (to_regclass('rowlock_locks'), to_regclass('rowlock_tokens'),
                                           to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'),
-                                          to_regclass('rowlock_reaper'), to_regclass('rowlock_permits'))
+                                          to_regclass('rowlock_reaper'), to_regclass('rowlock_permits'),
+                                          to_regclass('rowlock_quorum'), to_regclass('rowlock_admitted'))
       WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
         format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
       ELSE false END)
@@ -84,13 +85,14 @@ ours AS (
   SELECT c.oid, c.relname::text, c.relowner, c.relkind IN ('r', 'p') AS plain
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ($2::text || 'meta', $2::text || 'migrations', $2::text || 'locks',
-    $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits')),
+    $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted')),
 our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 28: xid, 1009: text[], 1011: xid[]
   ('try_acquire', '25 1186 25'), ('take_seen', '25 1186 25 28 20'), ('renew', '25 25'), ('release', '25 25'), ('require', '25 25'),
   ('try_acquire_shared', '25 1186 25'), ('try_acquire_exclusive', '25 1186 25'), ('try_acquire_permit', '25 20 20 1186 25'),
   ('permit_seen', '25 25 20 20 1186 25'), ('take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
   ('renew_permit', '25 25'), ('release_permit', '25 25'), ('require_permit', '25 25'),
-  ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'))
+  ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'),
+  ('admit', '25 20'))
 SELECT o.relname, 'is not an ordinary table', 2::bigint FROM ours AS o WHERE NOT o.plain
 UNION ALL
 SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner), 1
@@ -188,7 +190,16 @@ FROM (VALUES
   (6, 'permits', 'longest', 'bigint'),
   (6, 'permits', 'longest_term', 'text'),
   (6, 'permits', 'units', 'bigint not null'),
-  (6, 'permits', 'told', 'bigint not null')
+  (6, 'permits', 'told', 'bigint not null'),
+  (8, 'quorum', 'id', 'integer not null primary key'),
+  (8, 'quorum', 'quorum_id', 'text'),
+  (8, 'quorum', 'epoch', 'bigint not null'),
+  (8, 'quorum', 'epoch_id', 'text'),
+  (8, 'quorum', 'members', 'text not null'),
+  (8, 'quorum', 'max_ttl', 'bigint not null'),
+  (8, 'quorum', 'votes', 'boolean not null'),
+  (8, 'admitted', 'name', 'text not null primary key'),
+  (8, 'admitted', 'token', 'bigint not null')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

@@ -40,7 +40,7 @@
 -- name: reap_locks_look
 SELECT count(*), max(p.name),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'unique_insert'),
-  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once')),
+  count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy IN ('lease', 'once', 'quorum')),
   count(*) FILTER (WHERE p.due AND NOT p.ahead AND p.strategy = 'row_lock'),
   count(*) FILTER (WHERE p.term IS NOT NULL AND p.takeover <> 'clock' AND p.old),
   count(*) FILTER (WHERE p.due AND p.ahead),
@@ -59,6 +59,7 @@ FROM (
       WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= clock_timestamp()
       WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
       WHEN 'once' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
+      WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
       WHEN 'row_lock' THEN l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
       ELSE l.strategy IN ('shared', 'semaphore') AND l.permit_limit IS NULL
         AND l.expires_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'
@@ -87,6 +88,7 @@ WITH due AS (
       WHEN 'unique_insert' THEN true
       WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
       WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
       WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
       ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
         AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
@@ -102,6 +104,7 @@ WHERE l.name = due.name AND l.name > $1 AND l.name <= $2
     WHEN 'unique_insert' THEN true
     WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
     WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
     WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
     ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
       AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
@@ -124,7 +127,7 @@ ORDER BY l.name LIMIT $3::bigint
 -- in autocommit, so that nobody waits for what this one holds.
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
-WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy IN ('lease', 'once') AND takeover = 'clock'
+WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 

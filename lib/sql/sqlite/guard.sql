@@ -29,3 +29,13 @@ ON CONFLICT DO NOTHING
 -- The clock in microseconds since 1970, of which SQLite knows the milliseconds.
 -- name: guard_clock
 SELECT cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000
+
+-- For a lock that several databases have granted (strategy quorum), whose rows are elsewhere: the highest token that was admitted here
+-- for the name. Raises it to ?2, never lowers it.
+-- name: guard_admit
+INSERT INTO rowlock_admitted (name, token) VALUES (?1, ?2)
+ON CONFLICT (name) DO UPDATE SET token = max(rowlock_admitted.token, excluded.token)
+
+-- Behind it, in the same transaction: what that is now.
+-- name: guard_admitted
+SELECT token FROM rowlock_admitted WHERE name = ?1

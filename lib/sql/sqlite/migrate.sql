@@ -119,7 +119,16 @@ FROM (VALUES
   (6, 'permits', 'longest', 'integer'),
   (6, 'permits', 'longest_term', 'text'),
   (6, 'permits', 'units', 'integer not null'),
-  (6, 'permits', 'told', 'integer not null'))
+  (6, 'permits', 'told', 'integer not null'),
+  (8, 'quorum', 'id', 'integer primary key'),
+  (8, 'quorum', 'quorum_id', 'text'),
+  (8, 'quorum', 'epoch', 'integer not null'),
+  (8, 'quorum', 'epoch_id', 'text'),
+  (8, 'quorum', 'members', 'text not null'),
+  (8, 'quorum', 'max_ttl', 'integer not null'),
+  (8, 'quorum', 'votes', 'integer not null'),
+  (8, 'admitted', 'name', 'text not null primary key'),
+  (8, 'admitted', 'token', 'integer not null'))
 WHERE column1 <= ?1
 
 -- name: migrate_records

@@ -10,7 +10,7 @@
 -- name: reap_locks_look
 SELECT count(*), max(name),
   coalesce(sum(due AND NOT ahead AND strategy = 'unique_insert'), 0),
-  coalesce(sum(due AND NOT ahead AND strategy IN ('lease', 'once')), 0),
+  coalesce(sum(due AND NOT ahead AND strategy IN ('lease', 'once', 'quorum')), 0),
   coalesce(sum(due AND NOT ahead AND strategy = 'row_lock'), 0),
   coalesce(sum(term IS NOT NULL AND takeover <> 'clock' AND old), 0),
   coalesce(sum(due AND ahead), 0),
@@ -29,6 +29,7 @@ FROM (
         WHEN 'unique_insert' THEN term IS NULL OR expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
         WHEN 'lease' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
         WHEN 'once' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
+        WHEN 'quorum' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
         WHEN 'row_lock' THEN expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
         ELSE strategy IN ('shared', 'semaphore') AND permit_limit IS NULL
           AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3
@@ -56,6 +57,7 @@ DELETE FROM rowlock_locks WHERE name IN (
       WHEN 'unique_insert' THEN 1
       WHEN 'lease' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
       WHEN 'once' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
+      WHEN 'quorum' THEN l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
       WHEN 'row_lock' THEN l.term IS NULL
         AND l.expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?4
       ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
@@ -76,7 +78,7 @@ ORDER BY l.name LIMIT ?3
 
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy IN ('lease', 'once') AND takeover = 'clock'
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 

@@ -9,6 +9,7 @@
 
 #include "cli.hpp"
 #include "duration.hpp"
+#include "members.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -45,6 +46,10 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   tls          is the connection encrypted, where it leaves this machine
   index        are names found by a unique index, and compared byte for byte
   file_system  can locks of files be relied on there (SQLite)
+
+With several --db the same for each member of a quorum, and
+
+  quorum       do they know each other, do enough of them vote, do they share a server, how far apart are their clocks
 
 Examples:
   rowlock doctor                          before the first lock, and when something is strange
@@ -108,14 +113,40 @@ void print_json(std::vector<finding> const& all) {
   fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-end_of_program examine(invocation& call, doctor_command_options const& options) {
-  auto const& db = call.use_database();
+std::vector<finding> examined(database const& db, doctor_command_options const& options) {
   doctor_options o;
   o.table_prefix = db.table_prefix;
   o.schema = db.schema;
   o.ttl = options.ttl.value_or(o.ttl);
   o.reply_timeout = options.timeout.value_or(o.reply_timeout);
-  auto const all = doctor(source_from_url(db.url), o).examine();
+  return doctor(source_from_url(db.url), o).examine();
+}
+
+/// Each member's checks, named after it, and what is wrong with them together. Too few that vote are an error, and so is
+/// a database that is there twice.
+std::vector<finding> examined(std::vector<database> const& each, doctor_command_options const& options) {
+  std::vector<finding> all;
+  for (std::size_t i = 0; i < each.size(); ++i)
+    for (auto& f : examined(each[i], options)) {
+      f.check = fmt::format("{}:{}", i + 1, f.check);
+      all.push_back(std::move(f));
+    }
+  members m(each);
+  auto const status = m.all().status();
+  auto const voting = static_cast<std::size_t>(
+      std::count_if(status.begin(), status.end(), [](auto const& one) { return one.votes; }));
+  auto const wrong = quorum_findings(status);
+  for (auto const& what : wrong)
+    all.push_back({"quorum", voting > status.size() / 2 ? verdict::warning : verdict::error, what,
+                   "rowlock quorum status, and rowlock quorum --help"});
+  if (wrong.empty())
+    all.push_back({"quorum", verdict::ok, fmt::format("all {} members vote, in one epoch", status.size()), ""});
+  return all;
+}
+
+end_of_program examine(invocation& call, doctor_command_options const& options) {
+  auto const all = call.has_members() ? examined(call.use_members(), options)
+                                      : examined(call.use_database(), options);
   if (call.json)
     print_json(all);
   else

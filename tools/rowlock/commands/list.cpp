@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <rowlock/rowlock.hpp>
@@ -10,6 +11,7 @@
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "holder.hpp"
+#include "members.hpp"
 #include "metrics.hpp"
 #include "text.hpp"
 
@@ -147,7 +149,63 @@ end_of_program list_metrics(invocation& call, list_options const& options) {
   return {};
 }
 
+/// What a member says of a lock.
+std::string at_member(lock_info const& lock) {
+  auto const left = lock.holder.expires_in;
+  return fmt::format("{} {}", state_of(lock), left.count() > 0 ? format_duration(left) : "0s");
+}
+
+/// All members side by side: a row for each name, a column for each member.
+end_of_program list_members(invocation& call, list_options const& options) {
+  if (options.reaper || options.metrics || options.all || options.done)
+    throw failure(exit_usage, "--all, --done, --reaper and --metrics are of one database: give one --db");
+  members m(call.use_members());
+  auto const lists = m.all().list();
+  std::map<std::string, std::vector<lock_info const*>> names;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    auto const* locks = std::get_if<std::vector<lock_info>>(&lists[i]);
+    if (locks == nullptr) say(fmt::format("warning: member {}: {}", i + 1, std::get<std::string>(lists[i])));
+    for (auto const& l : locks == nullptr ? std::vector<lock_info>{} : *locks) {
+      if (!options.glob.empty() && ::fnmatch(options.glob.c_str(), l.name.c_str(), 0) != 0) continue;
+      names[l.name].resize(lists.size());
+    }
+    if (locks == nullptr) continue;
+    for (auto const& l : *locks)
+      if (auto const found = names.find(l.name); found != names.end()) found->second[i] = &l;
+  }
+  if (call.json) {
+    auto out = nlohmann::ordered_json::array();
+    for (auto const& [name, each] : names) {
+      auto list = nlohmann::ordered_json::array();
+      for (auto const* l : each) list.push_back(l == nullptr ? nlohmann::ordered_json() : to_json(*l));
+      out.push_back({{"name", name}, {"members", list}});
+    }
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return {};
+  }
+  std::vector<std::string> heading{"NAME"};
+  for (std::size_t i = 0; i < lists.size(); ++i) heading.push_back(std::to_string(i + 1));
+  for (auto const* more : {"OWNER", "TOKEN", "NOTE"}) heading.emplace_back(more);
+  std::vector<std::vector<std::string>> rows{heading};
+  for (auto const& [name, each] : names) {
+    std::vector<std::string> row{printable(name)};
+    lock_info const* newest = nullptr;
+    for (std::size_t i = 0; i < each.size(); ++i) {
+      bool const known = std::holds_alternative<std::vector<lock_info>>(lists[i]);
+      row.push_back(each[i] != nullptr ? at_member(*each[i]) : known ? "-" : "?");
+      if (each[i] != nullptr && (newest == nullptr || each[i]->holder.token > newest->holder.token)) newest = each[i];
+    }
+    row.push_back(printable(owner_of(newest->holder)));
+    row.push_back(std::to_string(newest->holder.token.value));
+    row.push_back(printable(newest->holder.note));
+    rows.push_back(std::move(row));
+  }
+  fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
+  return {};
+}
+
 end_of_program list(invocation& call, list_options const& options) {
+  if (call.has_members()) return list_members(call, options);
   if (options.reaper) return list_reaper(call);
   if (options.metrics) return list_metrics(call, options);
   auto const locks = read_locks(call, options);
@@ -197,6 +255,9 @@ later version of rowlock, or a person, has written something into the row that t
 of 3. EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
 Under a lock stands how many processes wait for it in the server's line, where the database tells that ("waiting" of --json:
 null where it does not), and the sessions in which they do.
+
+With several --db: the locks of a quorum, and what each member says of them, in a column of its own; - it is free there, ? the
+member does not answer.
 
 Examples:
   rowlock list

@@ -10,6 +10,7 @@
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "holder.hpp"
+#include "members.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -64,6 +65,16 @@ end_of_program release(invocation& call, release_options const& options) {
             "With --now it is free at once, and its former holder may work on for a while. A lock of "
             "`rowlock take` is given back with --term.",
             options.which.name, shell_word(options.which.name)));
+  if (call.has_members()) {
+    members m(call.use_members());
+    auto const had = m.all().revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
+    if (call.json)
+      fmt::print("{}\n", nlohmann::ordered_json{{"name", options.which.name}, {"members", had}, {"now", options.now}}
+                             .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    else
+      fmt::print("'{}' was held at {} of {} members.\n", printable(options.which.name), had, m.size());
+    return {};
+  }
   auto const done = revoke(call, options);
   if (call.json) {
     nlohmann::ordered_json out{

@@ -37,6 +37,9 @@ when this holder ends or dies. But the database can end a session at any moment,
 command can be ended: rowlock notices when it next asks the session, within ten seconds, and ends the command then (76).
 Where that matters, use lease.
 
+With --db three times or more the lock is a quorum's: a majority of these databases grants it, so that no single one of them must
+survive (rowlock quorum --help). Its ttl is at most the quorum's longest one.
+
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
 The -- may be left out if no option stands behind NAME: then what follows NAME is the command, with all its own options.
@@ -99,7 +102,10 @@ void add_run(CLI::App& app, invocation& call) {
       ->type_name("STRATEGY");
   command->add_option("--note", options->note, "For people who read `rowlock list`")->type_name("TEXT");
   command->footer(run_footer);
-  command->callback([&call, options] { call.chosen = [&call, options] { return run(call, *options); }; });
+  command->callback([&call, options] {
+    options->of_majority = call.has_members();
+    call.chosen = [&call, options] { return run(call, *options); };
+  });
 }
 
 }  // namespace rowlock::tool

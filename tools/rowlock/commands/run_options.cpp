@@ -32,11 +32,19 @@ mutex_options run_options::for_mutex() const {
     throw failure(exit_usage, "--and can't be used with --shared or --permits: one lock at a time");
   if (!share.all() && !strategy_name.empty())
     throw failure(exit_usage, "--strategy can't be used with --shared or --permits, which have their own");
+  if (of_majority && (!share.all() || !others.empty() || !strategy_name.empty()))
+    throw failure(exit_usage,
+                  "--and, --shared, --permits and --strategy can't be used with several --db, which have a "
+                  "strategy of their own");
   mutex_options o;
   if (ttl) o.ttl = *ttl;
   if (at_least) o.at_least = *at_least;
   if (hard_limit) o.hard_limit = *hard_limit;
   o.note = note;
+  if (of_majority) {
+    o.strategy = strategy::quorum;
+    return o;
+  }
   if (record_for) {
     o.strategy = strategy::once;
     return o;

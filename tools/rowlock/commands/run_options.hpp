@@ -25,6 +25,7 @@ struct run_options {
   std::string note;
   /// Of `once`: for how long it is recorded that the command was done.
   std::optional<std::chrono::milliseconds> record_for;
+  bool of_majority = false;  ///< of several databases
 
   /// The name, and the others.
   std::vector<std::string> names() const;

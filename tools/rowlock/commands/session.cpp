@@ -24,15 +24,30 @@ session::session(database const& db, run_options const& options, mutex_options h
       guard_(g),
       signals_(signals),
       signal_fd_(signals.open()) {
+  manager_ = std::make_unique<lock_manager>(db.url, for_manager());
+}
+
+session::session(std::vector<database> const& each, run_options const& options, mutex_options how,
+                 signal_setup const& signals, guard& g)
+    : db_(each.front()),
+      options_(options),
+      mutex_options_(std::move(how)),
+      guard_(g),
+      signals_(signals),
+      signal_fd_(signals.open()) {
+  members_ = std::make_unique<members>(each, for_manager());
+}
+
+manager_options session::for_manager() {
   mutex_options_.on_trust = [this](boot_time_point) { trust_moved(); };
   manager_options o;
-  o.table_prefix = db.table_prefix;
-  o.schema = db.schema;
+  o.table_prefix = db_.table_prefix;
+  o.schema = db_.schema;
   o.connections = 1;  // beside the renewer's: fifty jobs at once should fit into a server's default limit
   o.row_lock_connections = 1;
   o.strategy = mutex_options_.strategy.value_or(o.strategy);
   o.on_event = [this](event const& e) { hear(e); };
-  manager_ = std::make_unique<lock_manager>(db.url, std::move(o));
+  return o;
 }
 
 void session::hear(event const& e) {
@@ -42,7 +57,10 @@ void session::hear(event const& e) {
 }
 
 std::optional<end_of_program> session::take(invocation const& call) {
-  taking asked(db_, *manager_, options_.names(), mutex_options_, options_.waiting, options_.share, signals_);
+  auto asked = members_ ? taking(db_, members_->at(0), members_->all(), options_.name, mutex_options_,
+                                 options_.waiting, signals_)
+                        : taking(db_, *manager_, options_.names(), mutex_options_, options_.waiting,
+                                 options_.share, signals_);
   locks_ = asked.take(call);
   if (locks_.empty()) return asked.ended();
   taken_at_ = boot_clock::now();
@@ -52,7 +70,7 @@ std::optional<end_of_program> session::take(invocation const& call) {
 
 outcome session::guard_command() {
   auto const& first = locks_.front();
-  guard_.start(options_.name, first.token(), first.term().value, trusted_until().value_or(never),
+  guard_.start(options_.name, first.token(), first.term(), trusted_until().value_or(never),
                traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
   auto const hear_of_it = [this] { lock_lost(); };
   std::deque<std::stop_callback<std::function<void()>>> on_loss;
@@ -73,7 +91,7 @@ std::optional<boot_time_point> session::trusted_until() const noexcept {
   return earliest;
 }
 
-held_lock const* session::lost() const noexcept {
+covering_lock const* session::lost() const noexcept {
   auto const found =
       std::find_if(locks_.begin(), locks_.end(), [](auto const& l) { return l.loss().has_value(); });
   return found == locks_.end() ? nullptr : &*found;
@@ -83,12 +101,12 @@ held_lock const* session::lost() const noexcept {
 /// row is still ours until its expiry. A row lock is gone when we hear of it.
 void session::lock_lost() noexcept { guard_.end(trusted_until().value_or(boot_clock::now())); }
 
-release_result session::let_go(held_lock& lock, outcome const& o) try {
+release_result session::let_go(covering_lock& lock, outcome const& o) try {
   auto const& r = o.what;
   bool const succeeded = o.from == outcome::source::guardian && r.why == ending::by_itself &&
                          r.exec_error == 0 && WIFEXITED(r.wait_status) && WEXITSTATUS(r.wait_status) == 0;
   if (!options_.record_for || !succeeded) return lock.release();
-  return lock.done(*options_.record_for, options_.note) ? release_result::released
+  return lock.single().done(*options_.record_for, options_.note) ? release_result::released
                                                         : release_result::already_lost;
 } catch (error const& e) {
   throw failure(
@@ -160,7 +178,7 @@ std::string session::why_lost(outcome const& o) const {
 
 /// Whether trust could not be prolonged any more: it ends a fiftieth of the limit and a tenth of the ttl
 /// before the limit itself, counted from when the lock was asked for, a moment before it was taken.
-bool session::at_hard_limit(held_lock const& lock) const {
+bool session::at_hard_limit(covering_lock const& lock) const {
   auto const loss = lock.loss();
   auto const trusted = lock.trusted_until();
   if (!options_.hard_limit || !trusted || (loss && *loss != loss_reason::expired)) return false;

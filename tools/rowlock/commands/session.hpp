@@ -10,7 +10,9 @@
 
 #include "cli.hpp"
 #include "commands/run_options.hpp"
+#include "commands/covering_lock.hpp"
 #include "database.hpp"
+#include "members.hpp"
 #include "process/guard.hpp"
 #include "process/signals.hpp"
 
@@ -20,6 +22,8 @@ namespace rowlock::tool {
 class session {
  public:
   session(database const&, run_options const&, mutex_options, signal_setup const&, guard&);
+  /// Of a lock that these databases grant by majority.
+  session(std::vector<database> const&, run_options const&, mutex_options, signal_setup const&, guard&);
 
   /// Waits for the lock. @return how the program is to end if it was not taken
   std::optional<end_of_program> take(invocation const&);
@@ -31,18 +35,19 @@ class session {
  private:
   void hear(event const&);
   /// Of a command that succeeded, if that is to be recorded, by the record.
-  release_result let_go(held_lock&, outcome const&);
+  manager_options for_manager();
+  release_result let_go(covering_lock&, outcome const&);
   void lock_lost() noexcept;
   void trust_moved() noexcept;
   /// Of all of them; empty if they have no trust in the future.
   std::optional<boot_time_point> trusted_until() const noexcept;
   /// The first that was lost; empty if all are held.
-  held_lock const* lost() const noexcept;
+  covering_lock const* lost() const noexcept;
   std::string why_lost(outcome const&) const;
-  bool at_hard_limit(held_lock const&) const;
+  bool at_hard_limit(covering_lock const&) const;
   [[noreturn]] void leave_to_expire(outcome const&) const;
 
-  database const& db_;
+  database const db_;  ///< of several the first
   run_options const& options_;
   mutex_options mutex_options_;
   guard& guard_;
@@ -50,8 +55,9 @@ class session {
   descriptor signal_fd_;
   mutable std::mutex trouble_mutex_;
   std::string trouble_;  ///< the latest error of the library's, for messages
-  std::unique_ptr<lock_manager> manager_;
-  std::vector<held_lock> locks_;
+  std::unique_ptr<lock_manager> manager_;  ///< of one database,
+  std::unique_ptr<members> members_;       ///< or of several
+  std::vector<covering_lock> locks_;
   std::atomic<bool> have_them_ = false;  ///< locks_ is there, and stays as it is
   boot_time_point taken_at_;
 };

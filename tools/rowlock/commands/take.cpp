@@ -95,7 +95,7 @@ end_of_program take(invocation& call, take_options const& options) {
   taking asked(db, manager, {options.name}, how, options.waiting, options.share, signals);
   auto locks = asked.take(call);
   if (locks.empty()) return asked.ended();
-  auto const left = locks.front().detach();
+  auto const left = locks.front().single().detach();
   if (!left)
     throw failure(exit_lost, fmt::format("'{}' was lost at once: its ttl is too short", options.name));
   return hand_over(manager, *left, options, as_text(call, options, *left));

@@ -95,8 +95,21 @@ taking::taking(database const& db, lock_manager& manager, std::vector<std::strin
   how_.fair = options.fair;
 }
 
-std::vector<held_lock> taking::take(invocation const& call) {
-  std::vector<held_lock> locks;
+taking::taking(database const& first, lock_manager& manager, quorum& q, std::string name, mutex_options how,
+               waiting_options const& options, signal_setup const& signals)
+    : db_(first),
+      manager_(manager),
+      quorum_(&q),
+      names_({std::move(name)}),
+      how_(std::move(how)),
+      options_(options),
+      share_(),
+      signal_fd_(signals.open()) {
+  how_.fair = options.fair;
+}
+
+std::vector<covering_lock> taking::take(invocation const& call) {
+  std::vector<covering_lock> locks;
   auto const failed = reported(call, [&] {
     locks = attempt();
     return end_of_program{};
@@ -106,7 +119,7 @@ std::vector<held_lock> taking::take(invocation const& call) {
   return locks;
 }
 
-std::vector<held_lock> taking::attempt() {
+std::vector<covering_lock> taking::attempt() {
   {
     // Nothing is held yet: a signal ends the program on the spot.
     interrupt_watch const watch(signal_fd_.get(), [](int signal) { die_by(signal); });
@@ -131,6 +144,7 @@ std::vector<held_lock> taking::attempt() {
 }
 
 void taking::connect() try {
+  if (quorum_ != nullptr) return;  // a minority may be out of reach
   with_standard_file(db_, [this] { manager_.connect(); });
 } catch (error const& e) {
   // Others use all connections just now: that passes, and can be waited for like the lock.
@@ -170,13 +184,26 @@ acquisition taking::one(bool wait, std::optional<std::chrono::nanoseconds> left,
   return left ? m.try_acquire_for(*left, std::move(stop)) : m.acquire(std::move(stop));
 }
 
+taking::attempted taking::of_majority(bool wait, std::optional<std::chrono::nanoseconds> left,
+                                      mutex_options const& how, std::stop_token stop) {
+  auto m = quorum_->make_mutex(names_.front(), how);
+  auto got = !wait ? m.try_acquire()
+             : left ? m.try_acquire_for(*left, std::move(stop))
+                    : m.acquire(std::move(stop));
+  attempted out{{}, got.status(), got.holder(), names_.front()};
+  if (got) out.locks.push_back(*std::move(got));
+  return out;
+}
+
 taking::attempted taking::once() {
+  if (quorum_ != nullptr) return of_majority(false, std::nullopt, how_, {});
   if (names_.size() == 1) return as_attempted(one(false, std::nullopt, how_, {}));
   return as_attempted(manager_.try_acquire_all(names_, how_));
 }
 
 taking::attempted taking::until(std::optional<std::chrono::nanoseconds> left, mutex_options const& how,
                                 std::stop_token stop) {
+  if (quorum_ != nullptr) return of_majority(true, left, how, std::move(stop));
   if (names_.size() > 1)
     return as_attempted(left ? manager_.try_acquire_all_for(names_, *left, how, std::move(stop))
                              : manager_.acquire_all(names_, how, std::move(stop)));

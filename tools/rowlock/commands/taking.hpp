@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli.hpp"
+#include "commands/covering_lock.hpp"
 #include "database.hpp"
 #include "exit_status.hpp"
 #include "process/signals.hpp"
@@ -50,22 +51,25 @@ class taking {
   /// `names`: at least one.
   taking(database const&, lock_manager&, std::vector<std::string> names, mutex_options,
          waiting_options const&, share_options const&, signal_setup const&);
+  /// One lock, of a quorum. `first`: any of its members, for messages.
+  taking(database const& first, lock_manager&, quorum&, std::string name, mutex_options, waiting_options const&,
+         signal_setup const&);
 
   /// @return in the order of the names; empty if they were not taken: then ended() says how the program is to
   /// end, and the reason was printed
-  std::vector<held_lock> take(invocation const&);
+  std::vector<covering_lock> take(invocation const&);
   end_of_program ended() const noexcept { return ended_; }
 
  private:
   /// What came of an attempt.
   struct attempted {
-    std::vector<held_lock> locks{};
+    std::vector<covering_lock> locks{};
     acquire_status status{};
     std::optional<holder_info> holder{};
     std::string busy{};  ///< which of the names
   };
 
-  std::vector<held_lock> attempt();
+  std::vector<covering_lock> attempt();
   void connect();
   attempted acquire(std::stop_token);
   attempted wait_for(std::stop_token);
@@ -74,6 +78,8 @@ class taking {
   acquisition one(bool wait, std::optional<std::chrono::nanoseconds> left, mutex_options const&,
                   std::stop_token);
   attempted until(std::optional<std::chrono::nanoseconds> left, mutex_options const&, std::stop_token);
+  attempted of_majority(bool wait, std::optional<std::chrono::nanoseconds> left, mutex_options const&,
+                        std::stop_token);
   attempted as_attempted(acquisition) const;
   static attempted as_attempted(acquisition_of_all);
   bool runs_under_one() const;
@@ -83,10 +89,11 @@ class taking {
 
   database const& db_;
   lock_manager& manager_;
+  quorum* const quorum_ = nullptr;
   std::vector<std::string> const names_;
   mutex_options how_;
   waiting_options const& options_;
-  share_options const& share_;
+  share_options const share_;
   descriptor signal_fd_;
   end_of_program ended_;
 };

@@ -43,9 +43,15 @@ ran_under_lock run_under_lock(invocation& call, run_options const& options, sign
   plan.command_line = call.command_line;
   guard g(std::move(plan), signals);
   std::signal(SIGPIPE, SIG_IGN);
-  auto const& db = call.use_database();
-  if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
-  session s(db, options, mutex_how, signals, g);
+  std::optional<session> chosen;
+  if (options.of_majority) {
+    chosen.emplace(call.use_members(), options, mutex_how, signals, g);
+  } else {
+    auto const& db = call.use_database();
+    if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
+    chosen.emplace(db, options, mutex_how, signals, g);
+  }
+  auto& s = *chosen;
   using how = ran_under_lock::how;
   if (auto const ended = s.take(call)) return {how::not_taken, *ended};
   auto const began = boot_clock::now();

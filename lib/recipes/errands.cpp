@@ -1,0 +1,50 @@
+#include "recipes/errands.hpp"
+
+#include "base/calls.hpp"
+
+namespace rowlock::recipes {
+
+namespace {
+
+// One that asks for a lock may wait for a reply that does not come; then renewals have another one.
+constexpr std::size_t most_threads = 2;
+constexpr std::size_t most_waiting = 256;
+
+}  // namespace
+
+errands::~errands() {
+  {
+    std::lock_guard const guard(mutex_);
+    std::erase_if(line_, [](auto const& e) { return e.how == kind::may_be_dropped; });
+  }
+  for (auto& t : threads_) t.request_stop();
+}
+
+bool errands::run(errand what, kind how) {
+  std::lock_guard const guard(mutex_);
+  if (how == kind::may_be_dropped && line_.size() >= most_waiting) return false;
+  if (line_.size() >= idle_ && threads_.size() < most_threads)
+    threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });
+  line_.push_back({std::move(what), how});
+  come_.notify_one();
+  return true;
+}
+
+// What is in line at the end is run by whoever is still there.
+void errands::serve(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    bool const more = come_.wait(lock, stop, [this] { return !line_.empty(); });
+    --idle_;
+    if (!more) return;
+    auto next = std::move(line_.front());
+    line_.pop_front();
+    lock.unlock();
+    next.what();
+    next.what = nullptr;  // and what it holds, without the mutex
+    lock.lock();
+  }
+}
+
+}  // namespace rowlock::recipes

@@ -1,0 +1,47 @@
+#pragma once
+// What is asked of one database beside other things, by threads of its own, so that one that does not answer
+// keeps nobody else waiting.
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rowlock::recipes {
+
+/// Thread-safe.
+class errands {
+ public:
+  using errand = std::function<void()>;
+  enum class kind {
+    may_be_dropped,  ///< if too many wait, or at the end
+    must_be_run
+  };
+
+  errands() = default;
+  /// Waits for those that must be run.
+  ~errands();
+  errands(errands const&) = delete;
+  errands& operator=(errands const&) = delete;
+
+  /// `what` throws nothing. @return false if it was dropped: too many are waiting, so nobody answers
+  /// @throws std::system_error if there is no thread to be had
+  bool run(errand what, kind);
+
+ private:
+  void serve(std::stop_token);
+
+  struct waiting_errand {
+    errand what;
+    kind how;
+  };
+  std::mutex mutex_;
+  std::condition_variable_any come_;
+  std::deque<waiting_errand> line_;
+  std::size_t idle_ = 0;
+  std::vector<std::jthread> threads_;  ///< last: they end first
+};
+
+}  // namespace rowlock::recipes

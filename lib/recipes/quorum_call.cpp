@@ -1,0 +1,188 @@
+#include "recipes/quorum_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/event.hpp"
+#include "base/stop_event.hpp"
+
+namespace rowlock::recipes {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+namespace {
+
+/// So long one member is waited for before it is looked whether it still answers.
+constexpr auto longest_wait_at_one = 10s;
+constexpr auto longest_pause = 250ms;
+
+}  // namespace
+
+quorum_call::quorum_call(quorum_crew& crew, std::string const& name, mutex_options const& options,
+                         quorum_patience const& p, std::stop_token stop)
+    : crew_(crew), name_(name), options_(options), patience_(p), stop_(std::move(stop)) {}
+
+bool quorum_call::over() const noexcept {
+  return patience_.one_attempt || (patience_.deadline && steady_clock::now() >= *patience_.deadline);
+}
+
+quorum_result quorum_call::run() {
+  auto const began = boot_clock::now();
+  int epochs = 0;
+  for (;;) {
+    std::optional<error> no_view;
+    auto came = next::failed;
+    try {
+      auto const v = crew_.view();
+      if (options_.ttl > v->record.max_ttl || options_.at_least > v->record.max_ttl)
+        throw error(errc::invalid_argument,
+                    fmt::format("'{}': a ttl, or at_least, of more than {} ms: the longest of this quorum", name_,
+                                v->record.max_ttl.count()));
+      came = attempt(*v);
+    } catch (error const& e) {
+      if (!e.retryable()) throw;
+      failure_ = e;
+    }
+    if (came == next::won) {
+      crew_.keep(hold_);
+      crew_.tell({.kind = event_kind::taken,
+                  .name = name_,
+                  .token = hold_->token(),
+                  .duration = boot_clock::now() - began,
+                  .trusted_until = hold_->trusted_until()});
+      return {std::move(hold_), acquire_status::acquired, {}};
+    }
+    if (stop_.stop_requested() || why_ == acquire_status::cancelled)
+      return {nullptr, acquire_status::cancelled, std::move(holder_)};
+    if (std::exchange(other_epoch_, false) && ++epochs < 8) continue;
+    if (over()) {
+      if (came == next::failed && failure_) throw error(*failure_);
+      auto const why = why_ == acquire_status::contended ? why_
+                       : patience_.one_attempt           ? acquire_status::busy
+                                                         : acquire_status::timed_out;
+      return {nullptr, why, std::move(holder_)};
+    }
+    if (came == next::failed && failure_ && !failure_->retryable()) throw error(*failure_);
+    if (came == next::failed) ++in_vain_;
+    pause();
+  }
+}
+
+quorum_call::next quorum_call::attempt(quorum_view const& v) try {
+  failure_.reset();
+  hold_ = std::make_shared<quorum_hold>(name_, options_, crew_.size(), v.majority());
+  for (std::size_t i = 0; i < crew_.size(); ++i)
+    if (v.left_out[i]) hold_->leave_out(i);
+  auto const first = ask_first(v);
+  if (!first) return judge(v);
+  ask_others(v, *first);
+  if (hold_->begin(hold_->highest())) return next::won;
+  for (std::size_t i = 0; i < crew_.size(); ++i)
+    if (i != *first && !v.left_out[i]) remember(i, hold_->last_answer(i), v.record.epoch_id);
+  give_back();
+  ++in_vain_;
+  return judge(v);
+} catch (...) {
+  give_back();
+  throw;
+}
+
+// By term, also where no reply came: that is for the member's own manager.
+void quorum_call::give_back() noexcept {
+  if (!hold_) return;
+  bool was_held = false;
+  if (auto granted = hold_->end(was_held); !granted.empty()) (void)crew_.give_back(std::move(granted), hold_->first());
+}
+
+// Those who have said why they can't, leave a majority of others, or they don't.
+quorum_call::next quorum_call::judge(quorum_view const& v) const {
+  std::size_t could = 0;
+  for (std::size_t i = 0; i < crew_.size(); ++i)
+    if (!v.left_out[i] && !hold_->last_answer(i).failure) ++could;
+  return could >= v.majority() || !failure_ ? next::refused : next::failed;
+}
+
+// Whoever has the first member is alone with the others, most of the time: so ten who want the lock don't divide
+// the members among themselves.
+std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < crew_.size(); ++i)
+    if (!v.left_out[i] && !crew_.is_suspect(i)) order.push_back(i);
+  if (order.size() < v.majority())
+    for (std::size_t i = 0; i < crew_.size(); ++i)
+      if (!v.left_out[i] && crew_.is_suspect(i)) order.push_back(i);
+  for (auto const i : order) {
+    managing::patience p{.one_attempt = patience_.one_attempt, .rides_out_outages = false};
+    if (!p.one_attempt) {
+      p.deadline = steady_clock::now() + longest_wait_at_one;
+      if (patience_.deadline) p.deadline = std::min(*p.deadline, *patience_.deadline);
+    }
+    if (!hold_->begin_to_ask(i)) continue;
+    auto const sent_at = boot_clock::now();
+    auto b = crew_.take(i, name_, options_, v.record.epoch_id, std::nullopt, p, stop_);
+    if (b.granted && !b.holder) round_trip_ = boot_clock::now() - sent_at;
+    remember(i, b, v.record.epoch_id);
+    bool const granted = b.granted != nullptr;
+    bool const silent = b.failure.has_value();
+    hold_->answered(i, std::move(b));
+    if (granted) hold_->was_first(i);
+    if (granted) return i;
+    if (!silent || other_epoch_) return std::nullopt;  // it is busy, which is for all
+  }
+  return std::nullopt;
+}
+
+// Until a majority knows the highest token of all that have granted, or there is none to be had.
+void quorum_call::ask_others(quorum_view const& v, std::size_t first) {
+  auto const until = boot_clock::now() + crew_.reply_timeout();
+  std::vector<bool> awaited(crew_.size());
+  auto const token = hold_->highest();
+  for (std::size_t i = 0; i < crew_.size(); ++i) {
+    if (i == first || v.left_out[i]) continue;
+    awaited[i] = !crew_.is_suspect(i);
+    crew_.ask_for(i, hold_, v.record.epoch_id, token);
+  }
+  hold_->wait_for_ballots(awaited, until);
+  auto const top = hold_->highest();
+  auto const behind = hold_->behind(top);
+  for (auto const i : behind) crew_.confirm(i, hold_, top, v.record.epoch_id, options_.ttl);
+  if (!behind.empty()) hold_->wait_for_confirmations(top, until);
+}
+
+void quorum_call::remember(std::size_t i, ballot const& b, std::string const& epoch_id) {
+  if (b.granted) return;
+  if (!b.failure) {
+    if (b.holder) holder_ = b.holder;
+    why_ = b.why;
+    return;
+  }
+  failure_ = b.failure;
+  if (b.failure->reason() == errc::strategy_mismatch) throw error(*b.failure);
+  if (b.failure->reason() != errc::not_voting) return;
+  try {
+    other_epoch_ = crew_.look_again(i, epoch_id) || other_epoch_;
+  } catch (error const&) {  // its failure is known
+  }
+}
+
+// Longer the more often it was in vain: then a member has a row that must be watched until its ttl is over.
+void quorum_call::pause() {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  auto const some = std::min<boot_clock::duration>(5ms + 4 * round_trip_, 50ms);
+  auto const least = std::min<boot_clock::duration>(1ms * (1 << std::min(in_vain_, 8)), longest_pause);
+  boot_clock::duration const length(
+      std::uniform_int_distribution<boot_clock::rep>(least.count(), (least + some).count())(random));
+  auto until = boot_clock::now() + length;
+  if (patience_.deadline)
+    until = std::min<boot_time_point>(until, boot_clock::now() + std::max<boot_clock::duration>(
+                                                 *patience_.deadline - steady_clock::now(), 0ns));
+  base::event const never;
+  std::stop_callback const at_stop(stop_, [&] { never.set(); });
+  base::wait_for(never, until);
+}
+
+}  // namespace rowlock::recipes

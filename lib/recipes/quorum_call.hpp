@@ -1,0 +1,64 @@
+#pragma once
+// One call that takes a lock from a majority: one member first, the others if it grants. lib/doc/quorum.md
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <rowlock/quorum.hpp>
+#include <stop_token>
+#include <string>
+
+#include "recipes/quorum_crew.hpp"
+
+namespace rowlock::recipes {
+
+struct quorum_patience {
+  bool one_attempt = false;
+  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
+};
+
+/// What came of a call.
+struct quorum_result {
+  std::shared_ptr<quorum_hold> won{};  ///< null: see why
+  acquire_status why = acquire_status::busy;
+  std::optional<holder_info> holder{};
+};
+
+/// Made for one call, used by the thread that makes it.
+class quorum_call {
+ public:
+  quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_patience const&,
+              std::stop_token);
+
+  /// @throws error
+  quorum_result run();
+
+ private:
+  enum class next { won, again, refused, failed };
+
+  next attempt(quorum_view const&);
+  /// The first of the list that answers. @return empty if none has granted
+  std::optional<std::size_t> ask_first(quorum_view const&);
+  void ask_others(quorum_view const&, std::size_t first);
+  next judge(quorum_view const&) const;
+  void give_back() noexcept;
+  void remember(std::size_t member, ballot const&, std::string const& epoch_id);
+  void pause();
+  bool over() const noexcept;
+
+  quorum_crew& crew_;
+  std::string const& name_;
+  mutex_options const& options_;
+  quorum_patience const patience_;
+  std::stop_token const stop_;
+  std::shared_ptr<quorum_hold> hold_;
+
+  int in_vain_ = 0;  ///< attempts that had the first member, but no majority
+  boot_clock::duration round_trip_{0};
+  std::optional<holder_info> holder_;
+  acquire_status why_ = acquire_status::busy;
+  std::optional<error> failure_;
+  bool other_epoch_ = false;  ///< a later one was found
+};
+
+}  // namespace rowlock::recipes

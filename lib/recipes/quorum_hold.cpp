@@ -1,0 +1,275 @@
+#include "recipes/quorum_hold.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rowlock::recipes {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr boot_clock::duration for_others = 200ms;
+
+}  // namespace
+
+quorum_hold::quorum_hold(std::string name, mutex_options options, std::size_t members, std::size_t majority)
+    : name_(std::move(name)),
+      options_(std::move(options)),
+      majority_(majority),
+      hard_until_(options_.hard_limit == 0ms ? boot_time_point::max()
+                                             : boot_clock::now() + std::chrono::nanoseconds(options_.hard_limit)),
+      parts_(members) {}
+
+// Whoever sees that trust has ended says so for all: a renewal that is acknowledged a moment later, by a thread
+// that looked at the clock a moment before, must not bring it back.
+bool quorum_hold::valid() const noexcept {
+  if (phase_.load() != phase::held) return false;
+  auto trust = trust_.load();
+  while (trust != ended) {
+    if (boot_clock::now().time_since_epoch().count() < trust) return phase_.load() == phase::held;
+    if (trust_.compare_exchange_weak(trust, ended)) return false;
+  }
+  return false;
+}
+
+boot_time_point quorum_hold::trusted_until() const noexcept {
+  return boot_time_point(boot_clock::duration(last_trust_.load()));
+}
+
+std::optional<loss_reason> quorum_hold::loss() const noexcept {
+  if (lost_) return static_cast<loss_reason>(reason_.load());
+  if (phase_.load() == phase::held && !valid()) return loss_reason::expired;
+  return std::nullopt;
+}
+
+std::size_t quorum_hold::votes() const {
+  std::lock_guard const guard(mutex_);
+  auto const now = boot_clock::now();
+  return static_cast<std::size_t>(std::count_if(
+      parts_.begin(), parts_.end(), [&](part const& p) { return trust_of(p, token()) > now; }));
+}
+
+std::chrono::milliseconds quorum_hold::left_of_hard_limit() const noexcept {
+  if (hard_until_ == boot_time_point::max()) return 0ms;
+  // Not below the shortest that there is: trust ends at hard_until_ in any case.
+  return std::max<std::chrono::milliseconds>(
+      std::chrono::floor<std::chrono::milliseconds>(hard_until_ - boot_clock::now()), 100ms);
+}
+
+bool quorum_hold::begin_to_ask(std::size_t member) {
+  std::lock_guard const guard(mutex_);
+  auto& p = parts_.at(member);
+  auto const now = phase_.load();
+  if (p.asked || p.left_out || now == phase::lost || now == phase::over) return false;
+  p.asked = true;
+  return true;
+}
+
+bool quorum_hold::answered(std::size_t member, ballot b) {
+  std::unique_lock lock(mutex_);
+  auto& p = parts_.at(member);
+  p.asked = false;
+  auto const now = phase_.load();
+  bool const wanted =
+      b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
+  if (wanted) {
+    p.granted = b.granted;
+    p.knows = b.granted->facts().token;
+    if (now == phase::held) recount();
+  }
+  p.last = std::move(b);
+  come_.notify_all();
+  lock.unlock();
+  tell_trust();
+  return wanted;
+}
+
+// What it throws is dropped, as a manager's hooks'.
+void quorum_hold::tell_trust() noexcept try {
+  if (!options_.on_trust || !held()) return;
+  auto const now = last_trust_.load();
+  auto told = told_trust_.load();
+  while (now > told)
+    if (told_trust_.compare_exchange_weak(told, now)) return options_.on_trust(trusted_until());
+} catch (...) {
+}
+
+void quorum_hold::confirmed(std::size_t member, bool confirmed, fencing_token top,
+                            std::optional<error> const& failure) {
+  std::unique_lock lock(mutex_);
+  auto& p = parts_.at(member);
+  p.asked = false;
+  p.trouble = failure;
+  if (confirmed) p.knows = std::max(p.knows, top);
+  if (phase_.load() == phase::held) recount();
+  come_.notify_all();
+  lock.unlock();
+  tell_trust();
+}
+
+void quorum_hold::leave_out(std::size_t member) {
+  std::lock_guard const guard(mutex_);
+  parts_.at(member).left_out = true;
+  if (phase_.load() == phase::held) recount();
+}
+
+// Those that did not answer the last time are waited for only if there is no majority without them, and then not
+// for long: meanwhile others are kept from what the rest has granted.
+void quorum_hold::wait_for_ballots(std::vector<bool> const& awaited, boot_time_point until) {
+  std::unique_lock lock(mutex_);
+  bool all = false;
+  auto const decided = [&] {
+    std::size_t granted = 0;
+    std::size_t possible = 0;
+    all = true;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      auto const& p = parts_[i];
+      if (p.left_out) continue;
+      if (p.granted) ++granted;
+      if (p.granted || p.asked) ++possible;
+      if (awaited.at(i) && p.asked) all = false;
+    }
+    return granted >= majority_ || possible < majority_;
+  };
+  come_.wait_for(lock, until - boot_clock::now(), [&] { return decided() || all; });
+  come_.wait_for(lock, std::min<boot_clock::duration>(until - boot_clock::now(), for_others), decided);
+}
+
+void quorum_hold::wait_for_confirmations(fencing_token top, boot_time_point until) {
+  std::unique_lock lock(mutex_);
+  come_.wait_for(lock, until - boot_clock::now(), [&] {
+    return knowing(top) >= majority_ ||
+           std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return p.granted && p.asked; });
+  });
+}
+
+void quorum_hold::wait_for_answers(boot_time_point until) {
+  std::unique_lock lock(mutex_);
+  come_.wait_for(lock, until - boot_clock::now(), [&] {
+    return std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return p.asked; });
+  });
+}
+
+fencing_token quorum_hold::highest() const {
+  std::lock_guard const guard(mutex_);
+  fencing_token top;
+  for (auto const& p : parts_)
+    if (p.granted && !p.left_out) top = std::max(top, p.knows);
+  return top;
+}
+
+std::vector<std::size_t> quorum_hold::behind(fencing_token top) const {
+  std::lock_guard const guard(mutex_);
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i].granted && !parts_[i].left_out && parts_[i].knows < top) all.push_back(i);
+  return all;
+}
+
+bool quorum_hold::begin(fencing_token top) {
+  std::lock_guard const guard(mutex_);
+  if (phase_.load() != phase::asking || top.value == 0) return false;
+  auto const trust = trust_of_majority(top);
+  if (boot_clock::now() >= trust) return false;
+  token_ = top.value;
+  trust_ = trust.time_since_epoch().count();
+  last_trust_ = trust_.load();
+  phase_ = phase::held;
+  return true;
+}
+
+std::shared_ptr<holding::hold> quorum_hold::of(std::size_t member) const {
+  std::lock_guard const guard(mutex_);
+  return parts_.at(member).granted;
+}
+
+ballot quorum_hold::last_answer(std::size_t member) const {
+  std::lock_guard const guard(mutex_);
+  return parts_.at(member).last;
+}
+
+// Whoever does not know the token may let a later owner have a lower one.
+boot_time_point quorum_hold::trust_of(part const& p, fencing_token top) noexcept {
+  bool const counts = p.granted && p.granted->held() && !p.left_out && p.knows >= top;
+  return counts ? p.granted->trusted_until() : boot_time_point{};
+}
+
+boot_time_point quorum_hold::trust_of_majority(fencing_token top) const {
+  std::vector<boot_time_point> each;
+  for (auto const& p : parts_) each.push_back(trust_of(p, top));
+  auto const last = each.begin() + static_cast<std::ptrdiff_t>(majority_) - 1;
+  std::nth_element(each.begin(), last, each.end(), std::greater<>());
+  return std::min(*last, hard_until_);
+}
+
+std::size_t quorum_hold::knowing(fencing_token top) const {
+  return static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [&](part const& p) {
+    return p.granted && !p.left_out && p.knows >= top;
+  }));
+}
+
+void quorum_hold::recount() {
+  auto const fresh = trust_of_majority(token()).time_since_epoch().count();
+  auto trust = trust_.load();
+  do {
+    auto const now = boot_clock::now().time_since_epoch().count();
+    if (trust == ended || now >= trust || now >= fresh) {
+      trust_ = ended;
+      if (fresh < last_trust_) last_trust_ = std::max(fresh, boot_clock::rep{0});
+      return lose();
+    }
+  } while (!trust_.compare_exchange_weak(trust, fresh));
+  last_trust_ = fresh;
+}
+
+void quorum_hold::lose() {
+  reason_ = static_cast<int>(why_lost());
+  phase_ = phase::lost;
+  lost_ = true;
+}
+
+// Members that could not be asked have told nothing; of those that have, the first of this order.
+loss_reason quorum_hold::why_lost() const {
+  constexpr std::array<loss_reason, 3> order{loss_reason::revoked, loss_reason::taken_over,
+                                             loss_reason::row_gone};
+  for (auto const why : order)
+    for (auto const& p : parts_)
+      if (p.granted && p.granted->loss() == why) return why;
+  if (boot_clock::now() >= hard_until_ - std::min<std::chrono::nanoseconds>(options_.ttl / 20, 1s))
+    return loss_reason::expired;
+  bool const troubled = std::any_of(parts_.begin(), parts_.end(),
+                                    [](part const& p) { return p.trouble || p.last.failure; });
+  return troubled ? loss_reason::database_unreachable : loss_reason::expired;
+}
+
+boot_time_point quorum_hold::alarm() const noexcept {
+  return trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(options_.ttl) / 20, 1s);
+}
+
+bool quorum_hold::look() noexcept {
+  std::lock_guard const guard(mutex_);
+  if (phase_.load() != phase::held) return false;
+  recount();
+  if (phase_.load() == phase::held && boot_clock::now() >= alarm()) {
+    trust_ = ended;
+    lose();
+  }
+  return phase_.load() == phase::lost;
+}
+
+std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
+  std::lock_guard const guard(mutex_);
+  was_held = phase_.load() == phase::held && valid();
+  if (phase_.load() == phase::over) return {};
+  phase_ = phase::over;
+  trust_ = ended;
+  if (was_held) last_trust_ = std::min(last_trust_.load(), boot_clock::now().time_since_epoch().count());
+  std::vector<std::shared_ptr<holding::hold>> all;
+  for (auto& p : parts_) all.push_back(std::move(p.granted));
+  for (auto& p : parts_) p.granted.reset();
+  come_.notify_all();
+  return all;
+}
+
+}  // namespace rowlock::recipes

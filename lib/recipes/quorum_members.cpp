@@ -1,0 +1,282 @@
+#include "recipes/quorum_members.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/event.hpp"
+#include "base/random_id.hpp"
+#include "base/text.hpp"
+#include "manager/voting.hpp"
+
+namespace rowlock::recipes {
+
+using namespace std::chrono_literals;
+using strategies::member_record;
+
+namespace {
+
+constexpr std::chrono::milliseconds shortest_max_ttl = 1s;
+constexpr std::chrono::milliseconds longest_max_ttl = 1h;
+
+bool among(std::string const& id, std::vector<std::string> const& all) {
+  return std::find(all.begin(), all.end(), id) != all.end();
+}
+
+}  // namespace
+
+std::vector<quorum_members::answer> quorum_members::ask(bool with_highest) {
+  std::vector<answer> all(crew_.size());
+  crew_.ask_all([&](std::size_t i) {
+    try {
+      all[i].state = managing::voting(crew_.at(i).parts()).read(with_highest);
+    } catch (error const& e) {
+      all[i].failure = e;
+    } catch (std::exception const& e) {
+      all[i].failure = error(errc::failed, e.what());
+    }
+    crew_.heard(i, all[i].failure ? &*all[i].failure : nullptr);
+  });
+  return all;
+}
+
+std::vector<quorum_member_info> quorum_members::status() {
+  std::vector<quorum_member_info> all(crew_.size());
+  crew_.ask_all([&](std::size_t i) {
+    auto& told = all[i];
+    told.database = crew_.where(i);
+    try {
+      managing::voting ask(crew_.at(i).parts());
+      (void)ask.read(false);  // connects, so that the next one tells the time without that
+      auto const before = std::chrono::system_clock::now();
+      auto const s = ask.read(false);
+      auto const after = std::chrono::system_clock::now();
+      told.clock_ahead =
+          std::chrono::round<std::chrono::milliseconds>(s.clock - (before + (after - before) / 2));
+      told.highest = ask.read(true).highest;
+      told.database_id = s.database_id;
+      told.quorum_id = s.record.quorum_id;
+      told.epoch = s.record.epoch;
+      told.members = s.record.members;
+      told.max_ttl = s.record.max_ttl;
+      told.votes = s.record.votes;
+      told.server = ask.server();
+    } catch (std::exception const& e) {
+      told.trouble = e.what();
+    }
+  });
+  return all;
+}
+
+void quorum_members::init(std::chrono::milliseconds max_ttl) {
+  if (max_ttl < shortest_max_ttl || max_ttl > longest_max_ttl)
+    throw error(errc::invalid_argument,
+                fmt::format("a longest ttl of {} ms is out of range: 1 s to 1 h", max_ttl.count()));
+  auto const asked = ask(true);
+  member_record fresh{base::random_id(), 1, base::random_id(), {}, max_ttl, true};
+  fencing_token highest;
+  member_record const* begun = nullptr;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].failure) throw error(*asked[i].failure);
+    auto const& s = *asked[i].state;
+    if (among(s.database_id, fresh.members))
+      throw error(errc::invalid_argument,
+                  fmt::format("{} is the same database as another one of these: each member needs its own",
+                              crew_.where(i)));
+    fresh.members.push_back(s.database_id);
+    highest = std::max(highest, s.highest);
+    if (!s.record.quorum_id.empty()) begun = &s.record;
+  }
+  // A former call that was interrupted has given the same list to some of them.
+  if (begun != nullptr) {
+    if (begun->members != fresh.members || begun->epoch != 1 || begun->max_ttl != max_ttl)
+      throw error(errc::invalid_argument,
+                  "one of these databases is a member of a quorum already: `rowlock quorum status` tells; "
+                  "`rowlock quorum drop` ends that one");
+    fresh.quorum_id = begun->quorum_id;
+    fresh.epoch_id = begun->epoch_id;
+  }
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto const& r = asked[i].state->record;
+    if (r.quorum_id == fresh.quorum_id) continue;
+    if (!r.quorum_id.empty())
+      throw error(errc::invalid_argument,
+                  fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", crew_.where(i)));
+    managing::voting m(crew_.at(i).parts());
+    m.raise_tokens(highest);  // of quorums that were dropped
+    if (!m.write("", fresh))
+      throw error(errc::conflict,
+                  fmt::format("{} was made a member of another quorum just now", crew_.where(i)));
+  }
+}
+
+member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::size_t place,
+                                         std::string const& replaces) const {
+  auto const& joins = *asked[place].state;
+  member_record const* newest = nullptr;
+  std::vector<std::string> others;
+  std::size_t voting = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (i == place || !asked[i].state) continue;
+    auto const& s = *asked[i].state;
+    others.push_back(s.database_id);
+    if (s.database_id == joins.database_id)
+      throw error(errc::invalid_argument,
+                  fmt::format("{} is the same database as {}", crew_.where(place), crew_.where(i)));
+    if (!s.record.votes) continue;
+    ++voting;
+    if (newest != nullptr && newest->quorum_id != s.record.quorum_id)
+      throw error(errc::not_voting, "the others are members of different quorums: `rowlock quorum status`");
+    if (newest == nullptr || s.record.epoch > newest->epoch) newest = &s.record;
+  }
+  auto const needed = (crew_.size() - 1) / 2 + 1;
+  if (newest == nullptr || voting < needed)
+    throw error(errc::not_voting,
+                fmt::format("{} of the other members vote and can be asked, and {} are needed: nobody would "
+                            "know the highest token. If they can't be had any more: `rowlock quorum drop`, and, "
+                            "when nobody works under its locks, `init`",
+                            voting, needed));
+  if (newest->members.size() != crew_.size())
+    throw error(errc::invalid_argument,
+                fmt::format("these are {} databases, and their quorum has {} members: name all of them",
+                            crew_.size(), newest->members.size()));
+  auto next = *newest;
+  ++next.epoch;
+  next.epoch_id = base::random_id();
+  if (among(joins.database_id, next.members)) return next;
+  // Whose place does it take?
+  std::vector<std::string> gone;
+  for (auto const& id : next.members)
+    if (replaces.empty() ? !among(id, others) : id == replaces) gone.push_back(id);
+  if (gone.size() != 1 || among(gone.front(), others))
+    throw error(errc::invalid_argument,
+                replaces.empty()
+                    ? fmt::format("it can't be told which member {} replaces, because not all of the others can "
+                                  "be asked: one of {}; name it",
+                                  crew_.where(place), fmt::join(gone, ", "))
+                    : fmt::format("'{}' is not a member that can be replaced", replaces));
+  std::replace(next.members.begin(), next.members.end(), gone.front(), joins.database_id);
+  return next;
+}
+
+// In this order: nothing that was granted in the former epoch is trusted when the wait is over, and what is granted
+// in the new one while it lasts is granted by a majority of the others alone, each of which has the highest token.
+void quorum_members::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
+  if (place >= crew_.size())
+    throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
+  auto const asked = ask(false);
+  if (asked[place].failure) throw error(*asked[place].failure);
+  auto next = next_epoch(asked, place, replaces);
+  managing::voting joins(crew_.at(place).parts());
+  auto waits = next;
+  waits.votes = false;
+  if (!joins.write(asked[place].state->record.epoch_id, waits))
+    throw error(errc::conflict, fmt::format("somebody else changes {} just now", crew_.where(place)));
+  std::vector<std::size_t> told;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (i == place || !asked[i].state || !asked[i].state->record.votes) continue;
+    if (managing::voting(crew_.at(i).parts()).write(asked[i].state->record.epoch_id, next)) told.push_back(i);
+  }
+  auto const needed = (crew_.size() - 1) / 2 + 1;
+  if (told.size() < needed)
+    throw error(errc::conflict,
+                "somebody else changes the members just now, or they can't be reached: call it again");
+  base::event done;
+  {
+    std::stop_callback const at_stop(stop, [&] { done.set(); });
+    if (base::wait_for(done, boot_clock::now() + next.max_ttl))
+      throw error(errc::closed, fmt::format("{} does not vote yet: join it again", crew_.where(place)));
+  }
+  fencing_token highest;
+  std::size_t heard = 0;
+  for (auto const i : told) {
+    try {
+      auto const s = managing::voting(crew_.at(i).parts()).read(true);
+      if (s.record.epoch_id != next.epoch_id) continue;
+      highest = std::max(highest, s.highest);
+      ++heard;
+    } catch (error const&) {  // the others may be enough
+    }
+  }
+  if (heard < needed)
+    throw error(errc::not_voting,
+                fmt::format("only {} of the other members can be asked for their highest token, and {} are "
+                            "needed: {} does not vote yet; join it again",
+                            heard, needed, crew_.where(place)));
+  joins.raise_tokens(highest);
+  if (!joins.write(next.epoch_id, next))
+    throw error(errc::conflict, fmt::format("somebody else changes {} just now", crew_.where(place)));
+}
+
+int quorum_members::drop() {
+  std::atomic<int> gone = 0;
+  auto const asked = ask(false);
+  crew_.ask_all([&](std::size_t i) {
+    if (!asked[i].state || asked[i].state->record.quorum_id.empty()) return;
+    try {
+      if (managing::voting(crew_.at(i).parts()).write(asked[i].state->record.epoch_id, {})) ++gone;
+    } catch (std::exception const&) {  // it goes on, and says so to whoever asks
+    }
+  });
+  return gone;
+}
+
+}  // namespace rowlock::recipes
+
+namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
+
+std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& members) {
+  std::vector<std::string> all;
+  std::map<std::string, std::string> servers;
+  std::map<std::string, std::string> ids;
+  std::map<std::string, int> quorums;
+  std::int64_t newest = 0;
+  std::size_t size = 0;
+  for (auto const& m : members) {
+    if (!m.trouble.empty()) {
+      all.push_back(fmt::format("{}: {}", m.database, m.trouble));
+      continue;
+    }
+    if (auto const [other, is_new] = ids.emplace(m.database_id, m.database); !is_new)
+      all.push_back(fmt::format("{} and {} are the same database", other->second, m.database));
+    else if (auto const [beside, alone] = servers.emplace(m.server, m.database); !alone)
+      all.push_back(fmt::format("{} and {} are on the same server: they fail together", beside->second,
+                                m.database));
+    if (m.quorum_id.empty()) {
+      all.push_back(fmt::format("{} belongs to no quorum: init, or join", m.database));
+      continue;
+    }
+    ++quorums[m.quorum_id];
+    if (m.epoch > newest) size = m.members.size();
+    newest = std::max(newest, m.epoch);
+    if (m.clock_ahead > 1s || m.clock_ahead < -1s)
+      all.push_back(fmt::format("{}: its clock is {} ms {} this machine's", m.database,
+                                std::abs(m.clock_ahead.count()), m.clock_ahead.count() > 0 ? "ahead of" : "behind"));
+    auto const now = std::chrono::duration_cast<std::chrono::microseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    if (m.highest.value > now + 366LL * 24 * 3600 * 1'000'000)
+      all.push_back(fmt::format("{}: its tokens are more than a year ahead of this machine's clock: what it "
+                                "grants is not counted",
+                                m.database));
+  }
+  if (quorums.size() > 1) all.push_back("they are members of different quorums");
+  std::size_t voting = 0;
+  for (auto const& m : members) {
+    if (!m.trouble.empty() || m.quorum_id.empty()) continue;
+    if (m.epoch < newest)
+      all.push_back(fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
+    else if (!m.votes)
+      all.push_back(fmt::format("{} does not vote: its join was not finished", m.database));
+    else
+      ++voting;
+  }
+  if (size > 0 && size != members.size())
+    all.push_back(fmt::format("their quorum has {} members, and these are {}", size, members.size()));
+  if (size > 0 && voting < size / 2 + 1)
+    all.push_back(fmt::format("{} of {} members vote: no lock can be had; {} are needed", voting, size, size / 2 + 1));
+  return all;
+}
+
+}  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -1,0 +1,37 @@
+#pragma once
+// Which databases are the members of a quorum: how they are made so, told, replaced, and let go. lib/doc/quorum.md
+
+#include <chrono>
+#include <optional>
+#include <rowlock/quorum.hpp>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "recipes/quorum_crew.hpp"
+
+namespace rowlock::recipes {
+
+/// Made for one call.
+class quorum_members {
+ public:
+  explicit quorum_members(quorum_crew& c) noexcept : crew_(c) {}
+
+  std::vector<quorum_member_info> status();
+  void init(std::chrono::milliseconds max_ttl);
+  void join(std::size_t place, std::string const& replaces, std::stop_token const&);
+  int drop();
+
+ private:
+  struct answer {
+    std::optional<strategies::member_state> state{};
+    std::optional<error> failure{};
+  };
+  std::vector<answer> ask(bool with_highest);
+  strategies::member_record next_epoch(std::vector<answer> const&, std::size_t place,
+                                       std::string const& replaces) const;
+
+  quorum_crew& crew_;
+};
+
+}  // namespace rowlock::recipes

@@ -1,0 +1,109 @@
+// rowlock quorum, and run, list, release and doctor with several --db.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.hpp"
+
+using namespace rowlock::test;
+using nlohmann::json;
+
+namespace {
+
+/// Three files, each with rowlock's tables.
+struct three_files {
+  scratch_folder folder;
+  std::string url(int i) const { return "sqlite:" + folder.file(std::to_string(i) + ".db"); }
+  finished at(int i, words args) const {
+    args.insert(args.begin(), {rowlock_program, "--db", url(i)});
+    return run(args);
+  }
+  words with(words args, std::vector<int> const& which = {1, 2, 3}) const {
+    words all{rowlock_program};
+    for (int const i : which) all.insert(all.end(), {"--db", url(i)});
+    all.insert(all.end(), args.begin(), args.end());
+    return all;
+  }
+  finished all(words args, std::vector<int> const& which = {1, 2, 3}) const { return run(with(args, which)); }
+  void wipe(int i) const {
+    CHECK(at(i, {"migrate", "down", "--to", "0", "--force", "--forget-tokens"}).status == 0);
+    CHECK(at(i, {"migrate", "up"}).status == 0);
+  }
+
+  three_files() {
+    for (int i = 1; i <= 3; ++i) REQUIRE(at(i, {"migrate", "up"}).status == 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("quorum: init, status, run under it, list, a member that was wiped, join, drop") {
+  three_files const q;
+  CHECK(q.all({"run", "x", "--", "true"}).status == 78);
+  CHECK(q.all({"quorum", "status"}).status == 1);
+  auto const made = q.all({"quorum", "init", "--max-ttl", "1s"});
+  CHECK(made.status == 0);
+  CHECK(made.out.find("3 of 3 vote, 2 are needed; the longest ttl is 1s.") != std::string::npos);
+
+  CHECK(q.all({"run", "--ttl", "1s", "x", "--", "sh", "-c", "exit 7"}).status == 7);
+  program held(q.with({"run", "--ttl", "1s", "--note", "why", "x", "--", "sh", "-c", "echo in; sleep 100"}));
+  REQUIRE(held.prints("in"));
+  auto const busy = q.all({"run", "-n", "--ttl", "1s", "x", "--", "true"});
+  CHECK(busy.status == 75);
+  CHECK(busy.says("held by"));
+  auto const list = json::parse(q.all({"list", "--json"}).out);
+  REQUIRE(list.size() == 1);
+  CHECK(list[0]["name"] == "x");
+  CHECK(list[0]["members"].size() == 3);
+  CHECK(q.all({"list"}).out.find("why") != std::string::npos);
+
+  q.wipe(3);
+  auto const status = json::parse(q.all({"quorum", "status", "--json"}).out);
+  CHECK(status["voting"] == 2);
+  CHECK(status["findings"].dump().find("belongs to no quorum") != std::string::npos);
+  CHECK(q.all({"doctor"}).out.find("quorum") != std::string::npos);
+  auto const joined = q.all({"quorum", "join", q.url(3)}, {1, 2});
+  CHECK(joined.status == 0);
+  CHECK(joined.out.find("3 of 3 vote") != std::string::npos);
+  CHECK(alive(held.pid()));  // a join costs no lock
+
+  auto const taken = q.all({"release", "--force", "x"});
+  CHECK(taken.status == 0);
+  CHECK(held.wait() == 76);
+
+  CHECK(q.all({"quorum", "drop"}).status == 64);
+  CHECK(q.all({"quorum", "drop", "--force"}).status == 0);
+  CHECK(q.all({"run", "--ttl", "1s", "x", "--", "true"}).status == 78);
+}
+
+TEST_CASE("quorum: the command is ended before trust ends when a majority is gone") {
+  three_files const q;
+  REQUIRE(q.all({"quorum", "init", "--max-ttl", "2s"}).status == 0);
+  program held(q.with({"run", "--ttl", "2s", "x", "--", "sh", "-c", "echo in; sleep 100"}));
+  REQUIRE(held.prints("in"));
+  for (int const i : {1, 2}) q.wipe(i);
+  CHECK(held.wait() == 76);
+  CHECK(held.err().find("was lost") != std::string::npos);
+}
+
+TEST_CASE("quorum: 64 for two databases, for commands of one database, and for what a quorum does not have") {
+  three_files const q;
+  CHECK(q.all({"run", "x", "--", "true"}, {1, 2}).status == 64);
+  for (words const& of_one : {words{"take", "x", "--ttl", "1s"},
+                              {"reap"},
+                              {"migrate", "up"},
+                              {"leader", "x"},
+                              {"lead", "x", "--", "true"},
+                              {"once", "x", "--for", "1d", "--", "true"},
+                              {"list", "--all"},
+                              {"run", "--shared", "x", "--", "true"},
+                              {"run", "--strategy", "lease", "x", "--", "true"},
+                              {"run", "x", "--and", "y", "--", "true"}}) {
+    CAPTURE(of_one.front());
+    CHECK(q.all(of_one).status == 64);
+  }
+  CHECK(run({rowlock_program, "quorum"}).status == 64);
+  CHECK(q.all({"quorum", "init", "--max-ttl", "10ms"}).status == 64);
+}

@@ -1,0 +1,203 @@
+// How databases are made the members of a quorum, forget it, and are joined again.
+
+#include <rowlock/error.hpp>
+
+#include "quorum/members.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+std::string message_of(auto&& f, errc why) {
+  try {
+    f();
+  } catch (error const& e) {
+    CHECK(e.reason() == why);
+    return e.what();
+  }
+  FAIL_CHECK("nothing was thrown");
+  return {};
+}
+
+bool mentions(std::string const& text, std::string const& what) { return text.find(what) != text.npos; }
+
+bool any_mentions(std::vector<std::string> const& all, std::string const& what) {
+  return std::any_of(all.begin(), all.end(), [&](auto const& one) { return mentions(one, what); });
+}
+
+}  // namespace
+
+TEST_CASE("quorum: databases that are none grant nothing, and init makes them one, once") {
+  three_members members(false);
+  auto a = members.program();
+  CHECK(
+      mentions(message_of([&] { (void)a->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting),
+               "quorum init"));
+  CHECK(any_mentions(quorum_findings(a->status()), "belongs to no quorum"));
+  (void)message_of([&] { a->init(999ms); }, errc::invalid_argument);
+  a->init(5s);
+  a->init(5s);  // as after an interruption
+  CHECK(mentions(message_of([&] { a->init(6s); }, errc::invalid_argument), "already"));
+  auto const now = a->status();
+  REQUIRE(now.size() == 3);
+  for (auto const& m : now) {
+    CHECK(m.votes);
+    CHECK(m.epoch == 1);
+    CHECK(m.max_ttl == 5s);
+    CHECK(m.members.size() == 3);
+    CHECK(m.quorum_id == now[0].quorum_id);
+  }
+  CHECK(quorum_findings(now).empty());
+  CHECK(a->make_mutex("x", for_a_second()).try_acquire());
+  CHECK(a->drop() == 3);
+  auto b = members.program();
+  (void)message_of([&] { (void)b->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
+  (void)message_of([&] { (void)a->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
+}
+
+TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {
+  three_members members;
+  auto a = members.program();
+  (void)message_of([&] { quorum({a.managers[0].get(), a.managers[1].get()}); }, errc::invalid_argument);
+  (void)message_of(
+      [&] {
+        quorum({a.managers[0].get(), a.managers[1].get(), a.managers[1].get()});
+      },
+      errc::invalid_argument);
+  sqlite_fixture other;
+  sqlite_fixture another;
+  auto const m = other.manager();
+  auto const n = another.manager();
+  // Two of them are not among the members of the third.
+  quorum q({a.managers[0].get(), m.get(), n.get()});
+  (void)message_of([&] { (void)q.make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
+  // Five, of which three are.
+  quorum five({a.managers[0].get(), a.managers[1].get(), a.managers[2].get(), m.get(), n.get()});
+  CHECK(mentions(
+      message_of([&] { (void)five.make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting),
+      "has 3 members"));
+  // The same database by two managers.
+  auto const twin = members.at(0).manager();
+  quorum twins({a.managers[0].get(), twin.get(), a.managers[2].get()});
+  CHECK(any_mentions(quorum_findings(twins.status()), "the same database"));
+}
+
+TEST_CASE(
+    "quorum: a member that was wiped does not vote until it has joined; with a second one nothing can be "
+    "had") {
+  three_members members;
+  auto a = members.program();
+  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  REQUIRE(got);
+  REQUIRE(eventually([&] { return got->votes() == 3; }));
+  auto const before = got->token();
+  members.wipe(1);
+  CHECK(eventually([&] { return got->votes() == 2; }));
+  CHECK(got->valid());
+  CHECK(any_mentions(quorum_findings(a->status()), "belongs to no quorum"));
+
+  a->join(1);
+  auto const now = a->status();
+  CHECK(quorum_findings(now).empty());
+  CHECK(now[1].epoch == 2);
+  CHECK(now[1].votes);
+  CHECK(got->valid());  // a join costs no lock
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  CHECK(got->release() == release_result::released);
+
+  // It knows what was granted before it forgot.
+  members.cut_off(0);
+  auto b = members.program();
+  auto const next = b->make_mutex("x", for_a_second()).acquire();
+  REQUIRE(next);
+  CHECK(next->token() > before);
+  members.mend(0);
+
+  members.wipe(0);
+  members.wipe(1);
+  CHECK(eventually([&] { return next->loss_token().stop_requested(); }));
+  auto c = members.program();
+  // Until its ttl is over this process takes what it had for busy.
+  CHECK(eventually([&] {
+    try {
+      (void)c->make_mutex("x", for_a_second()).try_acquire();
+      return false;
+    } catch (error const& e) {
+      return e.reason() == errc::not_voting;
+    }
+  }));
+  CHECK(mentions(message_of([&] { c->join(0); }, errc::not_voting), "are needed"));
+}
+
+TEST_CASE(
+    "quorum: who joins is kept waiting for the longest ttl, and what it has granted before is not trusted "
+    "then") {
+  three_members members;
+  auto a = members.program();
+  members.wipe(2);
+  auto const began = boot_clock::now();
+  std::atomic<bool> voted_early = false;
+  std::atomic<bool> joined = false;
+  std::jthread joining([&] {
+    auto b = members.program();
+    b->join(2);
+    joined = true;
+  });
+  CHECK(eventually(
+      [&] { return members.number(2, "SELECT count(*) FROM rowlock_quorum WHERE epoch = 2") == 1; }));
+  while (!joined && boot_clock::now() - began < 900ms)
+    if (members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1)
+      voted_early = true;
+  CHECK_FALSE(voted_early);
+  joining.join();
+  CHECK(boot_clock::now() - began >= 1s);
+  CHECK(members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1);
+}
+
+TEST_CASE("quorum: a join that is stopped leaves a member that does not vote, and can be made again") {
+  three_members members;
+  auto a = members.program();
+  members.wipe(0);
+  std::stop_source stop;
+  stop.request_stop();
+  (void)message_of([&] { a->join(0, "", stop.get_token()); }, errc::closed);
+  CHECK(any_mentions(quorum_findings(a->status()), "does not vote"));
+  CHECK(a->make_mutex("x", for_a_second()).acquire());
+  a->join(0);
+  CHECK(quorum_findings(a->status()).empty());
+}
+
+TEST_CASE(
+    "quorum: a member that is replaced by another database; programs with the former list go on, and not by "
+    "it") {
+  three_members members;
+  auto a = members.program();
+  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  REQUIRE(got);
+  sqlite_fixture fresh;
+  auto const m = fresh.manager();
+  auto b = members.program();
+  quorum q({b.managers[0].get(), b.managers[1].get(), m.get()});
+  q.join(2);
+  CHECK(quorum_findings(q.status()).empty());
+  CHECK(q.status()[2].epoch == 2);
+  // It was held by the former list, and is held by two members of the new one.
+  CHECK(got->valid());
+  CHECK_FALSE(q.make_mutex("x", for_a_second()).try_acquire());
+  // The former member alone is no majority, whatever it grants.
+  members.cut_off(0);
+  CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
+  members.mend(0);
+  auto const next = q.make_mutex("x", for_a_second()).try_acquire_for(10s);
+  REQUIRE(next);
+  CHECK(next->token() > got->token());
+  CHECK_FALSE(a->make_mutex("x", for_a_second()).try_acquire());
+}
+
+TEST_CASE("quorum: tables from before version 8 say what to do") {
+  three_members members(false);
+  auto a = members.program();
+  migrator(members.at(2).source).down(7);
+  CHECK(mentions(message_of([&] { a->init(1s); }, errc::schema_old), "rowlock migrate up"));
+}

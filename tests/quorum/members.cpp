@@ -1,0 +1,47 @@
+#include "quorum/members.hpp"
+
+#include <rowlock/error.hpp>
+
+#include "backend/backend.hpp"
+#include "backend/statement_book.hpp"
+
+namespace rowlock::test {
+
+three_members::three_members(bool made) {
+  if (made) program()->init(1s);
+}
+
+program_of_members three_members::program(quorum_options options) {
+  program_of_members p;
+  std::vector<lock_manager*> each;
+  for (auto* const f : all_) {
+    auto o = f->options;
+    o.reply_timeout = 2s;
+    p.managers.push_back(f->manager(o));
+    each.push_back(p.managers.back().get());
+  }
+  p.quorum = std::make_unique<quorum>(each, std::move(options));
+  return p;
+}
+
+void three_members::cut_off(std::size_t i) {
+  at(i).seam->before = [](std::string const& statement) {
+    throw error(errc::unreachable, "cut off by the test", statement, "", 0);
+  };
+}
+
+void three_members::mend(std::size_t i) { at(i).seam->before = nullptr; }
+
+void three_members::wipe(std::size_t i) {
+  at(i).sql("DELETE FROM rowlock_locks");
+  at(i).sql("DELETE FROM rowlock_quorum");
+  at(i).sql("UPDATE rowlock_meta SET token_floor = 0");
+}
+
+std::int64_t three_members::number(std::size_t i, std::string const& sql) {
+  auto const c = at(i).source.implementation()->connect(boot_clock::now() + 10s);
+  backend::statement const s{"number", at(i).tables().render(sql)};
+  return backend::as_int(c->execute(s, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+}
+
+}  // namespace rowlock::test

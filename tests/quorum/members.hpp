@@ -1,0 +1,59 @@
+#pragma once
+// Three members on servers of different kinds, and programs that use them.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <memory>
+#include <rowlock/quorum.hpp>
+#include <rowlock/rowlock.hpp>
+#include <string>
+#include <vector>
+
+#include "contract/databases.hpp"
+#include "support/eventually.hpp"
+
+namespace rowlock::test {
+
+using namespace std::chrono_literals;
+
+/// What one program has: its own managers, and a quorum of them.
+struct program_of_members {
+  std::vector<std::unique_ptr<lock_manager>> managers;
+  std::unique_ptr<rowlock::quorum> quorum;
+  rowlock::quorum& operator*() const { return *quorum; }
+  rowlock::quorum* operator->() const { return quorum.get(); }
+};
+
+class three_members {
+ public:
+  /// With `made`, they are a quorum whose longest ttl is a second, the shortest that there is.
+  explicit three_members(bool made = true);
+
+  program_of_members program(quorum_options options = {});
+  fixture& at(std::size_t i) { return *all_.at(i); }
+  static constexpr std::size_t size = 3;
+
+  /// From now on it does not answer, or does again.
+  void cut_off(std::size_t i);
+  void mend(std::size_t i);
+  /// As a disk that was lost and a database that was made anew has it, but for its id.
+  void wipe(std::size_t i);
+  /// A number that SQL tells.
+  std::int64_t number(std::size_t i, std::string const& sql);
+
+ private:
+  postgresql_fixture postgresql_;
+  mariadb_fixture mariadb_;
+  sqlite_fixture sqlite_;
+  std::array<fixture*, size> all_{&postgresql_, &mariadb_, &sqlite_};
+};
+
+/// A lock for a second, which is renewed.
+inline mutex_options for_a_second() {
+  mutex_options o;
+  o.ttl = 1s;
+  return o;
+}
+
+}  // namespace rowlock::test
