@@ -337,8 +337,14 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
           came->others.one_less();
         },
         errands::kind::must_be_run);
-  if (!others.empty()) came->others.wait_until(until);
+  // Whoever waits there asks the others as soon as it has the first.
+  bool const waited_for = granted[last] && granted[last]->has_gate();
+  auto const wait = [&] {
+    if (!others.empty()) came->others.wait_until(until);
+  };
+  if (waited_for) wait();
   int const here = granted[last] && at(last).release(granted[last]) == release_result::released ? 1 : 0;
+  if (!waited_for) wait();
   return here + came->gone.load();
 } catch (std::exception const&) {  // no thread or memory: they expire
   return 0;

@@ -65,7 +65,7 @@ class quorum_crew {
   /// Asks a member to renew, beside others.
   void confirm(std::size_t member, std::shared_ptr<quorum_hold> const&, fencing_token,
                std::string const& epoch_id, std::chrono::milliseconds lasts);
-  /// Gives back what members have granted: all others before `last`, which is where others wait. @return how many
+  /// Gives back what members have granted, at once; if others wait at `last`, that one after the rest. @return how many
   /// said that it was there
   int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
   void give_back_later(std::size_t member, std::shared_ptr<holding::hold>) noexcept;

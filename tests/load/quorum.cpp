@@ -3,7 +3,9 @@
 // are killed and stopped, too. Starts its servers itself. Prints what it saw as JSON. Not one of the tests:
 // it runs as long as it is told to.
 //
-//   rowlock_quorum_load [SECONDS [CLIENTS [faults|calm]]]
+//   rowlock_quorum_load [SECONDS [CLIENTS [faults|calm [sqlite-first]]]]
+//
+// calm: no faults, and empty sections; and how many leases a second one client takes at each member alone.
 //
 // Good is: no overlap, no fall, no late loss; without a fault of its own no client lost a lock; and there was
 // never longer than two ttl and 5 s (9 s) between two grants.
@@ -65,6 +67,7 @@ struct shared_page {
   std::atomic<long long> late = 0;        ///< losses that were told after trust had ended
   std::atomic<long long> errors = 0;
   std::atomic<bool> over = false;
+  bool calm = false;  ///< no faults, and empty sections
 };
 
 void raise_to(std::atomic<std::int64_t>& highest, std::int64_t n) {
@@ -108,8 +111,10 @@ struct client {
       if (boot_clock::now() > lock.trusted_until()) ++page.late;
     });
     // Now and then for longer than the ttl.
-    auto const until =
-        boot_clock::now() + (random() % 50 == 0 ? 2 * ttl : std::chrono::milliseconds(random() % 5));
+    auto const length = page.calm            ? 0ms
+                        : random() % 1000 == 0 ? 2 * ttl
+                                             : std::chrono::milliseconds(random() % 5);
+    auto const until = boot_clock::now() + length;
     while (boot_clock::now() < until && lock.valid()) {
       s.trusted_until = lock.trusted_until().time_since_epoch().count();
       std::this_thread::sleep_for(1ms);  // the section
@@ -146,7 +151,7 @@ struct client {
 
 class conductor {
  public:
-  conductor(shared_page& page, int clients)
+  conductor(shared_page& page, int clients, bool sqlite_first)
       : page_(page),
         postgresql_(server_kind::postgresql,
                     {.durable = true, .max_connections = 200, .movable_clock = true}),
@@ -154,6 +159,10 @@ class conductor {
         urls_{postgresql_.address(), mariadb_.address(), "sqlite:" + folder_.file("member.db")} {
     for (std::size_t i = 0; i < urls_.size(); ++i) migrate(i);
     with_quorum([](rowlock::quorum& q) { q.init(ttl); });
+    if (page_.calm) {
+      for (auto const& url : urls_) leases_.push_back(leases_per_second(url));
+      if (sqlite_first) std::rotate(urls_.begin(), urls_.begin() + 2, urls_.end());
+    }
     page_.granted_at = now_ns();
     for (int i = 0; i < clients; ++i) pids_.push_back(start(i));
   }
@@ -205,6 +214,8 @@ class conductor {
       if (n > 0) lost[name] = n;
     return {{"seconds", length.count()},
             {"acquisitions", page_.acquisitions.load()},
+            {"per_second", page_.acquisitions / std::max<long long>(length.count(), 1)},
+            {"leases_per_second_at_each", leases_},
             {"overlaps", page_.overlaps.load()},
             {"falls", page_.falls.load()},
             {"late_losses", page_.late.load()},
@@ -253,6 +264,16 @@ class conductor {
     ::kill(pids_[i], SIGCONT);
     page_.seats[i].stopped_at = now_ns();
     ++stopped_;
+  }
+
+  /// What one client makes of takes and releases at one member alone.
+  static long leases_per_second(std::string const& url) {
+    rowlock::lock_manager m(url);
+    auto x = m.make_mutex("lease");
+    { auto const first = x.acquire(); }
+    long n = 0;
+    for (auto const end = boot_clock::now() + 1s; boot_clock::now() < end; ++n) (void)x.acquire()->release();
+    return n;
   }
 
   void restart(database_server& s) {
@@ -344,7 +365,8 @@ class conductor {
   rowlock::test::scratch_folder folder_;
   database_server postgresql_;
   database_server mariadb_;
-  std::vector<std::string> const urls_;
+  std::vector<std::string> urls_;
+  std::vector<long> leases_;
   std::vector<pid_t> pids_;
   std::map<std::string, int> done_;
   std::map<std::string, long long> lost_in_;
@@ -363,7 +385,8 @@ int main(int argc, char** argv) try {
       ::mmap(nullptr, sizeof(shared_page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto& page = *new (memory) shared_page;
-  conductor c(page, clients);
+  page.calm = !faults;
+  conductor c(page, clients, argc > 4 && std::string(argv[4]) == "sqlite-first");
   c.run(length, faults);
   auto const out = c.finish(length);
   std::cout << out.dump(2) << '\n';
