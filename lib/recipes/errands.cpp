@@ -8,7 +8,6 @@ namespace {
 
 // One that asks for a lock may wait for a reply that does not come; then renewals have another one.
 constexpr std::size_t most_threads = 2;
-constexpr std::size_t most_waiting = 256;
 
 }  // namespace
 
@@ -20,9 +19,9 @@ errands::~errands() {
   for (auto& t : threads_) t.request_stop();
 }
 
-bool errands::run(errand what, kind how) {
+bool errands::run(errand what, kind how, std::size_t most) {
   std::lock_guard const guard(mutex_);
-  if (how == kind::may_be_dropped && line_.size() >= most_waiting) return false;
+  if (how == kind::may_be_dropped && line_.size() >= most) return false;
   if (line_.size() >= idle_ && threads_.size() < most_threads)
     threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });
   line_.push_back({std::move(what), how});

@@ -26,9 +26,9 @@ class errands {
   errands(errands const&) = delete;
   errands& operator=(errands const&) = delete;
 
-  /// `what` throws nothing. @return false if it was dropped: too many are waiting, so nobody answers
+  /// `what` throws nothing. @return false if it was dropped: `most` are waiting, so nobody answers
   /// @throws std::system_error if there is no thread to be had
-  bool run(errand what, kind);
+  bool run(errand what, kind, std::size_t most = 256);
 
  private:
   void serve(std::stop_token);

@@ -56,8 +56,7 @@ bool quorum_lock::extend(std::chrono::milliseconds duration) {
                             duration.count(), v->record.max_ttl.count()));
   auto const before = boot_clock::now();
   for (std::size_t i = 0; i < crew_->size(); ++i)
-    if (!v->left_out[i])
-      crew_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
+    if (!v->left_out[i]) crew_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
   hold_->wait_for_answers(before + crew_->reply_timeout());
   return hold_->valid() && hold_->trusted_until() >= before + duration - duration / 10;
 }
@@ -143,11 +142,12 @@ void quorum_mutex::unlock() noexcept {
 }
 
 void basic_transaction::require(quorum_lock const& lock) {
-  throw error(errc::unsupported,
-              fmt::format("'{}' is a lock of a quorum, which require() can't depend on: one member's transaction "
-                          "would pass while somebody else owns the lock by the other members. Use "
-                          "admit(name, token)",
-                          lock.name()));
+  throw error(
+      errc::unsupported,
+      fmt::format("'{}' is a lock of a quorum, which require() can't depend on: one member's transaction "
+                  "would pass while somebody else owns the lock by the other members. Use "
+                  "admit(name, token)",
+                  lock.name()));
 }
 
 quorum::quorum(std::vector<lock_manager*> members, quorum_options options) {
@@ -167,8 +167,7 @@ quorum::~quorum() = default;
 
 quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
   auto const refuse = [&](bool given, char const* what) {
-    if (given)
-      throw error(errc::unsupported, fmt::format("'{}': {} can't be had of a quorum", name, what));
+    if (given) throw error(errc::unsupported, fmt::format("'{}': {} can't be had of a quorum", name, what));
   };
   refuse(options.strategy && !traits(*options.strategy).by_majority, "another strategy");
   refuse(std::holds_alternative<std::string>(options.owner), "an explicit owner");

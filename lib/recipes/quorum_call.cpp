@@ -40,8 +40,8 @@ quorum_result quorum_call::run() {
       auto const v = crew_.view();
       if (options_.ttl > v->record.max_ttl || options_.at_least > v->record.max_ttl)
         throw error(errc::invalid_argument,
-                    fmt::format("'{}': a ttl, or at_least, of more than {} ms: the longest of this quorum", name_,
-                                v->record.max_ttl.count()));
+                    fmt::format("'{}': a ttl, or at_least, of more than {} ms: the longest of this quorum",
+                                name_, v->record.max_ttl.count()));
       came = attempt(*v);
     } catch (error const& e) {
       if (!e.retryable()) throw;
@@ -95,7 +95,8 @@ quorum_call::next quorum_call::attempt(quorum_view const& v) try {
 void quorum_call::give_back() noexcept {
   if (!hold_) return;
   bool was_held = false;
-  if (auto granted = hold_->end(was_held); !granted.empty()) (void)crew_.give_back(std::move(granted), hold_->first());
+  if (auto granted = hold_->end(was_held); !granted.empty())
+    (void)crew_.give_back(std::move(granted), hold_->first());
 }
 
 // Those who have said why they can't, leave a majority of others, or they don't.
@@ -106,8 +107,8 @@ quorum_call::next quorum_call::judge(quorum_view const& v) const {
   return could >= v.majority() || !failure_ ? next::refused : next::failed;
 }
 
-// Whoever has the first member is alone with the others, most of the time: so ten who want the lock don't divide
-// the members among themselves.
+// Whoever has the first member is alone with the others, most of the time: so ten who want the lock don't
+// divide the members among themselves.
 std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < crew_.size(); ++i)
@@ -178,8 +179,9 @@ void quorum_call::pause() {
       std::uniform_int_distribution<boot_clock::rep>(least.count(), (least + some).count())(random));
   auto until = boot_clock::now() + length;
   if (patience_.deadline)
-    until = std::min<boot_time_point>(until, boot_clock::now() + std::max<boot_clock::duration>(
-                                                 *patience_.deadline - steady_clock::now(), 0ns));
+    until = std::min<boot_time_point>(
+        until,
+        boot_clock::now() + std::max<boot_clock::duration>(*patience_.deadline - steady_clock::now(), 0ns));
   base::event const never;
   std::stop_callback const at_stop(stop_, [&] { never.set(); });
   base::wait_for(never, until);

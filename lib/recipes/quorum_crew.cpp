@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// So long a member that did not answer comes last.
-constexpr boot_clock::duration suspicion = 2s;
-/// Tokens count microseconds since 1970: a member that is so far ahead of this machine's clock has not drawn them.
+constexpr std::size_t most_questions = 64;
+/// Tokens count microseconds since 1970: a member that is so far ahead of this machine's clock has not drawn
+/// them.
 constexpr std::int64_t a_year_us = 366LL * 24 * 3600 * 1'000'000;
 /// A renewal that failed is tried again after so many parts of the ttl.
 constexpr int retries_in_ttl = 30;
@@ -36,11 +36,12 @@ bool means_silence(error const& e) noexcept {
 
 std::int64_t now_us() {
   using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch())
+      .count();
 }
 
-/// Renewal, trust and loss are the quorum's business. Without an owner that is known again, so that what a lost
-/// reply has left is not taken for somebody's who asks twice.
+/// Renewal, trust and loss are the quorum's business. Without an owner that is known again, so that what a
+/// lost reply has left is not taken for somebody's who asks twice.
 mutex_options for_member(mutex_options o) {
   o.strategy = strategy::quorum;
   o.takeover = takeover::observed;
@@ -93,13 +94,10 @@ quorum_crew::~quorum_crew() {
 
 std::string const& quorum_crew::where(std::size_t i) const { return at(i).parts().database.describe(); }
 
-bool quorum_crew::is_suspect(std::size_t i) const noexcept {
-  return boot_clock::now().time_since_epoch().count() < members_[i]->suspect_until.load();
-}
+bool quorum_crew::is_suspect(std::size_t i) const noexcept { return members_[i]->suspect.load(); }
 
 void quorum_crew::heard(std::size_t i, error const* failure) noexcept {
-  bool const silent = failure != nullptr && means_silence(*failure);
-  members_[i]->suspect_until = silent ? (boot_clock::now() + suspicion).time_since_epoch().count() : 0;
+  members_[i]->suspect = failure != nullptr && means_silence(*failure);
 }
 
 void quorum_crew::tell(event const& e) const noexcept {
@@ -195,8 +193,8 @@ std::shared_ptr<quorum_view const> quorum_crew::view_of(
   seen->record = newest->record;
   auto const& ids = seen->record.members;
   if (ids.size() != size())
-    throw error(errc::not_voting, fmt::format("these are {} databases, and their quorum has {} members",
-                                              size(), ids.size()));
+    throw error(errc::not_voting,
+                fmt::format("these are {} databases, and their quorum has {} members", size(), ids.size()));
   std::size_t ours = 0;
   for (auto const& s : states) {
     bool const out = s && std::find(ids.begin(), ids.end(), s->database_id) == ids.end();
@@ -204,10 +202,11 @@ std::shared_ptr<quorum_view const> quorum_crew::view_of(
     if (!out) ++ours;
   }
   if (ours < seen->majority())
-    throw error(errc::not_voting,
-                fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
-                            "another one",
-                            ours, ids.size()));
+    throw error(
+        errc::not_voting,
+        fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
+                    "another one",
+                    ours, ids.size()));
   return seen;
 }
 
@@ -252,10 +251,11 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
     if (came.won && came.won->expose()) b.granted = std::move(came.won);
     if (b.granted && b.granted->facts().token.value > now_us() + a_year_us) {
       (void)m.release(std::exchange(b.granted, nullptr));
-      throw error(errc::failed,
-                  fmt::format("'{}': {} draws tokens that are more than a year ahead of this machine's clock: "
-                              "it is left out. `rowlock quorum status` tells more",
-                              name, where(i)));
+      throw error(
+          errc::failed,
+          fmt::format("'{}': {} draws tokens that are more than a year ahead of this machine's clock: "
+                      "it is left out. `rowlock quorum status` tells more",
+                      name, where(i)));
     }
   } catch (error const& e) {
     b.failure = e;
@@ -273,12 +273,14 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
   options.hard_limit = h->left_of_hard_limit();
   auto const asked = members_[i]->asked.run(
       [this, i, h, epoch_id, token, options = std::move(options)] {
-        auto b = take(i, h->name(), options, epoch_id, token, {.one_attempt = true}, {});
+        ballot b;
+        // It may have stood in line behind one that got no answer.
+        if (h->is_wanted()) b = take(i, h->name(), options, epoch_id, token, {.one_attempt = true}, {});
         auto const won = b.granted;
         if (h->answered(i, std::move(b)) || !won) return;
         (void)at(i).release(won);
       },
-      errands::kind::may_be_dropped);
+      errands::kind::may_be_dropped, is_suspect(i) ? 1 : most_questions);
   if (!asked)
     h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", where(i)))});
 }
@@ -311,7 +313,8 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         waiter_.wake();
       },
       errands::kind::may_be_dropped);
-  if (!asked) h->confirmed(i, false, token, error(errc::unreachable, fmt::format("{} does not answer", where(i))));
+  if (!asked)
+    h->confirmed(i, false, token, error(errc::unreachable, fmt::format("{} does not answer", where(i))));
 }
 
 void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> h) noexcept try {
@@ -319,7 +322,8 @@ void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> 
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }
 
-int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, std::size_t last) noexcept try {
+int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, std::size_t last) noexcept
+    try {
   auto const until = boot_clock::now() + at(last).parts().options.release_timeout;
   struct outcome {
     explicit outcome(std::size_t n) : others(n) {}
@@ -406,8 +410,9 @@ boot_time_point quorum_crew::look() {
   return next;
 }
 
-// A member that has it is to renew it; one that has not, or has lost it, is asked to grant it again, in the same
-// way as at first: by a new term, which counts only if it knows the token. Not one from which an operator has taken it.
+// A member that has it is to renew it; one that has not, or has lost it, is asked to grant it again, in the
+// same way as at first: by a new term, which counts only if it knows the token. Not one from which an
+// operator has taken it.
 boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_point now) {
   auto const ttl = std::chrono::nanoseconds(k.hold->options().ttl);
   auto next = boot_time_point::max();

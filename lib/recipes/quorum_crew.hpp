@@ -1,6 +1,6 @@
 #pragma once
-// The members of a quorum, as one program sees them: which vote, in which epoch; what is asked of each; and the
-// thread that renews. lib/doc/quorum.md
+// The members of a quorum, as one program sees them: which vote, in which epoch; what is asked of each; and
+// the thread that renews. lib/doc/quorum.md
 
 #include <atomic>
 #include <functional>
@@ -43,30 +43,30 @@ class quorum_crew {
   std::chrono::milliseconds reply_timeout() const noexcept { return reply_timeout_; }
 
   /// The epoch as far as it is known; asks the members if it is not known yet.
-  /// @throws error(errc::not_voting) if these are not the members of one quorum; what the members say if too few
-  /// of them answer
+  /// @throws error(errc::not_voting) if these are not the members of one quorum; what the members say if too
+  /// few of them answer
   std::shared_ptr<quorum_view const> view();
   /// A member has said that it does not vote in that epoch: asks it, and goes on to a later epoch.
   /// @return whether there is another epoch now
   bool look_again(std::size_t member, std::string const& epoch_id);
 
-  /// Did not answer a moment ago.
+  /// Did not answer the last time. It is asked on, beside the others, but nobody waits for it.
   bool is_suspect(std::size_t member) const noexcept;
   /// Remembers whether a member answers. Call it with what each question has come to.
   void heard(std::size_t member, error const* failure) noexcept;
 
-  /// Asks a member, beside others, to grant the lock. `token`: that others have granted; empty if there is none.
+  /// Asks a member, beside others, to grant the lock. `token`: that others have granted; empty if there is
+  /// none.
   void ask_for(std::size_t member, std::shared_ptr<quorum_hold> const&, std::string const& epoch_id,
                std::optional<fencing_token> token);
   /// The same on this thread, and waits as `p` says.
-  ballot take(std::size_t member, std::string const& name, mutex_options const&,
-              std::string const& epoch_id, std::optional<fencing_token> token, managing::patience const& p,
-              std::stop_token);
+  ballot take(std::size_t member, std::string const& name, mutex_options const&, std::string const& epoch_id,
+              std::optional<fencing_token> token, managing::patience const& p, std::stop_token);
   /// Asks a member to renew, beside others.
   void confirm(std::size_t member, std::shared_ptr<quorum_hold> const&, fencing_token,
                std::string const& epoch_id, std::chrono::milliseconds lasts);
-  /// Gives back what members have granted, at once; if others wait at `last`, that one after the rest. @return how many
-  /// said that it was there
+  /// Gives back what members have granted, at once; if others wait at `last`, that one after the rest.
+  /// @return how many said that it was there
   int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
   void give_back_later(std::size_t member, std::shared_ptr<holding::hold>) noexcept;
 
@@ -84,7 +84,7 @@ class quorum_crew {
   struct seat {
     explicit seat(manager_ptr m) : manager(std::move(m)) {}
     manager_ptr manager;
-    std::atomic<boot_clock::rep> suspect_until{0};
+    std::atomic<bool> suspect{false};
     errands asked;  ///< last: its threads use the rest
   };
   struct kept {

@@ -17,12 +17,13 @@ quorum_hold::quorum_hold(std::string name, mutex_options options, std::size_t me
     : name_(std::move(name)),
       options_(std::move(options)),
       majority_(majority),
-      hard_until_(options_.hard_limit == 0ms ? boot_time_point::max()
-                                             : boot_clock::now() + std::chrono::nanoseconds(options_.hard_limit)),
+      hard_until_(options_.hard_limit == 0ms
+                      ? boot_time_point::max()
+                      : boot_clock::now() + std::chrono::nanoseconds(options_.hard_limit)),
       parts_(members) {}
 
-// Whoever sees that trust has ended says so for all: a renewal that is acknowledged a moment later, by a thread
-// that looked at the clock a moment before, must not bring it back.
+// Whoever sees that trust has ended says so for all: a renewal that is acknowledged a moment later, by a
+// thread that looked at the clock a moment before, must not bring it back.
 bool quorum_hold::valid() const noexcept {
   if (phase_.load() != phase::held) return false;
   auto trust = trust_.load();
@@ -46,8 +47,8 @@ std::optional<loss_reason> quorum_hold::loss() const noexcept {
 std::size_t quorum_hold::votes() const {
   std::lock_guard const guard(mutex_);
   auto const now = boot_clock::now();
-  return static_cast<std::size_t>(std::count_if(
-      parts_.begin(), parts_.end(), [&](part const& p) { return trust_of(p, token()) > now; }));
+  return static_cast<std::size_t>(
+      std::count_if(parts_.begin(), parts_.end(), [&](part const& p) { return trust_of(p, token()) > now; }));
 }
 
 std::chrono::milliseconds quorum_hold::left_of_hard_limit() const noexcept {
@@ -71,8 +72,7 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   auto& p = parts_.at(member);
   p.asked = false;
   auto const now = phase_.load();
-  bool const wanted =
-      b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
+  bool const wanted = b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
   if (wanted) {
     p.granted = b.granted;
     p.knows = b.granted->facts().token;
@@ -114,8 +114,8 @@ void quorum_hold::leave_out(std::size_t member) {
   if (phase_.load() == phase::held) recount();
 }
 
-// Those that did not answer the last time are waited for only if there is no majority without them, and then not
-// for long: meanwhile others are kept from what the rest has granted.
+// Those that did not answer the last time are waited for only if there is no majority without them, and then
+// not for long: meanwhile others are kept from what the rest has granted.
 void quorum_hold::wait_for_ballots(std::vector<bool> const& awaited, boot_time_point until) {
   std::unique_lock lock(mutex_);
   bool all = false;
@@ -238,13 +238,14 @@ loss_reason quorum_hold::why_lost() const {
       if (p.granted && p.granted->loss() == why) return why;
   if (boot_clock::now() >= hard_until_ - std::min<std::chrono::nanoseconds>(options_.ttl / 20, 1s))
     return loss_reason::expired;
-  bool const troubled = std::any_of(parts_.begin(), parts_.end(),
-                                    [](part const& p) { return p.trouble || p.last.failure; });
+  bool const troubled =
+      std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.trouble || p.last.failure; });
   return troubled ? loss_reason::database_unreachable : loss_reason::expired;
 }
 
 boot_time_point quorum_hold::alarm() const noexcept {
-  return trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(options_.ttl) / 20, 1s);
+  return trusted_until() -
+         std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(options_.ttl) / 20, 1s);
 }
 
 bool quorum_hold::look() noexcept {

@@ -1,6 +1,6 @@
 #pragma once
-// One lock that several databases grant: what each of them has answered, and until when a majority of them can
-// be trusted. Only this class decides whether it is ours. lib/doc/quorum.md
+// One lock that several databases grant: what each of them has answered, and until when a majority of them
+// can be trusted. Only this class decides whether it is ours. lib/doc/quorum.md
 
 #include <atomic>
 #include <condition_variable>
@@ -43,6 +43,8 @@ class quorum_hold {
   /// The longest time that a member may be asked to grant or renew, after which hard_limit would be passed.
   std::chrono::milliseconds left_of_hard_limit() const noexcept;
 
+  /// Whether what a member grants is of use still.
+  bool is_wanted() const noexcept { return phase_.load() == phase::asking || phase_.load() == phase::held; }
   /// A question to a member begins. @return false if one is under way, or nothing is to be asked any more
   bool begin_to_ask(std::size_t member);
   /// It has come to its end. @return whether what was granted is kept; else it is to be given back
@@ -52,8 +54,8 @@ class quorum_hold {
   /// The member does not belong to the quorum any more: what it has granted does not count.
   void leave_out(std::size_t member);
 
-  /// Waits until a majority has granted, or cannot any more, or (a moment longer) all of `awaited` have answered;
-  /// until `until` at most.
+  /// Waits until a majority has granted, or cannot any more, or (a moment longer) all of `awaited` have
+  /// answered; until `until` at most.
   void wait_for_ballots(std::vector<bool> const& awaited, boot_time_point until);
   /// Waits until a majority knows the token `top`, or nobody is being asked, or `until`.
   void wait_for_confirmations(fencing_token top, boot_time_point until);
@@ -65,8 +67,8 @@ class quorum_hold {
   fencing_token highest() const;
   /// Those that have granted and do not know that token.
   std::vector<std::size_t> behind(fencing_token) const;
-  /// asking -> held, if a majority has granted, knows that token, and is trusted. Trust counts from before each
-  /// member's own request.
+  /// asking -> held, if a majority has granted, knows that token, and is trusted. Trust counts from before
+  /// each member's own request.
   bool begin(fencing_token);
 
   /// The member that was asked first, where others wait.
@@ -85,7 +87,8 @@ class quorum_hold {
   void announce_loss() noexcept { stop_.request_stop(); }
   bool to_be_announced() noexcept { return lost_.load() && !announced_.exchange(true); }
 
-  /// -> over. @return what the members have granted, by member; null where nothing. Empty if it was over before
+  /// -> over. @return what the members have granted, by member; null where nothing. Empty if it was over
+  /// before
   std::vector<std::shared_ptr<holding::hold>> end(bool& was_held);
 
  private:

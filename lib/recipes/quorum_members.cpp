@@ -101,8 +101,9 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
     auto const& r = asked[i].state->record;
     if (r.quorum_id == fresh.quorum_id) continue;
     if (!r.quorum_id.empty())
-      throw error(errc::invalid_argument,
-                  fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", crew_.where(i)));
+      throw error(
+          errc::invalid_argument,
+          fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", crew_.where(i)));
     managing::voting m(crew_.at(i).parts());
     m.raise_tokens(highest);  // of quorums that were dropped
     if (!m.write("", fresh))
@@ -132,11 +133,12 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   }
   auto const needed = (crew_.size() - 1) / 2 + 1;
   if (newest == nullptr || voting < needed)
-    throw error(errc::not_voting,
-                fmt::format("{} of the other members vote and can be asked, and {} are needed: nobody would "
-                            "know the highest token. If they can't be had any more: `rowlock quorum drop`, and, "
-                            "when nobody works under its locks, `init`",
-                            voting, needed));
+    throw error(
+        errc::not_voting,
+        fmt::format("{} of the other members vote and can be asked, and {} are needed: nobody would "
+                    "know the highest token. If they can't be had any more: `rowlock quorum drop`, and, "
+                    "when nobody works under its locks, `init`",
+                    voting, needed));
   if (newest->members.size() != crew_.size())
     throw error(errc::invalid_argument,
                 fmt::format("these are {} databases, and their quorum has {} members: name all of them",
@@ -150,21 +152,22 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   for (auto const& id : next.members)
     if (replaces.empty() ? !among(id, others) : id == replaces) gone.push_back(id);
   if (gone.size() != 1 || among(gone.front(), others))
-    throw error(errc::invalid_argument,
-                replaces.empty()
-                    ? fmt::format("it can't be told which member {} replaces, because not all of the others can "
-                                  "be asked: one of {}; name it",
-                                  crew_.where(place), fmt::join(gone, ", "))
-                    : fmt::format("'{}' is not a member that can be replaced", replaces));
+    throw error(
+        errc::invalid_argument,
+        replaces.empty()
+            ? fmt::format("it can't be told which member {} replaces, because not all of the others can "
+                          "be asked: one of {}; name it",
+                          crew_.where(place), fmt::join(gone, ", "))
+            : fmt::format("'{}' is not a member that can be replaced", replaces));
   std::replace(next.members.begin(), next.members.end(), gone.front(), joins.database_id);
   return next;
 }
 
-// In this order: nothing that was granted in the former epoch is trusted when the wait is over, and what is granted
-// in the new one while it lasts is granted by a majority of the others alone, each of which has the highest token.
+// In this order: nothing that was granted in the former epoch is trusted when the wait is over, and what is
+// granted in the new one while it lasts is granted by a majority of the others alone, each of which has the
+// highest token.
 void quorum_members::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
-  if (place >= crew_.size())
-    throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
+  if (place >= crew_.size()) throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
   auto const asked = ask(false);
   if (asked[place].failure) throw error(*asked[place].failure);
   auto next = next_epoch(asked, place, replaces);
@@ -241,8 +244,8 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
     if (auto const [other, is_new] = ids.emplace(m.database_id, m.database); !is_new)
       all.push_back(fmt::format("{} and {} are the same database", other->second, m.database));
     else if (auto const [beside, alone] = servers.emplace(m.server, m.database); !alone)
-      all.push_back(fmt::format("{} and {} are on the same server: they fail together", beside->second,
-                                m.database));
+      all.push_back(
+          fmt::format("{} and {} are on the same server: they fail together", beside->second, m.database));
     if (m.quorum_id.empty()) {
       all.push_back(fmt::format("{} belongs to no quorum: init, or join", m.database));
       continue;
@@ -252,21 +255,24 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
     newest = std::max(newest, m.epoch);
     if (m.clock_ahead > 1s || m.clock_ahead < -1s)
       all.push_back(fmt::format("{}: its clock is {} ms {} this machine's", m.database,
-                                std::abs(m.clock_ahead.count()), m.clock_ahead.count() > 0 ? "ahead of" : "behind"));
+                                std::abs(m.clock_ahead.count()),
+                                m.clock_ahead.count() > 0 ? "ahead of" : "behind"));
     auto const now = std::chrono::duration_cast<std::chrono::microseconds>(
                          std::chrono::system_clock::now().time_since_epoch())
                          .count();
     if (m.highest.value > now + 366LL * 24 * 3600 * 1'000'000)
-      all.push_back(fmt::format("{}: its tokens are more than a year ahead of this machine's clock: what it "
-                                "grants is not counted",
-                                m.database));
+      all.push_back(
+          fmt::format("{}: its tokens are more than a year ahead of this machine's clock: what it "
+                      "grants is not counted",
+                      m.database));
   }
   if (quorums.size() > 1) all.push_back("they are members of different quorums");
   std::size_t voting = 0;
   for (auto const& m : members) {
     if (!m.trouble.empty() || m.quorum_id.empty()) continue;
     if (m.epoch < newest)
-      all.push_back(fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
+      all.push_back(
+          fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
     else if (!m.votes)
       all.push_back(fmt::format("{} does not vote: its join was not finished", m.database));
     else
@@ -275,7 +281,8 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
   if (size > 0 && size != members.size())
     all.push_back(fmt::format("their quorum has {} members, and these are {}", size, members.size()));
   if (size > 0 && voting < size / 2 + 1)
-    all.push_back(fmt::format("{} of {} members vote: no lock can be had; {} are needed", voting, size, size / 2 + 1));
+    all.push_back(
+        fmt::format("{} of {} members vote: no lock can be had; {} are needed", voting, size, size / 2 + 1));
   return all;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Which databases are the members of a quorum: how they are made so, told, replaced, and let go. lib/doc/quorum.md
+// Which databases are the members of a quorum: how they are made so, told, replaced, and let go.
+// lib/doc/quorum.md
 
 #include <chrono>
 #include <optional>

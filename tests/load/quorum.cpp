@@ -3,9 +3,10 @@
 // are killed and stopped, too. Starts its servers itself. Prints what it saw as JSON. Not one of the tests:
 // it runs as long as it is told to.
 //
-//   rowlock_quorum_load [SECONDS [CLIENTS [faults|calm [sqlite-first]]]]
+//   rowlock_quorum_load [SECONDS [CLIENTS [faults [PART] | calm [sqlite-first]]]]
 //
-// calm: no faults, and empty sections; and how many leases a second one client takes at each member alone.
+// PART: of the faults' names: only those. calm: no faults, and empty sections; and how many leases a second
+// one client takes at each member alone.
 //
 // Good is: no overlap, no fall, no late loss; without a fault of its own no client lost a lock; and there was
 // never longer than two ttl and 5 s (9 s) between two grants.
@@ -111,9 +112,9 @@ struct client {
       if (boot_clock::now() > lock.trusted_until()) ++page.late;
     });
     // Now and then for longer than the ttl.
-    auto const length = page.calm            ? 0ms
-                        : random() % 1000 == 0 ? 2 * ttl
-                                             : std::chrono::milliseconds(random() % 5);
+    auto const length = page.calm              ? 0ms
+                        : random() % 5000 == 0 ? 2 * ttl
+                                               : std::chrono::milliseconds(random() % 5);
     auto const until = boot_clock::now() + length;
     while (boot_clock::now() < until && lock.valid()) {
       s.trusted_until = lock.trusted_until().time_since_epoch().count();
@@ -167,7 +168,7 @@ class conductor {
     for (int i = 0; i < clients; ++i) pids_.push_back(start(i));
   }
 
-  void run(std::chrono::seconds length, bool faults) {
+  void run(std::chrono::seconds length, bool faults, std::string const& only) {
     auto const end = boot_clock::now() + length;
     std::vector<std::pair<char const*, std::function<void()>>> const all{
         {"postgresql killed", [&] { restart(postgresql_); }},
@@ -185,6 +186,7 @@ class conductor {
         {"mariadb wiped and joined", [&] { wipe(1); }},
     };
     for (std::size_t next = 0; boot_clock::now() < end; ++next) {
+      if (std::string(all[next % all.size()].first).find(only) == std::string::npos) continue;
       if (!faults) {
         pause(200ms);
         continue;
@@ -194,7 +196,15 @@ class conductor {
       auto const unprovoked = page_.unprovoked.load();
       std::cerr << fmt::format("{:5.0f} s left  {}",
                                std::chrono::duration<double>(end - boot_clock::now()).count(), name);
-      fault();
+      {
+        std::jthread const tells([&](std::stop_token stop) {  // each second
+          for (auto last = page_.acquisitions.load(); !stop.stop_requested();) {
+            pause(1s);
+            std::cerr << ' ' << page_.acquisitions - std::exchange(last, page_.acquisitions.load());
+          }
+        });
+        fault();
+      }
       done_[name] += 1;
       lost_in_[name] += page_.unprovoked - unprovoked;
       std::cerr << fmt::format(": {} grants\n", page_.acquisitions - before);
@@ -387,7 +397,7 @@ int main(int argc, char** argv) try {
   auto& page = *new (memory) shared_page;
   page.calm = !faults;
   conductor c(page, clients, argc > 4 && std::string(argv[4]) == "sqlite-first");
-  c.run(length, faults);
+  c.run(length, faults, faults && argc > 4 ? argv[4] : "");
   auto const out = c.finish(length);
   std::cout << out.dump(2) << '\n';
   bool const good = page.overlaps == 0 && page.falls == 0 && page.late == 0;

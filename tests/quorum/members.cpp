@@ -1,5 +1,6 @@
 #include "quorum/members.hpp"
 
+#include <cstdlib>
 #include <rowlock/error.hpp>
 
 #include "backend/backend.hpp"
@@ -7,7 +8,17 @@
 
 namespace rowlock::test {
 
-three_members::three_members(bool made) {
+namespace {
+
+std::unique_ptr<fixture> on_mysql_like() {
+  if (std::getenv("ROWLOCK_TEST_MARIADB") != nullptr) return std::make_unique<mariadb_fixture>();
+  return std::make_unique<mysql_fixture>();
+}
+
+}  // namespace
+
+three_members::three_members(bool made)
+    : mysql_like_(on_mysql_like()), all_{&postgresql_, mysql_like_.get(), &sqlite_} {
   if (made) program()->init(1s);
 }
 
