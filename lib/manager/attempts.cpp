@@ -40,8 +40,18 @@ void attempts::look_at(std::optional<holder_info> holder) {
 strategies::take_request attempts::request() const {
   auto const& o = spec_.options;
   bool const looks_first = seen_ && !seen_->term.empty();
-  return {spec_.name,    {},     owner_,      o.ttl,   o.hard_limit, o.takeover,
-          spec_.fencing, o.note, looks_first, nullptr, tokens_,      permit_,
+  return {spec_.name,
+          {},
+          owner_,
+          o.ttl,
+          o.hard_limit,
+          o.takeover,
+          spec_.fencing,
+          o.note,
+          looks_first,
+          nullptr,
+          tokens_,
+          permit_,
           spec_.vote.value_or(strategies::wanted_vote{})};
 }
 
@@ -134,7 +144,8 @@ bool attempts::ask(backend::connection& session) {
   // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
   if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
     return take(session, strategies::superseded{seen_->term, std::nullopt});
-  if (auto const ripe = watch_.look(*seen_, engine_.observations, spec_.vote.has_value())) return take(session, ripe);
+  if (auto const ripe = watch_.look(*seen_, engine_.observations, spec_.vote.has_value()))
+    return take(session, ripe);
   return false;
 }
 

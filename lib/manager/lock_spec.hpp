@@ -24,8 +24,8 @@ struct permit_spec {
 
 /// A name and how it is to be locked, checked once.
 struct lock_spec {
-  /// `permit`: for strategies that count, and only for these; without one all of it is wanted. `vote`: for the
-  /// strategy whose locks several databases grant, and only for that.
+  /// `permit`: for strategies that count, and only for these; without one all of it is wanted. `vote`: for
+  /// the strategy whose locks several databases grant, and only for that.
   /// @throws error(errc::invalid_argument) naming what is wrong; errc::unsupported for a strategy that the
   /// database does not have
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual, backend::dialect const&,

@@ -28,8 +28,7 @@ bool rides_out(engine& in, std::string_view name, error const& e, patience const
   bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
   bool const may_end = refuses_writes && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;
-  bool const ride =
-      (e.retryable() || (may_end && !p.one_attempt)) && (p.rides_out_outages || passes);
+  bool const ride = (e.retryable() || (may_end && !p.one_attempt)) && (p.rides_out_outages || passes);
   if (e.reason() != errc::row_locked)
     in.events.tell({.kind = event_kind::error, .name = name, .message = e.what()});
   return ride && !(p.one_attempt && in.database.identity().empty());

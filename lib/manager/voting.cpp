@@ -12,8 +12,8 @@ namespace rowlock::managing {
 
 using strategies::quorum_member;
 
-bool voting::confirm(std::shared_ptr<holding::hold> const& h, fencing_token token, std::string const& epoch_id,
-                     std::chrono::milliseconds lasts) {
+bool voting::confirm(std::shared_ptr<holding::hold> const& h, fencing_token token,
+                     std::string const& epoch_id, std::chrono::milliseconds lasts) {
   base::calls::scope const here(engine_.under_way);
   auto const& f = h->facts();
   if (!h->expose() || !h->valid()) return false;

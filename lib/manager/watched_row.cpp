@@ -13,8 +13,7 @@ boot_time_point watched_row::observation::ripe() const noexcept {
 // `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
 // holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
 std::optional<strategies::superseded> watched_row::look(strategies::term_row const& row,
-                                                        waiting::observations& of_manager,
-                                                        bool over_calls) {
+                                                        waiting::observations& of_manager, bool over_calls) {
   auto const silence = row.must_be_silent_for();
   if (!silence) {
     seen_.reset();

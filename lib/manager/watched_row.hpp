@@ -13,7 +13,8 @@ namespace rowlock::managing {
 /// Used by one thread.
 class watched_row {
  public:
-  /// After the reply that showed the row. `over_calls`: what other calls of this manager have seen counts, too.
+  /// After the reply that showed the row. `over_calls`: what other calls of this manager have seen counts,
+  /// too.
   /// @return what may be taken now
   std::optional<strategies::superseded> look(strategies::term_row const&, waiting::observations& of_manager,
                                              bool over_calls);

@@ -18,7 +18,9 @@ namespace {
 value null_if_empty(std::string const& text) { return text.empty() ? value(nullptr) : value(text); }
 
 // Ids of databases are random hexadecimal digits.
-std::string joined_ids(std::vector<std::string> const& members) { return fmt::format("{}", fmt::join(members, " ")); }
+std::string joined_ids(std::vector<std::string> const& members) {
+  return fmt::format("{}", fmt::join(members, " "));
+}
 
 std::vector<std::string> divided_ids(std::string const& text) {
   std::vector<std::string> all;
@@ -32,7 +34,7 @@ std::vector<std::string> divided_ids(std::string const& text) {
 }
 
 backend::result run_here(backend::connection& c, backend::statement_book const& book, char const* statement,
-                    std::vector<value> const& parameters, boot_time_point deadline) try {
+                         std::vector<value> const& parameters, boot_time_point deadline) try {
   return c.execute(book.at(statement), parameters, deadline);
 } catch (error const& e) {
   if (e.reason() != errc::schema_missing) throw;
@@ -54,18 +56,20 @@ lease::claiming quorum_member::claim_of(take_request const& r, std::optional<sup
 }
 
 // That it was refused although nobody has it is told apart: whoever does not vote is not busy.
-outcome quorum_member::take(backend::connection& c, take_request const& r, std::optional<superseded> const& old,
-                            boot_time_point deadline, boot_time_point& sent_at) const {
+outcome quorum_member::take(backend::connection& c, take_request const& r,
+                            std::optional<superseded> const& old, boot_time_point deadline,
+                            boot_time_point& sent_at) const {
   auto came = lease::take(c, r, old, deadline, sent_at);
   auto const* const why_not = std::get_if<refused>(&came);
   if (why_not == nullptr || (why_not->row && !why_not->row->term.empty() && !old)) return came;
   auto const its = read(c, book_, false, deadline).record;
   if (its.votes && its.epoch_id == r.vote.epoch_id) return came;
-  throw error(errc::not_voting,
-              its.quorum_id.empty()
-                  ? fmt::format("'{}': this database belongs to no quorum", r.name)
-                  : fmt::format("'{}': this database does not vote in the epoch that is asked for: it {} {}",
-                                r.name, its.votes ? "votes in epoch" : "was not joined yet, in epoch", its.epoch));
+  throw error(
+      errc::not_voting,
+      its.quorum_id.empty()
+          ? fmt::format("'{}': this database belongs to no quorum", r.name)
+          : fmt::format("'{}': this database does not vote in the epoch that is asked for: it {} {}", r.name,
+                        its.votes ? "votes in epoch" : "was not joined yet, in epoch", its.epoch));
 }
 
 bool quorum_member::confirm(backend::connection& c, backend::statement_book const& book,
@@ -76,8 +80,8 @@ bool quorum_member::confirm(backend::connection& c, backend::statement_book cons
   return run_here(c, book, "quorum_confirm", parameters, deadline).affected > 0;
 }
 
-member_state quorum_member::read(backend::connection& c, backend::statement_book const& book, bool with_highest,
-                                 boot_time_point deadline) {
+member_state quorum_member::read(backend::connection& c, backend::statement_book const& book,
+                                 bool with_highest, boot_time_point deadline) {
   auto const found =
       run_here(c, book, "quorum_read", std::vector<value>{std::int64_t{with_highest}}, deadline).rows;
   if (found.empty())
@@ -86,9 +90,12 @@ member_state quorum_member::read(backend::connection& c, backend::statement_book
   auto const& columns = found.front();
   member_state s;
   if (!is_null(columns.at(0)) && !is_null(columns.at(2)))
-    s.record = {as_text(columns.at(0)),          as_int(columns.at(1)),
-                as_text(columns.at(2)),          divided_ids(as_text(columns.at(3))),
-                std::chrono::milliseconds(as_int(columns.at(4))), as_int(columns.at(5)) != 0};
+    s.record = {as_text(columns.at(0)),
+                as_int(columns.at(1)),
+                as_text(columns.at(2)),
+                divided_ids(as_text(columns.at(3))),
+                std::chrono::milliseconds(as_int(columns.at(4))),
+                as_int(columns.at(5)) != 0};
   s.database_id = as_text(columns.at(6));
   s.clock = std::chrono::system_clock::time_point(std::chrono::microseconds(as_int(columns.at(7))));
   s.highest.value = as_int(columns.at(8));
@@ -98,13 +105,10 @@ member_state quorum_member::read(backend::connection& c, backend::statement_book
 bool quorum_member::write(backend::connection& c, backend::statement_book const& book,
                           std::string const& former, member_record const& r, boot_time_point deadline) {
   run_here(c, book, "quorum_make_row", {}, deadline);
-  std::vector<value> const parameters{null_if_empty(former),
-                                      null_if_empty(r.quorum_id),
-                                      r.epoch,
-                                      null_if_empty(r.epoch_id),
-                                      joined_ids(r.members),
-                                      std::int64_t{r.max_ttl.count()},
-                                      std::int64_t{r.votes}};
+  std::vector<value> const parameters{
+      null_if_empty(former),     null_if_empty(r.quorum_id), r.epoch,
+      null_if_empty(r.epoch_id), joined_ids(r.members),      std::int64_t{r.max_ttl.count()},
+      std::int64_t{r.votes}};
   return run_here(c, book, "quorum_write", parameters, deadline).affected > 0;
 }
 

@@ -40,8 +40,8 @@ class quorum_member final : public lease {
   std::size_t most_at_once() const noexcept override { return 1; }
   int most_tokens() const noexcept override { return 1; }
 
-  /// Renews a term, and raises its row's token to at least `token`. @return false if the term is not there, is
-  /// revoked, or the member does not vote in that epoch: nothing was done
+  /// Renews a term, and raises its row's token to at least `token`. @return false if the term is not there,
+  /// is revoked, or the member does not vote in that epoch: nothing was done
   static bool confirm(backend::connection&, backend::statement_book const&, name_and_term const&,
                       fencing_token token, std::string const& epoch_id, std::chrono::milliseconds lasts,
                       boot_time_point deadline);

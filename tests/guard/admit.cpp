@@ -1,12 +1,14 @@
-// transaction::admit(): what a fencing token can do in a database that has no row of the lock. lib/doc/quorum.md
+// transaction::admit(): what a fencing token can do in a database that has no row of the lock.
+// lib/doc/quorum.md
 
 #include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
 
-TEST_CASE_TEMPLATE("admit: a token, a higher one, the same again; a lower one is refused, and changes nothing", On,
-                   ROWLOCK_HANDLES) {
+TEST_CASE_TEMPLATE(
+    "admit: a token, a higher one, the same again; a lower one is refused, and changes nothing", On,
+    ROWLOCK_HANDLES) {
   On f;
   f.make_counter();
   auto const m = f.manager();
@@ -37,8 +39,8 @@ TEST_CASE_TEMPLATE("admit: a token, a higher one, the same again; a lower one is
   CHECK(reason_of([&] { tx->admit("x", {9}); }) == errc::not_in_transaction);
 }
 
-TEST_CASE_TEMPLATE("admit: who comes second waits for the first one's end, and decides by what it has left", On,
-                   ROWLOCK_SERVER_HANDLES) {
+TEST_CASE_TEMPLATE("admit: who comes second waits for the first one's end, and decides by what it has left",
+                   On, ROWLOCK_SERVER_HANDLES) {
   On f;
   auto const m = f.manager();
   auto const first = f.open();

@@ -175,9 +175,10 @@ class formatter : public CLI::Formatter {
 
 database const& invocation::use_database() {
   if (has_members())
-    throw failure(exit_usage,
-                  "several --db are the members of a quorum, which only run, list, release --force, doctor and "
-                  "quorum can use: give one");
+    throw failure(
+        exit_usage,
+        "several --db are the members of a quorum, which only run, list, release --force, doctor and "
+        "quorum can use: give one");
   std::optional<std::string> url;
   if (!urls.empty()) url = urls.front();
   if (!db) db = choose_database(url, password_file, table_prefix, schema);

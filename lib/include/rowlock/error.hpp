@@ -37,8 +37,8 @@ enum class errc {
   snapshot_too_old,   ///< the caller's transaction sees the database as before the lock: begin it again
   closed,  ///< the lock_manager was destroyed, or the process ends (equals std::errc::operation_canceled)
   not_acquired,  ///< acquisition::value() was called and there is no lock; the message says why not
-  not_voting,    ///< of a quorum: a database is none of its members, was not joined yet, or belongs to another
-                 ///< list of members: `rowlock quorum status`
+  not_voting,  ///< of a quorum: a database is none of its members, was not joined yet, or belongs to another
+               ///< list of members: `rowlock quorum status`
 };
 
 ROWLOCK_EXPORT std::error_category const& error_category() noexcept;

@@ -28,8 +28,8 @@ class quorum_mutex;
 ///
 /// Exception safety: only extend() throws; the lock is then as it was.
 ///
-/// Thread safety: as held_lock: distinct handles are independent; const members, extend() and release() may be
-/// called from several threads at once.
+/// Thread safety: as held_lock: distinct handles are independent; const members, extend() and release() may
+/// be called from several threads at once.
 class ROWLOCK_EXPORT quorum_lock {
  public:
   quorum_lock(quorum_lock&&) noexcept;
@@ -39,14 +39,14 @@ class ROWLOCK_EXPORT quorum_lock {
   std::string const& name() const noexcept;
   /// Higher than that of every lock of this name that was granted before, by whatever majority.
   fencing_token token() const noexcept;
-  /// The latest time at which this process may act as the holder: as long as a majority of the members has the
-  /// lock, by what each of them has promised. Stands still once the lock is lost.
+  /// The latest time at which this process may act as the holder: as long as a majority of the members has
+  /// the lock, by what each of them has promised. Stands still once the lock is lost.
   [[nodiscard]] boot_time_point trusted_until() const noexcept;
   /// False once the lock was lost, for ever: as soon as less than a majority can be trusted.
   [[nodiscard]] bool valid() const noexcept;
-  /// Triggered when the lock is lost, a twentieth of the ttl (1 s at most) before trust ends where that can be
-  /// known. Its callbacks run on a thread of the quorum's: keep them short. They may release locks; they must
-  /// not wait for another one, nor destroy the quorum.
+  /// Triggered when the lock is lost, a twentieth of the ttl (1 s at most) before trust ends where that can
+  /// be known. Its callbacks run on a thread of the quorum's: keep them short. They may release locks; they
+  /// must not wait for another one, nor destroy the quorum.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
   /// Why it was lost; empty while it is held, and after it was given back in time. Where members differ, what
   /// most of those that were lost say.
@@ -55,12 +55,13 @@ class ROWLOCK_EXPORT quorum_lock {
   [[nodiscard]] int votes() const noexcept;
 
   /// Makes the term last at least `duration` from now on a majority; one round trip to all members at once.
-  /// @return false if the lock is lost, or was given back, or no majority has confirmed in time: it is then as
-  /// it was
+  /// @return false if the lock is lost, or was given back, or no majority has confirmed in time: it is then
+  /// as it was
   /// @throws error(errc::invalid_argument) if `duration` is not between 1 ms and the quorum's longest ttl
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
-  /// Gives it back at all members at once. Blocks for manager_options::release_timeout of the members at most.
+  /// Gives it back at all members at once. Blocks for manager_options::release_timeout of the members at
+  /// most.
   /// @return released if a majority of the members has given it back; a member that did not answer gives it
   /// back later, or it expires there
   [[nodiscard]] release_result release() noexcept;
@@ -101,11 +102,11 @@ class quorum_acquisition {
 
 /// A lock over all members of a quorum. Meets TimedLockable.
 ///
-/// Errors of the members that take a lock: errc::not_voting if too few of the databases are members that vote;
-/// errc::strategy_mismatch if the name is used with another strategy at one of them; errc::would_deadlock if
-/// the calling thread holds the name by this quorum. What a single member has to say (unreachable, a lost
-/// reply) is an error only if less than a majority is left: then it is ridden out until the deadline, or
-/// thrown at once by a try_ member without a duration.
+/// Errors of the members that take a lock: errc::not_voting if too few of the databases are members that
+/// vote; errc::strategy_mismatch if the name is used with another strategy at one of them;
+/// errc::would_deadlock if the calling thread holds the name by this quorum. What a single member has to say
+/// (unreachable, a lost reply) is an error only if less than a majority is left: then it is ridden out until
+/// the deadline, or thrown at once by a try_ member without a duration.
 ///
 /// Thread safety: all members may be called from several threads at once, but not while it is moved.
 class ROWLOCK_EXPORT quorum_mutex {
@@ -135,7 +136,8 @@ class ROWLOCK_EXPORT quorum_mutex {
   /// One attempt.
   [[nodiscard]] quorum_acquisition try_acquire();
   /// Waits at most `timeout`, plus manager_options::reply_timeout if members do not answer.
-  [[nodiscard]] quorum_acquisition try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
+  [[nodiscard]] quorum_acquisition try_acquire_for(std::chrono::nanoseconds timeout,
+                                                   std::stop_token stop = {});
   template <class Rep, class Period>
   [[nodiscard]] quorum_acquisition try_acquire_for(std::chrono::duration<Rep, Period> const& timeout,
                                                    std::stop_token stop = {}) {
@@ -154,8 +156,8 @@ class ROWLOCK_EXPORT quorum_mutex {
 
 /// What is known of one member.
 struct quorum_member_info {
-  std::string database;     ///< where it is, without any password
-  std::string trouble{};    ///< why it could not be asked; then nothing below is known
+  std::string database;   ///< where it is, without any password
+  std::string trouble{};  ///< why it could not be asked; then nothing below is known
   std::string database_id{};
   std::string quorum_id{};  ///< empty: it belongs to none
   std::int64_t epoch = 0;
@@ -178,18 +180,19 @@ struct quorum_options {
 
 /// A lock over three or more independent databases, of any kinds mixed, that a majority grants: Redlock (S.
 /// Sanfilippo, "Distributed locks with Redis"), with fencing tokens, and an answer to members that forget
-/// (M. Kleppmann, "How to do distributed locking", 2016). lib/doc/quorum.md has the protocol, what it promises
-/// under which assumptions, and its model.
+/// (M. Kleppmann, "How to do distributed locking", 2016). lib/doc/quorum.md has the protocol, what it
+/// promises under which assumptions, and its model.
 ///
-/// Use it rarely: when no single database may be trusted to stay, and what the lock protects is elsewhere. Where
-/// the data is in a database, a lease beside it with require() is safer, and costs a third.
+/// Use it rarely: when no single database may be trusted to stay, and what the lock protects is elsewhere.
+/// Where the data is in a database, a lease beside it with require() is safer, and costs a third.
 ///
-/// Members are made by init(), once. Options of a lock: ttl and at_least are at most the quorum's longest ttl;
-/// takeover and fencing are always `observed` and true; strategy, explicit owners and recursion are not for it.
+/// Members are made by init(), once. Options of a lock: ttl and at_least are at most the quorum's longest
+/// ttl; takeover and fencing are always `observed` and true; strategy, explicit owners and recursion are not
+/// for it.
 ///
-/// A member that was wiped, restored from a backup or replaced has to be joined before it votes again: join().
-/// A program whose lock_manager was made for the former database goes on without that member until it is
-/// started again.
+/// A member that was wiped, restored from a backup or replaced has to be joined before it votes again:
+/// join(). A program whose lock_manager was made for the former database goes on without that member until it
+/// is started again.
 ///
 /// Preconditions: the managers exist as long as the quorum, its mutexes and its locks.
 ///
@@ -215,19 +218,20 @@ class ROWLOCK_EXPORT quorum {
   /// Takes a lock away from its holder, at each member that can be reached. @return how many had it
   int revoke(std::string const& name, revoke_mode);
 
-  /// Makes these databases a quorum. All of them must answer, and belong to none. May be repeated after it was
-  /// interrupted. `max_ttl`: of all locks, from 1 s to 1 h: a member that joins is kept waiting for that long.
+  /// Makes these databases a quorum. All of them must answer, and belong to none. May be repeated after it
+  /// was interrupted. `max_ttl`: of all locks, from 1 s to 1 h: a member that joins is kept waiting for that
+  /// long.
   /// @throws error(errc::invalid_argument) naming the member that is in the way
   void init(std::chrono::milliseconds max_ttl);
 
   /// The member at `place` (from 0) was wiped, restored or replaced: has it vote again. A new epoch goes to a
-  /// majority of the others; when the longest ttl has passed, it learns the highest token of these others, and
-  /// votes. Locks that are held by a majority of the others stay held. Blocks for that long.
+  /// majority of the others; when the longest ttl has passed, it learns the highest token of these others,
+  /// and votes. Locks that are held by a majority of the others stay held. Blocks for that long.
   /// @param replaces the database_id of the member whose place it takes; empty if that can be told: it is
   /// the one of the list that none of the others is
   /// @throws error(errc::not_voting) if too few of the others vote and can be asked; errc::invalid_argument;
-  /// errc::conflict if somebody else changes the members at the same time; errc::closed if `stop` was triggered:
-  /// it does not vote, and join() is to be called again
+  /// errc::conflict if somebody else changes the members at the same time; errc::closed if `stop` was
+  /// triggered: it does not vote, and join() is to be called again
   void join(std::size_t place, std::string const& replaces = {}, std::stop_token stop = {});
 
   /// They belong to no quorum any more, whatever they say: each member that can be reached votes no more.

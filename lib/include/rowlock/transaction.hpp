@@ -107,18 +107,19 @@ class ROWLOCK_EXPORT basic_transaction {
   /// empty, once_run::result(). run_once() then records nothing itself: commit before the work returns.
   void done(once_run& run, std::string const& result = {});
 
-  /// For locks of a quorum, whose rows are in other databases: makes the commit depend on nobody having come here
-  /// with a higher token of that name. Raises the highest token that was admitted for `name` in this database,
-  /// in the program's own transaction. So what a holder writes that has lost its lock is refused as soon as a
-  /// later holder has committed something here. Until then it passes: this is what a fencing token can do, and
-  /// less than require(). Call it in each transaction that the lock protects; it waits for another one that has
-  /// admitted a token of the name, as any INSERT of one key does.
+  /// For locks of a quorum, whose rows are in other databases: makes the commit depend on nobody having come
+  /// here with a higher token of that name. Raises the highest token that was admitted for `name` in this
+  /// database, in the program's own transaction. So what a holder writes that has lost its lock is refused as
+  /// soon as a later holder has committed something here. Until then it passes: this is what a fencing token
+  /// can do, and less than require(). Call it in each transaction that the lock protects; it waits for
+  /// another one that has admitted a token of the name, as any INSERT of one key does.
   /// @throws error(errc::lock_lost) if a higher token was here: roll back; conflict, or snapshot_too_old, if
   /// another transaction has admitted one since this one's snapshot: begin it again; row_locked when the
   /// connection's own wait for a row was over; schema_missing if the tables are from before version 8;
   /// invalid_argument
   void admit(std::string const& name, fencing_token token);
-  /// Refused: a transaction of one member's would pass while somebody else owns the lock by the other members.
+  /// Refused: a transaction of one member's would pass while somebody else owns the lock by the other
+  /// members.
   /// @throws error(errc::unsupported), always
   [[noreturn]] void require(quorum_lock const& lock);
 

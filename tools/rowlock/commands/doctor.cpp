@@ -122,8 +122,8 @@ std::vector<finding> examined(database const& db, doctor_command_options const& 
   return doctor(source_from_url(db.url), o).examine();
 }
 
-/// Each member's checks, named after it, and what is wrong with them together. Too few that vote are an error, and so is
-/// a database that is there twice.
+/// Each member's checks, named after it, and what is wrong with them together. Too few that vote are an
+/// error, and so is a database that is there twice.
 std::vector<finding> examined(std::vector<database> const& each, doctor_command_options const& options) {
   std::vector<finding> all;
   for (std::size_t i = 0; i < each.size(); ++i)
@@ -140,13 +140,14 @@ std::vector<finding> examined(std::vector<database> const& each, doctor_command_
     all.push_back({"quorum", voting > status.size() / 2 ? verdict::warning : verdict::error, what,
                    "rowlock quorum status, and rowlock quorum --help"});
   if (wrong.empty())
-    all.push_back({"quorum", verdict::ok, fmt::format("all {} members vote, in one epoch", status.size()), ""});
+    all.push_back(
+        {"quorum", verdict::ok, fmt::format("all {} members vote, in one epoch", status.size()), ""});
   return all;
 }
 
 end_of_program examine(invocation& call, doctor_command_options const& options) {
-  auto const all = call.has_members() ? examined(call.use_members(), options)
-                                      : examined(call.use_database(), options);
+  auto const all =
+      call.has_members() ? examined(call.use_members(), options) : examined(call.use_database(), options);
   if (call.json)
     print_json(all);
   else

@@ -29,11 +29,16 @@ struct quorum_command_options {
 
 nlohmann::ordered_json member_to_json(quorum_member_info const& m) {
   if (!m.trouble.empty()) return {{"database", m.database}, {"trouble", m.trouble}};
-  return {{"database", m.database},       {"trouble", nullptr},
-          {"database_id", m.database_id}, {"quorum", m.quorum_id},
-          {"epoch", m.epoch},             {"votes", m.votes},
-          {"members", m.members},         {"max_ttl_ms", m.max_ttl.count()},
-          {"clock_ahead_ms", m.clock_ahead.count()}, {"highest_token", m.highest.value}};
+  return {{"database", m.database},
+          {"trouble", nullptr},
+          {"database_id", m.database_id},
+          {"quorum", m.quorum_id},
+          {"epoch", m.epoch},
+          {"votes", m.votes},
+          {"members", m.members},
+          {"max_ttl_ms", m.max_ttl.count()},
+          {"clock_ahead_ms", m.clock_ahead.count()},
+          {"highest_token", m.highest.value}};
 }
 
 /// "postgresql host=db1 dbname=app": where it is, without the user.
@@ -66,8 +71,8 @@ end_of_program show(invocation& call, std::vector<quorum_member_info> const& all
   for (auto const& one : wrong) fmt::print("- {}\n", printable(one));
   auto const known = std::find_if(all.begin(), all.end(), [](auto const& m) { return !m.quorum_id.empty(); });
   if (known != all.end())
-    fmt::print("{} of {} vote, {} are needed; the longest ttl is {}.\n", voting, all.size(), all.size() / 2 + 1,
-               format_duration(known->max_ttl));
+    fmt::print("{} of {} vote, {} are needed; the longest ttl is {}.\n", voting, all.size(),
+               all.size() / 2 + 1, format_duration(known->max_ttl));
   return {enough ? exit_ok : exit_none, {}};
 }
 
@@ -107,9 +112,10 @@ end_of_program join(invocation& call, quorum_command_options const& options) {
 
 end_of_program drop(invocation& call, quorum_command_options const& options) {
   if (!options.force)
-    throw failure(exit_usage,
-                  "no lock of this quorum could be had or kept any more; if you mean that: rowlock quorum drop "
-                  "--force");
+    throw failure(
+        exit_usage,
+        "no lock of this quorum could be had or kept any more; if you mean that: rowlock quorum drop "
+        "--force");
   members m(call.use_members());
   auto const n = m.all().drop();
   fmt::print("{} of {} databases belong to no quorum any more.\n", n, m.size());
@@ -165,8 +171,9 @@ void add_quorum(CLI::App& app, invocation& call) {
       });
   auto* last = add("join", "Has the database URL vote again, or instead of one that is gone", join);
   last->add_option("URL", options->joins, "The member that joins; --db: all others")->required();
-  last->add_option("--replaces", options->replaces,
-                   "ID of the member whose place it takes, where that can't be told: see quorum status --json")
+  last->add_option(
+          "--replaces", options->replaces,
+          "ID of the member whose place it takes, where that can't be told: see quorum status --json")
       ->type_name("ID");
   add("drop", "Ends the quorum: its members vote no more", drop)
       ->add_flag("--force", options->force, "You mean it");

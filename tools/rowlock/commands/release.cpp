@@ -67,10 +67,13 @@ end_of_program release(invocation& call, release_options const& options) {
             options.which.name, shell_word(options.which.name)));
   if (call.has_members()) {
     members m(call.use_members());
-    auto const had = m.all().revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
+    auto const had =
+        m.all().revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
     if (call.json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"name", options.which.name}, {"members", had}, {"now", options.now}}
-                             .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print(
+          "{}\n",
+          nlohmann::ordered_json{{"name", options.which.name}, {"members", had}, {"now", options.now}}.dump(
+              2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
       fmt::print("'{}' was held at {} of {} members.\n", printable(options.which.name), had, m.size());
     return {};

@@ -107,7 +107,7 @@ release_result session::let_go(covering_lock& lock, outcome const& o) try {
                          r.exec_error == 0 && WIFEXITED(r.wait_status) && WEXITSTATUS(r.wait_status) == 0;
   if (!options_.record_for || !succeeded) return lock.release();
   return lock.single().done(*options_.record_for, options_.note) ? release_result::released
-                                                        : release_result::already_lost;
+                                                                 : release_result::already_lost;
 } catch (error const& e) {
   throw failure(
       exit_unreachable,

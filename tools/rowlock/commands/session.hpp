@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli.hpp"
-#include "commands/run_options.hpp"
 #include "commands/covering_lock.hpp"
+#include "commands/run_options.hpp"
 #include "database.hpp"
 #include "members.hpp"
 #include "process/guard.hpp"
@@ -54,7 +54,7 @@ class session {
   signal_setup const& signals_;
   descriptor signal_fd_;
   mutable std::mutex trouble_mutex_;
-  std::string trouble_;  ///< the latest error of the library's, for messages
+  std::string trouble_;                    ///< the latest error of the library's, for messages
   std::unique_ptr<lock_manager> manager_;  ///< of one database,
   std::unique_ptr<members> members_;       ///< or of several
   std::vector<covering_lock> locks_;

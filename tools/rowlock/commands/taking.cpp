@@ -187,7 +187,7 @@ acquisition taking::one(bool wait, std::optional<std::chrono::nanoseconds> left,
 taking::attempted taking::of_majority(bool wait, std::optional<std::chrono::nanoseconds> left,
                                       mutex_options const& how, std::stop_token stop) {
   auto m = quorum_->make_mutex(names_.front(), how);
-  auto got = !wait ? m.try_acquire()
+  auto got = !wait  ? m.try_acquire()
              : left ? m.try_acquire_for(*left, std::move(stop))
                     : m.acquire(std::move(stop));
   attempted out{{}, got.status(), got.holder(), names_.front()};

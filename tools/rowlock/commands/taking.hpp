@@ -52,8 +52,8 @@ class taking {
   taking(database const&, lock_manager&, std::vector<std::string> names, mutex_options,
          waiting_options const&, share_options const&, signal_setup const&);
   /// One lock, of a quorum. `first`: any of its members, for messages.
-  taking(database const& first, lock_manager&, quorum&, std::string name, mutex_options, waiting_options const&,
-         signal_setup const&);
+  taking(database const& first, lock_manager&, quorum&, std::string name, mutex_options,
+         waiting_options const&, signal_setup const&);
 
   /// @return in the order of the names; empty if they were not taken: then ended() says how the program is to
   /// end, and the reason was printed
