@@ -423,8 +423,9 @@ boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_poin
       bool const has_it = granted && granted->valid();
       if (has_it && k.hold->options().renew)
         confirm(i, k.hold, k.hold->token(), v.record.epoch_id, k.hold->options().ttl);
-      else if (!has_it && k.hold->options().renew && !(granted && granted->loss() == loss_reason::revoked)) {
-        if (granted) give_back_later(i, granted);
+      std::shared_ptr<holding::hold> former;
+      if (!has_it && k.hold->options().renew && k.hold->may_ask_again(i, former)) {
+        if (former) give_back_later(i, former);
         ask_for(i, k.hold, v.record.epoch_id, k.hold->token());
       }
       bool const waits = has_it && !is_suspect(i);

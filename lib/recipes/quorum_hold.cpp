@@ -179,6 +179,20 @@ bool quorum_hold::begin(fencing_token top) {
   return true;
 }
 
+// What is trusted still must not be given back: others could have it then.
+bool quorum_hold::may_ask_again(std::size_t member, std::shared_ptr<holding::hold>& former) {
+  std::lock_guard const guard(mutex_);
+  auto& p = parts_.at(member);
+  if (phase_.load() != phase::held || p.asked || p.left_out) return false;
+  if (p.granted) {
+    if (p.granted->loss() == loss_reason::revoked) return false;
+    if (trust_of(p, token()) > boot_clock::now()) return false;
+    former = std::move(p.granted);
+    p.granted.reset();
+  }
+  return true;
+}
+
 std::shared_ptr<holding::hold> quorum_hold::of(std::size_t member) const {
   std::lock_guard const guard(mutex_);
   return parts_.at(member).granted;
@@ -189,18 +203,35 @@ ballot quorum_hold::last_answer(std::size_t member) const {
   return parts_.at(member).last;
 }
 
-// Whoever does not know the token may let a later owner have a lower one.
+// Whoever does not know the token may let a later owner have a lower one. What a member wants back is given
+// back; what could not be renewed in time is ours until its time is over.
+bool quorum_hold::counts(part const& p, fencing_token top) noexcept {
+  if (!p.granted || p.left_out || p.knows < top) return false;
+  auto const why = p.granted->loss();
+  return !why || *why == loss_reason::expired || *why == loss_reason::database_unreachable;
+}
+
 boot_time_point quorum_hold::trust_of(part const& p, fencing_token top) noexcept {
-  bool const counts = p.granted && p.granted->held() && !p.left_out && p.knows >= top;
-  return counts ? p.granted->trusted_until() : boot_time_point{};
+  return counts(p, top) ? p.granted->trusted_until() : boot_time_point{};
+}
+
+boot_time_point quorum_hold::last_of_majority(std::vector<boot_time_point> each) const {
+  auto const last = each.begin() + static_cast<std::ptrdiff_t>(majority_) - 1;
+  std::nth_element(each.begin(), last, each.end(), std::greater<>());
+  return std::min(*last, hard_until_);
 }
 
 boot_time_point quorum_hold::trust_of_majority(fencing_token top) const {
   std::vector<boot_time_point> each;
   for (auto const& p : parts_) each.push_back(trust_of(p, top));
-  auto const last = each.begin() + static_cast<std::ptrdiff_t>(majority_) - 1;
-  std::nth_element(each.begin(), last, each.end(), std::greater<>());
-  return std::min(*last, hard_until_);
+  return last_of_majority(std::move(each));
+}
+
+boot_time_point quorum_hold::until_others_can_have_it() const {
+  std::vector<boot_time_point> each;
+  for (auto const& p : parts_)
+    each.push_back(p.granted && !p.left_out ? p.granted->trusted_until() : boot_time_point{});
+  return last_of_majority(std::move(each));
 }
 
 std::size_t quorum_hold::knowing(fencing_token top) const {
@@ -216,7 +247,8 @@ void quorum_hold::recount() {
     auto const now = boot_clock::now().time_since_epoch().count();
     if (trust == ended || now >= trust || now >= fresh) {
       trust_ = ended;
-      if (fresh < last_trust_) last_trust_ = std::max(fresh, boot_clock::rep{0});
+      // What is left of it may be used to stop.
+      last_trust_ = std::min(last_trust_.load(), until_others_can_have_it().time_since_epoch().count());
       return lose();
     }
   } while (!trust_.compare_exchange_weak(trust, fresh));

@@ -75,6 +75,11 @@ class quorum_hold {
   void was_first(std::size_t member) noexcept { first_ = member; }
   std::size_t first() const noexcept { return first_; }
 
+  /// Whether a member is to be asked to grant it again: it has not granted it, or what it has granted does
+  /// not count any more, and will not again. `former`: that, which does not count from now on, so that it can
+  /// be given back.
+  bool may_ask_again(std::size_t member, std::shared_ptr<holding::hold>& former);
+
   /// What a member has granted, or null.
   std::shared_ptr<holding::hold> of(std::size_t member) const;
   ballot last_answer(std::size_t member) const;
@@ -101,8 +106,11 @@ class quorum_hold {
     ballot last{};
     std::optional<error> trouble{};  ///< of the last renewal
   };
+  static bool counts(part const&, fencing_token) noexcept;
   static boot_time_point trust_of(part const&, fencing_token) noexcept;
+  boot_time_point last_of_majority(std::vector<boot_time_point> each) const;
   boot_time_point trust_of_majority(fencing_token) const;
+  boot_time_point until_others_can_have_it() const;
   std::size_t knowing(fencing_token) const;
   /// Under the mutex: trust as the parts have it; it does not come back once it has ended.
   void recount();

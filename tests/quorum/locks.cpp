@@ -329,3 +329,25 @@ TEST_CASE("quorum: many threads of three programs, one at a time, with rising to
   CHECK(most == 1);
   CHECK(falls == 0);
 }
+
+TEST_CASE(
+    "quorum: a member that can't be renewed is trusted to its end, and not given back before it is taken "
+    "again") {
+  three_members members;
+  auto a = members.program();
+  (void)a->make_mutex("y", for_a_second()).acquire();  // connects
+  std::atomic<boot_clock::rep> given_back = 0;
+  members.at(0).seam->before = [&](std::string const& statement) {
+    if (statement == "quorum_confirm") throw error(errc::row_locked, "by the test", statement, "", 0);
+    if (statement == "lock_release" && given_back == 0)
+      given_back = boot_clock::now().time_since_epoch().count();
+  };
+  auto const before = boot_clock::now();
+  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  REQUIRE(got);
+  CHECK(eventually([&] { return given_back != 0; }));
+  CHECK(boot_time_point(boot_clock::duration(given_back)) - before >= 900ms);
+  CHECK(got->valid());
+  members.mend(0);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+}
