@@ -148,13 +148,17 @@ TEST_CASE("quorum: the highest token is written back to each that has granted, b
 TEST_CASE("quorum: a member that is in doubt is found out by its term, or given back") {
   three_members members;
   auto a = members.program();
+  (void)a->make_mutex("x", for_a_second()).acquire();  // makes the rows
+  REQUIRE(eventually(
+      [&] { return members.number(1, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
   std::atomic<int> cuts = 1;
   members.at(1).seam->after = [&](std::string const& statement) {
-    if (statement == "quorum_take" && cuts-- > 0)
+    if (statement == "lock_take" && cuts-- > 0)
       throw error(errc::in_doubt, "its reply was lost", statement, "", 0);
   };
   auto got = a->make_mutex("x", for_a_second()).try_acquire();
   REQUIRE(got);
+  CHECK(eventually([&] { return cuts <= 0; }));
   members.at(1).seam->after = nullptr;
   CHECK(eventually([&] { return got->votes() == 3; }));
   CHECK(got->release() == release_result::released);
@@ -335,18 +339,21 @@ TEST_CASE(
     "again") {
   three_members members;
   auto a = members.program();
-  (void)a->make_mutex("y", for_a_second()).acquire();  // connects
-  std::atomic<boot_clock::rep> given_back = 0;
+  (void)a->make_mutex("x", for_a_second()).acquire();  // connects, and makes the rows
+  REQUIRE(eventually(
+      [&] { return members.number(0, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
+  // It is taken again as soon as the former term may be given back.
+  std::atomic<int> takes = 0;
+  std::atomic<boot_clock::rep> again = 0;
   members.at(0).seam->before = [&](std::string const& statement) {
-    if (statement == "quorum_confirm") throw error(errc::row_locked, "by the test", statement, "", 0);
-    if (statement == "lock_release" && given_back == 0)
-      given_back = boot_clock::now().time_since_epoch().count();
+    if (statement == "quorum_confirm") throw error(errc::unreachable, "by the test", statement, "", 0);
+    if (statement == "lock_take" && ++takes == 2) again = boot_clock::now().time_since_epoch().count();
   };
   auto const before = boot_clock::now();
   auto got = a->make_mutex("x", for_a_second()).try_acquire();
   REQUIRE(got);
-  CHECK(eventually([&] { return given_back != 0; }));
-  CHECK(boot_time_point(boot_clock::duration(given_back)) - before >= 900ms);
+  CHECK(eventually([&] { return again != 0; }));
+  CHECK(boot_time_point(boot_clock::duration(again)) - before >= 900ms);
   CHECK(got->valid());
   members.mend(0);
   CHECK(eventually([&] { return got->votes() == 3; }));
