@@ -82,11 +82,14 @@ quorum_lock& quorum_acquisition::value() & {
 }
 
 struct quorum_mutex::state {
+  state(std::shared_ptr<recipes::quorum_crew> c, std::string n, mutex_options o)
+      : crew(std::move(c)), name(std::move(n)), options(std::move(o)) {}
+
   std::shared_ptr<recipes::quorum_crew> crew;
   std::string name;
   mutex_options options;
-  std::mutex mutex{};
-  std::map<std::thread::id, quorum_lock> kept{};
+  std::mutex mutex;
+  std::map<std::thread::id, quorum_lock> kept;
 };
 
 quorum_mutex::quorum_mutex(std::shared_ptr<state> s) noexcept : state_(std::move(s)) {}

@@ -229,6 +229,8 @@ int quorum_members::drop() {
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
+using namespace std::chrono_literals;
+
 std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& members) {
   std::vector<std::string> all;
   std::map<std::string, std::string> servers;
