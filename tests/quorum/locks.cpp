@@ -35,8 +35,8 @@ TEST_CASE(
   three_members members;
   auto a = members.program();
   auto b = members.program();
-  auto mine = a->make_mutex("x", for_a_second());
-  auto theirs = b->make_mutex("x", for_a_second());
+  auto mine = a->make_mutex("x", short_term());
+  auto theirs = b->make_mutex("x", short_term());
   auto got = mine.try_acquire();
   REQUIRE(got);
   CHECK(got->valid());
@@ -59,15 +59,15 @@ TEST_CASE(
 TEST_CASE("quorum: a minority that is gone costs no lock: neither one that is held, nor the next") {
   three_members members;
   auto a = members.program();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   for (std::size_t gone = 0; gone < three_members::size; ++gone) {
     CAPTURE(gone);
     members.cut_off(gone);
     auto const until = got->trusted_until();
-    CHECK(eventually([&] { return got->trusted_until() > until + 1s; }));
+    CHECK(eventually([&] { return got->trusted_until() > until + short_ttl / 2; }));
     CHECK(got->valid());
-    auto other = a->make_mutex("y" + std::to_string(gone), for_a_second()).acquire();
+    auto other = a->make_mutex("y" + std::to_string(gone), short_term()).acquire();
     CHECK(other);
     members.mend(gone);
     CHECK(eventually([&] { return got->votes() == 3; }));
@@ -78,7 +78,7 @@ TEST_CASE("quorum: a minority that is gone costs no lock: neither one that is he
 TEST_CASE("quorum: without a majority the loss is reported before trust ends, and it does not come back") {
   three_members members;
   auto a = members.program();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   std::atomic<boot_clock::rep> left = 0;
   std::stop_callback const at_loss(got->loss_token(),
@@ -94,7 +94,7 @@ TEST_CASE("quorum: without a majority the loss is reported before trust ends, an
   members.mend(2);
   // The rows are its own still: whoever would take them again, would own the lock beside a later owner.
   auto b = members.program();
-  auto const next = b->make_mutex("x", for_a_second()).acquire();
+  auto const next = b->make_mutex("x", short_term()).acquire();
   REQUIRE(next);
   CHECK(next->token() > got->token());
   CHECK_FALSE(got->valid());
@@ -106,7 +106,7 @@ TEST_CASE("quorum: without a majority the loss is reported before trust ends, an
 TEST_CASE("quorum: what an operator takes away at one member is taken again; at two of them it is lost") {
   three_members members;
   auto a = members.program();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   REQUIRE(eventually([&] { return got->votes() == 3; }));
   members.at(1).sql("UPDATE rowlock_locks SET term = NULL");
@@ -123,7 +123,7 @@ TEST_CASE("quorum: what an operator takes away at one member is taken again; at 
 TEST_CASE("quorum: the highest token is written back to each that has granted, before the lock is had") {
   three_members members;
   auto a = members.program();
-  (void)a->make_mutex("x", for_a_second()).try_acquire();
+  (void)a->make_mutex("x", short_term()).try_acquire();
   std::int64_t far = 0;
   for (std::size_t high = 0; high < three_members::size; ++high) {
     CAPTURE(high);
@@ -135,7 +135,7 @@ TEST_CASE("quorum: the highest token is written back to each that has granted, b
     far = token_at(members, high) + 1'000'000'000;
     members.at(high).sql("UPDATE rowlock_locks SET token = " + std::to_string(far));
     members.cut_off((high + 1) % 3);  // so that this one is in the majority
-    auto got = a->make_mutex("x", for_a_second()).acquire();
+    auto got = a->make_mutex("x", short_term()).acquire();
     REQUIRE(got);
     CHECK(got->token().value > far);
     CHECK(token_at(members, high) >= got->token().value);
@@ -148,7 +148,7 @@ TEST_CASE("quorum: the highest token is written back to each that has granted, b
 TEST_CASE("quorum: a member that is in doubt is found out by its term, or given back") {
   three_members members;
   auto a = members.program();
-  (void)a->make_mutex("x", for_a_second()).acquire();  // makes the rows
+  (void)a->make_mutex("x", short_term()).acquire();  // makes the rows
   REQUIRE(eventually(
       [&] { return members.number(1, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
   std::atomic<int> cuts = 1;
@@ -156,7 +156,7 @@ TEST_CASE("quorum: a member that is in doubt is found out by its term, or given 
     if (statement == "lock_take" && cuts-- > 0)
       throw error(errc::in_doubt, "its reply was lost", statement, "", 0);
   };
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   CHECK(eventually([&] { return cuts <= 0; }));
   members.at(1).seam->after = nullptr;
@@ -170,7 +170,7 @@ TEST_CASE("quorum: members that a dead owner has left are watched, and taken wit
   three_members members;
   {
     auto a = members.program();
-    auto got = a->make_mutex("x", for_a_second()).try_acquire();
+    auto got = a->make_mutex("x", short_term()).try_acquire();
     REQUIRE(got);
     for (std::size_t i = 0; i < 3; ++i) members.cut_off(i);  // nothing is given back
   }
@@ -180,11 +180,11 @@ TEST_CASE("quorum: members that a dead owner has left are watched, and taken wit
     members.at(i).sql("UPDATE rowlock_locks SET expires_at = " + in_ms(members.at(i), -3'600'000));
   auto b = members.program();
   auto const began = boot_clock::now();
-  CHECK_FALSE(b->make_mutex("x", for_a_second()).try_acquire());
-  auto const got = b->make_mutex("x", for_a_second()).try_acquire_for(30s);
+  CHECK_FALSE(b->make_mutex("x", short_term()).try_acquire());
+  auto const got = b->make_mutex("x", short_term()).try_acquire_for(30s);
   REQUIRE(got);
-  CHECK(boot_clock::now() - began > 900ms);
-  CHECK(boot_clock::now() - began < 7s);
+  CHECK(boot_clock::now() - began > short_ttl - 100ms);
+  CHECK(boot_clock::now() - began < 2 * short_ttl + 5s);
 }
 
 TEST_CASE(
@@ -195,9 +195,9 @@ TEST_CASE(
     auto const plain = a.managers[0]->make_mutex("x").try_acquire();
     CHECK(plain);
   }
-  CHECK(reason_of([&] { (void)a->make_mutex("x", for_a_second()).acquire(); }) == errc::strategy_mismatch);
+  CHECK(reason_of([&] { (void)a->make_mutex("x", short_term()).acquire(); }) == errc::strategy_mismatch);
   {
-    auto const got = a->make_mutex("y", for_a_second()).acquire();
+    auto const got = a->make_mutex("y", short_term()).acquire();
     CHECK(got);
   }
   CHECK(reason_of([&] { (void)a.managers[0]->make_mutex("y").try_acquire(); }) == errc::strategy_mismatch);
@@ -211,18 +211,18 @@ TEST_CASE(
 TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a fixed one is not renewed") {
   three_members members;
   auto a = members.program();
-  auto options = for_a_second();
+  auto options = short_term();
   options.ttl = 600ms;
   SUBCASE("extended") {
     options.renew = false;
     auto got = a->make_mutex("x", options).try_acquire();
     REQUIRE(got);
     REQUIRE(eventually([&] { return got->votes() == 3; }));
-    CHECK(got->extend(1s));
-    CHECK(got->trusted_until() > boot_clock::now() + 500ms);
-    CHECK(reason_of([&] { (void)got->extend(1001ms); }) == errc::invalid_argument);
+    CHECK(got->extend(short_ttl));
+    CHECK(got->trusted_until() > boot_clock::now() + 1500ms);
+    CHECK(reason_of([&] { (void)got->extend(short_ttl + 1ms); }) == errc::invalid_argument);
     CHECK(eventually([&] { return !got->valid(); }));
-    CHECK_FALSE(got->extend(1s));
+    CHECK_FALSE(got->extend(short_ttl));
   }
   SUBCASE("hard limit") {
     options.hard_limit = 1500ms;
@@ -242,7 +242,7 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
     CHECK(got->loss() == loss_reason::expired);
   }
   SUBCASE("too long") {
-    options.ttl = 1001ms;
+    options.ttl = short_ttl + 1ms;
     CHECK(reason_of([&] { (void)a->make_mutex("x", options).try_acquire(); }) == errc::invalid_argument);
   }
 }
@@ -250,7 +250,7 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
 TEST_CASE("quorum: it is a TimedLockable; the same thread is told that it has it") {
   three_members members;
   auto a = members.program();
-  auto x = a->make_mutex("x", for_a_second());
+  auto x = a->make_mutex("x", short_term());
   {
     std::unique_lock const held(x);
     CHECK(reason_of([&] { (void)x.try_lock(); }) == errc::would_deadlock);
@@ -267,11 +267,11 @@ TEST_CASE("quorum: a stop token ends the waiting, and nothing is left taken") {
   three_members members;
   auto a = members.program();
   auto b = members.program();
-  auto const held = a->make_mutex("x", for_a_second()).acquire();
+  auto const held = a->make_mutex("x", short_term()).acquire();
   REQUIRE(held);
   std::stop_source stop;
   quorum_acquisition got{acquire_status::busy, {}};
-  std::jthread waits([&] { got = b->make_mutex("x", for_a_second()).acquire(stop.get_token()); });
+  std::jthread waits([&] { got = b->make_mutex("x", short_term()).acquire(stop.get_token()); });
   CHECK(eventually([&] { return members.at(0).seam->executed("lock_read") > 0; }));
   stop.request_stop();
   waits.join();
@@ -287,7 +287,7 @@ TEST_CASE("quorum: list shows each member's rows side by side; events tell what 
     told.push_back(e.kind);
   }});
   {
-    auto options = for_a_second();
+    auto options = short_term();
     options.note = "who";
     auto const got = a->make_mutex("x", options).acquire();
     REQUIRE(eventually([&] { return got->votes() == 3; }));
@@ -320,7 +320,7 @@ TEST_CASE("quorum: many threads of three programs, one at a time, with rising to
   for (int i = 0; i < 6; ++i)
     threads.emplace_back([&, i] {
       for (int n = 0; n < 8; ++n) {
-        auto const got = programs[static_cast<std::size_t>(i % 3)]->make_mutex("x", for_a_second()).acquire();
+        auto const got = programs[static_cast<std::size_t>(i % 3)]->make_mutex("x", short_term()).acquire();
         most = std::max(most.load(), ++inside);
         if (got->token().value <= last.exchange(got->token().value)) ++falls;
         if (!got->valid()) ++falls;
@@ -339,7 +339,7 @@ TEST_CASE(
     "again") {
   three_members members;
   auto a = members.program();
-  (void)a->make_mutex("x", for_a_second()).acquire();  // connects, and makes the rows
+  (void)a->make_mutex("x", short_term()).acquire();  // connects, and makes the rows
   REQUIRE(eventually(
       [&] { return members.number(0, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
   // It is taken again as soon as the former term may be given back.
@@ -350,10 +350,10 @@ TEST_CASE(
     if (statement == "lock_take" && ++takes == 2) again = boot_clock::now().time_since_epoch().count();
   };
   auto const before = boot_clock::now();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   CHECK(eventually([&] { return again != 0; }));
-  CHECK(boot_time_point(boot_clock::duration(again)) - before >= 900ms);
+  CHECK(boot_time_point(boot_clock::duration(again)) - before >= short_ttl * 9 / 10);
   CHECK(got->valid());
   members.mend(0);
   CHECK(eventually([&] { return got->votes() == 3; }));

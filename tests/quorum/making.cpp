@@ -31,9 +31,8 @@ bool any_mentions(std::vector<std::string> const& all, std::string const& what) 
 TEST_CASE("quorum: databases that are none grant nothing, and init makes them one, once") {
   three_members members(false);
   auto a = members.program();
-  CHECK(
-      mentions(message_of([&] { (void)a->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting),
-               "quorum init"));
+  CHECK(mentions(message_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting),
+                 "quorum init"));
   CHECK(any_mentions(quorum_findings(a->status()), "belongs to no quorum"));
   (void)message_of([&] { a->init(999ms); }, errc::invalid_argument);
   a->init(5s);
@@ -49,11 +48,11 @@ TEST_CASE("quorum: databases that are none grant nothing, and init makes them on
     CHECK(m.quorum_id == now[0].quorum_id);
   }
   CHECK(quorum_findings(now).empty());
-  CHECK(a->make_mutex("x", for_a_second()).try_acquire());
+  CHECK(a->make_mutex("x", short_term()).try_acquire());
   CHECK(a->drop() == 3);
   auto b = members.program();
-  (void)message_of([&] { (void)b->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
-  (void)message_of([&] { (void)a->make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
+  (void)message_of([&] { (void)b->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
+  (void)message_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
 }
 
 TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {
@@ -71,12 +70,12 @@ TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {
   auto const n = another.manager();
   // Two of them are not among the members of the third.
   quorum q({a.managers[0].get(), m.get(), n.get()});
-  (void)message_of([&] { (void)q.make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting);
+  (void)message_of([&] { (void)q.make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
   // Five, of which three are.
   quorum five({a.managers[0].get(), a.managers[1].get(), a.managers[2].get(), m.get(), n.get()});
-  CHECK(mentions(
-      message_of([&] { (void)five.make_mutex("x", for_a_second()).try_acquire(); }, errc::not_voting),
-      "has 3 members"));
+  CHECK(
+      mentions(message_of([&] { (void)five.make_mutex("x", short_term()).try_acquire(); }, errc::not_voting),
+               "has 3 members"));
   // The same database by two managers.
   auto const twin = members.at(0).manager();
   quorum twins({a.managers[0].get(), twin.get(), a.managers[2].get()});
@@ -88,7 +87,7 @@ TEST_CASE(
     "had") {
   three_members members;
   auto a = members.program();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   REQUIRE(eventually([&] { return got->votes() == 3; }));
   auto const before = got->token();
@@ -109,7 +108,7 @@ TEST_CASE(
   // It knows what was granted before it forgot.
   members.cut_off(0);
   auto b = members.program();
-  auto const next = b->make_mutex("x", for_a_second()).acquire();
+  auto const next = b->make_mutex("x", short_term()).acquire();
   REQUIRE(next);
   CHECK(next->token() > before);
   members.mend(0);
@@ -121,7 +120,7 @@ TEST_CASE(
   // Until its ttl is over this process takes what it had for busy.
   CHECK(eventually([&] {
     try {
-      (void)c->make_mutex("x", for_a_second()).try_acquire();
+      (void)c->make_mutex("x", short_term()).try_acquire();
       return false;
     } catch (error const& e) {
       return e.reason() == errc::not_voting;
@@ -146,12 +145,12 @@ TEST_CASE(
   });
   CHECK(eventually(
       [&] { return members.number(2, "SELECT count(*) FROM rowlock_quorum WHERE epoch = 2") == 1; }));
-  while (!joined && boot_clock::now() - began < 900ms)
+  while (!joined && boot_clock::now() - began < short_ttl - 100ms)
     if (members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1)
       voted_early = true;
   CHECK_FALSE(voted_early);
   joining.join();
-  CHECK(boot_clock::now() - began >= 1s);
+  CHECK(boot_clock::now() - began >= short_ttl);
   CHECK(members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1);
 }
 
@@ -163,7 +162,7 @@ TEST_CASE("quorum: a join that is stopped leaves a member that does not vote, an
   stop.request_stop();
   (void)message_of([&] { a->join(0, "", stop.get_token()); }, errc::closed);
   CHECK(any_mentions(quorum_findings(a->status()), "does not vote"));
-  CHECK(a->make_mutex("x", for_a_second()).acquire());
+  CHECK(a->make_mutex("x", short_term()).acquire());
   a->join(0);
   CHECK(quorum_findings(a->status()).empty());
 }
@@ -173,7 +172,7 @@ TEST_CASE(
     "it") {
   three_members members;
   auto a = members.program();
-  auto got = a->make_mutex("x", for_a_second()).try_acquire();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   sqlite_fixture fresh;
   auto const m = fresh.manager();
@@ -184,20 +183,20 @@ TEST_CASE(
   CHECK(q.status()[2].epoch == 2);
   // It was held by the former list, and is held by two members of the new one.
   CHECK(got->valid());
-  CHECK_FALSE(q.make_mutex("x", for_a_second()).try_acquire());
+  CHECK_FALSE(q.make_mutex("x", short_term()).try_acquire());
   // The former member alone is no majority, whatever it grants.
   members.cut_off(0);
   CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
   members.mend(0);
-  auto const next = q.make_mutex("x", for_a_second()).try_acquire_for(10s);
+  auto const next = q.make_mutex("x", short_term()).try_acquire_for(10s);
   REQUIRE(next);
   CHECK(next->token() > got->token());
-  CHECK_FALSE(a->make_mutex("x", for_a_second()).try_acquire());
+  CHECK_FALSE(a->make_mutex("x", short_term()).try_acquire());
 }
 
 TEST_CASE("quorum: tables from before version 8 say what to do") {
   three_members members(false);
   auto a = members.program();
   migrator(members.at(2).source).down(7);
-  CHECK(mentions(message_of([&] { a->init(1s); }, errc::schema_old), "rowlock migrate up"));
+  CHECK(mentions(message_of([&] { a->init(short_ttl); }, errc::schema_old), "rowlock migrate up"));
 }

@@ -19,7 +19,7 @@ std::unique_ptr<fixture> on_mysql_like() {
 
 three_members::three_members(bool made)
     : mysql_like_(on_mysql_like()), all_{&postgresql_, mysql_like_.get(), &sqlite_} {
-  if (made) program()->init(1s);
+  if (made) program()->init(short_ttl);
 }
 
 program_of_members three_members::program(quorum_options options) {

@@ -17,6 +17,9 @@ namespace rowlock::test {
 
 using namespace std::chrono_literals;
 
+/// Of the locks, and the longest that there is. Renewals must come in time on a busy machine, too.
+inline constexpr std::chrono::milliseconds short_ttl = 3s;
+
 /// What one program has: its own managers, and a quorum of them.
 struct program_of_members {
   std::vector<std::unique_ptr<lock_manager>> managers;
@@ -27,7 +30,7 @@ struct program_of_members {
 
 class three_members {
  public:
-  /// With `made`, they are a quorum whose longest ttl is a second, the shortest that there is.
+  /// With `made`, they are a quorum whose longest ttl is short_ttl.
   explicit three_members(bool made = true);
 
   program_of_members program(quorum_options options = {});
@@ -49,10 +52,10 @@ class three_members {
   std::array<fixture*, size> all_;
 };
 
-/// A lock for a second, which is renewed.
-inline mutex_options for_a_second() {
+/// A lock that is renewed.
+inline mutex_options short_term() {
   mutex_options o;
-  o.ttl = 1s;
+  o.ttl = short_ttl;
   return o;
 }
 
