@@ -15,10 +15,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
--- Of a quorum, and of locks that are held in one (version 8). `rowlock quorum init`, `join` and `drop` need more: UPDATE and INSERT on
--- rowlock_quorum, UPDATE (token_floor) on rowlock_meta: let the tables' owner run them.
-GRANT SELECT ON rowlock_quorum TO rowlock_locking;
-GRANT SELECT, INSERT, UPDATE ON rowlock_admitted TO rowlock_locking;
+-- Only members of a quorum need the first of these, and only transaction::admit() and rowlock_admit() the second (version 8). `rowlock
+-- quorum init`, `join` and `drop` need more: UPDATE and INSERT on rowlock_quorum, UPDATE (token_floor) on rowlock_meta. Let the tables'
+-- owner run them.
+--   GRANT SELECT ON rowlock_quorum TO rowlock_locking;
+--   GRANT SELECT, INSERT, UPDATE ON rowlock_admitted TO rowlock_locking;
 -- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
 -- Only SQL without C++ needs these: the procedures of version 4. They run with the caller's rights, so their callers
@@ -39,7 +40,7 @@ GRANT EXECUTE ON PROCEDURE rowlock_require_permit TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_try_acquire_once TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_done TO rowlock_locking;
 GRANT EXECUTE ON PROCEDURE rowlock_release_once TO rowlock_locking;
-GRANT EXECUTE ON PROCEDURE rowlock_admit TO rowlock_locking;
+-- (And, for rowlock_admit: GRANT EXECUTE ON PROCEDURE rowlock_admit TO rowlock_locking;)
 
 GRANT SELECT, UPDATE (token_floor) ON rowlock_meta TO rowlock_reaping;
 -- INSERT and UPDATE: for its own lease, "rowlock.reaper".

@@ -15,10 +15,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_locks TO rowlock_locking;
 GRANT SELECT, INSERT, UPDATE ON rowlock_tokens TO rowlock_locking;
 -- Of shared_mutex and semaphore; `list` reads it too. Tables of version 5 had none: give this after `rowlock migrate up`.
 GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock_permits TO rowlock_locking;
--- Of a quorum, and of locks that are held in one (version 8). `rowlock quorum init`, `join` and `drop` need more: UPDATE and INSERT on
--- rowlock_quorum, UPDATE (token_floor) on rowlock_meta: let the tables' owner run them.
-GRANT SELECT ON rowlock_quorum TO rowlock_locking;
-GRANT SELECT, INSERT, UPDATE ON rowlock_admitted TO rowlock_locking;
+-- Only members of a quorum need the first of these, and only transaction::admit() and rowlock_admit() the second (version 8). `rowlock
+-- quorum init`, `join` and `drop` need more: UPDATE and INSERT on rowlock_quorum, UPDATE (token_floor) on rowlock_meta. Let the tables'
+-- owner run them.
+--   GRANT SELECT ON rowlock_quorum TO rowlock_locking;
+--   GRANT SELECT, INSERT, UPDATE ON rowlock_admitted TO rowlock_locking;
 -- Only `list --reaper` and `list --metrics` need this.
 GRANT SELECT ON rowlock_reaper TO rowlock_locking;
 -- The functions of versions 4 and 7 (SQL without C++) need no grant: PostgreSQL lets everybody execute functions, and these run

@@ -317,7 +317,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
     h->confirmed(i, false, token, error(errc::unreachable, fmt::format("{} does not answer", where(i))));
 }
 
-void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> h) noexcept try {
+void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> const& h) noexcept try {
   members_[i]->asked.run([this, i, h] { (void)at(i).release(h); }, errands::kind::must_be_run);
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }

@@ -68,7 +68,7 @@ class quorum_crew {
   /// Gives back what members have granted, at once; if others wait at `last`, that one after the rest.
   /// @return how many said that it was there
   int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
-  void give_back_later(std::size_t member, std::shared_ptr<holding::hold>) noexcept;
+  void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
 
   /// From now on it is renewed, and its loss reported.
   void keep(std::shared_ptr<quorum_hold> const&);

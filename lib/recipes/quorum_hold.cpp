@@ -101,7 +101,7 @@ void quorum_hold::confirmed(std::size_t member, bool confirmed, fencing_token to
   auto& p = parts_.at(member);
   p.asked = false;
   p.trouble = failure;
-  if (confirmed) p.knows = std::max(p.knows, top);
+  if (confirmed) p.knows.value = std::max(p.knows.value, top.value);
   if (phase_.load() == phase::held) recount();
   come_.notify_all();
   lock.unlock();
@@ -155,7 +155,7 @@ fencing_token quorum_hold::highest() const {
   std::lock_guard const guard(mutex_);
   fencing_token top;
   for (auto const& p : parts_)
-    if (p.granted && !p.left_out) top = std::max(top, p.knows);
+    if (p.granted && !p.left_out) top.value = std::max(top.value, p.knows.value);
   return top;
 }
 
@@ -163,7 +163,7 @@ std::vector<std::size_t> quorum_hold::behind(fencing_token top) const {
   std::lock_guard const guard(mutex_);
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < parts_.size(); ++i)
-    if (parts_[i].granted && !parts_[i].left_out && parts_[i].knows < top) all.push_back(i);
+    if (parts_[i].granted && !parts_[i].left_out && parts_[i].knows.value < top.value) all.push_back(i);
   return all;
 }
 
@@ -206,7 +206,7 @@ ballot quorum_hold::last_answer(std::size_t member) const {
 // Whoever does not know the token may let a later owner have a lower one. What a member wants back is given
 // back; what could not be renewed in time is ours until its time is over.
 bool quorum_hold::counts(part const& p, fencing_token top) noexcept {
-  if (!p.granted || p.left_out || p.knows < top) return false;
+  if (!p.granted || p.left_out || p.knows.value < top.value) return false;
   auto const why = p.granted->loss();
   return !why || *why == loss_reason::expired || *why == loss_reason::database_unreachable;
 }
@@ -236,7 +236,7 @@ boot_time_point quorum_hold::until_others_can_have_it() const {
 
 std::size_t quorum_hold::knowing(fencing_token top) const {
   return static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [&](part const& p) {
-    return p.granted && !p.left_out && p.knows >= top;
+    return p.granted && !p.left_out && p.knows.value >= top.value;
   }));
 }
 

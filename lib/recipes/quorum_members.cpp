@@ -85,7 +85,7 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
                   fmt::format("{} is the same database as another one of these: each member needs its own",
                               crew_.where(i)));
     fresh.members.push_back(s.database_id);
-    highest = std::max(highest, s.highest);
+    highest.value = std::max(highest.value, s.highest.value);
     if (!s.record.quorum_id.empty()) begun = &s.record;
   }
   // A former call that was interrupted has given the same list to some of them.
@@ -197,7 +197,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
     try {
       auto const s = managing::voting(crew_.at(i).parts()).read(true);
       if (s.record.epoch_id != next.epoch_id) continue;
-      highest = std::max(highest, s.highest);
+      highest.value = std::max(highest.value, s.highest.value);
       ++heard;
     } catch (error const&) {  // the others may be enough
     }
@@ -268,7 +268,7 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
                       "grants is not counted",
                       m.database));
   }
-  if (quorums.size() > 1) all.push_back("they are members of different quorums");
+  if (quorums.size() > 1) all.emplace_back("they are members of different quorums");
   std::size_t voting = 0;
   for (auto const& m : members) {
     if (!m.trouble.empty() || m.quorum_id.empty()) continue;

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <map>
+#include <regex>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
@@ -23,22 +24,34 @@ manager_options in_schema(std::string schema) {
 /// What makes the tables of the newest version at once, of which a test says that the migrations leave the
 /// same: the versions one after another, or the migrator, cost more than most cases. Without the functions
 /// for SQL, which cost as much as the tables, and which no case here calls.
-std::string const& all_tables(std::string const& kind) {
-  static std::map<std::string, std::string> texts;
-  auto& text = texts[kind];
-  if (text.empty()) {
-    std::stringstream all;
-    all << std::ifstream(source_path("schema/" + kind + ".sql")).rdbuf();
-    text = all.str();
-    constexpr std::string_view first = "\nDELIMITER $$\n";
-    constexpr std::string_view last = "\nDELIMITER ;\n";
-    if (auto const procedures = text.find(first); procedures != text.npos)
-      text.erase(procedures, text.find(last) + last.size() - 1 - procedures);
-    else if (auto const functions = text.find("\nCREATE FUNCTION"); functions != text.npos)
-      text.erase(functions);
+struct schema_text {
+  std::string tables;
+  std::string functions;
+};
+
+schema_text const& text_of(std::string const& kind) {
+  static std::map<std::string, schema_text> texts;
+  auto& [tables, functions] = texts[kind];
+  if (!tables.empty()) return texts[kind];
+  std::stringstream all;
+  all << std::ifstream(source_path("schema/" + kind + ".sql")).rdbuf();
+  tables = all.str();
+  // DELIMITER is for the client `mysql`.
+  constexpr std::string_view first = "\nDELIMITER $$\n";
+  constexpr std::string_view last = "\nDELIMITER ;\n";
+  if (auto const at = tables.find(first); at != tables.npos) {
+    auto const end = tables.find(last);
+    functions = std::regex_replace(tables.substr(at + first.size(), end - at - first.size()),
+                                   std::regex("\n[$][$](?=\n|$)"), "");
+    tables.erase(at, end + last.size() - 1 - at);
+  } else if (auto const function = tables.find("\nCREATE FUNCTION"); function != tables.npos) {
+    functions = tables.substr(function);
+    tables.erase(function);
   }
-  return text;
+  return texts[kind];
 }
+
+std::string const& all_tables(std::string const& kind) { return text_of(kind).tables; }
 
 /// By which this process makes databases on a server, and drops them: to connect would take as long as the
 /// rest.
@@ -61,6 +74,8 @@ void fixture::sql(std::string const& text) {
   auto session = source.implementation()->connect(boot_clock::now() + 10s);
   session->script(tables().render(text), boot_clock::now() + 10s);
 }
+
+void fixture::make_functions() { sql(text_of(std::string(source.implementation()->sql().name)).functions); }
 
 bool fixture::waited(int attempts) const {
   return traits(options.strategy).waits_in_server ? seam->executed("lock_take") >= 1

@@ -53,6 +53,8 @@ class fixture {
   bool waited(int attempts) const;
 
   backend::table_names tables() const;
+  /// Those for SQL without C++, which most cases have no use for.
+  void make_functions();
   /// Runs SQL with the table names put in, on a session of its own.
   void sql(std::string const& text);
 };

@@ -45,6 +45,7 @@ class postgresql_logins : public postgresql_fixture {
   static constexpr char const* file = "postgresql-grants.sql";
   static constexpr int rights = 27;
   postgresql_logins() {
+    make_functions();
     for (auto const* role : roles)
       sql("CREATE ROLE " + name_of(role) + " LOGIN; GRANT USAGE ON SCHEMA " + options.schema + " TO " +
           name_of(role));
@@ -64,6 +65,7 @@ class mysql_like_logins : public Database {
   static constexpr char const* file = "mysql-grants.sql";
   static constexpr int rights = 39;
   mysql_like_logins() {
+    this->make_functions();
     for (auto const* role : roles) this->sql("CREATE USER " + name_of(role) + " IDENTIFIED BY 'secret'");
   }
   ~mysql_like_logins() override {

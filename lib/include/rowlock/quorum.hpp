@@ -227,8 +227,10 @@ class ROWLOCK_EXPORT quorum {
   /// The member at `place` (from 0) was wiped, restored or replaced: has it vote again. A new epoch goes to a
   /// majority of the others; when the longest ttl has passed, it learns the highest token of these others,
   /// and votes. Locks that are held by a majority of the others stay held. Blocks for that long.
+  /// @param place of the manager whose database joins, from 0
   /// @param replaces the database_id of the member whose place it takes; empty if that can be told: it is
   /// the one of the list that none of the others is
+  /// @param stop ends the waiting
   /// @throws error(errc::not_voting) if too few of the others vote and can be asked; errc::invalid_argument;
   /// errc::conflict if somebody else changes the members at the same time; errc::closed if `stop` was
   /// triggered: it does not vote, and join() is to be called again

@@ -193,7 +193,8 @@ end_of_program list_members(invocation& call, list_options const& options) {
     for (std::size_t i = 0; i < each.size(); ++i) {
       bool const known = std::holds_alternative<std::vector<lock_info>>(lists[i]);
       row.push_back(each[i] != nullptr ? at_member(*each[i]) : known ? "-" : "?");
-      if (each[i] != nullptr && (newest == nullptr || each[i]->holder.token > newest->holder.token))
+      if (each[i] != nullptr &&
+          (newest == nullptr || each[i]->holder.token.value > newest->holder.token.value))
         newest = each[i];
     }
     row.push_back(printable(owner_of(newest->holder)));

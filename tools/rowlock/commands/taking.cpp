@@ -154,14 +154,14 @@ void taking::connect() try {
 
 taking::attempted taking::as_attempted(acquisition a) const {
   attempted out{{}, a.status(), a.holder(), names_.front()};
-  if (a) out.locks.push_back(*std::move(a));
+  if (a) out.locks.emplace_back(*std::move(a));
   return out;
 }
 
 taking::attempted taking::as_attempted(acquisition_of_all a) {
   attempted out{{}, a.status(), a.holder(), a.busy_name()};
   if (a)
-    for (auto& one : *a) out.locks.push_back(std::move(one));
+    for (auto& one : *a) out.locks.emplace_back(std::move(one));
   return out;
 }
 
@@ -191,7 +191,7 @@ taking::attempted taking::of_majority(bool wait, std::optional<std::chrono::nano
              : left ? m.try_acquire_for(*left, std::move(stop))
                     : m.acquire(std::move(stop));
   attempted out{{}, got.status(), got.holder(), names_.front()};
-  if (got) out.locks.push_back(*std::move(got));
+  if (got) out.locks.emplace_back(*std::move(got));
   return out;
 }
 
