@@ -156,7 +156,12 @@ void add_quorum(CLI::App& app, invocation& call) {
   auto const add = [&](char const* name, char const* help, auto what) {
     auto* command = group->add_subcommand(name, help);
     command->fallthrough();
-    command->footer("\nrowlock quorum --help says more.");
+    command->footer(
+        fmt::format("\nExample:\n  rowlock quorum {}{} --db postgresql://a/app --db mysql://b/app{}\n\nMore: "
+                    "rowlock quorum "
+                    "--help",
+                    name, std::string_view(name) == "join" ? " sqlite:/srv/c.db" : "",
+                    std::string_view(name) == "join" ? "" : " --db sqlite:/srv/c.db"));
     command->callback(
         [&call, options, what] { call.chosen = [&call, options, what] { return what(call, *options); }; });
     return command;
