@@ -161,8 +161,8 @@ void guarded_transaction::admit(std::string const& name, fencing_token token) {
   base::require_name(name);
   if (token.value <= 0)
     throw error(errc::invalid_argument, fmt::format("'{}': a token of {} is none", name, token.value));
-  expect_this_database();
   caller_->expect_transaction();
+  expect_this_database();
   run("guard_admit", {name, token.value});
   auto const known = backend::as_int(run("guard_admitted", {name}).rows.at(0).at(0));
   if (known > token.value)
