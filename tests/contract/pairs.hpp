@@ -180,13 +180,19 @@ struct filtered<std::tuple<Kept...>, Wanted, on<How, Term, Database>, Others...>
     : filtered<std::conditional_t<Wanted(running<on<How, Term, Database>>),
                                   std::tuple<Kept..., on<How, Term, Database>>, std::tuple<Kept...>>,
                Wanted, Others...> {};
-/// The predicate of a strategy's own cases.
-constexpr bool is_own(bool (*wanted)(running_pair const&), strategy s) {
-  return (s == strategy::once && wanted == onces) || (s == strategy::unique_insert && wanted == inserts);
+template <auto>
+struct predicate;
+/// The predicate of a strategy's own cases. Types are compared, as under -fsanitize=undefined GCC has no
+/// constant from comparing functions.
+template <auto Wanted>
+constexpr bool is_own(strategy s) {
+  using wanted = predicate<Wanted>;
+  return (s == strategy::once && std::is_same_v<wanted, predicate<onces>>) ||
+         (s == strategy::unique_insert && std::is_same_v<wanted, predicate<inserts>>);
 }
 template <class... Kept, auto Wanted, class Pair, class... Others>
 struct filtered<std::tuple<Kept...>, Wanted, own_cases_of<Pair>, Others...>
-    : filtered<std::conditional_t<is_own(Wanted, Pair::how), std::tuple<Kept..., Pair>, std::tuple<Kept...>>,
+    : filtered<std::conditional_t<is_own<Wanted>(Pair::how), std::tuple<Kept..., Pair>, std::tuple<Kept...>>,
                Wanted, Others...> {};
 template <class Kept, auto Wanted, strategy How, char const* Why, class Database, class... Others>
 struct filtered<Kept, Wanted, missing<How, Why, Database>, Others...> : filtered<Kept, Wanted, Others...> {};
