@@ -98,6 +98,7 @@ class sqlite3_program final : public program {
     int const code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
     native_.reset(db);
     if (code != SQLITE_OK) throw refused_statement(sqlite3_errmsg(db));
+    sqlite3_busy_timeout(db, 10'000);  // as programs do: a manager may be at its housekeeping
   }
   void run(std::string const& sql) override {
     if (sqlite3_exec(native_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)

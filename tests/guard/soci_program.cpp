@@ -12,7 +12,10 @@ namespace {
 
 class soci_program final : public program {
  public:
-  explicit soci_program(std::string const& url) { open_soci_session(native_, url); }
+  explicit soci_program(std::string const& url) {
+    open_soci_session(native_, url);
+    if (url.starts_with("sqlite")) (void)value("PRAGMA busy_timeout = 10000");  // as in sqlite3_program
+  }
   void run(std::string const& sql) override {
     try {
       native_ << sql;

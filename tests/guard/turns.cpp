@@ -20,7 +20,6 @@ class owner_without_gaps {
     for (int i = 0; i < (On::sqlite ? 1 : 2); ++i)
       threads_.emplace_back([&](std::stop_token const& stop) {
         auto const p = f.open();
-        if (On::sqlite) (void)p->value("PRAGMA busy_timeout = 10000");
         auto const tx = p->view(m);
         while (!stop.stop_requested() && one_more(f, *p, *tx, held)) {
         }
