@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
+#include <algorithm>
 
 #include <memory>
 #include <rowlock/mysql.hpp>
@@ -100,10 +101,15 @@ std::string hours_ago(place const& p, int hours) {
 
 void leave_idle(place const& p, int count) {
   if (is_mysql(p)) {
-    std::string rows;
-    for (int i = 1; i <= count; ++i)
-      rows += fmt::format("{}('n{}', 'lease', {}, {})", i == 1 ? "" : ",", i, i, hours_ago(p, 48));
-    return p.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES " + rows);
+    // In parts: each is a statement, and a busy machine must reply in time.
+    auto const then = hours_ago(p, 48);
+    for (int i = 1; i <= count;) {
+      std::string rows;
+      for (int const end = std::min(count, i + 4'999); i <= end; ++i)
+        rows += fmt::format("{}('n{}', 'lease', {}, {})", rows.empty() ? "" : ",", i, i, then);
+      p.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES " + rows);
+    }
+    return;
   }
   auto const numbers =
       is_sqlite(p)

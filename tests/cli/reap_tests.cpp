@@ -91,7 +91,7 @@ CLI_CASE("reap: 75 when another run is under way, and who it is; also when quiet
 
 CLI_CASE("reap: SIGTERM and SIGINT end it after the batch at hand, and it says what it did") {
   Place const p;
-  leave_idle(p, 50'000);
+  leave_idle(p, 20'000);
   for (int const signal : {SIGTERM, SIGINT}) {
     program running(p.command({"reap", "--batch", "1", "--json"}), p.variables());
     auto const before = reap_json(p, {"--dry-run"})["examined"].template get<int>();

@@ -228,7 +228,7 @@ TEST_CASE(
   environment const env{{"ROWLOCK_DB", server.address()}};
   REQUIRE(run({rowlock_program, "migrate", "up"}, env).status == 0);
   scratch_folder folder;
-  program holds({rowlock_program, "run", "--ttl", "15s", "n", "--", "sh", "-c",
+  program holds({rowlock_program, "run", "--ttl", "60s", "n", "--", "sh", "-c",
                  "echo ready; while [ ! -e " + folder.file("end") + " ]; do sleep 0.1; done; exit 5"},
                 env);
   REQUIRE(holds.prints("ready"));

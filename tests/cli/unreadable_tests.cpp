@@ -109,7 +109,7 @@ CLI_CASE(
     "C25: list: a strategy, or a takeover, of a later version is one row that is unknown, with its name") {
   Place const p;
   put(p, {"good", soon(p)});
-  put(p, {"later strategy", soon(p), "quorum"});
+  put(p, {"later strategy", soon(p), "paxos"});
   put(p, {"later takeover", soon(p), "lease", "by vote"});
   for (auto const* all : {"--all", "--json"}) {
     auto const listed = p.rowlock({"list", "--json", all});
@@ -117,9 +117,9 @@ CLI_CASE(
     auto const found = by_name(listed);
     REQUIRE(found.size() == 3);
     CHECK(found.at("later strategy").at("state") == "unknown");
-    CHECK(found.at("later strategy").at("why").dump().find("'quorum'") != std::string::npos);
+    CHECK(found.at("later strategy").at("why").dump().find("'paxos'") != std::string::npos);
     CHECK(found.at("later takeover").at("state") == "unknown");
-    CHECK(listed.says("'quorum', which this version does not know"));
+    CHECK(listed.says("'paxos', which this version does not know"));
   }
   check_tables_and_metrics(p, 2);
   auto const refused = p.rowlock({"run", "--no-wait", "later takeover", "--", "true"});
