@@ -106,22 +106,35 @@ TEST_CASE("completion: values of options: files, strategies, beginnings of URLs;
 
 TEST_CASE("completion: fish offers the same, with what each is for, and a command's own behind --") {
   auto const folder = std::filesystem::path(rowlock_program).parent_path().string();
-  auto const fish = [&](std::string const& line) {
-    auto const o = run(
-        {"fish", "--no-config", "-c",
-         fmt::format("set -gx PATH '{}' $PATH; source '{}/tools/completion/rowlock.fish'; complete -C '{}'",
-                     folder, source_path(), line)});
+  // One fish for many lines: to start it takes a second.
+  auto const fish_each = [&](words const& lines) {
+    words asked{
+        "fish", "--no-config", "-c",
+        fmt::format("set -gx PATH '{}' $PATH; source '{}/tools/completion/rowlock.fish'; for line in $argv; "
+                    "complete -C $line; echo '@'; end",
+                    folder, source_path())};
+    asked.insert(asked.end(), lines.begin(), lines.end());
+    auto const o = run(asked);
     CHECK(o.err.empty());
-    return "\n" + o.out;
+    words each;
+    for (std::size_t at = 0, end; (end = o.out.find("@\n", at)) != o.out.npos; at = end + 2)
+      each.push_back("\n" + o.out.substr(at, end - at));
+    REQUIRE(each.size() == lines.size());
+    return each;
   };
-  for (auto const& command : all_commands()) {
-    std::string const line = fmt::format("rowlock {} ", fmt::join(command, " "));
-    for (auto const& [heading, begin] : {std::pair{"Subcommands", ""}, std::pair{"Options", "--"}}) {
-      auto const offers = fish(line + begin);
+  auto const fish = [&](std::string const& line) { return fish_each({line}).front(); };
+  words lines;
+  for (auto const& command : all_commands())
+    for (auto const* begin : {"", "--"})
+      lines.push_back(fmt::format("rowlock {} {}", fmt::join(command, " "), begin));
+  auto const offers = fish_each(lines);
+  auto at = offers.begin();
+  for (auto const& command : all_commands())
+    for (auto const* heading : {"Subcommands", "Options"}) {
       for (auto const& one : listed(help_of(command), heading))
-        CHECK_MESSAGE(offers.find("\n" + one) != offers.npos, line << one);
+        CHECK_MESSAGE(at->find("\n" + one) != at->npos, fmt::format("{}: {}", fmt::join(command, " "), one));
+      ++at;
     }
-  }
   auto const re = fish("rowlock re");
   CHECK(re.find("\nrelease\tGives back a lock") != re.npos);
   CHECK(re.find("run") == re.npos);
