@@ -1,0 +1,251 @@
+// The rules by which answers of several databases are one lock: each is left out by somebody's Redlock.
+// lib/doc/quorum.md
+
+#include "recipes/quorum_hold.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <thread>
+
+using namespace rowlock;
+using namespace rowlock::recipes;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto ttl = 60s;
+
+/// What a member grants: asked at `sent_at`, with that token.
+std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t token) {
+  holding::grant_facts f;
+  f.name = "x";
+  f.strategy = strategy::quorum;
+  f.term = {"term"};
+  f.token = {token};
+  f.owner = {"host", 1, "process", 1};
+  f.ttl = ttl;
+  f.sent_at = sent_at;
+  return holding::hold::make(std::move(f), {});
+}
+
+/// A lock that three members may grant.
+struct three {
+  explicit three(mutex_options o = {.ttl = ttl}) : lock("x", std::move(o), 3, 2) {}
+
+  bool grants(std::size_t member, std::int64_t token, boot_time_point sent_at = boot_clock::now()) {
+    REQUIRE(lock.begin_to_ask(member));
+    return lock.answered(member, {.granted = granted(sent_at, token)});
+  }
+  void confirms(std::size_t member, std::int64_t token) {
+    REQUIRE(lock.begin_to_ask(member));
+    lock.confirmed(member, true, {token}, std::nullopt);
+  }
+  /// Held by all of them with the token 5.
+  void is_held() {
+    for (std::size_t m = 0; m < 3; ++m) REQUIRE(grants(m, 5));
+    REQUIRE(lock.begin({5}));
+  }
+
+  quorum_hold lock;
+};
+
+/// So long ago that what was asked for then is trusted no more.
+boot_time_point long_ago() { return boot_clock::now() - ttl; }
+
+}  // namespace
+
+TEST_CASE("quorum: a majority that grants is not enough: it must know the token that is used") {
+  three q;
+  CHECK(q.grants(0, 5));
+  CHECK_FALSE(q.lock.begin({5}));  // one of three
+  CHECK(q.grants(1, 9));
+  CHECK(q.lock.highest() == fencing_token{9});
+  CHECK_FALSE(q.lock.begin({9}));  // a later majority may be the two that do not know it
+  CHECK(q.lock.behind({9}) == std::vector<std::size_t>{0});
+  q.confirms(0, 9);
+  CHECK(q.lock.begin({9}));
+  CHECK(q.lock.valid());
+  CHECK(q.lock.token() == fencing_token{9});
+}
+
+TEST_CASE("quorum: trust is that of a majority: the second longest of three, each from its own request") {
+  auto const now = boot_clock::now();
+  three q;
+  CHECK(q.grants(0, 5, now - 3s));
+  CHECK(q.grants(1, 5, now - 2s));
+  CHECK(q.grants(2, 5, now - 1s));
+  CHECK(q.lock.begin({5}));
+  CHECK(q.lock.trusted_until() == holding::trust_after(now - 2s, ttl));
+  CHECK(q.lock.votes() == 3);
+}
+
+TEST_CASE("quorum: what a majority has granted too long ago is no lock") {
+  three q;
+  CHECK(q.grants(0, 5, long_ago()));
+  CHECK(q.grants(1, 5));
+  CHECK_FALSE(q.lock.begin({5}));
+  CHECK(q.grants(2, 5));
+  CHECK(q.lock.begin({5}));
+}
+
+TEST_CASE(
+    "quorum: what a member has granted is not given back while it is trusted, though it can't be renewed") {
+  three q;
+  q.is_held();
+  std::shared_ptr<holding::hold> former;
+  CHECK_FALSE(q.lock.may_ask_again(0, former));  // it has it
+  SUBCASE("the database can't be reached") {
+    q.lock.of(0)->lose(loss_reason::database_unreachable);
+    CHECK_FALSE(q.lock.may_ask_again(0, former));
+  }
+  SUBCASE("a renewal came too late") {
+    q.lock.of(0)->lose(loss_reason::expired);
+    CHECK_FALSE(q.lock.may_ask_again(0, former));
+  }
+  CHECK_FALSE(former);
+  CHECK(q.lock.votes() == 3);
+  CHECK_FALSE(q.lock.look());
+  CHECK(q.lock.valid());
+}
+
+TEST_CASE("quorum: a member without it is asked again, and counts by a new term alone that knows the token") {
+  three q;
+  q.is_held();
+  std::shared_ptr<holding::hold> former;
+  auto const first = q.lock.of(0);
+  first->lose(loss_reason::row_gone);
+  CHECK(q.lock.votes() == 2);
+  REQUIRE(q.lock.may_ask_again(0, former));
+  CHECK(former == first);
+  CHECK_FALSE(q.lock.of(0));
+  CHECK(q.grants(0, 4));  // below: a member that was wiped
+  CHECK(q.lock.votes() == 2);
+  q.confirms(0, 5);
+  CHECK(q.lock.votes() == 3);
+  CHECK(q.lock.valid());
+}
+
+TEST_CASE("quorum: a member is asked once at a time, and one that grants late counts then") {
+  three q;
+  CHECK(q.grants(0, 5));
+  CHECK(q.grants(1, 5));
+  CHECK(q.lock.begin_to_ask(2));
+  CHECK_FALSE(q.lock.begin_to_ask(2));
+  CHECK(q.lock.begin({5}));
+  std::shared_ptr<holding::hold> former;
+  CHECK_FALSE(q.lock.may_ask_again(2, former));
+  CHECK(q.lock.answered(2, {.granted = granted(boot_clock::now(), 5)}));
+  CHECK(q.lock.votes() == 3);
+}
+
+TEST_CASE("quorum: what an operator has taken from it is not asked for again") {
+  three q;
+  q.is_held();
+  q.lock.of(0)->lose(loss_reason::revoked);
+  std::shared_ptr<holding::hold> former;
+  CHECK_FALSE(q.lock.may_ask_again(0, former));
+  CHECK(q.lock.valid());
+  q.lock.of(1)->lose(loss_reason::revoked);
+  CHECK(q.lock.look());
+  CHECK(q.lock.loss() == loss_reason::revoked);
+}
+
+TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it") {
+  three q;
+  SUBCASE("two members have lost it") {
+    q.is_held();
+    q.lock.of(0)->lose(loss_reason::row_gone);
+    q.lock.of(1)->lose(loss_reason::taken_over);
+    q.confirms(2, 5);
+    CHECK_FALSE(q.lock.valid());
+    CHECK(q.lock.loss() == loss_reason::taken_over);
+    CHECK_FALSE(q.lock.begin_to_ask(0));  // nothing is asked for any more
+  }
+  SUBCASE("trust ended unseen, and then came the renewals that were under way") {
+    // Nine tenths of the ttl are trusted: 50 ms of it are left.
+    auto const sent = boot_clock::now() - ttl * 9 / 10 + 50ms;
+    for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5, sent));
+    REQUIRE(q.lock.begin({5}));
+    auto const end = q.lock.trusted_until();
+    for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.lock.begin_to_ask(m));
+    std::array<std::shared_ptr<holding::hold>, 3> const fresh{
+        granted(boot_clock::now(), 5), granted(boot_clock::now(), 5), granted(boot_clock::now(), 5)};
+    while (boot_clock::now() < end) std::this_thread::yield();
+    for (std::size_t m = 0; m < 3; ++m) CHECK_FALSE(q.lock.answered(m, {.granted = fresh.at(m)}));
+    CHECK_FALSE(q.lock.valid());
+    CHECK(q.lock.loss() == loss_reason::expired);
+    CHECK(q.lock.look());
+    CHECK(q.lock.to_be_announced());
+    CHECK_FALSE(q.lock.to_be_announced());  // once
+  }
+}
+
+TEST_CASE(
+    "quorum: a renewal in time whose reply is dealt with after trust has ended does not bring it back") {
+  three q;
+  auto const sent = boot_clock::now() - ttl * 9 / 10 + 50ms;
+  REQUIRE(q.grants(0, 5, sent));
+  REQUIRE(q.grants(1, 5));
+  REQUIRE(q.lock.begin({5}));
+  auto const end = q.lock.trusted_until();
+  REQUIRE(q.lock.begin_to_ask(0));
+  // The member's own trust goes on; that of the quorum is what somebody may have read already.
+  REQUIRE(q.lock.of(0)->prolong(boot_clock::now(), ttl));
+  while (boot_clock::now() < end) std::this_thread::yield();
+  SUBCASE("somebody has seen that it ended") { CHECK_FALSE(q.lock.valid()); }
+  SUBCASE("nobody has") {}
+  q.lock.confirmed(0, true, {5}, std::nullopt);
+  CHECK_FALSE(q.lock.valid());
+  CHECK(q.lock.loss());
+}
+
+TEST_CASE("quorum: the loss is reported before trust ends") {
+  three q;
+  q.is_held();
+  CHECK(q.lock.alarm() < q.lock.trusted_until());
+  CHECK(q.lock.alarm() >= q.lock.trusted_until() - 1s);
+}
+
+TEST_CASE("quorum: the hard limit bounds it, whatever the members say") {
+  auto const began = boot_clock::now();
+  three q({.ttl = ttl, .hard_limit = 61s});
+  q.is_held();
+  CHECK(q.lock.trusted_until() <= began + 61s + 1s);
+  three brief({.ttl = ttl, .hard_limit = 100ms});
+  for (std::size_t m = 0; m < 3; ++m) REQUIRE(brief.grants(m, 5));
+  REQUIRE(brief.lock.begin({5}));
+  CHECK(brief.lock.trusted_until() <= boot_clock::now() + 100ms);
+  CHECK(brief.lock.left_of_hard_limit() >= 100ms);
+}
+
+TEST_CASE("quorum: a member that does not belong to it any more does not count") {
+  three q;
+  q.is_held();
+  q.lock.leave_out(0);
+  CHECK(q.lock.votes() == 2);
+  CHECK(q.lock.valid());
+  CHECK_FALSE(q.lock.begin_to_ask(0));
+  q.lock.leave_out(1);
+  CHECK_FALSE(q.lock.valid());
+  CHECK(q.lock.loss());
+}
+
+TEST_CASE("quorum: the end gives all of it back, once; what is granted after it is not kept") {
+  three q;
+  CHECK(q.grants(0, 5));
+  CHECK(q.grants(1, 5));
+  REQUIRE(q.lock.begin({5}));
+  REQUIRE(q.lock.begin_to_ask(2));
+  bool was_held = false;
+  auto const all = q.lock.end(was_held);
+  CHECK(was_held);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0]);
+  CHECK(all[1]);
+  CHECK_FALSE(all[2]);
+  CHECK_FALSE(q.lock.answered(2, {.granted = granted(boot_clock::now(), 5)}));
+  CHECK(q.lock.end(was_held).empty());
+  CHECK_FALSE(was_held);
+  CHECK_FALSE(q.lock.valid());
+}
