@@ -55,9 +55,9 @@ bool quorum_lock::extend(std::chrono::milliseconds duration) {
                 fmt::format("'{}': extending by {} ms: 1 ms to {} ms, the longest of this quorum", name(),
                             duration.count(), v->record.max_ttl.count()));
   auto const before = boot_clock::now();
-  for (std::size_t i = 0; i < crew_->size(); ++i)
+  for (std::size_t i = 0; i < crew_->peers().size(); ++i)
     if (!v->left_out[i]) crew_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
-  hold_->wait_for_answers(before + crew_->reply_timeout());
+  hold_->wait_for_answers(before + crew_->peers().reply_timeout());
   return hold_->valid() && hold_->trusted_until() >= before + duration - duration / 10;
 }
 
@@ -158,7 +158,7 @@ quorum::quorum(std::vector<lock_manager*> members, quorum_options options) {
     throw error(errc::invalid_argument,
                 fmt::format("{} databases: a majority that survives one of them needs three at least",
                             members.size()));
-  std::vector<recipes::quorum_crew::manager_ptr> managers;
+  std::vector<recipes::quorum_peers::manager_ptr> managers;
   for (auto* const m : members) {
     if (std::count(members.begin(), members.end(), m) > 1)
       throw error(errc::invalid_argument, "one lock_manager is there twice: each member needs its own");
@@ -177,17 +177,17 @@ quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
   refuse(options.fencing && !*options.fencing, "a lock without a token");
   options.strategy = strategy::quorum;
   // Checks the rest.
-  (void)crew_->at(0).spec(name, options, false, std::nullopt, strategies::wanted_vote{});
+  (void)crew_->peers().at(0).spec(name, options, false, std::nullopt, strategies::wanted_vote{});
   return quorum_mutex(std::make_shared<quorum_mutex::state>(crew_, std::move(name), std::move(options)));
 }
 
-std::vector<quorum_member_info> quorum::status() { return recipes::quorum_members(*crew_).status(); }
+std::vector<quorum_member_info> quorum::status() { return recipes::quorum_members(crew_->peers()).status(); }
 
 std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list() {
-  std::vector<std::variant<std::vector<lock_info>, std::string>> all(crew_->size());
-  crew_->ask_all([&](std::size_t i) {
+  std::vector<std::variant<std::vector<lock_info>, std::string>> all(crew_->peers().size());
+  crew_->peers().ask_all([&](std::size_t i) {
     try {
-      auto locks = crew_->at(i).list(false, false);
+      auto locks = crew_->peers().at(i).list(false, false);
       std::erase_if(locks, [](lock_info const& l) { return !traits(l.holder.strategy).by_majority; });
       all[i] = std::move(locks);
     } catch (std::exception const& e) {
@@ -199,19 +199,21 @@ std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list() {
 
 int quorum::revoke(std::string const& name, revoke_mode mode) {
   std::atomic<int> had = 0;
-  crew_->ask_all([&](std::size_t i) {
+  crew_->peers().ask_all([&](std::size_t i) {
     try {
-      if (crew_->at(i).revoke(name, mode, {})) ++had;
+      if (crew_->peers().at(i).revoke(name, mode, {})) ++had;
     } catch (std::exception const&) {  // it can't be reached: there it ends by its expiry
     }
   });
   return had;
 }
 
-void quorum::init(std::chrono::milliseconds max_ttl) { recipes::quorum_members(*crew_).init(max_ttl); }
-void quorum::join(std::size_t place, std::string const& replaces, std::stop_token stop) {
-  recipes::quorum_members(*crew_).join(place, replaces, stop);
+void quorum::init(std::chrono::milliseconds max_ttl) {
+  recipes::quorum_members(crew_->peers()).init(max_ttl);
 }
-int quorum::drop() { return recipes::quorum_members(*crew_).drop(); }
+void quorum::join(std::size_t place, std::string const& replaces, std::stop_token stop) {
+  recipes::quorum_members(crew_->peers()).join(place, replaces, stop);
+}
+int quorum::drop() { return recipes::quorum_members(crew_->peers()).drop(); }
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

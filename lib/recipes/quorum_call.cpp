@@ -74,14 +74,14 @@ quorum_result quorum_call::run() {
 
 quorum_call::next quorum_call::attempt(quorum_view const& v) try {
   failure_.reset();
-  hold_ = std::make_shared<quorum_hold>(name_, options_, crew_.size(), v.majority());
-  for (std::size_t i = 0; i < crew_.size(); ++i)
+  hold_ = std::make_shared<quorum_hold>(name_, options_, crew_.peers().size(), v.majority());
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
     if (v.left_out[i]) hold_->leave_out(i);
   auto const first = ask_first(v);
   if (!first) return judge(v);
   ask_others(v, *first);
   if (hold_->begin(hold_->highest())) return next::won;
-  for (std::size_t i = 0; i < crew_.size(); ++i)
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
     if (i != *first && !v.left_out[i]) remember(i, hold_->last_answer(i), v.record.epoch_id);
   give_back();
   ++in_vain_;
@@ -102,7 +102,7 @@ void quorum_call::give_back() noexcept {
 // Those who have said why they can't, leave a majority of others, or they don't.
 quorum_call::next quorum_call::judge(quorum_view const& v) const {
   std::size_t could = 0;
-  for (std::size_t i = 0; i < crew_.size(); ++i)
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
     if (!v.left_out[i] && !hold_->last_answer(i).failure) ++could;
   return could >= v.majority() || !failure_ ? next::refused : next::failed;
 }
@@ -111,11 +111,11 @@ quorum_call::next quorum_call::judge(quorum_view const& v) const {
 // divide the members among themselves.
 std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < crew_.size(); ++i)
-    if (!v.left_out[i] && !crew_.is_suspect(i)) order.push_back(i);
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
+    if (!v.left_out[i] && !crew_.peers().is_suspect(i)) order.push_back(i);
   if (order.size() < v.majority())
-    for (std::size_t i = 0; i < crew_.size(); ++i)
-      if (!v.left_out[i] && crew_.is_suspect(i)) order.push_back(i);
+    for (std::size_t i = 0; i < crew_.peers().size(); ++i)
+      if (!v.left_out[i] && crew_.peers().is_suspect(i)) order.push_back(i);
   for (auto const i : order) {
     managing::patience p{.one_attempt = patience_.one_attempt, .rides_out_outages = false};
     if (!p.one_attempt) {
@@ -139,12 +139,12 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
 
 // Until a majority knows the highest token of all that have granted, or there is none to be had.
 void quorum_call::ask_others(quorum_view const& v, std::size_t first) {
-  auto const until = boot_clock::now() + crew_.reply_timeout();
-  std::vector<bool> awaited(crew_.size());
+  auto const until = boot_clock::now() + crew_.peers().reply_timeout();
+  std::vector<bool> awaited(crew_.peers().size());
   auto const token = hold_->highest();
-  for (std::size_t i = 0; i < crew_.size(); ++i) {
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i) {
     if (i == first || v.left_out[i]) continue;
-    awaited[i] = !crew_.is_suspect(i);
+    awaited[i] = !crew_.peers().is_suspect(i);
     crew_.ask_for(i, hold_, v.record.epoch_id, token);
   }
   hold_->wait_for_ballots(awaited, until);

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/calls.hpp"
 #include "manager/voting.hpp"
+#include "recipes/count_down.hpp"
 
 namespace rowlock::recipes {
 
@@ -14,25 +14,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t most_questions = 64;
 /// Tokens count microseconds since 1970: a member that is so far ahead of this machine's clock has not drawn
 /// them.
 constexpr std::int64_t a_year_us = 366LL * 24 * 3600 * 1'000'000;
 /// A renewal that failed is tried again after so many parts of the ttl.
 constexpr int retries_in_ttl = 30;
-
-bool means_silence(error const& e) noexcept {
-  switch (e.reason()) {
-    case errc::row_locked:
-    case errc::conflict:
-    case errc::not_voting:
-    case errc::strategy_mismatch:
-    case errc::invalid_argument:
-      return false;
-    default:
-      return true;
-  }
-}
+constexpr std::size_t most_takes = 64;
 
 std::int64_t now_us() {
   using std::chrono::system_clock;
@@ -52,52 +39,16 @@ mutex_options for_member(mutex_options o) {
   return o;
 }
 
-/// For those who wait for several answers.
-class count_down {
- public:
-  explicit count_down(std::size_t n) : left_(n) {}
-  void one_less() {
-    std::lock_guard const guard(mutex_);
-    if (--left_ == 0) none_.notify_all();
-  }
-  bool wait_until(boot_time_point until) {
-    std::unique_lock lock(mutex_);
-    return none_.wait_for(lock, until - boot_clock::now(), [this] { return left_ == 0; });
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    none_.wait(lock, [this] { return left_ == 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable none_;
-  std::size_t left_;
-};
-
 }  // namespace
 
-quorum_crew::quorum_crew(std::vector<manager_ptr> members, quorum_options options)
-    : options_(std::move(options)) {
-  for (auto& m : members) {
-    reply_timeout_ = std::max(reply_timeout_, m->parts().options.reply_timeout);
-    members_.push_back(std::make_unique<seat>(std::move(m)));
-  }
-}
+quorum_crew::quorum_crew(std::vector<quorum_peers::manager_ptr> members, quorum_options options)
+    : options_(std::move(options)), peers_(std::move(members)), epoch_(peers_) {}
 
 quorum_crew::~quorum_crew() {
   keeper_.request_stop();
   waiter_.wake();
   if (keeper_.joinable()) keeper_.join();
-  members_.clear();
-}
-
-std::string const& quorum_crew::where(std::size_t i) const { return at(i).parts().database.describe(); }
-
-bool quorum_crew::is_suspect(std::size_t i) const noexcept { return members_[i]->suspect.load(); }
-
-void quorum_crew::heard(std::size_t i, error const* failure) noexcept {
-  members_[i]->suspect = failure != nullptr && means_silence(*failure);
+  peers_.end();
 }
 
 void quorum_crew::tell(event const& e) const noexcept {
@@ -108,137 +59,21 @@ void quorum_crew::tell(event const& e) const noexcept {
   }
 }
 
-void quorum_crew::ask_all(std::function<void(std::size_t)> const& question) {
-  count_down all(size());
-  for (std::size_t i = 0; i < size(); ++i)
-    members_[i]->asked.run(
-        [&, i] {
-          question(i);
-          all.one_less();
-        },
-        errands::kind::must_be_run);
-  all.wait();
-}
-
-std::shared_ptr<quorum_view const> quorum_crew::view() {
-  {
-    std::lock_guard const guard(mutex_);
-    if (view_) return view_;
-  }
-  auto fresh = learn();
-  std::lock_guard const guard(mutex_);
-  if (!view_ || fresh->record.epoch > view_->record.epoch) view_ = std::move(fresh);
-  return view_;
-}
-
-// Those who answer late are not waited for once a majority has answered: they are asked again when they vote.
-std::shared_ptr<quorum_view const> quorum_crew::learn() {
-  struct answers {
-    std::mutex mutex;
-    std::condition_variable come;
-    std::vector<std::optional<strategies::member_state>> states;
-    std::optional<error> trouble;
-    std::size_t left = 0;
-    std::size_t good = 0;
-  };
-  auto const got = std::make_shared<answers>();
-  got->states.resize(size());
-  got->left = size();
-  for (std::size_t i = 0; i < size(); ++i)
-    members_[i]->asked.run(
-        [this, i, got] {
-          std::optional<strategies::member_state> state;
-          std::optional<error> failure;
-          try {
-            state = managing::voting(at(i).parts()).read(false);
-          } catch (error const& e) {
-            failure = e;
-          } catch (std::exception const& e) {
-            failure = error(errc::failed, e.what());
-          }
-          heard(i, failure ? &*failure : nullptr);
-          std::lock_guard const guard(got->mutex);
-          if (state) ++got->good;
-          got->states[i] = std::move(state);
-          if (failure) got->trouble = std::move(failure);
-          --got->left;
-          got->come.notify_all();
-        },
-        errands::kind::must_be_run);
-  std::unique_lock lock(got->mutex);
-  got->come.wait(lock, [&] { return got->left == 0 || got->good > size() / 2; });
-  if (got->left > 0) got->come.wait_for(lock, 100ms, [&] { return got->left == 0; });
-  return view_of(got->states, got->trouble);
-}
-
-std::shared_ptr<quorum_view const> quorum_crew::view_of(
-    std::vector<std::optional<strategies::member_state>> const& states,
-    std::optional<error> const& trouble) const {
-  strategies::member_state const* newest = nullptr;
-  std::size_t answered = 0;
-  for (auto const& s : states) {
-    if (!s) continue;
-    ++answered;
-    if (s->record.quorum_id.empty()) continue;
-    if (newest != nullptr && newest->record.quorum_id != s->record.quorum_id)
-      throw error(errc::not_voting,
-                  "these databases are members of different quorums: `rowlock quorum status` tells");
-    if (newest == nullptr || s->record.epoch > newest->record.epoch) newest = &*s;
-  }
-  if (newest == nullptr) {
-    if (answered <= size() / 2 && trouble) throw error(*trouble);
-    throw error(errc::not_voting, "these databases are no quorum: `rowlock quorum init` makes one of them");
-  }
-  auto seen = std::make_shared<quorum_view>();
-  seen->record = newest->record;
-  auto const& ids = seen->record.members;
-  if (ids.size() != size())
-    throw error(errc::not_voting,
-                fmt::format("these are {} databases, and their quorum has {} members", size(), ids.size()));
-  std::size_t ours = 0;
-  for (auto const& s : states) {
-    bool const out = s && std::find(ids.begin(), ids.end(), s->database_id) == ids.end();
-    seen->left_out.push_back(out);
-    if (!out) ++ours;
-  }
-  if (ours < seen->majority())
-    throw error(
-        errc::not_voting,
-        fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
-                    "another one",
-                    ours, ids.size()));
-  return seen;
-}
-
+// What a member that is none any more has granted does not count, from now on.
 bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
-  {
-    std::lock_guard const guard(mutex_);
-    if (view_ && view_->record.epoch_id != epoch_id) return true;
-  }
-  auto const state = managing::voting(at(i).parts()).read(false);
-  auto const& its = state.record;
+  auto const now = epoch_.look_again(i, epoch_id);
+  if (!now) return false;
   std::lock_guard const guard(mutex_);
-  if (!view_ || its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return false;
-  // One that joins has this epoch, but does not vote yet.
-  auto fresh = std::make_shared<quorum_view>(*view_);
-  fresh->record = its;
-  if (its.members.size() != size()) return false;
-  for (std::size_t m = 0; m < size(); ++m) {
-    auto const id = m == i ? state.database_id : at(m).parts().database.id();
-    fresh->left_out[m] =
-        !id.empty() && std::find(its.members.begin(), its.members.end(), id) == its.members.end();
-  }
-  view_ = fresh;
   for (auto const& k : kept_)
-    for (std::size_t m = 0; m < size(); ++m)
-      if (fresh->left_out[m]) k.hold->leave_out(m);
+    for (std::size_t m = 0; m < peers_.size(); ++m)
+      if (now->left_out[m]) k.hold->leave_out(m);
   return true;
 }
 
 ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options const& options,
                          std::string const& epoch_id, std::optional<fencing_token> token,
                          managing::patience const& p, std::stop_token stop) {
-  auto& m = at(i);
+  auto& m = peers_.at(i);
   ballot b;
   try {
     std::optional<std::int64_t> above;
@@ -255,14 +90,14 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
           errc::failed,
           fmt::format("'{}': {} draws tokens that are more than a year ahead of this machine's clock: "
                       "it is left out. `rowlock quorum status` tells more",
-                      name, where(i)));
+                      name, peers_.where(i)));
     }
   } catch (error const& e) {
     b.failure = e;
   } catch (std::exception const& e) {
     b.failure = error(errc::failed, e.what());
   }
-  heard(i, b.failure ? &*b.failure : nullptr);
+  peers_.heard(i, b.failure ? &*b.failure : nullptr);
   return b;
 }
 
@@ -271,36 +106,38 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
   if (!h->begin_to_ask(i)) return;
   auto options = h->options();
   options.hard_limit = h->left_of_hard_limit();
-  auto const asked = members_[i]->asked.run(
+  auto const asked = peers_.ask(
+      i,
       [this, i, h, epoch_id, token, options = std::move(options)] {
         ballot b;
         // It may have stood in line behind one that got no answer.
         if (h->is_wanted()) b = take(i, h->name(), options, epoch_id, token, {.one_attempt = true}, {});
         auto const won = b.granted;
         if (h->answered(i, std::move(b)) || !won) return;
-        (void)at(i).release(won);
+        (void)peers_.at(i).release(won);
       },
-      errands::kind::may_be_dropped, is_suspect(i) ? 1 : most_questions);
+      errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
   if (!asked)
-    h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", where(i)))});
+    h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i)))});
 }
 
 void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, fencing_token token,
                           std::string const& epoch_id, std::chrono::milliseconds lasts) {
   auto const granted = h->of(i);
   if (!granted || !h->begin_to_ask(i)) return;
-  auto const asked = members_[i]->asked.run(
+  auto const asked = peers_.ask(
+      i,
       [this, i, h, granted, token, epoch_id, lasts] {
         std::optional<error> failure;
         bool confirmed = false;
         try {
-          confirmed = managing::voting(at(i).parts()).confirm(granted, token, epoch_id, lasts);
+          confirmed = managing::voting(peers_.at(i).parts()).confirm(granted, token, epoch_id, lasts);
         } catch (error const& e) {
           failure = e;
         } catch (std::exception const& e) {
           failure = error(errc::failed, e.what());
         }
-        heard(i, failure ? &*failure : nullptr);
+        peers_.heard(i, failure ? &*failure : nullptr);
         bool goes_on = false;
         if (failure && failure->reason() == errc::not_voting) {
           try {
@@ -309,22 +146,24 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
           }
         }
         h->confirmed(i, confirmed, token, failure);
-        if (goes_on) confirm(i, h, token, view()->record.epoch_id, lasts);
+        if (goes_on) confirm(i, h, token, epoch_.view()->record.epoch_id, lasts);
         waiter_.wake();
       },
       errands::kind::may_be_dropped);
   if (!asked)
-    h->confirmed(i, false, token, error(errc::unreachable, fmt::format("{} does not answer", where(i))));
+    h->confirmed(i, false, token,
+                 error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i))));
 }
 
 void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> const& h) noexcept try {
-  members_[i]->asked.run([this, i, h] { (void)at(i).release(h); }, errands::kind::must_be_run);
+  peers_.ask(
+      i, [this, i, h] { (void)peers_.at(i).release(h); }, errands::kind::must_be_run);
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }
 
 int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, std::size_t last) noexcept
     try {
-  auto const until = boot_clock::now() + at(last).parts().options.release_timeout;
+  auto const until = boot_clock::now() + peers_.at(last).parts().options.release_timeout;
   struct outcome {
     explicit outcome(std::size_t n) : others(n) {}
     count_down others;
@@ -335,9 +174,10 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
     if (granted[i] && i != last) others.push_back(i);
   auto const came = std::make_shared<outcome>(others.size());
   for (auto const i : others)
-    members_[i]->asked.run(
+    peers_.ask(
+        i,
         [this, i, h = granted[i], came] {
-          if (at(i).release(h) == release_result::released) ++came->gone;
+          if (peers_.at(i).release(h) == release_result::released) ++came->gone;
           came->others.one_less();
         },
         errands::kind::must_be_run);
@@ -347,7 +187,8 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
     if (!others.empty()) came->others.wait_until(until);
   };
   if (waited_for) wait();
-  int const here = granted[last] && at(last).release(granted[last]) == release_result::released ? 1 : 0;
+  int const here =
+      granted[last] && peers_.at(last).release(granted[last]) == release_result::released ? 1 : 0;
   if (!waited_for) wait();
   return here + came->gone.load();
 } catch (std::exception const&) {  // no thread or memory: they expire
@@ -359,8 +200,8 @@ void quorum_crew::keep(std::shared_ptr<quorum_hold> const& h) {
   std::lock_guard const guard(mutex_);
   if (!keeper_.joinable()) keeper_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   // A member that has not granted, or was late, is asked soon.
-  std::vector<boot_time_point> next(size(), first);
-  for (std::size_t i = 0; i < size(); ++i)
+  std::vector<boot_time_point> next(peers_.size(), first);
+  for (std::size_t i = 0; i < peers_.size(); ++i)
     if (!h->of(i)) next[i] = boot_clock::now() + std::chrono::nanoseconds(h->options().ttl) / retries_in_ttl;
   kept_.push_back({h, std::move(next)});
   waiter_.wake();
@@ -390,11 +231,12 @@ boot_time_point quorum_crew::look() {
   {
     std::lock_guard const guard(mutex_);
     auto const now = boot_clock::now();
+    auto const v = kept_.empty() ? nullptr : epoch_.view();  // which is known by then
     for (auto& k : kept_) {
       (void)k.hold->look();
       if (k.hold->to_be_announced()) lost.push_back(k.hold);
       if (!k.hold->held()) continue;
-      next = std::min({next, renew(k, *view_, now), k.hold->alarm()});
+      next = std::min({next, renew(k, *v, now), k.hold->alarm()});
     }
     std::erase_if(kept_, [](kept const& k) { return !k.hold->held(); });
   }
@@ -416,7 +258,7 @@ boot_time_point quorum_crew::look() {
 boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_point now) {
   auto const ttl = std::chrono::nanoseconds(k.hold->options().ttl);
   auto next = boot_time_point::max();
-  for (std::size_t i = 0; i < size(); ++i) {
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (v.left_out[i]) continue;
     if (now >= k.next[i]) {
       auto const granted = k.hold->of(i);
@@ -428,7 +270,7 @@ boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_poin
         if (former) give_back_later(i, former);
         ask_for(i, k.hold, v.record.epoch_id, k.hold->token());
       }
-      bool const waits = has_it && !is_suspect(i);
+      bool const waits = has_it && !peers_.is_suspect(i);
       k.next[i] = now + (waits ? ttl / 3 : std::max<std::chrono::nanoseconds>(ttl / retries_in_ttl, 20ms));
     }
     next = std::min(next, k.next[i]);

@@ -27,27 +27,27 @@ bool among(std::string const& id, std::vector<std::string> const& all) {
 }  // namespace
 
 std::vector<quorum_members::answer> quorum_members::ask(bool with_highest) {
-  std::vector<answer> all(crew_.size());
-  crew_.ask_all([&](std::size_t i) {
+  std::vector<answer> all(peers_.size());
+  peers_.ask_all([&](std::size_t i) {
     try {
-      all[i].state = managing::voting(crew_.at(i).parts()).read(with_highest);
+      all[i].state = managing::voting(peers_.at(i).parts()).read(with_highest);
     } catch (error const& e) {
       all[i].failure = e;
     } catch (std::exception const& e) {
       all[i].failure = error(errc::failed, e.what());
     }
-    crew_.heard(i, all[i].failure ? &*all[i].failure : nullptr);
+    peers_.heard(i, all[i].failure ? &*all[i].failure : nullptr);
   });
   return all;
 }
 
 std::vector<quorum_member_info> quorum_members::status() {
-  std::vector<quorum_member_info> all(crew_.size());
-  crew_.ask_all([&](std::size_t i) {
+  std::vector<quorum_member_info> all(peers_.size());
+  peers_.ask_all([&](std::size_t i) {
     auto& told = all[i];
-    told.database = crew_.where(i);
+    told.database = peers_.where(i);
     try {
-      managing::voting ask(crew_.at(i).parts());
+      managing::voting ask(peers_.at(i).parts());
       (void)ask.read(false);  // connects, so that the next one tells the time without that
       auto const before = std::chrono::system_clock::now();
       auto const s = ask.read(false);
@@ -83,7 +83,7 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
     if (among(s.database_id, fresh.members))
       throw error(errc::invalid_argument,
                   fmt::format("{} is the same database as another one of these: each member needs its own",
-                              crew_.where(i)));
+                              peers_.where(i)));
     fresh.members.push_back(s.database_id);
     highest.value = std::max(highest.value, s.highest.value);
     if (!s.record.quorum_id.empty()) begun = &s.record;
@@ -103,12 +103,12 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
     if (!r.quorum_id.empty())
       throw error(
           errc::invalid_argument,
-          fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", crew_.where(i)));
-    managing::voting m(crew_.at(i).parts());
+          fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", peers_.where(i)));
+    managing::voting m(peers_.at(i).parts());
     m.raise_tokens(highest);  // of quorums that were dropped
     if (!m.write("", fresh))
       throw error(errc::conflict,
-                  fmt::format("{} was made a member of another quorum just now", crew_.where(i)));
+                  fmt::format("{} was made a member of another quorum just now", peers_.where(i)));
   }
 }
 
@@ -124,14 +124,14 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
     others.push_back(s.database_id);
     if (s.database_id == joins.database_id)
       throw error(errc::invalid_argument,
-                  fmt::format("{} is the same database as {}", crew_.where(place), crew_.where(i)));
+                  fmt::format("{} is the same database as {}", peers_.where(place), peers_.where(i)));
     if (!s.record.votes) continue;
     ++voting;
     if (newest != nullptr && newest->quorum_id != s.record.quorum_id)
       throw error(errc::not_voting, "the others are members of different quorums: `rowlock quorum status`");
     if (newest == nullptr || s.record.epoch > newest->epoch) newest = &s.record;
   }
-  auto const needed = (crew_.size() - 1) / 2 + 1;
+  auto const needed = (peers_.size() - 1) / 2 + 1;
   if (newest == nullptr || voting < needed)
     throw error(
         errc::not_voting,
@@ -139,10 +139,10 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
                     "know the highest token. If they can't be had any more: `rowlock quorum drop`, and, "
                     "when nobody works under its locks, `init`",
                     voting, needed));
-  if (newest->members.size() != crew_.size())
+  if (newest->members.size() != peers_.size())
     throw error(errc::invalid_argument,
                 fmt::format("these are {} databases, and their quorum has {} members: name all of them",
-                            crew_.size(), newest->members.size()));
+                            peers_.size(), newest->members.size()));
   auto next = *newest;
   ++next.epoch;
   next.epoch_id = base::random_id();
@@ -157,7 +157,7 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
         replaces.empty()
             ? fmt::format("it can't be told which member {} replaces, because not all of the others can "
                           "be asked: one of {}; name it",
-                          crew_.where(place), fmt::join(gone, ", "))
+                          peers_.where(place), fmt::join(gone, ", "))
             : fmt::format("'{}' is not a member that can be replaced", replaces));
   std::replace(next.members.begin(), next.members.end(), gone.front(), joins.database_id);
   return next;
@@ -167,21 +167,23 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
 // granted in the new one while it lasts is granted by a majority of the others alone, each of which has the
 // highest token.
 void quorum_members::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
-  if (place >= crew_.size()) throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
+  if (place >= peers_.size())
+    throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
   auto const asked = ask(false);
   if (asked[place].failure) throw error(*asked[place].failure);
   auto next = next_epoch(asked, place, replaces);
-  managing::voting joins(crew_.at(place).parts());
+  managing::voting joins(peers_.at(place).parts());
   auto waits = next;
   waits.votes = false;
   if (!joins.write(asked[place].state->record.epoch_id, waits))
-    throw error(errc::conflict, fmt::format("somebody else changes {} just now", crew_.where(place)));
+    throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
   std::vector<std::size_t> told;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (i == place || !asked[i].state || !asked[i].state->record.votes) continue;
-    if (managing::voting(crew_.at(i).parts()).write(asked[i].state->record.epoch_id, next)) told.push_back(i);
+    if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, next))
+      told.push_back(i);
   }
-  auto const needed = (crew_.size() - 1) / 2 + 1;
+  auto const needed = (peers_.size() - 1) / 2 + 1;
   if (told.size() < needed)
     throw error(errc::conflict,
                 "somebody else changes the members just now, or they can't be reached: call it again");
@@ -189,13 +191,13 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   {
     std::stop_callback const at_stop(stop, [&] { done.set(); });
     if (base::wait_for(done, boot_clock::now() + next.max_ttl))
-      throw error(errc::closed, fmt::format("{} does not vote yet: join it again", crew_.where(place)));
+      throw error(errc::closed, fmt::format("{} does not vote yet: join it again", peers_.where(place)));
   }
   fencing_token highest;
   std::size_t heard = 0;
   for (auto const i : told) {
     try {
-      auto const s = managing::voting(crew_.at(i).parts()).read(true);
+      auto const s = managing::voting(peers_.at(i).parts()).read(true);
       if (s.record.epoch_id != next.epoch_id) continue;
       highest.value = std::max(highest.value, s.highest.value);
       ++heard;
@@ -206,19 +208,19 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
     throw error(errc::not_voting,
                 fmt::format("only {} of the other members can be asked for their highest token, and {} are "
                             "needed: {} does not vote yet; join it again",
-                            heard, needed, crew_.where(place)));
+                            heard, needed, peers_.where(place)));
   joins.raise_tokens(highest);
   if (!joins.write(next.epoch_id, next))
-    throw error(errc::conflict, fmt::format("somebody else changes {} just now", crew_.where(place)));
+    throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
 }
 
 int quorum_members::drop() {
   std::atomic<int> gone = 0;
   auto const asked = ask(false);
-  crew_.ask_all([&](std::size_t i) {
+  peers_.ask_all([&](std::size_t i) {
     if (!asked[i].state || asked[i].state->record.quorum_id.empty()) return;
     try {
-      if (managing::voting(crew_.at(i).parts()).write(asked[i].state->record.epoch_id, {})) ++gone;
+      if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, {})) ++gone;
     } catch (std::exception const&) {  // it goes on, and says so to whoever asks
     }
   });
@@ -269,14 +271,21 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
                       m.database));
   }
   if (quorums.size() > 1) all.emplace_back("they are members of different quorums");
+  auto const begun = std::find_if(members.begin(), members.end(), [&](quorum_member_info const& m) {
+    return m.trouble.empty() && !m.quorum_id.empty() && m.epoch == newest && !m.votes;
+  });
   std::size_t voting = 0;
   for (auto const& m : members) {
     if (!m.trouble.empty() || m.quorum_id.empty()) continue;
     if (m.epoch < newest)
       all.push_back(
-          fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
+          begun != members.end()
+              ? fmt::format(
+                    "{} is in epoch {}, and the newest is {}: its join was not finished; join {} again",
+                    m.database, m.epoch, newest, begun->database)
+              : fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
     else if (!m.votes)
-      all.push_back(fmt::format("{} does not vote: its join was not finished", m.database));
+      all.push_back(fmt::format("{} does not vote: its join was not finished; join it again", m.database));
     else
       ++voting;
   }

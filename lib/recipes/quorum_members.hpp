@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "recipes/quorum_crew.hpp"
+#include "recipes/quorum_peers.hpp"
+#include "strategy/quorum_member.hpp"
 
 namespace rowlock::recipes {
 
 /// Made for one call.
 class quorum_members {
  public:
-  explicit quorum_members(quorum_crew& c) noexcept : crew_(c) {}
+  explicit quorum_members(quorum_peers& p) noexcept : peers_(p) {}
 
   std::vector<quorum_member_info> status();
   void init(std::chrono::milliseconds max_ttl);
@@ -32,7 +33,7 @@ class quorum_members {
   strategies::member_record next_epoch(std::vector<answer> const&, std::size_t place,
                                        std::string const& replaces) const;
 
-  quorum_crew& crew_;
+  quorum_peers& peers_;
 };
 
 }  // namespace rowlock::recipes

@@ -5,8 +5,8 @@
 //
 //   rowlock_quorum_load [SECONDS [CLIENTS [faults [PART] | calm [sqlite-first]]]]
 //
-// PART: of the faults' names: only those. calm: no faults, and empty sections; and how many leases a second
-// one client takes at each member alone.
+// PART: of the faults' names: only those. calm: no faults, and empty sections; and before it, what a take and
+// a release cost one client alone, beside those of a lease at each member.
 //
 // Good is: no overlap, no fall, no late loss; without a fault of its own no client lost a lock; and there was
 // never longer than two ttl and 5 s (9 s) between two grants.
@@ -160,10 +160,8 @@ class conductor {
         urls_{postgresql_.address(), mariadb_.address(), "sqlite:" + folder_.file("member.db")} {
     for (std::size_t i = 0; i < urls_.size(); ++i) migrate(i);
     with_quorum([](rowlock::quorum& q) { q.init(ttl); });
-    if (page_.calm) {
-      for (auto const& url : urls_) leases_.push_back(leases_per_second(url));
-      if (sqlite_first) std::rotate(urls_.begin(), urls_.begin() + 2, urls_.end());
-    }
+    if (page_.calm && sqlite_first) std::rotate(urls_.begin(), urls_.begin() + 2, urls_.end());
+    if (page_.calm) measure_one_client();
     page_.granted_at = now_ns();
     for (int i = 0; i < clients; ++i) pids_.push_back(start(i));
   }
@@ -225,7 +223,7 @@ class conductor {
     return {{"seconds", length.count()},
             {"acquisitions", page_.acquisitions.load()},
             {"per_second", page_.acquisitions / std::max<long long>(length.count(), 1)},
-            {"leases_per_second_at_each", leases_},
+            {"one_client", one_client_},
             {"overlaps", page_.overlaps.load()},
             {"falls", page_.falls.load()},
             {"late_losses", page_.late.load()},
@@ -277,14 +275,57 @@ class conductor {
   }
 
   /// What one client makes of takes and releases at one member alone.
-  static long leases_per_second(std::string const& url) {
-    rowlock::lock_manager m(url);
-    auto x = m.make_mutex("lease");
-    { auto const first = x.acquire(); }
-    long n = 0;
-    for (auto const end = boot_clock::now() + 1s; boot_clock::now() < end; ++n) (void)x.acquire()->release();
-    return n;
+  /// What one client alone pays, in microseconds: medians. The quorum and each member's leases by turns.
+  void measure_one_client() {
+    std::vector<cost> all(urls_.size() + 1);
+    with_quorum([&](rowlock::quorum& q) {
+      std::vector<std::unique_ptr<rowlock::lock_manager>> managers;
+      for (auto const& url : urls_) managers.push_back(std::make_unique<rowlock::lock_manager>(url));
+      rowlock::mutex_options how;
+      how.ttl = ttl;
+      auto majority = q.make_mutex("x", how);
+      for (int round = 0; round < 10; ++round) {
+        for (std::size_t i = 0; i < managers.size(); ++i) {
+          auto lease = managers[i]->make_mutex("lease", how);
+          all[i].measure([&] { return lease.acquire(); });
+        }
+        all.back().measure([&] { return majority.acquire(); });
+      }
+    });
+    std::vector<double> takes;
+    for (std::size_t i = 0; i < urls_.size(); ++i) {
+      auto const kind = urls_[i].starts_with("host=") ? "postgresql" : urls_[i].substr(0, urls_[i].find(':'));
+      one_client_["lease " + kind] = all[i].told();
+      takes.push_back(cost::median(all[i].take));
+    }
+    one_client_["quorum"] = all.back().told();
+    // The slowest of the fastest majority.
+    std::nth_element(takes.begin(), takes.begin() + 1, takes.end());
+    one_client_["take / lease of the slowest that is needed"] = cost::median(all.back().take) / takes[1];
   }
+  struct cost {
+    std::vector<double> take, release;
+    static double median(std::vector<double> all) {
+      auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+      std::nth_element(all.begin(), middle, all.end());
+      return *middle;
+    }
+    template <class Acquire>
+    void measure(Acquire const& acquire) {
+      using us = std::chrono::duration<double, std::micro>;
+      for (auto const end = boot_clock::now() + 200ms; boot_clock::now() < end;) {
+        auto const began = boot_clock::now();
+        auto got = acquire();
+        auto const had = boot_clock::now();
+        (void)got->release();
+        take.push_back(us(had - began).count());
+        release.push_back(us(boot_clock::now() - had).count());
+      }
+    }
+    nlohmann::ordered_json told() const {
+      return {{"take_us", median(take)}, {"release_us", median(release)}};
+    }
+  };
 
   void restart(database_server& s) {
     s.kill();
@@ -376,7 +417,7 @@ class conductor {
   database_server postgresql_;
   database_server mariadb_;
   std::vector<std::string> urls_;
-  std::vector<long> leases_;
+  nlohmann::ordered_json one_client_;
   std::vector<pid_t> pids_;
   std::map<std::string, int> done_;
   std::map<std::string, long long> lost_in_;

@@ -9,8 +9,8 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 CONTRACT_CASE("R6: the lock of a process that was killed is free after its ttl, with a higher token") {
-  taker first(f.url(), f.options.schema, "x", 1500ms);
-  taker second(f.url(), f.options.schema, "x", 1500ms);
+  taker first(f, "x", 1500ms);
+  taker second(f, "x", 1500ms);
   auto const a = first.take(0ms);
   REQUIRE(a);
   auto const killed_at = boot_clock::now();
@@ -24,8 +24,8 @@ CONTRACT_CASE("R6: the lock of a process that was killed is free after its ttl, 
 
 CONTRACT_CASE(
     "K6: a process that was stopped beyond its lease knows it before it acts, and frees nobody else's lock") {
-  taker first(f.url(), f.options.schema, "x", 1s);
-  taker second(f.url(), f.options.schema, "x", 30s);
+  taker first(f, "x", 1s);
+  taker second(f, "x", 30s);
   REQUIRE(first.take(0ms));
   first.signal(SIGSTOP);
   auto const b = second.take(60s);
@@ -44,7 +44,7 @@ CONTRACT_CASE(
 }
 
 CONTRACT_CASE("O3: a forked child owns nothing, refuses the parent's manager, and does the parent no harm") {
-  taker parent(f.url(), f.options.schema, "x", 2s);
+  taker parent(f, "x", 2s);
   auto const held = parent.take(0ms);
   REQUIRE(held);
   CHECK(parent.ask("fork") == "child forked, already lost, refused, busy status 0");
@@ -58,8 +58,8 @@ CONTRACT_CASE("O3: a forked child owns nothing, refuses the parent's manager, an
 }
 
 CONTRACT_CASE("O1: two processes with one host name and one pid are two owners") {
-  taker first(f.url(), f.options.schema, "x", 30s, true);
-  taker second(f.url(), f.options.schema, "x", 30s, true);
+  taker first(f, "x", 30s, true);
+  taker second(f, "x", 30s, true);
   auto const a = first.take(0ms);
   REQUIRE(a);
   CHECK(a->pid == 1);
@@ -79,8 +79,7 @@ CONTRACT_CASE("processes that each add to a number in a file lose nothing") {
   constexpr int processes = 6;
   constexpr int times = 10;
   std::vector<std::unique_ptr<taker>> all;
-  for (int i = 0; i < processes; ++i)
-    all.push_back(std::make_unique<taker>(f.url(), f.options.schema, "number", 30s));
+  for (int i = 0; i < processes; ++i) all.push_back(std::make_unique<taker>(f, "number", 30s));
   for (auto& t : all) t->write_line("add " + file + " " + std::to_string(times));
   for (auto& t : all) CHECK(t->next_line(120s) == "added");
   long number = 0;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <mutex>
 #include <rowlock/rowlock.hpp>
 #include <sstream>
+
+#include "contract/seam.hpp"
 
 using namespace rowlock;
 using namespace std::chrono_literals;
@@ -45,14 +48,24 @@ class taker {
  public:
   taker(std::string url, std::string schema, std::string name, std::chrono::milliseconds ttl, strategy how)
       : url_(std::move(url)),
-        manager_(url_, options(schema)),
-        mutex_(manager_.make_mutex(std::move(name), {.strategy = how, .ttl = ttl})) {
-    options_ = options(schema);
+        options_(options(schema, how)),
+        manager_(test::observed_by(source_from_url(url_), seam_), options_),
+        mutex_(manager_.make_mutex(std::move(name), {.ttl = ttl})),
+        fair_(manager_.make_mutex(mutex_.name(), {.ttl = ttl, .fair = true})) {}
+
+  // "die before|after STATEMENT" -> "will"; by SIGKILL, when that is sent, or its reply has come
+  std::string die(std::string const& when, std::string const& statement) {
+    (when == "before" ? seam_->before : seam_->after) = [statement](std::string const& s) {
+      if (s == statement) ::raise(SIGKILL);
+    };
+    return "will";
   }
 
-  // "take MS": waits so long at most (0: one attempt) -> "taken TERM TOKEN HOST PID PROCESS", or why not
-  std::string take(long ms) try {
-    auto got = ms == 0 ? mutex_.try_acquire() : mutex_.try_acquire_for(std::chrono::milliseconds(ms));
+  // "take MS": waits so long at most (0: one attempt) -> "taken TERM TOKEN HOST PID PROCESS", or why not;
+  // "fair MS": stands in line first
+  std::string take(long ms, bool fair) try {
+    auto& m = fair ? fair_ : mutex_;
+    auto got = ms == 0 ? m.try_acquire() : m.try_acquire_for(std::chrono::milliseconds(ms));
     if (!got) return to_string(got.status());
     lock_.emplace(*std::move(got));
     on_loss_.emplace(lock_->loss_token(), [this] {
@@ -160,9 +173,10 @@ class taker {
   }
 
  private:
-  static manager_options options(std::string const& schema) {
+  static manager_options options(std::string const& schema, strategy how) {
     manager_options o;
     o.schema = schema;
+    o.strategy = how;
     return o;
   }
 
@@ -187,8 +201,10 @@ class taker {
 
   std::string url_;
   manager_options options_;
+  std::shared_ptr<test::seam> seam_ = std::make_shared<test::seam>();
   lock_manager manager_;
   mutex mutex_;
+  mutex fair_;
   std::optional<held_lock> lock_;
   std::optional<std::stop_callback<std::function<void()>>> on_loss_;
 };
@@ -210,10 +226,14 @@ int main(int argc, char** argv) try {
     std::istringstream words(line);
     std::string verb;
     words >> verb;
-    if (verb == "take") {
+    if (verb == "take" || verb == "fair") {
       long ms = 0;
       words >> ms;
-      say(t.take(ms));
+      say(t.take(ms, verb == "fair"));
+    } else if (verb == "die") {
+      std::string when, statement;
+      words >> when >> statement;
+      say(t.die(when, statement));
     } else if (verb == "add") {
       std::string file;
       int times = 0;

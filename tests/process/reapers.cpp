@@ -35,8 +35,7 @@ CONTRACT_CASE(
   constexpr int processes = 4;
   constexpr int times = 500;
   std::vector<std::unique_ptr<taker>> all;
-  for (int i = 0; i < processes; ++i)
-    all.push_back(std::make_unique<taker>(f.url(), f.options.schema, "x", 30s));
+  for (int i = 0; i < processes; ++i) all.push_back(std::make_unique<taker>(f, "x", 30s));
   std::atomic<bool> done{false};
   std::atomic<std::int64_t> deleted{0};
   std::jthread const reaping([&] {
@@ -50,7 +49,7 @@ CONTRACT_CASE(
   std::jthread const killing([&] {
     auto const m = f.manager();
     while (!done) {
-      taker doomed(f.url(), f.options.schema, "x", 30s);
+      taker doomed(f, "x", 30s);
       doomed.write_line("reap");
       (void)doomed.read_until("reaping");
       doomed.read_for(50ms);

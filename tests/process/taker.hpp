@@ -15,11 +15,11 @@ struct taken {
   std::string process;
 };
 
-/// The lock taker as a process of its own.
+/// The lock taker as a process of its own, with the strategy of the pair.
 class taker : public child_process {
  public:
-  taker(std::string const& url, std::string const& schema, std::string const& name,
-        std::chrono::milliseconds ttl, bool own_pid_namespace = false);
+  taker(fixture const& f, std::string const& name, std::chrono::milliseconds ttl,
+        bool own_pid_namespace = false);
 
   std::string ask(std::string const& command, std::chrono::milliseconds patience = 60s);
   /// Empty if it was not granted.

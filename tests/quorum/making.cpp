@@ -1,7 +1,9 @@
 // How databases are made the members of a quorum, forget it, and are joined again.
 
 #include <rowlock/error.hpp>
+#include <thread>
 
+#include "base/event.hpp"
 #include "quorum/members.hpp"
 
 using namespace rowlock;
@@ -165,6 +167,111 @@ TEST_CASE("quorum: a join that is stopped leaves a member that does not vote, an
   CHECK(a->make_mutex("x", short_term()).acquire());
   a->join(0);
   CHECK(quorum_findings(a->status()).empty());
+}
+
+TEST_CASE(
+    "quorum: of two joins at once, the one that comes between the other's writes goes on, and that one says "
+    "so") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  members.wipe(2);
+  std::atomic<bool> come = false;
+  std::jthread second;
+  // `a` has written to the member that joins; now `b` does all its writing.
+  members.at(0).seam->before = [&](std::string const& statement) {
+    if (statement != "quorum_write" || come.exchange(true)) return;
+    second = std::jthread([&] { b->join(2); });
+    CHECK(eventually([&] {
+      return members.number(0, "SELECT epoch FROM rowlock_quorum") == 2 &&
+             members.number(1, "SELECT epoch FROM rowlock_quorum") == 2;
+    }));
+  };
+  (void)message_of([&] { a->join(2); }, errc::conflict);
+  second.join();
+  members.mend(0);
+  CHECK(come);
+  CHECK(quorum_findings(a->status()).empty());
+  CHECK(a->status()[2].epoch == 2);
+  auto const got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+}
+
+TEST_CASE("quorum: two joins that divide the members among themselves both fail; the next one mends it") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  members.wipe(2);
+  auto held = a->make_mutex("held", short_term()).try_acquire();
+  REQUIRE(held);
+  base::event b_has_asked, a_has_first, b_is_over;
+  std::thread::id const first = std::this_thread::get_id();
+  std::jthread second;
+  // The second asks when the first has written to the member that joins, ...
+  members.at(0).seam->before = [&](std::string const& statement) {
+    if (statement != "quorum_write") return;
+    if (std::this_thread::get_id() != first) return;
+    second = std::jthread([&] {
+      (void)message_of([&] { b->join(2); }, errc::conflict);
+      b_is_over.set();
+    });
+    CHECK(base::wait_for(b_has_asked, boot_clock::now() + 20s));
+  };
+  // ... writes there, too, when the first has written to member 0, ...
+  members.at(2).seam->before = [&](std::string const& statement) {
+    if (statement != "quorum_write" || std::this_thread::get_id() == first) return;
+    b_has_asked.set();
+    CHECK(base::wait_for(a_has_first, boot_clock::now() + 20s));
+  };
+  // ... and has member 1 before the first comes to it.
+  members.at(1).seam->before = [&](std::string const& statement) {
+    if (statement != "quorum_write" || std::this_thread::get_id() != first) return;
+    a_has_first.set();
+    CHECK(base::wait_for(b_is_over, boot_clock::now() + 20s));
+  };
+  (void)message_of([&] { a->join(2); }, errc::conflict);
+  second.join();
+  for (std::size_t i = 0; i < members.size; ++i) members.mend(i);
+  // Each of them has an epoch of its own: nobody has a majority, and nobody is told that he has.
+  auto const split = a->status();
+  CHECK(split[0].epoch == 2);
+  CHECK(split[1].epoch == 2);
+  auto c = members.program();
+  (void)message_of([&] { (void)c->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
+  CHECK(eventually([&] { return held->loss_token().stop_requested(); }));
+
+  c->join(2);
+  CHECK(quorum_findings(c->status()).empty());
+  auto const got = c->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  auto const next = a->make_mutex("held", short_term()).acquire();
+  CHECK(next->token() > held->token());
+}
+
+TEST_CASE(
+    "quorum: a join that died between its writes: status says which one to join again, and that mends it") {
+  three_members members;
+  auto a = members.program();
+  members.wipe(2);
+  auto const before = a->make_mutex("x", short_term()).acquire()->token();
+  // It dies before it has told the second of the others.
+  members.at(1).seam->before = [](std::string const& statement) {
+    if (statement == "quorum_write") throw error(errc::unreachable, "cut off by the test", statement, "", 0);
+  };
+  CHECK_THROWS_AS(a->join(2), error);
+  members.mend(1);
+  auto b = members.program();
+  auto const found = quorum_findings(b->status());
+  CHECK(any_mentions(found, "does not vote"));
+  CHECK_FALSE(any_mentions(found, "is 2: join it"));  // that would ask for a majority, which there is not
+  b->join(2);
+  CHECK(quorum_findings(b->status()).empty());
+  auto const got = b->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  CHECK(got->token() > before);
+  CHECK(eventually([&] { return got->votes() == 3; }));
 }
 
 TEST_CASE(

@@ -1,0 +1,127 @@
+#include "recipes/quorum_epoch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+
+#include "manager/voting.hpp"
+
+namespace rowlock::recipes {
+
+using namespace std::chrono_literals;
+
+std::shared_ptr<quorum_view const> quorum_epoch::view() {
+  {
+    std::lock_guard const guard(mutex_);
+    if (view_) return view_;
+  }
+  auto fresh = learn();
+  std::lock_guard const guard(mutex_);
+  if (!view_ || fresh->record.epoch > view_->record.epoch) view_ = std::move(fresh);
+  return view_;
+}
+
+// Those who answer late are not waited for once a majority has answered: they are asked again when they vote.
+std::shared_ptr<quorum_view const> quorum_epoch::learn() {
+  struct answers {
+    std::mutex mutex;
+    std::condition_variable come;
+    std::vector<std::optional<strategies::member_state>> states;
+    std::optional<error> trouble;
+    std::size_t left = 0;
+    std::size_t good = 0;
+  };
+  auto const got = std::make_shared<answers>();
+  got->states.resize(peers_.size());
+  got->left = peers_.size();
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    peers_.ask(
+        i,
+        [this, i, got] {
+          std::optional<strategies::member_state> state;
+          std::optional<error> failure;
+          try {
+            state = managing::voting(peers_.at(i).parts()).read(false);
+          } catch (error const& e) {
+            failure = e;
+          } catch (std::exception const& e) {
+            failure = error(errc::failed, e.what());
+          }
+          peers_.heard(i, failure ? &*failure : nullptr);
+          std::lock_guard const guard(got->mutex);
+          if (state) ++got->good;
+          got->states[i] = std::move(state);
+          if (failure) got->trouble = std::move(failure);
+          --got->left;
+          got->come.notify_all();
+        },
+        errands::kind::must_be_run);
+  std::unique_lock lock(got->mutex);
+  got->come.wait(lock, [&] { return got->left == 0 || got->good > peers_.size() / 2; });
+  if (got->left > 0) got->come.wait_for(lock, 100ms, [&] { return got->left == 0; });
+  return view_of(got->states, got->trouble);
+}
+
+std::shared_ptr<quorum_view const> quorum_epoch::view_of(
+    std::vector<std::optional<strategies::member_state>> const& states,
+    std::optional<error> const& trouble) const {
+  strategies::member_state const* newest = nullptr;
+  std::size_t answered = 0;
+  for (auto const& s : states) {
+    if (!s) continue;
+    ++answered;
+    if (s->record.quorum_id.empty()) continue;
+    if (newest != nullptr && newest->record.quorum_id != s->record.quorum_id)
+      throw error(errc::not_voting,
+                  "these databases are members of different quorums: `rowlock quorum status` tells");
+    if (newest == nullptr || s->record.epoch > newest->record.epoch) newest = &*s;
+  }
+  if (newest == nullptr) {
+    if (answered <= peers_.size() / 2 && trouble) throw error(*trouble);
+    throw error(errc::not_voting, "these databases are no quorum: `rowlock quorum init` makes one of them");
+  }
+  auto seen = std::make_shared<quorum_view>();
+  seen->record = newest->record;
+  auto const& ids = seen->record.members;
+  if (ids.size() != peers_.size())
+    throw error(errc::not_voting, fmt::format("these are {} databases, and their quorum has {} members",
+                                              peers_.size(), ids.size()));
+  std::size_t ours = 0;
+  for (auto const& s : states) {
+    bool const out = s && std::find(ids.begin(), ids.end(), s->database_id) == ids.end();
+    seen->left_out.push_back(out);
+    if (!out) ++ours;
+  }
+  if (ours < seen->majority())
+    throw error(
+        errc::not_voting,
+        fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
+                    "another one",
+                    ours, ids.size()));
+  return seen;
+}
+
+std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::string const& epoch_id) {
+  {
+    std::lock_guard const guard(mutex_);
+    if (view_ && view_->record.epoch_id != epoch_id) return view_;
+  }
+  auto const state = managing::voting(peers_.at(i).parts()).read(false);
+  auto const& its = state.record;
+  std::lock_guard const guard(mutex_);
+  if (!view_ || its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return nullptr;
+  // One that joins has this epoch, but does not vote yet.
+  auto fresh = std::make_shared<quorum_view>(*view_);
+  fresh->record = its;
+  if (its.members.size() != peers_.size()) return nullptr;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    auto const id = m == i ? state.database_id : peers_.at(m).parts().database.id();
+    fresh->left_out[m] =
+        !id.empty() && std::find(its.members.begin(), its.members.end(), id) == its.members.end();
+  }
+  view_ = fresh;
+  return view_;
+}
+
+}  // namespace rowlock::recipes
