@@ -156,6 +156,28 @@ TEST_CASE(
   CHECK(members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1);
 }
 
+TEST_CASE(
+    "quorum: members that forgot, one after the other, grant above what they have forgotten, though that is "
+    "ahead of the clock") {
+  three_members members;
+  auto a = members.program();
+  auto const in_an_hour = std::chrono::duration_cast<std::chrono::microseconds>(
+      (std::chrono::system_clock::now() + 1h).time_since_epoch());
+  for (std::size_t i = 0; i < members.size; ++i)
+    members.at(i).sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(in_an_hour.count()));
+  auto const before = a->make_mutex("x", short_term()).acquire()->token();
+  REQUIRE(before.value > in_an_hour.count());
+  members.wipe(2);
+  a->join(2);
+  members.wipe(1);
+  a->join(1);
+  // Now the only one that has not forgotten is gone.
+  members.cut_off(0);
+  auto const got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  CHECK(got->token() > before);
+}
+
 TEST_CASE("quorum: a join that is stopped leaves a member that does not vote, and can be made again") {
   three_members members;
   auto a = members.program();
