@@ -147,7 +147,7 @@ std::optional<std::int64_t> permits::count(backend::connection& c, take_request 
   wanted.push_back(int_or_null(r.permit.limit));
   wanted.push_back(obeyed(r.permit));
   wanted.push_back(text_or_null(r.permit.replaces.value));
-  std::vector<value> const name{r.name, to_string(which_)};
+  std::vector<value> const name{r.name, to_string(which_), r.term.value};
   std::vector<value> const counted{r.name, r.term.value, r.permit.intent};
   std::vector<value> const replaced{r.name, r.term.value, r.permit.replaces.value};
   std::vector<value> const mine{r.name, r.term.value};

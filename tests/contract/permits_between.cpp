@@ -71,6 +71,50 @@ LEASE_CASE("permits: a take that waits for another one's COMMIT counts what that
   }
 }
 
+// By hand, because the statements of a take are sent at once: between the first two of them the name gets its
+// row. Whoever has not locked that must not count.
+PAIRS_CASE(
+    "permits: a name that gets its row between the anchor and the count is not counted without its lock",
+    all<leases, direct, on_a_server>) {
+  auto const soon = [] { return boot_clock::now() + 10s; };
+  backend::statement_book const book(f.source.implementation()->sql(), f.tables());
+  auto const taker = f.source.implementation()->connect(soon());
+  auto const run = [&](std::string const& text) { taker->execute({"by_hand", text}, {}, soon()); };
+  auto const term = base::random_id();
+  std::vector<backend::value> const name{std::string("x"), std::string("shared"), term};
+  std::vector<backend::value> const wanted{std::string("x"),
+                                           std::string("shared"),
+                                           term,
+                                           std::string("host"),
+                                           std::int64_t{1},
+                                           std::string("process"),
+                                           std::int64_t{1},
+                                           std::int64_t{30'000},
+                                           std::string("clock"),
+                                           nullptr,
+                                           std::string("note"),
+                                           whole,
+                                           whole,
+                                           nullptr,
+                                           nullptr};
+  auto const mine = "SELECT count(*) FROM rowlock_permits WHERE term = '" + term + "'";
+  auto const had = [&] {
+    return backend::as_int(taker->execute({"mine", f.tables().render(mine)}, {}, soon()).rows.at(0).at(0));
+  };
+  run(begin_of(f));
+  taker->execute(book.at("permit_anchor"), name, soon());
+  make_name(f, strategy::shared);
+  taker->execute(book.at("permit_take"), wanted, soon());
+  CHECK(had() == 0);
+  run("ROLLBACK");
+  // With the row there it is granted.
+  run(begin_of(f));
+  taker->execute(book.at("permit_anchor"), name, soon());
+  taker->execute(book.at("permit_take"), wanted, soon());
+  CHECK(had() == 1);
+  run("ROLLBACK");
+}
+
 LEASE_CASE("permits: a take whose rival is rolled back, or dies in the middle of it, has what is free") {
   make_name(f);
   permit_taker taker(f);

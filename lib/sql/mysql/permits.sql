@@ -11,9 +11,12 @@
 --   the permit's own row: permit_purge.
 -- Galera: two nodes may both count. permit_count changes the anchor always, so that one of them fails with its COMMIT.
 
--- No row: the name has none, or is used with another strategy.
+-- A name whose row is made between the first two: who has not locked it must not count, or two would. So permit_anchor
+--   leaves the taker's term $3 in a variable, if there is a row to lock, and permit_take grants only who finds it there.
+
+-- Nothing is left: the name has no row, or is used with another strategy.
 -- name: permit_anchor
-SELECT permit_limit FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = $2 FOR UPDATE
+SELECT $3 INTO @rowlock_anchor FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = $2 FOR UPDATE
 
 -- $1 to $11 as lock_take; the token rises as it has it. $12: how many units. $13: the limit that the taker was told; null: the
 -- one that was set. $14: the taker's own intent; null: it obeys none. $15: the term of its own that this one is to replace, and that
@@ -38,6 +41,7 @@ SELECT l.name, l.strategy, $3,
   $11, $8, $3, $12, coalesce($13, l.permit_limit)
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
 WHERE l.name = $1 AND l.strategy = $2
+  AND @rowlock_anchor = $3
   AND $12
     + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND NOT p.term <=> $15)
     + CASE WHEN l.intent_term <> $14 AND l.intent_until > utc_timestamp(6)

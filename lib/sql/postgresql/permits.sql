@@ -11,9 +11,14 @@
 -- A permit that has expired counts until it is deleted, so that its holder's last renewal and its deletion are decided by
 --   the permit's own row: permit_purge.
 
+-- A name whose row is made between the first two: who has not locked it must not count, or two would. So permit_anchor
+--   leaves the taker's term $3 in a setting of the transaction, when the row is locked (that is why it is a sub-select), and
+--   permit_take grants only who finds it there.
+
 -- No row: the name has none, or is used with another strategy.
 -- name: permit_anchor
-SELECT permit_limit FROM rowlock_locks WHERE name = $1 AND strategy = $2 FOR UPDATE
+SELECT set_config('rowlock.anchor', $3::text, true)
+FROM (SELECT 1 FROM rowlock_locks WHERE name = $1 AND strategy = $2 FOR UPDATE) AS locked
 
 -- $1 to $11 as lock_take; the token rises as it has it. $12: how many units. $13: the limit that the taker was told; null: the
 -- one that was set. $14: the taker's own intent; null: it obeys none. $15: the term of its own that this one is to replace, and that
@@ -38,6 +43,7 @@ SELECT l.name, l.strategy, $3,
   $11, $8::bigint, $3, $12::bigint, coalesce($13::bigint, l.permit_limit)
 FROM rowlock_locks AS l
 WHERE l.name = $1 AND l.strategy = $2
+  AND current_setting('rowlock.anchor', true) = $3::text
   AND $12::bigint
     + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND p.term IS DISTINCT FROM $15::text)
     + CASE WHEN l.intent_term <> $14::text AND l.intent_until > clock_timestamp()

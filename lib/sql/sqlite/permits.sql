@@ -6,7 +6,7 @@
 
 -- No row: the name has none, or is used with another strategy.
 -- name: permit_anchor
-SELECT permit_limit FROM rowlock_locks WHERE name = ?1 AND strategy = ?2
+SELECT permit_limit FROM rowlock_locks WHERE name = ?1 AND strategy = ?2 AND ?3 IS NOT NULL
 
 -- ?1 to ?11 as lock_take; the token rises as it has it. ?12: how many units. ?13: the limit that the taker was told; null: the
 -- one that was set. ?14: the taker's own intent; null: it obeys none. ?15: the term of its own that this one is to replace, and that
