@@ -14,9 +14,11 @@
 -- A name whose row is made between the first two: who has not locked it must not count, or two would. So permit_anchor
 --   leaves the taker's term $3 in a variable, if there is a row to lock, and permit_take grants only who finds it there.
 
--- Nothing is left: the name has no row, or is used with another strategy.
+-- NULL is left if the name has no row, or is used with another strategy. By count(*), because a variable outlives its transaction: a
+-- second attempt of the same take must not find what the first one left.
 -- name: permit_anchor
-SELECT $3 INTO @rowlock_anchor FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = $2 FOR UPDATE
+SELECT CASE count(*) WHEN 1 THEN $3 END INTO @rowlock_anchor
+FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = $2 FOR UPDATE
 
 -- $1 to $11 as lock_take; the token rises as it has it. $12: how many units. $13: the limit that the taker was told; null: the
 -- one that was set. $14: the taker's own intent; null: it obeys none. $15: the term of its own that this one is to replace, and that
