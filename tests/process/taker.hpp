@@ -15,9 +15,11 @@ struct taken {
   std::string process;
 };
 
-/// The lock taker as a process of its own, with the strategy of the pair.
+/// The lock taker as a process of its own, with the strategy of the pair; or a lease.
 class taker : public child_process {
  public:
+  taker(std::string const& url, std::string const& schema, std::string const& name,
+        std::chrono::milliseconds ttl);
   taker(fixture const& f, std::string const& name, std::chrono::milliseconds ttl,
         bool own_pid_namespace = false);
 
