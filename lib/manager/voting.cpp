@@ -5,6 +5,7 @@
 #include <rowlock/error.hpp>
 
 #include "holding/fate.hpp"
+#include "holding/why_lost.hpp"
 #include "manager/releasing.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -46,6 +47,13 @@ bool voting::confirm(std::shared_ptr<holding::hold> const& h, fencing_token toke
   }
   throw error(errc::conflict,
               fmt::format("'{}' could not be renewed just now; it is held as before", f.name));
+}
+
+bool voting::is_revoked(holding::hold const& h) {
+  base::calls::scope const here(engine_.under_way);
+  auto const deadline = engine_.reply_deadline();
+  auto loan = engine_.pool.borrow(deadline);
+  return holding::why_lost(engine_.tables, *loan, h.facts(), deadline) == loss_reason::revoked;
 }
 
 strategies::member_state voting::read(bool with_highest) {

@@ -20,6 +20,10 @@ class voting {
   bool confirm(std::shared_ptr<holding::hold> const&, fencing_token, std::string const& epoch_id,
                std::chrono::milliseconds lasts);
 
+  /// Whether an operator has revoked what this member has granted, also if it has been lost by its expiry
+  /// since: then nobody may have looked.
+  bool is_revoked(holding::hold const&);
+
   strategies::member_state read(bool with_highest);
   bool write(std::string const& former_epoch_id, strategies::member_record const&);
   /// No later token is as low as that.

@@ -124,7 +124,7 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
     }
     if (!hold_->begin_to_ask(i)) continue;
     auto const sent_at = boot_clock::now();
-    auto b = crew_.take(i, name_, options_, v.record.epoch_id, std::nullopt, p, stop_);
+    auto b = crew_.take(i, name_, options_, {.epoch_id = v.record.epoch_id}, p, stop_);
     if (b.granted && !b.holder) round_trip_ = boot_clock::now() - sent_at;
     remember(i, b, v.record.epoch_id);
     bool const granted = b.granted != nullptr;

@@ -71,15 +71,11 @@ bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
 }
 
 ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options const& options,
-                         std::string const& epoch_id, std::optional<fencing_token> token,
-                         managing::patience const& p, std::stop_token stop) {
+                         strategies::wanted_vote vote, managing::patience const& p, std::stop_token stop) {
   auto& m = peers_.at(i);
   ballot b;
   try {
-    std::optional<std::int64_t> above;
-    if (token) above = token->value;
-    auto const spec =
-        m.spec(name, for_member(options), false, std::nullopt, strategies::wanted_vote{epoch_id, above});
+    auto const spec = m.spec(name, for_member(options), false, std::nullopt, std::move(vote));
     auto came = m.acquire(spec, p, std::move(stop));
     b.why = came.why;
     b.holder = std::move(came.holder);
@@ -102,23 +98,39 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
 }
 
 void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, std::string const& epoch_id,
-                          std::optional<fencing_token> token) {
+                          std::optional<fencing_token> token, quorum_hold::former_grant former) {
   if (!h->begin_to_ask(i)) return;
   auto options = h->options();
   options.hard_limit = h->left_of_hard_limit();
+  strategies::wanted_vote vote{epoch_id, std::nullopt, former.term.value};
+  if (token) vote.token = token->value;
   auto const asked = peers_.ask(
       i,
-      [this, i, h, epoch_id, token, options = std::move(options)] {
+      [this, i, h, had = former.to_be_given_back, vote = std::move(vote), options = std::move(options)] {
         ballot b;
+        if (had) b.revoked = give_back_former(i, had);
         // It may have stood in line behind one that got no answer.
-        if (h->is_wanted()) b = take(i, h->name(), options, epoch_id, token, {.one_attempt = true}, {});
+        if (!b.revoked && h->is_wanted()) b = take(i, h->name(), options, vote, {.one_attempt = true}, {});
         auto const won = b.granted;
         if (h->answered(i, std::move(b)) || !won) return;
         (void)peers_.at(i).release(won);
       },
       errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
+  if (!asked && former.to_be_given_back) give_back_later(i, former.to_be_given_back);
   if (!asked)
     h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i)))});
+}
+
+// Nobody may have looked since an operator revoked it: the renewals had no reply. Once it is given back, the
+// next owner of the row wipes the mark away.
+bool quorum_crew::give_back_former(std::size_t i, std::shared_ptr<holding::hold> const& h) {
+  bool revoked = false;
+  try {
+    revoked = managing::voting(peers_.at(i).parts()).is_revoked(*h);
+  } catch (std::exception const&) {  // it can't be asked; then the next take looks at the mark
+  }
+  (void)peers_.at(i).release(h);
+  return revoked;
 }
 
 void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, fencing_token token,
@@ -265,11 +277,9 @@ boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_poin
       bool const has_it = granted && granted->valid();
       if (has_it && k.hold->options().renew)
         confirm(i, k.hold, k.hold->token(), v.record.epoch_id, k.hold->options().ttl);
-      std::shared_ptr<holding::hold> former;
-      if (!has_it && k.hold->options().renew && k.hold->may_ask_again(i, former)) {
-        if (former) give_back_later(i, former);
-        ask_for(i, k.hold, v.record.epoch_id, k.hold->token());
-      }
+      if (!has_it && k.hold->options().renew)
+        if (auto former = k.hold->may_ask_again(i))
+          ask_for(i, k.hold, v.record.epoch_id, k.hold->token(), *std::move(former));
       bool const waits = has_it && !peers_.is_suspect(i);
       k.next[i] = now + (waits ? ttl / 3 : std::max<std::chrono::nanoseconds>(ttl / retries_in_ttl, 20ms));
     }

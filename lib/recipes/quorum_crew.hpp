@@ -32,19 +32,18 @@ class quorum_crew {
   bool look_again(std::size_t member, std::string const& epoch_id);
 
   /// Asks a member, beside others, to grant the lock. `token`: that others have granted; empty if there is
-  /// none.
+  /// none. `former`: is given back before, and if an operator has revoked it, the member is not asked.
   void ask_for(std::size_t member, std::shared_ptr<quorum_hold> const&, std::string const& epoch_id,
-               std::optional<fencing_token> token);
+               std::optional<fencing_token> token, quorum_hold::former_grant former = {});
   /// The same on this thread, and waits as `p` says.
-  ballot take(std::size_t member, std::string const& name, mutex_options const&, std::string const& epoch_id,
-              std::optional<fencing_token> token, managing::patience const& p, std::stop_token);
+  ballot take(std::size_t member, std::string const& name, mutex_options const&, strategies::wanted_vote,
+              managing::patience const& p, std::stop_token);
   /// Asks a member to renew, beside others.
   void confirm(std::size_t member, std::shared_ptr<quorum_hold> const&, fencing_token,
                std::string const& epoch_id, std::chrono::milliseconds lasts);
   /// Gives back what members have granted, at once; if others wait at `last`, that one after the rest.
   /// @return how many said that it was there
   int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
-  void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
 
   /// From now on it is renewed, and its loss reported.
   void keep(std::shared_ptr<quorum_hold> const&);
@@ -54,6 +53,9 @@ class quorum_crew {
   void tell(event const&) const noexcept;
 
  private:
+  /// @return whether an operator had revoked it
+  bool give_back_former(std::size_t member, std::shared_ptr<holding::hold> const&);
+  void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
   struct kept {
     std::shared_ptr<quorum_hold> hold;
     std::vector<boot_time_point> next;  ///< for each member

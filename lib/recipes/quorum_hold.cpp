@@ -71,6 +71,7 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   std::unique_lock lock(mutex_);
   auto& p = parts_.at(member);
   p.asked = false;
+  p.revoked = p.revoked || b.revoked;
   auto const now = phase_.load();
   bool const wanted = b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
   if (wanted) {
@@ -180,17 +181,16 @@ bool quorum_hold::begin(fencing_token top) {
 }
 
 // What is trusted still must not be given back: others could have it then.
-bool quorum_hold::may_ask_again(std::size_t member, std::shared_ptr<holding::hold>& former) {
+std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t member) {
   std::lock_guard const guard(mutex_);
   auto& p = parts_.at(member);
-  if (phase_.load() != phase::held || p.asked || p.left_out) return false;
+  if (phase_.load() != phase::held || p.asked || p.left_out || p.revoked) return std::nullopt;
   if (p.granted) {
-    if (p.granted->loss() == loss_reason::revoked) return false;
-    if (trust_of(p, token()) > boot_clock::now()) return false;
-    former = std::move(p.granted);
-    p.granted.reset();
+    if (p.granted->loss() == loss_reason::revoked) return std::nullopt;
+    if (trust_of(p, token()) > boot_clock::now()) return std::nullopt;
+    p.former = p.granted->facts().term;
   }
-  return true;
+  return former_grant{std::exchange(p.granted, nullptr), p.former};
 }
 
 std::shared_ptr<holding::hold> quorum_hold::of(std::size_t member) const {
@@ -265,6 +265,8 @@ void quorum_hold::lose() {
 loss_reason quorum_hold::why_lost() const {
   constexpr std::array<loss_reason, 3> order{loss_reason::revoked, loss_reason::taken_over,
                                              loss_reason::row_gone};
+  if (std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.revoked; }))
+    return loss_reason::revoked;
   for (auto const why : order)
     for (auto const& p : parts_)
       if (p.granted && p.granted->loss() == why) return why;

@@ -24,6 +24,7 @@ struct ballot {
   acquire_status why = acquire_status::busy;
   std::optional<holder_info> holder{};
   std::optional<error> failure{};
+  bool revoked = false;  ///< it had granted it, and an operator has taken it away: it was not asked again
 };
 
 /// Thread-safe. asking -> held -> lost or over; asking -> over; nothing leads back.
@@ -75,10 +76,14 @@ class quorum_hold {
   void was_first(std::size_t member) noexcept { first_ = member; }
   std::size_t first() const noexcept { return first_; }
 
+  /// What had been had of a member before it is asked again.
+  struct former_grant {
+    std::shared_ptr<holding::hold> to_be_given_back{};  ///< null: it has been
+    term_id term{};                                     ///< empty: none
+  };
   /// Whether a member is to be asked to grant it again: it has not granted it, or what it has granted does
-  /// not count any more, and will not again. `former`: that, which does not count from now on, so that it can
-  /// be given back.
-  bool may_ask_again(std::size_t member, std::shared_ptr<holding::hold>& former);
+  /// not count any more, and will not again. That is handed out, and does not count from now on.
+  std::optional<former_grant> may_ask_again(std::size_t member);
 
   /// What a member has granted, or null.
   std::shared_ptr<holding::hold> of(std::size_t member) const;
@@ -101,6 +106,8 @@ class quorum_hold {
   struct part {
     std::shared_ptr<holding::hold> granted{};
     fencing_token knows{};
+    term_id former{};  ///< may_ask_again()
+    bool revoked = false;
     bool asked = false;
     bool left_out = false;
     ballot last{};

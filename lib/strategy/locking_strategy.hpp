@@ -46,6 +46,7 @@ struct wanted_permit {
 struct wanted_vote {
   std::string epoch_id{};               ///< in which the database must vote
   std::optional<std::int64_t> token{};  ///< that others have granted; empty: this is the first
+  std::string former{};                 ///< the term that was had there before; it must not have been revoked
 };
 
 struct take_request {

@@ -52,6 +52,7 @@ lease::claiming quorum_member::claim_of(take_request const& r, std::optional<sup
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.emplace_back(r.vote.epoch_id);
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
+  parameters.push_back(null_if_empty(r.vote.former));
   return {"quorum_take", std::move(parameters)};
 }
 

@@ -120,6 +120,42 @@ TEST_CASE("quorum: what an operator takes away at one member is taken again; at 
   CHECK(got->loss() == loss_reason::revoked);
 }
 
+// Renewals had no reply when it was revoked, so that the member's term is given back and asked for again
+// without anybody having met the mark.
+TEST_CASE("quorum: what an operator takes away at a member whose term lapses meanwhile is not taken again") {
+  three_members members;
+  auto a = members.program();
+  auto got = a->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(got);
+  REQUIRE(eventually([&] { return got->votes() == 3; }));
+  auto& lapsing = *members.at(1).seam;
+  lapsing.before = [](std::string const& statement) {
+    if (statement == "quorum_confirm") throw error(errc::unreachable, "cut off by the test");
+  };
+  auto const takes = lapsing.executed("lock_take");
+  bool asks = false;
+  SUBCASE("while it still had it") { members.at(1).sql("UPDATE rowlock_locks SET revoked = true"); }
+  SUBCASE("after it has looked, before it is given back") {
+    asks = true;
+    lapsing.before = [&members, once = std::make_shared<std::once_flag>()](std::string const& statement) {
+      if (statement == "quorum_confirm") throw error(errc::unreachable, "cut off by the test");
+      if (statement == "lock_release")
+        std::call_once(*once, [&] { members.at(1).sql("UPDATE rowlock_locks SET revoked = true"); });
+    };
+  }
+  REQUIRE(eventually([&] { return lapsing.executed("lock_release") > 0; }));
+  // It would be asked ten times meanwhile.
+  auto const renewed = members.at(0).seam->executed("quorum_confirm");
+  REQUIRE(eventually([&] { return members.at(0).seam->executed("quorum_confirm") >= renewed + 2; }));
+  CHECK((lapsing.executed("lock_take") > takes) == asks);
+  CHECK(got->votes() == 2);
+  CHECK(got->valid());
+  members.at(2).sql("UPDATE rowlock_locks SET revoked = 1");
+  CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
+  CHECK(got->loss() == loss_reason::revoked);
+  lapsing.before = nullptr;
+}
+
 TEST_CASE("quorum: the highest token is written back to each that has granted, before the lock is had") {
   three_members members;
   auto a = members.program();

@@ -93,17 +93,15 @@ TEST_CASE(
     "quorum: what a member has granted is not given back while it is trusted, though it can't be renewed") {
   three q;
   q.is_held();
-  std::shared_ptr<holding::hold> former;
-  CHECK_FALSE(q.lock.may_ask_again(0, former));  // it has it
+  CHECK_FALSE(q.lock.may_ask_again(0));  // it has it
   SUBCASE("the database can't be reached") {
     q.lock.of(0)->lose(loss_reason::database_unreachable);
-    CHECK_FALSE(q.lock.may_ask_again(0, former));
+    CHECK_FALSE(q.lock.may_ask_again(0));
   }
   SUBCASE("a renewal came too late") {
     q.lock.of(0)->lose(loss_reason::expired);
-    CHECK_FALSE(q.lock.may_ask_again(0, former));
+    CHECK_FALSE(q.lock.may_ask_again(0));
   }
-  CHECK_FALSE(former);
   CHECK(q.lock.votes() == 3);
   CHECK_FALSE(q.lock.look());
   CHECK(q.lock.valid());
@@ -112,12 +110,18 @@ TEST_CASE(
 TEST_CASE("quorum: a member without it is asked again, and counts by a new term alone that knows the token") {
   three q;
   q.is_held();
-  std::shared_ptr<holding::hold> former;
   auto const first = q.lock.of(0);
   first->lose(loss_reason::row_gone);
   CHECK(q.lock.votes() == 2);
-  REQUIRE(q.lock.may_ask_again(0, former));
-  CHECK(former == first);
+  auto const former = q.lock.may_ask_again(0);
+  REQUIRE(former);
+  CHECK(former->to_be_given_back == first);
+  CHECK(former->term == first->facts().term);
+  // It is given back once; its term stays known.
+  auto const later = q.lock.may_ask_again(0);
+  REQUIRE(later);
+  CHECK_FALSE(later->to_be_given_back);
+  CHECK(later->term == first->facts().term);
   CHECK_FALSE(q.lock.of(0));
   CHECK(q.grants(0, 4));  // below: a member that was wiped
   CHECK(q.lock.votes() == 2);
@@ -133,8 +137,7 @@ TEST_CASE("quorum: a member is asked once at a time, and one that grants late co
   CHECK(q.lock.begin_to_ask(2));
   CHECK_FALSE(q.lock.begin_to_ask(2));
   CHECK(q.lock.begin({5}));
-  std::shared_ptr<holding::hold> former;
-  CHECK_FALSE(q.lock.may_ask_again(2, former));
+  CHECK_FALSE(q.lock.may_ask_again(2));
   CHECK(q.lock.answered(2, {.granted = granted(boot_clock::now(), 5)}));
   CHECK(q.lock.votes() == 3);
 }
@@ -142,9 +145,14 @@ TEST_CASE("quorum: a member is asked once at a time, and one that grants late co
 TEST_CASE("quorum: what an operator has taken from it is not asked for again") {
   three q;
   q.is_held();
-  q.lock.of(0)->lose(loss_reason::revoked);
-  std::shared_ptr<holding::hold> former;
-  CHECK_FALSE(q.lock.may_ask_again(0, former));
+  SUBCASE("which a renewal met") { q.lock.of(0)->lose(loss_reason::revoked); }
+  SUBCASE("which was found when it was given back") {
+    q.lock.of(0)->lose(loss_reason::row_gone);
+    REQUIRE(q.lock.may_ask_again(0));
+    REQUIRE(q.lock.begin_to_ask(0));
+    CHECK_FALSE(q.lock.answered(0, {.revoked = true}));
+  }
+  CHECK_FALSE(q.lock.may_ask_again(0));
   CHECK(q.lock.valid());
   q.lock.of(1)->lose(loss_reason::revoked);
   CHECK(q.lock.look());

@@ -9,7 +9,9 @@
 
 -- As lock_take, for a member that votes in the epoch $14. $12: the token that other members have granted already: this one grants it,
 -- too, if it is above all that it knows; null: the clock says which. $13: the term that was watched, whose renewals are still
--- $15; null: only a free row. No row: busy, or it does not vote: quorum_read tells.
+-- $15; null: only a free row. $16: the term that this taker has had here already, or null: not where an operator has revoked that
+-- one, which stays marked in the row after it was given back; a revocation at the same time has the row locked, and is met.
+-- No row: busy, or that, or it does not vote: quorum_read tells.
 -- name: quorum_take
 UPDATE rowlock_locks AS l SET
   term = $3,
@@ -36,6 +38,7 @@ UPDATE rowlock_locks AS l SET
   longest_term = $3
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13::text IS NULL THEN l.term IS NULL ELSE l.term = $13 AND l.renewals = $15::bigint END
+  AND NOT (l.revoked AND coalesce(l.longest_term = $16, false))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes AND q.epoch_id = $14)
 RETURNING l.token
 

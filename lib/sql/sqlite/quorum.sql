@@ -5,7 +5,8 @@
 
 -- As lock_take, for a member that votes in the epoch ?14. ?12: the token that other members have granted already: this one grants it,
 -- too, if it is above all that it knows; null: the clock says which. ?13: the term that was watched, whose renewals are still
--- ?15; null: only a free row. No row: busy, or it does not vote: quorum_read tells.
+-- ?15; null: only a free row. ?16: the term that this taker has had here already, or null: not where an operator has revoked that
+-- one, which stays marked in the row after it was given back. No row: busy, or that, or it does not vote: quorum_read tells.
 -- name: quorum_take
 UPDATE rowlock_locks SET
   term = ?3,
@@ -31,6 +32,7 @@ UPDATE rowlock_locks SET
   longest_term = ?3
 WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?13 IS NULL THEN term IS NULL ELSE term = ?13 AND renewals = ?15 END
+  AND NOT (revoked = 1 AND coalesce(longest_term = ?16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes = 1 AND q.epoch_id = ?14)
 RETURNING token
 
