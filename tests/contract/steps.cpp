@@ -58,20 +58,21 @@ CONTRACT_CASE("a call that comes back too early has the rest of its pause, and a
   REQUIRE(other.take("x"));
   inside here(f, {.retry = {.first = 10min, .longest = 10min, .jitter = 0}});
   call c(here);
-  std::optional<std::chrono::steady_clock::time_point> until;
-  // A file that was locked for a moment is asked again soon: that pause is not the one looked at here.
+  // Pauses may be as short as 2 ms: one that a busy machine has let pass shows nothing.
   REQUIRE(eventually([&] {
     auto const what = c.go();
     REQUIRE(std::holds_alternative<acquirer::pause>(what));
-    until = std::get<acquirer::pause>(what).until;
+    auto const until = std::get<acquirer::pause>(what).until;
     REQUIRE(until);
-    return *until > std::chrono::steady_clock::now() + 1min;
-  }));
-  for (int i = 0; i < 3; ++i) {
     auto const again = c.it.next();
+    if (std::chrono::steady_clock::now() >= *until) {
+      if (std::holds_alternative<acquirer::reply>(again)) c.it.ask();
+      return false;
+    }
     REQUIRE(std::holds_alternative<acquirer::pause>(again));
     CHECK(std::get<acquirer::pause>(again).until == until);
-  }
+    return true;
+  }));
   c.stop.request_stop();
   CHECK(c.bell.rung == 1);
   auto const end = c.it.next();
