@@ -135,15 +135,15 @@ class over_soci : public Database {
   connection_source native_;
 };
 
-template <int Sessions = 10>
+template <int Sessions = 8>
 struct soci_sqlite_fixture : over_soci<sqlite_fixture, Sessions> {
   static constexpr char const* backend = "soci-sqlite";
 };
-template <int Sessions = 10>
+template <int Sessions = 8>
 struct soci_postgresql_fixture : over_soci<postgresql_fixture, Sessions> {
   static constexpr char const* backend = "soci-postgresql";
 };
-template <int Sessions = 10>
+template <int Sessions = 8>
 struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
   static constexpr char const* backend = "soci-mariadb";
 };

@@ -82,14 +82,14 @@ using table = std::tuple<
     on<strategy::unique_insert,     term::row,          sqlite_fixture>,
     on_its_server<on<strategy::unique_insert, term::row,    postgresql_fixture>>,
     on_its_server<on<strategy::unique_insert, term::row,    mariadb_fixture>>,
-    on_its_server<on<strategy::unique_insert, term::row,    mysql_fixture>>,
+    own_cases_of<on<strategy::unique_insert, term::row,     mysql_fixture>>,
     missing<strategy::row_lock,     files_not_rows,     sqlite_fixture>,
     on<strategy::row_lock,          term::session,      postgresql_fixture>,
     on<strategy::row_lock,          term::session,      mariadb_fixture>,
     on<strategy::row_lock,          term::session,      mysql_fixture>,
     on<strategy::once,              term::row,          sqlite_fixture>,
     own_cases_of<on<strategy::once, term::row,          postgresql_fixture>>,
-    on_its_server<on<strategy::once,    term::row,          mariadb_fixture>>,
+    own_cases_of<on<strategy::once, term::row,          mariadb_fixture>>,
     own_cases_of<on<strategy::once, term::row,          mysql_fixture>>,
     // A writer, as a plain mutex. Permits have cases of their own on every database: permits*.cpp.
     on<strategy::shared,            term::permit,       postgresql_fixture>,
@@ -111,7 +111,7 @@ using table = std::tuple<
 #endif
 #ifdef ROWLOCK_POOLER_PAIRS
   , on<strategy::lease,             term::row,          postgresql_pooler_fixture>,
-    on<strategy::unique_insert,     term::row,          postgresql_pooler_fixture>,
+    own_cases_of<on<strategy::unique_insert, term::row, postgresql_pooler_fixture>>,
     missing<strategy::row_lock,     a_pooler_between,   postgresql_pooler_fixture>,
     own_cases_of<on<strategy::once, term::row,          postgresql_pooler_fixture>>
 #endif
