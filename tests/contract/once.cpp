@@ -131,7 +131,7 @@ ONCE_CASE("once: work that fails frees the key at once, and nothing is recorded"
 ONCE_CASE(
     "once: a process that dies before the record frees the key when the ttl is over, and it runs again") {
   stranger dead(f, "dead");
-  REQUIRE(dead.take("x", 300ms));  // and did its work, perhaps
+  REQUIRE(dead.take("x", 3s));  // and did its work, perhaps
   auto const m = f.manager();
   counted_work work;
   CHECK(work(*m).status == once_status::runs_elsewhere);
