@@ -1,5 +1,6 @@
 #pragma once
-// One call that takes a lock from a majority: one member first, the others if it grants. lib/doc/quorum.md
+// One call that takes a lock from a majority: from all members at once; where others want it, too, one member
+// first, the others if it grants. lib/doc/quorum.md
 
 #include <chrono>
 #include <memory>
@@ -37,9 +38,16 @@ class quorum_call {
   enum class next { won, again, refused, failed };
 
   next attempt(quorum_view const&);
+  next try_all_at_once(quorum_view const&, std::size_t here);
+  next try_one_first(quorum_view const&);
+  void begin_anew(quorum_view const&);
+  /// On this thread.
+  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>, managing::patience const&);
   /// The first of the list that answers. @return empty if none has granted
   std::optional<std::size_t> ask_first(quorum_view const&);
-  void ask_others(quorum_view const&, std::size_t first);
+  void ask_others(quorum_view const&, std::size_t first, fencing_token);
+  /// Waits for their answers, and has a majority know the highest token.
+  next settle(quorum_view const&, std::size_t first);
   next judge(quorum_view const&) const;
   void give_back() noexcept;
   void remember(std::size_t member, ballot const&, std::string const& epoch_id);

@@ -11,6 +11,7 @@
 
 #include "base/boot_waiter.hpp"
 #include "manager/patience.hpp"
+#include "recipes/names_in_demand.hpp"
 #include "recipes/quorum_epoch.hpp"
 #include "recipes/quorum_hold.hpp"
 #include "recipes/quorum_peers.hpp"
@@ -26,6 +27,7 @@ class quorum_crew {
   quorum_crew& operator=(quorum_crew const&) = delete;
 
   quorum_peers& peers() noexcept { return peers_; }
+  names_in_demand& in_demand() noexcept { return in_demand_; }
   /// @throws as quorum_epoch::view()
   std::shared_ptr<quorum_view const> view() { return epoch_.view(); }
   /// A member has said that it does not vote in that epoch. @return whether another epoch is known now
@@ -56,6 +58,7 @@ class quorum_crew {
   /// @return whether an operator had revoked it
   bool give_back_former(std::size_t member, std::shared_ptr<holding::hold> const&);
   void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
+
   struct kept {
     std::shared_ptr<quorum_hold> hold;
     std::vector<boot_time_point> next;  ///< for each member
@@ -69,6 +72,7 @@ class quorum_crew {
   quorum_options const options_;
   quorum_peers peers_;
   quorum_epoch epoch_;
+  names_in_demand in_demand_;
   mutable std::mutex mutex_;  ///< of what follows
   std::vector<kept> kept_;
   base::boot_waiter waiter_;

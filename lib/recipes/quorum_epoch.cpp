@@ -11,6 +11,12 @@ namespace rowlock::recipes {
 
 using namespace std::chrono_literals;
 
+fencing_token quorum_view::token_now() const noexcept {
+  using std::chrono::microseconds;
+  auto const now = clock.time_since_epoch() + (boot_clock::now() - clock_read_at);
+  return {std::chrono::duration_cast<microseconds>(now).count()};
+}
+
 std::shared_ptr<quorum_view const> quorum_epoch::view() {
   {
     std::lock_guard const guard(mutex_);
@@ -88,10 +94,12 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     throw error(errc::not_voting, fmt::format("these are {} databases, and their quorum has {} members",
                                               peers_.size(), ids.size()));
   std::size_t ours = 0;
+  std::vector<std::chrono::system_clock::time_point> clocks;
   for (auto const& s : states) {
     bool const out = s && std::find(ids.begin(), ids.end(), s->database_id) == ids.end();
     seen->left_out.push_back(out);
     if (!out) ++ours;
+    if (s && !out) clocks.push_back(s->clock);
   }
   if (ours < seen->majority())
     throw error(
@@ -99,6 +107,11 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
         fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
                     "another one",
                     ours, ids.size()));
+  // Those that answer: there is one, which `newest` is.
+  std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2),
+                   clocks.end());
+  seen->clock = clocks.at(clocks.size() / 2);
+  seen->clock_read_at = boot_clock::now();
   return seen;
 }
 

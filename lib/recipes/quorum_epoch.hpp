@@ -1,6 +1,7 @@
 #pragma once
 // Which databases vote, in which epoch, as far as this program knows. lib/doc/quorum.md
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,7 +17,12 @@ namespace rowlock::recipes {
 /// What all members that vote have in common.
 struct quorum_view {
   strategies::member_record record;
-  std::vector<bool> left_out;  ///< managers whose database is none of the members
+  std::vector<bool> left_out;                     ///< managers whose database is none of the members
+  std::chrono::system_clock::time_point clock{};  ///< of the member in the middle, at this time:
+  boot_time_point clock_read_at{};
+  /// What members, asked at once, are to grant if they don't know a higher one: as they draw tokens, from a
+  /// clock, but not from this machine's. One that is far ahead would take tokens up with it.
+  fencing_token token_now() const noexcept;
   std::size_t majority() const noexcept { return record.members.size() / 2 + 1; }
 };
 

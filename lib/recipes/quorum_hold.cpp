@@ -171,6 +171,12 @@ std::vector<std::size_t> quorum_hold::behind(fencing_token top) const {
 bool quorum_hold::begin(fencing_token top) {
   std::lock_guard const guard(mutex_);
   if (phase_.load() != phase::asking || top.value == 0) return false;
+  // Of a majority, one has granted it to the last owner: so that one's token is below this one. Who has
+  // granted since the caller looked for the highest may have the only grant that says so.
+  auto const below = std::count_if(parts_.begin(), parts_.end(), [&](part const& p) {
+    return p.granted && !p.left_out && p.granted->facts().token.value <= top.value;
+  });
+  if (static_cast<std::size_t>(below) < majority_) return false;
   auto const trust = trust_of_majority(top);
   if (boot_clock::now() >= trust) return false;
   token_ = top.value;

@@ -68,8 +68,8 @@ class quorum_hold {
   fencing_token highest() const;
   /// Those that have granted and do not know that token.
   std::vector<std::size_t> behind(fencing_token) const;
-  /// asking -> held, if a majority has granted, knows that token, and is trusted. Trust counts from before
-  /// each member's own request.
+  /// asking -> held, if a majority has granted no higher token, and one knows this token and is trusted.
+  /// Trust counts from before each member's own request.
   bool begin(fencing_token);
 
   /// The member that was asked first, where others wait.

@@ -56,6 +56,63 @@ TEST_CASE(
   CHECK(again->token() > first);
 }
 
+TEST_CASE("quorum: where nobody else is met, all members are asked at once, and grant the same token") {
+  three_members members;
+  auto a = members.program();
+  (void)a->make_mutex("x", short_term()).try_acquire();  // makes the rows
+  REQUIRE(eventually([&] {
+    for (std::size_t i = 0; i < three_members::size; ++i)
+      if (members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") != 1) return false;
+    return true;
+  }));
+  std::atomic<int> asked = 0;
+  std::atomic<int> alone = 0;
+  for (std::size_t i = 0; i < three_members::size; ++i)
+    members.at(i).seam->before = [&](std::string const& statement) {
+      if (statement != "lock_take") return;
+      ++asked;
+      if (!eventually([&] { return asked >= 3; })) ++alone;
+    };
+  auto got = a->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(got);
+  CHECK(alone == 0);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  for (std::size_t i = 0; i < three_members::size; ++i) {
+    CAPTURE(i);
+    CHECK(token_at(members, i) == got->token().value);
+    members.at(i).seam->before = nullptr;
+  }
+}
+
+TEST_CASE("quorum: where others were met, one member is asked first") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto theirs = b->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(theirs);
+  auto mine = a->make_mutex("x", short_term());
+  CHECK_FALSE(mine.try_acquire());
+  CHECK(eventually([&] { return theirs->votes() == 3; }));
+  CHECK(theirs->release() == release_result::released);
+  std::atomic<bool> first_has_answered = false;
+  std::atomic<int> too_early = 0;
+  members.at(0).seam->after = [&](std::string const& statement) {
+    if (statement == "lock_take") first_has_answered = true;
+  };
+  for (std::size_t i = 1; i < three_members::size; ++i)
+    members.at(i).seam->before = [&](std::string const& statement) {
+      if (statement == "lock_take" && !first_has_answered) ++too_early;
+    };
+  auto const got = mine.try_acquire();
+  REQUIRE(got);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  CHECK(too_early == 0);
+  for (std::size_t i = 0; i < three_members::size; ++i) {
+    members.at(i).seam->before = nullptr;
+    members.at(i).seam->after = nullptr;
+  }
+}
+
 TEST_CASE("quorum: a minority that is gone costs no lock: neither one that is held, nor the next") {
   three_members members;
   auto a = members.program();

@@ -89,6 +89,18 @@ TEST_CASE("quorum: what a majority has granted too long ago is no lock") {
   CHECK(q.lock.begin({5}));
 }
 
+TEST_CASE("quorum: a token that was the highest before the last member granted a higher one is not had") {
+  three q;
+  CHECK(q.grants(0, 5));
+  auto const top = q.lock.highest();
+  CHECK(q.grants(1, 9));  // the only one of the two that knows the last owner's, which was 8
+  CHECK_FALSE(q.lock.begin(top));
+  CHECK_FALSE(q.lock.begin(q.lock.highest()));
+  q.confirms(0, 9);
+  CHECK(q.lock.begin(q.lock.highest()));
+  CHECK(q.lock.token().value == 9);
+}
+
 TEST_CASE(
     "quorum: what a member has granted is not given back while it is trusted, though it can't be renewed") {
   three q;
