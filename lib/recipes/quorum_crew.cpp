@@ -98,7 +98,7 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
 }
 
 void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, std::string const& epoch_id,
-                          std::optional<fencing_token> token, quorum_hold::former_grant former) {
+                          std::optional<fencing_token> token, quorum_hold::former_grant const& former) {
   if (!h->begin_to_ask(i)) return;
   auto options = h->options();
   options.hard_limit = h->left_of_hard_limit();
@@ -278,8 +278,8 @@ boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_poin
       if (has_it && k.hold->options().renew)
         confirm(i, k.hold, k.hold->token(), v.record.epoch_id, k.hold->options().ttl);
       if (!has_it && k.hold->options().renew)
-        if (auto former = k.hold->may_ask_again(i))
-          ask_for(i, k.hold, v.record.epoch_id, k.hold->token(), *std::move(former));
+        if (auto const former = k.hold->may_ask_again(i))
+          ask_for(i, k.hold, v.record.epoch_id, k.hold->token(), *former);
       bool const waits = has_it && !peers_.is_suspect(i);
       k.next[i] = now + (waits ? ttl / 3 : std::max<std::chrono::nanoseconds>(ttl / retries_in_ttl, 20ms));
     }

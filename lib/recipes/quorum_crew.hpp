@@ -36,7 +36,7 @@ class quorum_crew {
   /// Asks a member, beside others, to grant the lock. `token`: that others have granted; empty if there is
   /// none. `former`: is given back before, and if an operator has revoked it, the member is not asked.
   void ask_for(std::size_t member, std::shared_ptr<quorum_hold> const&, std::string const& epoch_id,
-               std::optional<fencing_token> token, quorum_hold::former_grant former = {});
+               std::optional<fencing_token> token, quorum_hold::former_grant const& former = {});
   /// The same on this thread, and waits as `p` says.
   ballot take(std::size_t member, std::string const& name, mutex_options const&, strategies::wanted_vote,
               managing::patience const& p, std::stop_token);
