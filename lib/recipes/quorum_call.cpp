@@ -85,7 +85,10 @@ quorum_call::next quorum_call::attempt(quorum_view const& v) try {
     else
       here = std::min(here, i);
   }
-  if (here < peers.size() && silent < v.majority() && !crew_.in_demand().lately(name_)) {
+  // Where clocks were wrong when they were read, no member is led astray by them: it draws the token itself.
+  bool const at_once =
+      here < peers.size() && silent < v.majority() && !quorum_crew::is_far_ahead(v.token_now());
+  if (at_once && !crew_.in_demand().lately(name_)) {
     auto const came = try_all_at_once(v, here);
     if (came != next::refused || other_epoch_) return came;
     crew_.in_demand().met(name_);

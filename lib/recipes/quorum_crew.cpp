@@ -70,6 +70,8 @@ bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
   return true;
 }
 
+bool quorum_crew::is_far_ahead(fencing_token token) noexcept { return token.value > now_us() + a_year_us; }
+
 ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options const& options,
                          strategies::wanted_vote vote, managing::patience const& p, std::stop_token stop) {
   auto& m = peers_.at(i);
@@ -80,7 +82,7 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
     b.why = came.why;
     b.holder = std::move(came.holder);
     if (came.won && came.won->expose()) b.granted = std::move(came.won);
-    if (b.granted && b.granted->facts().token.value > now_us() + a_year_us) {
+    if (b.granted && is_far_ahead(b.granted->facts().token)) {
       (void)m.release(std::exchange(b.granted, nullptr));
       throw error(
           errc::failed,

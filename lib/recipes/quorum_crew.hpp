@@ -33,6 +33,8 @@ class quorum_crew {
   /// A member has said that it does not vote in that epoch. @return whether another epoch is known now
   bool look_again(std::size_t member, std::string const& epoch_id);
 
+  /// Of this machine's clock, by more than a year: nobody's token is.
+  static bool is_far_ahead(fencing_token) noexcept;
   /// Asks a member, beside others, to grant the lock. `token`: that others have granted; empty if there is
   /// none. `former`: is given back before, and if an operator has revoked it, the member is not asked.
   void ask_for(std::size_t member, std::shared_ptr<quorum_hold> const&, std::string const& epoch_id,

@@ -19,9 +19,13 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr int warm_up = 20;  ///< cycles of each thread on a name of its own, before all begin
+/// Where all want one name, nothing is counted until each has had it once: whoever meets others for the first
+/// time opens sessions to wait in. But not for longer than this.
+constexpr auto longest_settling = 3s;
 
 /// What a thread has counted. In shared memory, so that it counts also if the process must be killed.
 struct seat {
+  std::atomic<bool> had;  ///< it once
   std::atomic<std::uint64_t> cycles;
   std::atomic<std::uint64_t> longest_wait;  ///< nanoseconds
   histogram times;
@@ -35,10 +39,11 @@ struct protected_part {
   std::atomic<int> inside;
   std::atomic<std::uint64_t> last;  ///< a thread's number, from 1
   std::atomic<std::uint64_t> handovers;
+  std::atomic<bool> counts;  ///< from now on
 
   void enter(std::uint64_t thread) {
     if (inside.fetch_add(1) != 0) throw peer_error("TWO HAD THE LOCK AT ONCE");
-    if (last.exchange(thread) != thread) ++handovers;
+    if (last.exchange(thread) != thread && counts) ++handovers;
   }
   void leave() noexcept { --inside; }
 };
@@ -89,6 +94,8 @@ class team {
     threads_.clear();
     if (trouble_) std::rethrow_exception(trouble_);
   }
+  /// Of this process, when it began to count.
+  double processor_seconds_before() const noexcept { return before_; }
   ~team() {
     for (auto& each : threads_) each.request_stop();
     go();
@@ -120,15 +127,19 @@ class team {
       auto const begun = clock::now();
       bool const taken = me.take(name, stop);
       auto const inside = clock::now();
+      bool const counts = part_.counts;
+      if (counts && !counting_.exchange(true)) before_ = processor_seconds();
       // Also one that was cut short: who never gets it has waited longest of all.
-      mine.longest_wait = std::max(mine.longest_wait.load(), nanoseconds(inside - begun));
+      if (counts) mine.longest_wait = std::max(mine.longest_wait.load(), nanoseconds(inside - begun));
       if (!taken) return;
+      mine.had = true;
       if (plan_.one_name) part_.enter(number);
       stay_inside(plan_.section);
       if (plan_.one_name) part_.leave();
       auto const leaving = clock::now();
       me.give_back();
       if (stop.stop_requested()) return;
+      if (!counts) continue;
       mine.times.add(nanoseconds((inside - begun) + (clock::now() - leaving)));
       ++mine.cycles;
     }
@@ -141,6 +152,8 @@ class team {
   protected_part& part_;
   std::latch ready_;
   std::atomic<bool> going_ = false;
+  std::atomic<bool> counting_ = false;
+  std::atomic<double> before_ = 0;
   std::mutex mutex_;
   std::exception_ptr trouble_;
   std::vector<std::jthread> threads_;
@@ -159,15 +172,24 @@ crew_result compete(system_entry const& system, std::string const& address, crew
     mine.await_ready();
     line.say_ready();
     line.wait_for_go();
-    auto const before = processor_seconds();
     mine.go();
     line.wait_for_stop();
-    processes[static_cast<std::size_t>(process)].processor_seconds = processor_seconds() - before;
+    processes[static_cast<std::size_t>(process)].processor_seconds =
+        processor_seconds() - mine.processor_seconds_before();
     mine.end();
   });
   group.await_ready(30s);
-  auto const begun = clock::now();
+  part[0].counts = !plan.one_name;
   group.go();
+  auto const all_have_had_it = [&] {
+    return std::all_of(seats.begin(), seats.begin() + seats.size(),
+                       [](seat const& s) { return s.had.load(); });
+  };
+  for (auto const until = clock::now() + longest_settling;
+       plan.one_name && !all_have_had_it() && clock::now() < until;)
+    std::this_thread::sleep_for(10ms);
+  auto const begun = clock::now();
+  part[0].counts = true;
   std::this_thread::sleep_for(plan.lasts);
   group.stop();
   crew_result result;

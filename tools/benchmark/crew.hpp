@@ -17,7 +17,7 @@ struct crew_plan {
   int threads = 1;                       ///< in each process
   bool one_name = false;                 ///< all compete for one name; otherwise each thread has its own
   std::chrono::microseconds section{0};  ///< how long the lock is kept each time
-  std::chrono::milliseconds lasts{500};  ///< the time that is measured
+  std::chrono::milliseconds lasts{500};  ///< the time that is measured; of one name, once each has had it
   std::string name{};                    ///< of the lock; the names of several begin with it
 };
 
