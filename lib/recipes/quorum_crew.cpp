@@ -246,13 +246,16 @@ boot_time_point quorum_crew::look() {
     std::lock_guard const guard(mutex_);
     auto const now = boot_clock::now();
     auto const v = kept_.empty() ? nullptr : epoch_.view();  // which is known by then
-    for (auto& k : kept_) {
-      (void)k.hold->look();
-      if (k.hold->to_be_announced()) lost.push_back(k.hold);
-      if (!k.hold->held()) continue;
-      next = std::min({next, renew(k, *v, now), k.hold->alarm()});
+    for (auto k = kept_.begin(); k != kept_.end();) {
+      auto const what = k->hold->look_what_is_due();
+      if (what == quorum_hold::due::renewal) {
+        next = std::min({next, renew(*k, *v, now), k->hold->alarm()});
+        ++k;
+        continue;
+      }
+      if (what == quorum_hold::due::announcement) lost.push_back(k->hold);
+      k = kept_.erase(k);
     }
-    std::erase_if(kept_, [](kept const& k) { return !k.hold->held(); });
   }
   for (auto const& h : lost) {
     auto const why = h->loss();

@@ -299,6 +299,13 @@ bool quorum_hold::look() noexcept {
   return phase_.load() == phase::lost;
 }
 
+quorum_hold::due quorum_hold::look_what_is_due() noexcept {
+  (void)look();
+  std::lock_guard const guard(mutex_);
+  if (phase_.load() == phase::held) return due::renewal;
+  return lost_.load() && !announced_.exchange(true) ? due::announcement : due::nothing;
+}
+
 std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
   std::lock_guard const guard(mutex_);
   was_held = phase_.load() == phase::held && valid();

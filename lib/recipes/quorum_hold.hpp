@@ -95,7 +95,10 @@ class quorum_hold {
   bool look() noexcept;
   bool held() const noexcept { return phase_.load() == phase::held; }
   void announce_loss() noexcept { stop_.request_stop(); }
-  bool to_be_announced() noexcept { return lost_.load() && !announced_.exchange(true); }
+  /// What whoever renews has to do with it, decided in one step: for a loss that comes a moment later there
+  /// is the next look. `announcement` is due once.
+  enum class due { renewal, announcement, nothing };
+  due look_what_is_due() noexcept;
 
   /// -> over. @return what the members have granted, by member; null where nothing. Empty if it was over
   /// before

@@ -196,8 +196,8 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
     CHECK_FALSE(q.lock.valid());
     CHECK(q.lock.loss() == loss_reason::expired);
     CHECK(q.lock.look());
-    CHECK(q.lock.to_be_announced());
-    CHECK_FALSE(q.lock.to_be_announced());  // once
+    CHECK(q.lock.look_what_is_due() == quorum_hold::due::announcement);
+    CHECK(q.lock.look_what_is_due() == quorum_hold::due::nothing);  // once
   }
 }
 
@@ -249,6 +249,19 @@ TEST_CASE("quorum: a member that does not belong to it any more does not count")
   q.lock.leave_out(1);
   CHECK_FALSE(q.lock.valid());
   CHECK(q.lock.loss());
+}
+
+TEST_CASE(
+    "quorum: a loss that a reply brings, after it was looked what is due, is announced by the next look") {
+  three q;
+  q.is_held();
+  CHECK(q.lock.look_what_is_due() == quorum_hold::due::renewal);
+  q.lock.of(0)->lose(loss_reason::revoked);
+  q.lock.of(1)->lose(loss_reason::revoked);
+  q.confirms(2, 5);
+  CHECK_FALSE(q.lock.held());
+  CHECK(q.lock.look_what_is_due() == quorum_hold::due::announcement);
+  CHECK(q.lock.look_what_is_due() == quorum_hold::due::nothing);
 }
 
 TEST_CASE("quorum: the end gives all of it back, once; what is granted after it is not kept") {
