@@ -107,7 +107,10 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
         fmt::format("only {} of these databases are among the {} members of their quorum: the list is "
                     "another one",
                     ours, ids.size()));
-  // Those that answer: there is one, which `newest` is.
+  if (clocks.empty())
+    throw error(errc::not_voting,
+                "none of the databases that answer is a member of the quorum that they tell of: "
+                "`rowlock quorum status` tells");
   std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2),
                    clocks.end());
   seen->clock = clocks.at(clocks.size() / 2);
