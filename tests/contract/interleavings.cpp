@@ -70,6 +70,7 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
   stranger second(f, "second");
   REQUIRE(first.take("x", 1s));
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
+  auto const seen = second.read("x");  // before the third one comes, whenever the thread gets to its take
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET term = 'third', renewals = 0, expires_at = " + in_ms(f, 60'000));
   bool superseded = true;
@@ -79,7 +80,7 @@ CONTRACT_CASE("a take of an expired lock that is released and taken by another m
   std::jthread waiter([&] {
     thread = ::gettid();
     try {
-      superseded = second.take_over("x");  // names the first one's term
+      superseded = second.claim("x", {seen->term, seen->renewals});
     } catch (error const& e) {
       superseded = e.reason() != errc::row_locked;
     }
