@@ -192,6 +192,7 @@ std::optional<acquirer::need> acquirer::take_turn(waiting::local_queue::arrival 
     if (auto mine = inherit(static_cast<holding::hold&>(*came.inherited), came.turn))
       return result{std::move(mine)};
   attempts_.draw_for_others();
+  had_turn_ = true;
   return begin_to_compete(std::move(came.turn));
 }
 
@@ -238,10 +239,27 @@ std::optional<acquirer::need> acquirer::at_gate() {
   return try_again_later();
 }
 
+bool acquirer::make_attempt() {
+  auto const wait_until = patience_.one_attempt ? std::nullopt : std::optional(patience_.ends());
+  auto* const beside = patience_.beside;
+  if (beside == nullptr || !(gate_.got() || had_turn_) || std::exchange(was_in_front_, true))
+    return attempts_.make(wait_until, place_in_line());
+  attempts_.propose(beside->asks());
+  bool had = false;
+  try {
+    had = attempts_.make(wait_until, place_in_line());
+  } catch (error const&) {
+    beside->refused();
+    throw;
+  }
+  if (!had) beside->refused();
+  attempts_.propose(std::nullopt);
+  return had;
+}
+
 void acquirer::attempt() {
   waits_.count_attempt();
-  auto const wait_until = patience_.one_attempt ? std::nullopt : std::optional(patience_.ends());
-  granted_ = attempts_.make(wait_until, place_in_line());
+  granted_ = make_attempt();
   if (!granted_) return;
   auto& facts = attempts_.granted()->facts;
   if (!spec_.alone()) {
@@ -279,6 +297,10 @@ std::optional<acquirer::need> acquirer::judge() {
     return conclude();
   }
   attempts_.tell_wait();
+  // Nobody has it, and it can't be had: others are to be asked.
+  bool const asks_others = !patience_.rides_out_outages && attempts_.contended() &&
+                           steady_clock::now() - called_at_ >= longest_moment;
+  if (asks_others) return conclude();
   if (failure_ || !waits_at_gate() || patience_.over()) return try_again_later();
   if (gate_.got()) {
     auto const look = gate_.next_look(attempts_.can_be_had_in(), spec_.permit.has_value());

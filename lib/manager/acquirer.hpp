@@ -76,6 +76,7 @@ class acquirer : private waiting::heir {
   void connect();
   void attempt();
   void stand_at_gate();
+  bool make_attempt();
 
   [[noreturn]] void say_would_deadlock(char const* does) const;
   std::optional<need> met(std::shared_ptr<holding::hold> mine);
@@ -139,6 +140,8 @@ class acquirer : private waiting::heir {
 
   place_at_gate gate_;
   bool rested_ = false;                         ///< since the last attempt
+  bool had_turn_ = false;                       ///< after others of this process
+  bool was_in_front_ = false;                   ///< and somebody was told
   std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
 
   // What became of the last question.

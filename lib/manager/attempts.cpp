@@ -40,19 +40,10 @@ void attempts::look_at(std::optional<holder_info> holder) {
 strategies::take_request attempts::request() const {
   auto const& o = spec_.options;
   bool const looks_first = seen_ && !seen_->term.empty();
-  return {spec_.name,
-          {},
-          owner_,
-          o.ttl,
-          o.hard_limit,
-          o.takeover,
-          spec_.fencing,
-          o.note,
-          looks_first,
-          nullptr,
-          tokens_,
-          permit_,
-          spec_.vote.value_or(strategies::wanted_vote{})};
+  auto vote = spec_.vote.value_or(strategies::wanted_vote{});
+  if (proposed_) vote.token = proposed_->value;
+  return {spec_.name, {},          owner_,  o.ttl,   o.hard_limit, o.takeover,     spec_.fencing,
+          o.note,     looks_first, nullptr, tokens_, permit_,      std::move(vote)};
 }
 
 // A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place

@@ -53,6 +53,9 @@ class attempts {
   /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
+  /// The token that a quorum's other members are asked for meanwhile; empty: none.
+  void propose(std::optional<fencing_token> token) noexcept { proposed_ = token; }
+
   /// From now on as many tokens as several owners of this process need are drawn by each take.
   void draw_for_others() noexcept;
 
@@ -87,6 +90,7 @@ class attempts {
   std::stop_token const stop_;
 
   int tokens_ = 1;
+  std::optional<fencing_token> proposed_;
   strategies::wanted_permit permit_;
   bool contended_ = false;
   bool in_doubt_ = false;

@@ -10,12 +10,24 @@
 
 namespace rowlock::managing {
 
+/// What is done beside a call that waits, once it is at the front of the line and asks: a quorum asks its
+/// other members. Once in a call, by the thread that asks.
+class beside_front {
+ public:
+  virtual ~beside_front() = default;
+  /// It asks now. @return the token that is asked for
+  virtual fencing_token asks() = 0;
+  /// It was refused, or failed; if it asks again, then alone.
+  virtual void refused() = 0;
+};
+
 /// How long a call may take.
 struct patience {
   bool one_attempt = false;
   bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
   bool rides_out_outages = true;  ///< else the caller has others to ask, and hears of them at once
+  beside_front* beside = nullptr;
 
   bool over() const noexcept;
   boot_time_point ends() const noexcept;

@@ -164,8 +164,8 @@ void demand_sight(session& s) {
       errc::access_denied,
       fmt::format("rights are missing: this user may not SELECT from {}, and so can't see what is there; "
                   "`rowlock migrate status` and `validate` need SELECT on all of rowlock's tables (the roles "
-                  "that only lock or reap have less), `up` and `down` also CREATE, DROP, LOCK TABLES, CREATE "
-                  "ROUTINE, ALTER ROUTINE, INSERT, UPDATE and DELETE in the database",
+                  "that only lock or reap have less), `up` and `down` also CREATE, ALTER, DROP, LOCK "
+                  "TABLES, CREATE ROUTINE, ALTER ROUTINE, INSERT, UPDATE and DELETE in the database",
                   hidden));
 }
 

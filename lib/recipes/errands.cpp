@@ -1,5 +1,7 @@
 #include "recipes/errands.hpp"
 
+#include <system_error>
+
 #include "base/calls.hpp"
 
 namespace rowlock::recipes {
@@ -22,8 +24,13 @@ errands::~errands() {
 bool errands::run(errand what, kind how, std::size_t most) {
   std::lock_guard const guard(mutex_);
   if (how == kind::may_be_dropped && line_.size() >= most) return false;
-  if (line_.size() >= idle_ && threads_.size() < most_threads)
-    threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });
+  if (line_.size() >= idle_ && threads_.size() < most_threads) {
+    try {
+      threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });
+    } catch (std::system_error const&) {
+      if (threads_.empty()) return false;
+    }
+  }
   line_.push_back({std::move(what), how});
   come_.notify_one();
   return true;

@@ -26,8 +26,8 @@ class errands {
   errands(errands const&) = delete;
   errands& operator=(errands const&) = delete;
 
-  /// `what` throws nothing. @return false if it was dropped: `most` are waiting, so nobody answers
-  /// @throws std::system_error if there is no thread to be had
+  /// `what` throws nothing. @return false if it was dropped: `most` are waiting, so nobody answers; or there
+  /// is no thread to be had, whatever the kind
   bool run(errand what, kind, std::size_t most = 256);
 
  private:

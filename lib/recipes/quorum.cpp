@@ -63,6 +63,7 @@ bool quorum_lock::extend(std::chrono::milliseconds duration) {
 
 release_result quorum_lock::release() noexcept {
   if (!hold_) return release_result::released;
+  if (crew_->forked()) return release_result::already_lost;
   crew_->forget(*hold_);
   bool was_held = false;
   auto granted = hold_->end(was_held);
@@ -105,6 +106,7 @@ std::string const& quorum_mutex::name() const noexcept {
 quorum_acquisition quorum_mutex::take(recipes::quorum_patience const& p, std::stop_token stop) const {
   auto const s = state_;
   if (!s) throw error(errc::invalid_argument, "this mutex was moved from");
+  s->crew->refuse_if_forked();
   if (s->crew->held_by_this_thread(s->name))
     throw error(errc::would_deadlock, fmt::format("'{}' is held by this thread", s->name));
   auto came = recipes::quorum_call(*s->crew, s->name, s->options, p, std::move(stop)).run();
@@ -164,7 +166,11 @@ quorum::quorum(std::vector<lock_manager*> members, quorum_options options) {
       throw error(errc::invalid_argument, "one lock_manager is there twice: each member needs its own");
     managers.push_back(m->manager_);
   }
-  crew_ = std::make_shared<recipes::quorum_crew>(std::move(managers), std::move(options));
+  // A forked child has a copy of it without its threads, which can't be ended.
+  crew_ = std::shared_ptr<recipes::quorum_crew>(
+      new recipes::quorum_crew(std::move(managers), std::move(options)), [](recipes::quorum_crew* c) {
+        if (!c->forked()) delete c;
+      });
 }
 quorum::~quorum() = default;
 
@@ -175,15 +181,21 @@ quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
   refuse(options.strategy && !traits(*options.strategy).by_majority, "another strategy");
   refuse(std::holds_alternative<std::string>(options.owner), "an explicit owner");
   refuse(options.fencing && !*options.fencing, "a lock without a token");
+  refuse(options.retry.attempts > 0, "a bound of attempts");
+  refuse(static_cast<bool>(options.retry.policy), "a retry policy");
   options.strategy = strategy::quorum;
   // Checks the rest.
   (void)crew_->peers().at(0).spec(name, options, false, std::nullopt, strategies::wanted_vote{});
   return quorum_mutex(std::make_shared<quorum_mutex::state>(crew_, std::move(name), std::move(options)));
 }
 
-std::vector<quorum_member_info> quorum::status() { return recipes::quorum_members(crew_->peers()).status(); }
+std::vector<quorum_member_info> quorum::status() {
+  crew_->refuse_if_forked();
+  return recipes::quorum_members(crew_->peers()).status();
+}
 
 std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list() {
+  crew_->refuse_if_forked();
   std::vector<std::variant<std::vector<lock_info>, std::string>> all(crew_->peers().size());
   crew_->peers().ask_all([&](std::size_t i) {
     try {
@@ -197,23 +209,24 @@ std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list() {
   return all;
 }
 
-int quorum::revoke(std::string const& name, revoke_mode mode) {
-  std::atomic<int> had = 0;
-  crew_->peers().ask_all([&](std::size_t i) {
-    try {
-      if (crew_->peers().at(i).revoke(name, mode, {})) ++had;
-    } catch (std::exception const&) {  // it can't be reached: there it ends by its expiry
-    }
-  });
-  return had;
+quorum_outcome quorum::revoke(std::string const& name, revoke_mode mode) {
+  crew_->refuse_if_forked();
+  auto& peers = crew_->peers();
+  return recipes::quorum_members(peers).change(
+      peers.size() / 2 + 1, [&](std::size_t i) { return peers.at(i).revoke(name, mode, {}); });
 }
 
 void quorum::init(std::chrono::milliseconds max_ttl) {
+  crew_->refuse_if_forked();
   recipes::quorum_members(crew_->peers()).init(max_ttl);
 }
 void quorum::join(std::size_t place, std::string const& replaces, std::stop_token stop) {
+  crew_->refuse_if_forked();
   recipes::quorum_members(crew_->peers()).join(place, replaces, stop);
 }
-int quorum::drop() { return recipes::quorum_members(crew_->peers()).drop(); }
+quorum_outcome quorum::drop() {
+  crew_->refuse_if_forked();
+  return recipes::quorum_members(crew_->peers()).drop();
+}
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

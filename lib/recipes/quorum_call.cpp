@@ -112,13 +112,34 @@ quorum_call::next quorum_call::try_all_at_once(quorum_view const& v, std::size_t
 quorum_call::next quorum_call::try_one_first(quorum_view const& v) {
   begin_anew(v);
   auto const first = ask_first(v);
-  if (!first) return judge(v);
-  ask_others(v, *first, hold_->highest());
+  if (!first) {
+    give_back();  // what others have granted, if it was at the front of the line
+    return judge(v);
+  }
+  if (!others_asked_) ask_others(v, *first, hold_->highest());
   return settle(v, *first);
+}
+
+// At the front of the first member's line it is alone with the others, too: the last owner has given them
+// back before that one. So they are all asked at once, which saves the way to the first.
+fencing_token quorum_call::asks() {
+  auto const token = view_->token_now();
+  others_asked_ = true;
+  ask_others(*view_, first_, token);
+  return token;
+}
+
+// The others are not kept from anybody while it waits on.
+void quorum_call::refused() {
+  give_back();
+  begin_anew(*view_);
+  hold_->begin_to_ask(first_);
 }
 
 void quorum_call::begin_anew(quorum_view const& v) {
   failure_.reset();
+  others_asked_ = false;
+  view_ = &v;
   hold_ = std::make_shared<quorum_hold>(name_, options_, crew_.peers().size(), v.majority());
   for (std::size_t i = 0; i < crew_.peers().size(); ++i)
     if (v.left_out[i]) hold_->leave_out(i);
@@ -151,11 +172,27 @@ void quorum_call::give_back() noexcept {
     (void)crew_.give_back(std::move(granted), hold_->first());
 }
 
-// Those who have said why they can't, leave a majority of others, or they don't.
-quorum_call::next quorum_call::judge(quorum_view const& v) const {
+// Those who have said why they can't, leave a majority of others, or they don't. One that has refused says
+// that the lock is somebody's, whatever those say that are not waited for any more.
+quorum_call::next quorum_call::judge(quorum_view const& v) {
   std::size_t could = 0;
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
-    if (!v.left_out[i] && !hold_->last_answer(i).failure) ++could;
+  bool refused = false;
+  std::optional<std::size_t> silent;
+  for (std::size_t i = 0; i < crew_.peers().size(); ++i) {
+    if (v.left_out[i] || hold_->last_answer(i).failure) continue;
+    ++could;
+    if (hold_->is_awaited(i)) silent = i;
+    refused = refused || hold_->has_refused(i);
+  }
+  if (silent && !refused) {
+    for (std::size_t i = 0; i < crew_.peers().size(); ++i)
+      if (hold_->is_awaited(i)) --could;
+    if (could < v.majority() && !failure_)
+      failure_ =
+          error(errc::unreachable, fmt::format("'{}': {} has not answered in time, and without it only {} of "
+                                               "the members could be asked; {} are needed",
+                                               name_, crew_.peers().where(*silent), could, v.majority()));
+  }
   return could >= v.majority() || !failure_ ? next::refused : next::failed;
 }
 
@@ -175,10 +212,13 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
       if (patience_.deadline) p.deadline = std::min(*p.deadline, *patience_.deadline);
     }
     if (!hold_->begin_to_ask(i)) continue;
+    first_ = i;
+    if (!quorum_crew::is_far_ahead(v.token_now())) p.beside = this;
     auto b = ask(v, i, std::nullopt, p);
-    if (!b.granted || b.holder) crew_.in_demand().met(name_);
     bool const granted = b.granted != nullptr;
-    bool const silent = b.failure.has_value();
+    // Or a transaction of somebody's has its row locked, which is nothing to do with the lock.
+    bool const silent = b.failure || (!granted && b.why == acquire_status::contended);
+    if (!silent && (!granted || b.holder)) crew_.in_demand().met(name_);
     hold_->answered(i, std::move(b));
     if (granted) return i;
     if (!silent || other_epoch_) return std::nullopt;  // it is busy, which is for all
@@ -214,7 +254,7 @@ void quorum_call::remember(std::size_t i, ballot const& b, std::string const& ep
   if (b.failure->reason() != errc::not_voting) return;
   try {
     other_epoch_ = crew_.look_again(i, epoch_id) || other_epoch_;
-  } catch (error const&) {  // its failure is known
+  } catch (std::exception const&) {  // its failure is known
   }
 }
 

@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <string>
 
+#include "manager/patience.hpp"
 #include "recipes/quorum_crew.hpp"
 
 namespace rowlock::recipes {
@@ -26,7 +27,7 @@ struct quorum_result {
 };
 
 /// Made for one call, used by the thread that makes it.
-class quorum_call {
+class quorum_call : private managing::beside_front {
  public:
   quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_patience const&,
               std::stop_token);
@@ -35,6 +36,9 @@ class quorum_call {
   quorum_result run();
 
  private:
+  fencing_token asks() override;
+  void refused() override;
+
   enum class next { won, again, refused, failed };
 
   next attempt(quorum_view const&);
@@ -48,7 +52,7 @@ class quorum_call {
   void ask_others(quorum_view const&, std::size_t first, fencing_token);
   /// Waits for their answers, and has a majority know the highest token.
   next settle(quorum_view const&, std::size_t first);
-  next judge(quorum_view const&) const;
+  next judge(quorum_view const&);
   void give_back() noexcept;
   void remember(std::size_t member, ballot const&, std::string const& epoch_id);
   void pause();
@@ -60,6 +64,10 @@ class quorum_call {
   quorum_patience const patience_;
   std::stop_token const stop_;
   std::shared_ptr<quorum_hold> hold_;
+  /// The member in whose line it stands, and whether the others are asked already.
+  quorum_view const* view_ = nullptr;
+  std::size_t first_ = 0;
+  bool others_asked_ = false;
 
   int in_vain_ = 0;  ///< attempts that had the first member, but no majority
   boot_clock::duration round_trip_{0};

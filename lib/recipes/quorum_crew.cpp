@@ -7,6 +7,7 @@
 #include "base/calls.hpp"
 #include "manager/voting.hpp"
 #include "recipes/count_down.hpp"
+#include "waiting/local_queue.hpp"
 
 namespace rowlock::recipes {
 
@@ -51,6 +52,13 @@ quorum_crew::~quorum_crew() {
   peers_.end();
 }
 
+void quorum_crew::refuse_if_forked() const {
+  if (forked())
+    throw error(
+        errc::forked,
+        "this quorum is the parent process's: make the lock_managers and the quorum anew after fork()");
+}
+
 void quorum_crew::tell(event const& e) const noexcept {
   if (!options_.on_event) return;
   try {
@@ -62,12 +70,16 @@ void quorum_crew::tell(event const& e) const noexcept {
 // What a member that is none any more has granted does not count, from now on.
 bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
   auto const now = epoch_.look_again(i, epoch_id);
-  if (!now) return false;
   std::lock_guard const guard(mutex_);
-  for (auto const& k : kept_)
-    for (std::size_t m = 0; m < peers_.size(); ++m)
-      if (now->left_out[m]) k.hold->leave_out(m);
+  // What is held in a quorum that was dropped ends with its trust.
+  if (!now) return kept_.empty() && epoch_.forget_if_over(epoch_id);
+  for (auto const& k : kept_) leave_out_others(*k.hold, *now);
   return true;
+}
+
+void quorum_crew::leave_out_others(quorum_hold& h, quorum_view const& now) {
+  for (std::size_t m = 0; m < now.left_out.size(); ++m)
+    if (now.left_out[m]) h.leave_out(m);
 }
 
 bool quorum_crew::is_far_ahead(fencing_token token) noexcept { return token.value > now_us() + a_year_us; }
@@ -101,7 +113,10 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
 
 void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, std::string const& epoch_id,
                           std::optional<fencing_token> token, quorum_hold::former_grant const& former) {
-  if (!h->begin_to_ask(i)) return;
+  if (!h->begin_to_ask(i)) {
+    if (former.to_be_given_back) give_back_later(i, former.to_be_given_back);
+    return;
+  }
   auto options = h->options();
   options.hard_limit = h->left_of_hard_limit();
   strategies::wanted_vote vote{epoch_id, std::nullopt, former.term.value};
@@ -160,7 +175,8 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
           }
         }
         h->confirmed(i, confirmed, token, failure);
-        if (goes_on) confirm(i, h, token, epoch_.view()->record.epoch_id, lasts);
+        if (auto const fresh = goes_on ? epoch_.known() : nullptr)
+          confirm(i, h, token, fresh->record.epoch_id, lasts);
         waiter_.wake();
       },
       errands::kind::may_be_dropped);
@@ -175,6 +191,11 @@ void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> 
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }
 
+bool quorum_crew::is_waited_for(std::size_t i, holding::hold const& h) const {
+  auto& line = waiting::local_queue::of_this_process();
+  return line.is_waited_for({line.number_of(peers_.at(i).parts().database.identity()), h.facts().name});
+}
+
 int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, std::size_t last) noexcept
     try {
   auto const until = boot_clock::now() + peers_.at(last).parts().options.release_timeout;
@@ -187,16 +208,15 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
   for (std::size_t i = 0; i < granted.size(); ++i)
     if (granted[i] && i != last) others.push_back(i);
   auto const came = std::make_shared<outcome>(others.size());
-  for (auto const i : others)
-    peers_.ask(
-        i,
-        [this, i, h = granted[i], came] {
-          if (peers_.at(i).release(h) == release_result::released) ++came->gone;
-          came->others.one_less();
-        },
-        errands::kind::must_be_run);
-  // Whoever waits there asks the others as soon as it has the first.
-  bool const waited_for = granted[last] && granted[last]->has_gate();
+  for (auto const i : others) {
+    auto const gives = [this, i, h = granted[i], came] {
+      if (peers_.at(i).release(h) == release_result::released) ++came->gone;
+      came->others.one_less();
+    };
+    if (!peers_.ask(i, gives, errands::kind::must_be_run)) gives();
+  }
+  // Whoever waits there asks the others at the same time, or as soon as it has the first.
+  bool const waited_for = granted[last] && (granted[last]->has_gate() || is_waited_for(last, *granted[last]));
   auto const wait = [&] {
     if (!others.empty()) came->others.wait_until(until);
   };
@@ -218,6 +238,8 @@ void quorum_crew::keep(std::shared_ptr<quorum_hold> const& h) {
   for (std::size_t i = 0; i < peers_.size(); ++i)
     if (!h->of(i)) next[i] = boot_clock::now() + std::chrono::nanoseconds(h->options().ttl) / retries_in_ttl;
   kept_.push_back({h, std::move(next)});
+  // An epoch that was found while it was taken has told only those that were kept by then.
+  if (auto const now = epoch_.known()) leave_out_others(*h, *now);
   waiter_.wake();
 }
 
@@ -236,7 +258,16 @@ bool quorum_crew::held_by_this_thread(std::string const& name) const {
 void quorum_crew::run(std::stop_token stop) {
   base::serving const here;
   std::stop_callback const at_stop(stop, [this] { waiter_.wake(); });
-  while (!stop.stop_requested()) waiter_.wait_until(look());
+  while (!stop.stop_requested()) waiter_.wait_until(look_in_any_case());
+}
+
+// Without memory it is looked again soon; meanwhile trust ends by the clock.
+boot_time_point quorum_crew::look_in_any_case() noexcept {
+  try {
+    return look();
+  } catch (std::exception const&) {
+    return boot_clock::now() + 100ms;
+  }
 }
 
 boot_time_point quorum_crew::look() {
@@ -244,12 +275,13 @@ boot_time_point quorum_crew::look() {
   std::vector<std::shared_ptr<quorum_hold>> lost;
   {
     std::lock_guard const guard(mutex_);
+    lost.reserve(kept_.size());
     auto const now = boot_clock::now();
-    auto const v = kept_.empty() ? nullptr : epoch_.view();  // which is known by then
+    auto const v = epoch_.known();  // not where the quorum was dropped
     for (auto k = kept_.begin(); k != kept_.end();) {
       auto const what = k->hold->look_what_is_due();
       if (what == quorum_hold::due::renewal) {
-        next = std::min({next, renew(*k, *v, now), k->hold->alarm()});
+        next = std::min({next, v ? renew(*k, *v, now) : k->hold->alarm(), k->hold->alarm()});
         ++k;
         continue;
       }
@@ -275,6 +307,7 @@ boot_time_point quorum_crew::look() {
 boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_point now) {
   auto const ttl = std::chrono::nanoseconds(k.hold->options().ttl);
   auto next = boot_time_point::max();
+  leave_out_others(*k.hold, v);
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (v.left_out[i]) continue;
     if (now >= k.next[i]) {

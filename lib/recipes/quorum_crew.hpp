@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/boot_waiter.hpp"
+#include "base/fork_epoch.hpp"
 #include "manager/patience.hpp"
 #include "recipes/names_in_demand.hpp"
 #include "recipes/quorum_epoch.hpp"
@@ -28,6 +29,10 @@ class quorum_crew {
 
   quorum_peers& peers() noexcept { return peers_; }
   names_in_demand& in_demand() noexcept { return in_demand_; }
+  /// In a forked child: its threads don't exist there, and what it waits for may never come.
+  bool forked() const noexcept { return fork_epoch_ != base::fork_epoch(); }
+  /// @throws error(errc::forked)
+  void refuse_if_forked() const;
   /// @throws as quorum_epoch::view()
   std::shared_ptr<quorum_view const> view() { return epoch_.view(); }
   /// A member has said that it does not vote in that epoch. @return whether another epoch is known now
@@ -59,6 +64,8 @@ class quorum_crew {
  private:
   /// @return whether an operator had revoked it
   bool give_back_former(std::size_t member, std::shared_ptr<holding::hold> const&);
+  /// Other threads of this process stand in line there.
+  bool is_waited_for(std::size_t member, holding::hold const&) const;
   void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
 
   struct kept {
@@ -69,8 +76,11 @@ class quorum_crew {
 
   void run(std::stop_token);
   boot_time_point look();
+  boot_time_point look_in_any_case() noexcept;
+  static void leave_out_others(quorum_hold&, quorum_view const&);
   boot_time_point renew(kept&, quorum_view const&, boot_time_point now);
 
+  unsigned const fork_epoch_ = base::fork_epoch();
   quorum_options const options_;
   quorum_peers peers_;
   quorum_epoch epoch_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <utility>
 
 #include "manager/voting.hpp"
 
@@ -17,11 +18,21 @@ fencing_token quorum_view::token_now() const noexcept {
   return {std::chrono::duration_cast<microseconds>(now).count()};
 }
 
+std::shared_ptr<quorum_view const> quorum_epoch::known() const {
+  std::lock_guard const guard(mutex_);
+  return view_;
+}
+
+bool quorum_epoch::forget_if_over(std::string const& epoch_id) {
+  std::lock_guard const guard(mutex_);
+  if (!is_over_ || !view_ || view_->record.epoch_id != epoch_id) return false;
+  view_ = nullptr;
+  is_over_ = false;
+  return true;
+}
+
 std::shared_ptr<quorum_view const> quorum_epoch::view() {
-  {
-    std::lock_guard const guard(mutex_);
-    if (view_) return view_;
-  }
+  if (auto already = known()) return already;
   auto fresh = learn();
   std::lock_guard const guard(mutex_);
   if (!view_ || fresh->record.epoch > view_->record.epoch) view_ = std::move(fresh);
@@ -41,28 +52,27 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
   auto const got = std::make_shared<answers>();
   got->states.resize(peers_.size());
   got->left = peers_.size();
-  for (std::size_t i = 0; i < peers_.size(); ++i)
-    peers_.ask(
-        i,
-        [this, i, got] {
-          std::optional<strategies::member_state> state;
-          std::optional<error> failure;
-          try {
-            state = managing::voting(peers_.at(i).parts()).read(false);
-          } catch (error const& e) {
-            failure = e;
-          } catch (std::exception const& e) {
-            failure = error(errc::failed, e.what());
-          }
-          peers_.heard(i, failure ? &*failure : nullptr);
-          std::lock_guard const guard(got->mutex);
-          if (state) ++got->good;
-          got->states[i] = std::move(state);
-          if (failure) got->trouble = std::move(failure);
-          --got->left;
-          got->come.notify_all();
-        },
-        errands::kind::must_be_run);
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    auto const asks = [this, i, got] {
+      std::optional<strategies::member_state> state;
+      std::optional<error> failure;
+      try {
+        state = managing::voting(peers_.at(i).parts()).read(false);
+      } catch (error const& e) {
+        failure = e;
+      } catch (std::exception const& e) {
+        failure = error(errc::failed, e.what());
+      }
+      peers_.heard(i, failure ? &*failure : nullptr);
+      std::lock_guard const guard(got->mutex);
+      if (state) ++got->good;
+      got->states[i] = std::move(state);
+      if (failure) got->trouble = std::move(failure);
+      --got->left;
+      got->come.notify_all();
+    };
+    if (!peers_.ask(i, asks, errands::kind::must_be_run)) asks();
+  }
   std::unique_lock lock(got->mutex);
   got->come.wait(lock, [&] { return got->left == 0 || got->good > peers_.size() / 2; });
   if (got->left > 0) got->come.wait_for(lock, 100ms, [&] { return got->left == 0; });
@@ -72,6 +82,8 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
 std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     std::vector<std::optional<strategies::member_state>> const& states,
     std::optional<error> const& trouble) const {
+  // An epoch that only who joins knows has not begun, and may never: its join was cut off before it told
+  // others.
   strategies::member_state const* newest = nullptr;
   std::size_t answered = 0;
   for (auto const& s : states) {
@@ -81,7 +93,8 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     if (newest != nullptr && newest->record.quorum_id != s->record.quorum_id)
       throw error(errc::not_voting,
                   "these databases are members of different quorums: `rowlock quorum status` tells");
-    if (newest == nullptr || s->record.epoch > newest->record.epoch) newest = &*s;
+    auto const rank = [](strategies::member_record const& r) { return std::pair(r.votes, r.epoch); };
+    if (newest == nullptr || rank(s->record) > rank(newest->record)) newest = &*s;
   }
   if (newest == nullptr) {
     if (answered <= peers_.size() / 2 && trouble) throw error(*trouble);
@@ -126,8 +139,11 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
   auto const state = managing::voting(peers_.at(i).parts()).read(false);
   auto const& its = state.record;
   std::lock_guard const guard(mutex_);
-  if (!view_ || its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return nullptr;
-  // One that joins has this epoch, but does not vote yet.
+  if (!view_) return nullptr;
+  is_over_ = is_over_ || (its.votes && its.quorum_id != view_->record.quorum_id);
+  if (its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return nullptr;
+  // One that joins has this epoch, but does not vote yet, and may be the only one that will ever hear of it.
+  if (!its.votes) return nullptr;
   auto fresh = std::make_shared<quorum_view>(*view_);
   fresh->record = its;
   if (its.members.size() != peers_.size()) return nullptr;

@@ -35,9 +35,14 @@ class quorum_epoch {
   /// @throws error(errc::not_voting) if these are not the members of one quorum; what the members say if too
   /// few of them answer
   std::shared_ptr<quorum_view const> view();
+  /// The epoch as far as it is known, or null.
+  std::shared_ptr<quorum_view const> known() const;
   /// A member has said that it does not vote in that epoch: asks it, and goes on to a later epoch.
   /// @return the epoch that is known now, if it is another one; else null
   std::shared_ptr<quorum_view const> look_again(std::size_t member, std::string const& epoch_id);
+  /// If a member has said that it votes in another quorum, view() asks all of them again. For when nothing is
+  /// held under that epoch. @return whether it was so
+  bool forget_if_over(std::string const& epoch_id);
 
  private:
   std::shared_ptr<quorum_view const> learn();
@@ -46,8 +51,9 @@ class quorum_epoch {
                                              std::optional<error> const& trouble) const;
 
   quorum_peers& peers_;
-  std::mutex mutex_;  ///< of what follows
+  mutable std::mutex mutex_;  ///< of what follows
   std::shared_ptr<quorum_view const> view_;
+  bool is_over_ = false;
 };
 
 }  // namespace rowlock::recipes

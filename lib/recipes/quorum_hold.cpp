@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace rowlock::recipes {
 
@@ -25,7 +26,7 @@ quorum_hold::quorum_hold(std::string name, mutex_options options, std::size_t me
 // Whoever sees that trust has ended says so for all: a renewal that is acknowledged a moment later, by a
 // thread that looked at the clock a moment before, must not bring it back.
 bool quorum_hold::valid() const noexcept {
-  if (phase_.load() != phase::held) return false;
+  if (phase_.load() != phase::held || forked()) return false;
   auto trust = trust_.load();
   while (trust != ended) {
     if (boot_clock::now().time_since_epoch().count() < trust) return phase_.load() == phase::held;
@@ -39,6 +40,7 @@ boot_time_point quorum_hold::trusted_until() const noexcept {
 }
 
 std::optional<loss_reason> quorum_hold::loss() const noexcept {
+  if (forked()) return loss_reason::forked;
   if (lost_) return static_cast<loss_reason>(reason_.load());
   if (phase_.load() == phase::held && !valid()) return loss_reason::expired;
   return std::nullopt;
@@ -71,6 +73,7 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   std::unique_lock lock(mutex_);
   auto& p = parts_.at(member);
   p.asked = false;
+  p.answered = true;
   p.revoked = p.revoked || b.revoked;
   auto const now = phase_.load();
   bool const wanted = b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
@@ -111,7 +114,7 @@ void quorum_hold::confirmed(std::size_t member, bool confirmed, fencing_token to
 
 void quorum_hold::leave_out(std::size_t member) {
   std::lock_guard const guard(mutex_);
-  parts_.at(member).left_out = true;
+  if (std::exchange(parts_.at(member).left_out, true)) return;
   if (phase_.load() == phase::held) recount();
 }
 
@@ -202,6 +205,17 @@ std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t 
 std::shared_ptr<holding::hold> quorum_hold::of(std::size_t member) const {
   std::lock_guard const guard(mutex_);
   return parts_.at(member).granted;
+}
+
+bool quorum_hold::is_awaited(std::size_t member) const {
+  std::lock_guard const guard(mutex_);
+  return parts_.at(member).asked;
+}
+
+bool quorum_hold::has_refused(std::size_t member) const {
+  std::lock_guard const guard(mutex_);
+  auto const& p = parts_.at(member);
+  return p.answered && !p.last.failure && !p.last.granted && p.last.why == acquire_status::busy;
 }
 
 ballot quorum_hold::last_answer(std::size_t member) const {

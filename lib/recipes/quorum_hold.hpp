@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_epoch.hpp"
 #include "holding/hold.hpp"
 
 namespace rowlock::recipes {
@@ -88,6 +89,10 @@ class quorum_hold {
   /// What a member has granted, or null.
   std::shared_ptr<holding::hold> of(std::size_t member) const;
   ballot last_answer(std::size_t member) const;
+  /// It was asked, and has not answered yet.
+  bool is_awaited(std::size_t member) const;
+  /// It has answered that somebody else has it.
+  bool has_refused(std::size_t member) const;
 
   /// When the loss is to be reported if no renewal comes: a little before trust ends.
   boot_time_point alarm() const noexcept;
@@ -112,6 +117,7 @@ class quorum_hold {
     term_id former{};  ///< may_ask_again()
     bool revoked = false;
     bool asked = false;
+    bool answered = false;
     bool left_out = false;
     ballot last{};
     std::optional<error> trouble{};  ///< of the last renewal
@@ -129,6 +135,9 @@ class quorum_hold {
   void lose();
   loss_reason why_lost() const;
 
+  bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
+
+  unsigned const epoch_ = base::fork_epoch();
   std::string const name_;
   mutex_options const options_;
   std::size_t const majority_;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/event.hpp"
 #include "base/random_id.hpp"
@@ -58,6 +61,7 @@ std::vector<quorum_member_info> quorum_members::status() {
       told.database_id = s.database_id;
       told.quorum_id = s.record.quorum_id;
       told.epoch = s.record.epoch;
+      told.epoch_id = s.record.epoch_id;
       told.members = s.record.members;
       told.max_ttl = s.record.max_ttl;
       told.votes = s.record.votes;
@@ -121,6 +125,10 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (i == place || !asked[i].state) continue;
     auto const& s = *asked[i].state;
+    if (among(s.database_id, others))
+      throw error(errc::invalid_argument,
+                  fmt::format("{} is the same database as another one of these: name each member once",
+                              peers_.where(i)));
     others.push_back(s.database_id);
     if (s.database_id == joins.database_id)
       throw error(errc::invalid_argument,
@@ -178,15 +186,20 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   if (!joins.write(asked[place].state->record.epoch_id, waits))
     throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
   std::vector<std::size_t> told;
+  std::optional<error> trouble;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (i == place || !asked[i].state || !asked[i].state->record.votes) continue;
-    if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, next))
-      told.push_back(i);
+    try {
+      if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, next))
+        told.push_back(i);
+    } catch (error const& e) {  // the others may be enough
+      trouble = e;
+    }
   }
   auto const needed = (peers_.size() - 1) / 2 + 1;
+  if (told.size() < needed && trouble) throw error(*trouble);
   if (told.size() < needed)
-    throw error(errc::conflict,
-                "somebody else changes the members just now, or they can't be reached: call it again");
+    throw error(errc::conflict, "somebody else changes the members just now: call it again");
   base::event done;
   {
     std::stop_callback const at_stop(stop, [&] { done.set(); });
@@ -214,17 +227,34 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
     throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
 }
 
-int quorum_members::drop() {
-  std::atomic<int> gone = 0;
-  auto const asked = ask(false);
+quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std::size_t)> const& what) {
+  std::vector<std::optional<error>> failures(peers_.size());
+  std::atomic<int> done = 0;
   peers_.ask_all([&](std::size_t i) {
-    if (!asked[i].state || asked[i].state->record.quorum_id.empty()) return;
     try {
-      if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, {})) ++gone;
-    } catch (std::exception const&) {  // it goes on, and says so to whoever asks
+      if (what(i)) ++done;
+    } catch (error const& e) {
+      failures[i] = e;
+    } catch (std::exception const& e) {
+      failures[i] = error(errc::failed, e.what());
     }
   });
-  return gone;
+  quorum_outcome all{done, {}};
+  for (std::size_t i = 0; i < failures.size(); ++i)
+    if (failures[i]) all.troubles.push_back(fmt::format("{}: {}", peers_.where(i), failures[i]->what()));
+  if (peers_.size() - all.troubles.size() < needed)
+    for (auto const& one : failures)
+      if (one) throw error(*one);
+  return all;
+}
+
+// It is for when most of them are gone: one that can be asked is enough.
+quorum_outcome quorum_members::drop() {
+  return change(1, [&](std::size_t i) {
+    managing::voting m(peers_.at(i).parts());
+    auto const its = m.read(false).record;
+    return !its.quorum_id.empty() && m.write(its.epoch_id, {});
+  });
 }
 
 }  // namespace rowlock::recipes
@@ -232,6 +262,18 @@ int quorum_members::drop() {
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 using namespace std::chrono_literals;
+
+std::size_t quorum_votes(std::vector<quorum_member_info> const& members) {
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> by_epoch;
+  std::size_t most = 0;
+  for (auto const& m : members) {
+    if (!m.trouble.empty() || !m.votes) continue;
+    auto& each = by_epoch[{m.quorum_id, m.epoch_id}];
+    each.insert(m.database_id);
+    most = std::max(most, each.size());
+  }
+  return most;
+}
 
 std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& members) {
   std::vector<std::string> all;
@@ -274,7 +316,6 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
   auto const begun = std::find_if(members.begin(), members.end(), [&](quorum_member_info const& m) {
     return m.trouble.empty() && !m.quorum_id.empty() && m.epoch == newest && !m.votes;
   });
-  std::size_t voting = 0;
   for (auto const& m : members) {
     if (!m.trouble.empty() || m.quorum_id.empty()) continue;
     if (m.epoch < newest)
@@ -286,9 +327,8 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
               : fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
     else if (!m.votes)
       all.push_back(fmt::format("{} does not vote: its join was not finished; join it again", m.database));
-    else
-      ++voting;
   }
+  auto const voting = quorum_votes(members);
   if (size > 0 && size != members.size())
     all.push_back(fmt::format("their quorum has {} members, and these are {}", size, members.size()));
   if (size > 0 && voting < size / 2 + 1)

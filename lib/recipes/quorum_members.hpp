@@ -3,6 +3,7 @@
 // lib/doc/quorum.md
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <rowlock/quorum.hpp>
 #include <stop_token>
@@ -22,7 +23,10 @@ class quorum_members {
   std::vector<quorum_member_info> status();
   void init(std::chrono::milliseconds max_ttl);
   void join(std::size_t place, std::string const& replaces, std::stop_token const&);
-  int drop();
+  quorum_outcome drop();
+  /// Has each member do `what`, which says whether it has. @throws a member's error if less than `needed`
+  /// could be asked
+  quorum_outcome change(std::size_t needed, std::function<bool(std::size_t)> const& what);
 
  private:
   struct answer {

@@ -32,9 +32,9 @@ class quorum_peers {
   /// Remembers whether a member answers. Call it with what each question has come to.
   void heard(std::size_t member, error const* failure) noexcept;
 
-  /// Runs `question` beside others. @return, throws: as errands::run
+  /// Runs `question` beside others. @return as errands::run
   bool ask(std::size_t member, errands::errand question, errands::kind how, std::size_t most = 256);
-  /// Runs `question` for each member beside the others, and waits for all of them.
+  /// Runs `question` for each member beside the others (without a thread: here), and waits for all of them.
   void ask_all(std::function<void(std::size_t)> const& question);
 
   /// Waits for all that was asked and must be run. Nothing is asked any more.

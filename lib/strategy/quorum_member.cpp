@@ -61,10 +61,14 @@ outcome quorum_member::take(backend::connection& c, take_request const& r,
                             std::optional<superseded> const& old, boot_time_point deadline,
                             boot_time_point& sent_at) const {
   auto came = lease::take(c, r, old, deadline, sent_at);
-  auto const* const why_not = std::get_if<refused>(&came);
+  auto* const why_not = std::get_if<refused>(&came);
   if (why_not == nullptr || (why_not->row && !why_not->row->term.empty() && !old)) return came;
   auto const its = read(c, book_, false, deadline).record;
-  if (its.votes && its.epoch_id == r.vote.epoch_id) return came;
+  if (its.votes && its.epoch_id == r.vote.epoch_id) {
+    // Whom an operator has sent away finds a free row, which he does not get by asking once more.
+    if (!r.vote.former.empty()) why_not->by_nobody = false;
+    return came;
+  }
   throw error(
       errc::not_voting,
       its.quorum_id.empty()

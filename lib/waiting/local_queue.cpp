@@ -47,6 +47,12 @@ bool local_queue::has_heir(places::iterator found, occupant const& o, void const
   return next != nullptr && next->takes_over(o, of);
 }
 
+bool local_queue::is_waited_for(key const& k) const noexcept {
+  std::lock_guard const guard(mutex_);
+  auto const found = places_.find(k);
+  return found != places_.end() && !found->second.line.empty();
+}
+
 void local_queue::took(key const& k, std::shared_ptr<occupant> const& h) noexcept {
   std::lock_guard const guard(mutex_);
   if (auto found = places_.find(k); found != places_.end()) found->second.held = h;

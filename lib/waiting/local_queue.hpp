@@ -134,6 +134,8 @@ class local_queue {
   /// Does not wait. The turn, if nobody has it; what `owner` holds, if that has the name; else a place at the
   /// end of the line, or none, if there is no bell to ring. Bell and heir outlive the place.
   entrance enter(key const&, owner_id const& owner, bell* to_ring, heir const* = nullptr);
+  /// Whether somebody stands in line for it.
+  bool is_waited_for(key const&) const noexcept;
 
  private:
   struct place {
@@ -156,7 +158,7 @@ class local_queue {
   bool has_heir(places::iterator, occupant const&, void const* of) const noexcept;
   void took(key const&, std::shared_ptr<occupant> const&) noexcept;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<std::string, std::size_t> databases_;
   places places_;
 };

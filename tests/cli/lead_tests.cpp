@@ -59,11 +59,11 @@ CLI_CASE("lead: the command runs while this host leads; leader says who; its sta
 CLI_CASE(
     "lead: without --value its host is told; the next one leads when it resigns, and when it is killed") {
   Place const p;
-  candidate first(p, {"--ttl", "2s"}, "echo ready; sleep 100");
+  candidate first(p, {"--ttl", "6s"}, "echo ready; sleep 100");
   REQUIRE(first.prints("ready"));
   CHECK(leader(p).out.size() > 1);
-  candidate second(p, {"--ttl", "2s", "--value", "second"});
-  candidate third(p, {"--ttl", "2s", "--value", "third"});
+  candidate second(p, {"--ttl", "6s", "--value", "second"});
+  candidate third(p, {"--ttl", "6s", "--value", "third"});
   CHECK_FALSE(within(300ms, [&] { return !second.out().empty() || !third.out().empty(); }));
   first.signal(SIGTERM);
   first.wait();

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <rowlock/sqlite.hpp>
 
+#include "backend/backend.hpp"
 #include "cli/program.hpp"
 
 using namespace rowlock::test;
@@ -106,4 +109,37 @@ TEST_CASE("quorum: 64 for two databases, for commands of one database, and for w
   }
   CHECK(run({rowlock_program, "quorum"}).status == 64);
   CHECK(q.all({"quorum", "init", "--max-ttl", "10ms"}).status == 64);
+}
+
+TEST_CASE("quorum: status tells a terminal nothing but text, and counts a database once") {
+  three_files const q;
+  REQUIRE(q.all({"quorum", "init", "--max-ttl", "1s"}).status == 0);
+  auto const twice = q.all({"quorum", "status"}, {1, 1, 1});
+  CHECK(twice.status == 1);
+  CHECK(twice.out.find("1 of 3 vote, 2 are needed") != std::string::npos);
+  CHECK(q.all({"doctor"}, {1, 1, 1}).status == 1);
+  auto const soon = rowlock::boot_clock::now() + std::chrono::seconds(10);
+  rowlock::sqlite::source(q.folder.file("2.db"))
+      .implementation()
+      ->connect(soon)
+      ->script("UPDATE rowlock_meta SET database_id = char(27) || 'c' || substr(database_id, 3)", soon);
+  auto const seen = q.all({"quorum", "status"});
+  CHECK(seen.out.find('\033') == std::string::npos);
+  CHECK(q.all({"quorum", "status", "--json"}).out.find('\033') == std::string::npos);
+}
+
+TEST_CASE("quorum: release --force says which members it could not ask, and fails if they are too many") {
+  three_files const q;
+  REQUIRE(q.all({"quorum", "init", "--max-ttl", "1s"}).status == 0);
+  std::filesystem::remove(q.folder.file("3.db"));
+  auto const some = q.all({"release", "--force", "x"});
+  CHECK(some.status == 0);
+  CHECK(some.says("could not be asked: "));
+  std::filesystem::remove(q.folder.file("2.db"));
+  CHECK(q.all({"release", "--force", "x"}).status != 0);
+  auto const dropped = q.all({"quorum", "drop", "--force"});
+  CHECK(dropped.status == 0);
+  CHECK(dropped.out == "1 of 3 databases belong to no quorum any more.\n");
+  std::filesystem::remove(q.folder.file("1.db"));
+  CHECK(q.all({"quorum", "drop", "--force"}).status != 0);
 }

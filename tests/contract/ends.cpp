@@ -243,7 +243,7 @@ CONTRACT_CASE("C3: a lock that was lost is given back at the end, though its han
   stranger other(f);
   auto m = f.manager();
   auto const lock = m->make_mutex("x", {.ttl = 30s}).acquire();
-  auto const quick_one = m->make_mutex("y", {.ttl = 900ms}).acquire();
+  auto const quick_one = m->make_mutex("y", {.ttl = 3s}).acquire();
   REQUIRE(lock);
   REQUIRE(m->revoke("y", revoke_mode::at_renewal));
   REQUIRE(eventually([&] { return quick_one->loss_token().stop_requested(); }));

@@ -23,11 +23,12 @@ EVERY_CASE("wait_until_free_for: waits for the release, and takes nothing") {
   auto held = theirs.acquire();
   CHECK_FALSE(x.wait_until_free_for(0s));
   CHECK_FALSE(x.wait_until_free_for(50ms));
-  std::jthread const ends([&] {
+  std::jthread ends([&] {
     std::this_thread::sleep_for(100ms);
     CHECK(held->release() == release_result::released);
   });
   CHECK(x.wait_until_free_for(60s));
+  ends.join();  // in this process the name is free when the release has its reply
   CHECK(theirs.try_acquire());
 }
 

@@ -57,6 +57,7 @@ class observed_connection final : public backend::connection {
       uncommitted_.push_back(name);
     else
       cut_on_throw([&] { seam_->after(name); });
+    seam_->reply(name, r);
     return r;
   }
   // One round trip: all of it is sent before anything is known of it.

@@ -54,6 +54,7 @@ struct seam {
   slot<std::string const&, std::span<backend::value const>> look;
   slot<std::string const&> before;  ///< what it throws comes instead of the statement
   slot<std::string const&> after;   ///< what it throws comes instead of the reply: the statement was applied
+  slot<std::string const&, backend::result&> reply;  ///< may change it; not in a transaction
   std::atomic<int> connections{0};
 
  private:

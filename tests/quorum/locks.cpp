@@ -12,24 +12,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-namespace {
-
-errc reason_of(auto&& f) {
-  try {
-    f();
-  } catch (error const& e) {
-    INFO(e.what());
-    return e.reason();
-  }
-  return errc{};
-}
-
-std::int64_t token_at(three_members& m, std::size_t i, std::string const& name = "x") {
-  return m.number(i, "SELECT token FROM rowlock_locks WHERE name = '" + name + "'");
-}
-
-}  // namespace
-
 TEST_CASE(
     "quorum: one has it, another one is told who; tokens rise; what was given back can be taken at once") {
   three_members members;
@@ -54,63 +36,6 @@ TEST_CASE(
   auto const again = theirs.try_acquire();
   REQUIRE(again);
   CHECK(again->token() > first);
-}
-
-TEST_CASE("quorum: where nobody else is met, all members are asked at once, and grant the same token") {
-  three_members members;
-  auto a = members.program();
-  (void)a->make_mutex("x", short_term()).try_acquire();  // makes the rows
-  REQUIRE(eventually([&] {
-    for (std::size_t i = 0; i < three_members::size; ++i)
-      if (members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") != 1) return false;
-    return true;
-  }));
-  std::atomic<int> asked = 0;
-  std::atomic<int> alone = 0;
-  for (std::size_t i = 0; i < three_members::size; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
-      if (statement != "lock_take") return;
-      ++asked;
-      if (!eventually([&] { return asked >= 3; })) ++alone;
-    };
-  auto got = a->make_mutex("x", short_term()).try_acquire();
-  REQUIRE(got);
-  CHECK(alone == 0);
-  CHECK(eventually([&] { return got->votes() == 3; }));
-  for (std::size_t i = 0; i < three_members::size; ++i) {
-    CAPTURE(i);
-    CHECK(token_at(members, i) == got->token().value);
-    members.at(i).seam->before = nullptr;
-  }
-}
-
-TEST_CASE("quorum: where others were met, one member is asked first") {
-  three_members members;
-  auto a = members.program();
-  auto b = members.program();
-  auto theirs = b->make_mutex("x", short_term()).try_acquire();
-  REQUIRE(theirs);
-  auto mine = a->make_mutex("x", short_term());
-  CHECK_FALSE(mine.try_acquire());
-  CHECK(eventually([&] { return theirs->votes() == 3; }));
-  CHECK(theirs->release() == release_result::released);
-  std::atomic<bool> first_has_answered = false;
-  std::atomic<int> too_early = 0;
-  members.at(0).seam->after = [&](std::string const& statement) {
-    if (statement == "lock_take") first_has_answered = true;
-  };
-  for (std::size_t i = 1; i < three_members::size; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
-      if (statement == "lock_take" && !first_has_answered) ++too_early;
-    };
-  auto const got = mine.try_acquire();
-  REQUIRE(got);
-  CHECK(eventually([&] { return got->votes() == 3; }));
-  CHECK(too_early == 0);
-  for (std::size_t i = 0; i < three_members::size; ++i) {
-    members.at(i).seam->before = nullptr;
-    members.at(i).seam->after = nullptr;
-  }
 }
 
 TEST_CASE("quorum: a minority that is gone costs no lock: neither one that is held, nor the next") {
@@ -172,7 +97,7 @@ TEST_CASE("quorum: what an operator takes away at one member is taken again; at 
   CHECK(eventually([&] { return got->votes() == 3; }));
   CHECK(token_at(members, 1) >= got->token().value);
   CHECK(got->valid());
-  CHECK(a->revoke("x", revoke_mode::at_renewal) == 3);
+  CHECK(a->revoke("x", revoke_mode::at_renewal).done == 3);
   CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
   CHECK(got->loss() == loss_reason::revoked);
 }
@@ -203,8 +128,11 @@ TEST_CASE("quorum: what an operator takes away at a member whose term lapses mea
   REQUIRE(eventually([&] { return lapsing.executed("lock_release") > 0; }));
   // It would be asked ten times meanwhile.
   auto const renewed = members.at(0).seam->executed("quorum_confirm");
+  auto const since = boot_clock::now();
   REQUIRE(eventually([&] { return members.at(0).seam->executed("quorum_confirm") >= renewed + 2; }));
   CHECK((lapsing.executed("lock_take") > takes) == asks);
+  // Three times, as for any row that is found free, whenever the keeper asks.
+  CHECK(lapsing.executed("lock_take") - takes <= 3 * (2 + (boot_clock::now() - since) / (short_ttl / 30)));
   CHECK(got->votes() == 2);
   CHECK(got->valid());
   members.at(2).sql("UPDATE rowlock_locks SET revoked = 1");
@@ -305,7 +233,7 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
   three_members members;
   auto a = members.program();
   auto options = short_term();
-  options.ttl = 600ms;
+  options.ttl = 1500ms;
   SUBCASE("extended") {
     options.renew = false;
     auto got = a->make_mutex("x", options).try_acquire();
@@ -318,13 +246,13 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
     CHECK_FALSE(got->extend(short_ttl));
   }
   SUBCASE("hard limit") {
-    options.hard_limit = 1500ms;
+    options.hard_limit = 3s;
     auto got = a->make_mutex("x", options).try_acquire();
     auto const taken_at = boot_clock::now();
     REQUIRE(got);
     CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
-    CHECK(boot_clock::now() - taken_at > 700ms);
-    CHECK(got->trusted_until() <= taken_at + 1500ms);
+    CHECK(boot_clock::now() - taken_at > 1700ms);
+    CHECK(got->trusted_until() <= taken_at + 3s);
     CHECK(got->loss() == loss_reason::expired);
   }
   SUBCASE("fixed") {

@@ -51,7 +51,7 @@ TEST_CASE("quorum: databases that are none grant nothing, and init makes them on
   }
   CHECK(quorum_findings(now).empty());
   CHECK(a->make_mutex("x", short_term()).try_acquire());
-  CHECK(a->drop() == 3);
+  CHECK(a->drop().done == 3);
   auto b = members.program();
   (void)message_of([&] { (void)b->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
   (void)message_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
@@ -81,7 +81,42 @@ TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {
   // The same database by two managers.
   auto const twin = members.at(0).manager();
   quorum twins({a.managers[0].get(), twin.get(), a.managers[2].get()});
-  CHECK(any_mentions(quorum_findings(twins.status()), "the same database"));
+  auto const seen = twins.status();
+  CHECK(any_mentions(quorum_findings(seen), "the same database"));
+  CHECK(quorum_votes(seen) == 2);
+}
+
+TEST_CASE("quorum: a database whose own id is not in its list, alone: it is said, nothing is granted") {
+  three_members members;
+  members.at(2).sql("UPDATE rowlock_quorum SET members = 'one another third'");
+  members.cut_off(0);
+  members.cut_off(1);
+  auto a = members.program();
+  CHECK(mentions(message_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting),
+                 "none of the databases that answer"));
+}
+
+// Asked all at once, the members would be given a token by those clocks, and keep it.
+TEST_CASE("quorum: clocks that were years ahead when they were read do not raise anybody's tokens") {
+  three_members members;
+  constexpr std::int64_t two_years_us = 2 * 366LL * 24 * 3600 * 1'000'000;
+  for (std::size_t i = 0; i < members.size; ++i)
+    members.at(i).seam->reply = [](std::string const& statement, backend::result& r) {
+      if (statement != "quorum_read") return;
+      auto& clock = r.rows.at(0).at(7);
+      clock = backend::as_int(clock) + two_years_us;
+    };
+  auto a = members.program();
+  auto const got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  CHECK(got->votes() >= 2);
+  auto const tomorrow = std::chrono::duration_cast<std::chrono::microseconds>(
+      (std::chrono::system_clock::now() + 24h).time_since_epoch());
+  for (std::size_t i = 0; i < members.size; ++i) {
+    CAPTURE(i);
+    CHECK(members.number(i, "SELECT coalesce(max(token), 0) FROM rowlock_locks") < tomorrow.count());
+    members.at(i).seam->reply = nullptr;
+  }
 }
 
 TEST_CASE(
@@ -259,6 +294,8 @@ TEST_CASE("quorum: two joins that divide the members among themselves both fail;
   auto const split = a->status();
   CHECK(split[0].epoch == 2);
   CHECK(split[1].epoch == 2);
+  CHECK(quorum_votes(split) == 1);
+  CHECK(any_mentions(quorum_findings(split), "1 of 3 members vote"));
   auto c = members.program();
   (void)message_of([&] { (void)c->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
   CHECK(eventually([&] { return held->loss_token().stop_requested(); }));

@@ -22,12 +22,12 @@ three_members::three_members(bool made)
   if (made) program()->init(short_ttl);
 }
 
-program_of_members three_members::program(quorum_options options) {
+program_of_members three_members::program(quorum_options options, std::chrono::milliseconds reply_timeout) {
   program_of_members p;
   std::vector<lock_manager*> each;
   for (auto* const f : all_) {
     auto o = f->options;
-    o.reply_timeout = 2s;
+    o.reply_timeout = reply_timeout;
     p.managers.push_back(f->manager(o));
     each.push_back(p.managers.back().get());
   }

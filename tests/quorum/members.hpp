@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <rowlock/error.hpp>
 #include <rowlock/quorum.hpp>
 #include <rowlock/rowlock.hpp>
 #include <string>
@@ -33,7 +34,7 @@ class three_members {
   /// With `made`, they are a quorum whose longest ttl is short_ttl.
   explicit three_members(bool made = true);
 
-  program_of_members program(quorum_options options = {});
+  program_of_members program(quorum_options options = {}, std::chrono::milliseconds reply_timeout = 2s);
   fixture& at(std::size_t i) { return *all_.at(i); }
   static constexpr std::size_t size = 3;
 
@@ -57,6 +58,20 @@ inline mutex_options short_term() {
   mutex_options o;
   o.ttl = short_ttl;
   return o;
+}
+
+/// Why `f` has thrown; errc{} if it has not.
+errc reason_of(auto&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    return e.reason();
+  }
+  return errc{};
+}
+
+inline std::int64_t token_at(three_members& m, std::size_t i) {
+  return m.number(i, "SELECT token FROM rowlock_locks WHERE name = 'x'");
 }
 
 }  // namespace rowlock::test

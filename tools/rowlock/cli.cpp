@@ -51,7 +51,7 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
 
 Exit status:
   0    done (run, lead: the command's own status; once: done now, or before)
-  1    leader: nobody leads; doctor: there is an error
+  1    leader: nobody leads; doctor: there is an error; quorum status: too few vote
   64   the command line is wrong; run: it was started under the very lock that it asks for
   69   the database can't be reached, cancelled a statement, or has run out of something
   70   a bug of rowlock's; run: its guardian was killed

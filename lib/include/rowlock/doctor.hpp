@@ -24,6 +24,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - writable: does the server take writes
 /// - isolation: do sessions run as the library sets them up
 /// - timeouts: does the server end sessions or statements too early for the ttl
+/// - row_security: may this role see and write all rows (PostgreSQL)
 /// - durability: does what was acknowledged survive a crash of the server
 /// - replicas: does it survive a failover
 /// - galera: is the node part of the cluster (MariaDB, MySQL)
@@ -31,6 +32,8 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - pooler: is there one in between, and how are its sessions used (PostgreSQL)
 /// - clock: how far this machine's clock and the database's are apart
 /// - keepalive: is a dead connection noticed within the ttl
+/// - waiting: can those that wait line up, so that the next one is woken
+/// - limits: do all programs that take permits of one name say the same limit
 /// - tls: is the connection encrypted, where it leaves this machine
 /// - index: are names found by a unique index, and compared byte for byte
 /// - file_system: can locks of files be relied on there (SQLite)

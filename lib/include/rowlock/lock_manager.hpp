@@ -42,9 +42,9 @@ struct list_options {
 class ROWLOCK_EXPORT lock_manager {
  public:
   /// Every back end that was built, by URL: "sqlite:PATH[?synchronous=normal]", "postgresql://...",
-  /// "postgres://..." or a libpq keyword string. In target rowlock::rowlock; without it this throws
-  /// error(errc::unsupported) and says so. Does not connect yet. "sqlite::memory:", for tests of your own
-  /// code, is a migrated database that is this manager's alone.
+  /// "postgres://..." or a libpq keyword string, "mysql://..." or "mariadb://...". In target
+  /// rowlock::rowlock; without it this throws error(errc::unsupported) and says so. Does not connect yet.
+  /// "sqlite::memory:", for tests of your own code, is a migrated database that is this manager's alone.
   /// @throws error(errc::invalid_argument) if the URL can't be used or an option is out of range
   explicit lock_manager(std::string_view url, manager_options options = {});
   /// One back end: lock_manager{rowlock::sqlite::source{path}}. Does not connect yet.

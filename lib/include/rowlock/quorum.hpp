@@ -161,6 +161,7 @@ struct quorum_member_info {
   std::string database_id{};
   std::string quorum_id{};  ///< empty: it belongs to none
   std::int64_t epoch = 0;
+  std::string epoch_id{};              ///< two joins at once may have made two epochs of one number
   std::vector<std::string> members{};  ///< ids of the databases that it takes for members
   std::chrono::milliseconds max_ttl{0};
   bool votes = false;
@@ -169,8 +170,17 @@ struct quorum_member_info {
   std::string server{};                      ///< the same for two databases of one server
 };
 
+/// How many of them vote together: different databases, in one epoch of one quorum; the most that there are.
+ROWLOCK_EXPORT std::size_t quorum_votes(std::vector<quorum_member_info> const&);
+
 /// What the members say together: one sentence for each thing that is wrong; empty if all is well.
 ROWLOCK_EXPORT std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const&);
+
+/// What became of something that was asked of each member.
+struct quorum_outcome {
+  int done = 0;                         ///< members that have done it
+  std::vector<std::string> troubles{};  ///< of those that could not be asked: which, and why
+};
 
 struct quorum_options {
   /// As manager_options::on_event, for the locks of the quorum: taken, lost, released. (What the members do
@@ -184,17 +194,21 @@ struct quorum_options {
 /// promises under which assumptions, and its model.
 ///
 /// Use it rarely: when no single database may be trusted to stay, and what the lock protects is elsewhere.
-/// Where the data is in a database, a lease beside it with require() is safer, and costs a third.
+/// Where the data is in a database, a lease beside it with require() is safer, and costs half or
+/// less.
 ///
 /// Members are made by init(), once. Options of a lock: ttl and at_least are at most the quorum's longest
-/// ttl; takeover and fencing are always `observed` and true; strategy, explicit owners and recursion are not
-/// for it.
+/// ttl; takeover and fencing are always `observed` and true; strategy, explicit owners, recursion, a bound of
+/// attempts and a retry policy are not for it.
 ///
 /// A member that was wiped, restored from a backup or replaced has to be joined before it votes again:
 /// join(). A program whose lock_manager was made for the former database goes on without that member until it
 /// is started again.
 ///
 /// Preconditions: the managers exist as long as the quorum, its mutexes and its locks.
+///
+/// A forked child owns nothing of its parent's: its locks are lost there (loss_reason::forked), and all calls
+/// throw error(errc::forked).
 ///
 /// Thread safety: all members may be called from several threads at once.
 class ROWLOCK_EXPORT quorum {
@@ -216,7 +230,8 @@ class ROWLOCK_EXPORT quorum {
   [[nodiscard]] std::vector<std::variant<std::vector<lock_info>, std::string>> list();
 
   /// Takes a lock away from its holder, at each member that can be reached. @return how many had it
-  int revoke(std::string const& name, revoke_mode);
+  /// @throws error a member's, if less than a majority could be asked: the holder may go on
+  quorum_outcome revoke(std::string const& name, revoke_mode);
 
   /// Makes these databases a quorum. All of them must answer, and belong to none. May be repeated after it
   /// was interrupted. `max_ttl`: of all locks, from 1 s to 1 h: a member that joins is kept waiting for that
@@ -238,7 +253,8 @@ class ROWLOCK_EXPORT quorum {
 
   /// They belong to no quorum any more, whatever they say: each member that can be reached votes no more.
   /// @return how many there were
-  int drop();
+  /// @throws error a member's, if none could be asked
+  quorum_outcome drop();
 
  private:
   std::shared_ptr<recipes::quorum_crew> crew_;

@@ -34,6 +34,7 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   writable     does the server, or the file, take writes
   isolation    do sessions run as rowlock sets them up
   timeouts     does the server end sessions or statements too early for the ttl
+  row_security may this role see and write all rows (PostgreSQL)
   durability   is what was granted still there after a crash
   replicas     is it still there after a failover
   galera       is the node part of the cluster (MariaDB, MySQL)
@@ -133,8 +134,7 @@ std::vector<finding> examined(std::vector<database> const& each, doctor_command_
     }
   members m(each);
   auto const status = m.all().status();
-  auto const voting = static_cast<std::size_t>(
-      std::count_if(status.begin(), status.end(), [](auto const& one) { return one.votes; }));
+  auto const voting = quorum_votes(status);
   auto const wrong = quorum_findings(status);
   for (auto const& what : wrong)
     all.push_back({"quorum", voting > status.size() / 2 ? verdict::warning : verdict::error, what,

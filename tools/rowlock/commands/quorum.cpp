@@ -48,8 +48,8 @@ std::string place(quorum_member_info const& m) {
 
 end_of_program show(invocation& call, std::vector<quorum_member_info> const& all) {
   auto const wrong = quorum_findings(all);
-  auto const voting = std::count_if(all.begin(), all.end(), [](auto const& m) { return m.votes; });
-  bool const enough = static_cast<std::size_t>(voting) >= all.size() / 2 + 1;
+  auto const voting = quorum_votes(all);
+  bool const enough = voting >= all.size() / 2 + 1;
   if (call.json) {
     auto members = nlohmann::ordered_json::array();
     for (auto const& m : all) members.push_back(member_to_json(m));
@@ -65,7 +65,8 @@ end_of_program show(invocation& call, std::vector<quorum_member_info> const& all
       rows.push_back({number, "?", "", "", "", place(m)});
     else
       rows.push_back({number, m.votes ? "yes" : "no", m.quorum_id.empty() ? "" : std::to_string(m.epoch),
-                      fmt::format("{:+} ms", m.clock_ahead.count()), m.database_id.substr(0, 12), place(m)});
+                      fmt::format("{:+} ms", m.clock_ahead.count()), printable(m.database_id.substr(0, 12)),
+                      place(m)});
   }
   fmt::print("{}", table(rows, false));
   for (auto const& one : wrong) fmt::print("- {}\n", printable(one));
@@ -117,15 +118,16 @@ end_of_program drop(invocation& call, quorum_command_options const& options) {
         "no lock of this quorum could be had or kept any more; if you mean that: rowlock quorum drop "
         "--force");
   members m(call.use_members());
-  auto const n = m.all().drop();
-  fmt::print("{} of {} databases belong to no quorum any more.\n", n, m.size());
+  auto const gone = m.all().drop();
+  fmt::print("{} of {} databases belong to no quorum any more.\n", gone.done, m.size());
+  for (auto const& one : gone.troubles) say("could not be asked: " + printable(one));
   return {};
 }
 
 constexpr char const* quorum_footer = R"(
 A lock that a majority of three or more independent databases grants: no single one of them must survive. Use it rarely: when
 no one database may be trusted to stay, and what the lock protects is elsewhere. Where the data is in a database, a lock in
-that database is safer, and costs a third.
+that database is safer, and costs half or less.
 
   init     once: makes these databases the members of a quorum
   status   which of them vote, in which epoch, and what is wrong

@@ -72,10 +72,11 @@ end_of_program release(invocation& call, release_options const& options) {
     if (call.json)
       fmt::print(
           "{}\n",
-          nlohmann::ordered_json{{"name", options.which.name}, {"members", had}, {"now", options.now}}.dump(
-              2, ' ', false, nlohmann::json::error_handler_t::replace));
+          nlohmann::ordered_json{{"name", options.which.name}, {"members", had.done}, {"now", options.now}}
+              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
-      fmt::print("'{}' was held at {} of {} members.\n", printable(options.which.name), had, m.size());
+      fmt::print("'{}' was held at {} of {} members.\n", printable(options.which.name), had.done, m.size());
+    for (auto const& one : had.troubles) say("could not be asked: " + printable(one));
     return {};
   }
   auto const done = revoke(call, options);

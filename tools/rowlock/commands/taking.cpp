@@ -56,10 +56,9 @@ void waiting_options::add_to(CLI::App& command) {
   auto* once =
       command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
   command
-      .add_flag(
-          "--fair", fair,
-          "Line up behind all others that wait for NAME, also if it is free just now (PostgreSQL, MySQL, "
-          "MariaDB); they have to say --fair, too")
+      .add_flag("--fair", fair,
+                "Line up behind all others that wait for NAME, also if it is free just now; they have to say "
+                "--fair, too (not behind a pooler in transaction mode, nor on Galera)")
       ->excludes(once);
   command
       .add_option("-E,--conflict-exit-code", conflict_status,
@@ -69,8 +68,8 @@ void waiting_options::add_to(CLI::App& command) {
 }
 
 void share_options::add_to(CLI::App& command) {
-  auto* reads = command.add_flag("--shared", shared,
-                                 "Run beside others that say --shared, but beside nobody who doesn't");
+  auto* reads = command.add_flag(
+      "--shared", shared, "Read: run beside others that say --shared. A writer says --strategy shared");
   auto* limit = command
                     .add_option("--permits", permits,
                                 "Run beside others that say so, as long as no more than N run at a time")

@@ -1,0 +1,129 @@
+// Which members are asked, in which order, and for which token.
+
+#include <atomic>
+#include <future>
+#include <vector>
+
+#include "quorum/members.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+TEST_CASE("quorum: where nobody else is met, all members are asked at once, and grant the same token") {
+  three_members members;
+  auto a = members.program();
+  (void)a->make_mutex("x", short_term()).try_acquire();  // makes the rows
+  REQUIRE(eventually([&] {
+    for (std::size_t i = 0; i < three_members::size; ++i)
+      if (members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") != 1) return false;
+    return true;
+  }));
+  std::atomic<int> asked = 0;
+  std::atomic<int> alone = 0;
+  for (std::size_t i = 0; i < three_members::size; ++i)
+    members.at(i).seam->before = [&](std::string const& statement) {
+      if (statement != "lock_take") return;
+      ++asked;
+      if (!eventually([&] { return asked >= 3; })) ++alone;
+    };
+  auto got = a->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(got);
+  CHECK(alone == 0);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  for (std::size_t i = 0; i < three_members::size; ++i) {
+    CAPTURE(i);
+    CHECK(token_at(members, i) == got->token().value);
+    members.at(i).seam->before = nullptr;
+  }
+}
+
+TEST_CASE("quorum: where others were met, one member is asked first") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto theirs = b->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(theirs);
+  auto mine = a->make_mutex("x", short_term());
+  CHECK_FALSE(mine.try_acquire());
+  CHECK(eventually([&] { return theirs->votes() == 3; }));
+  CHECK(theirs->release() == release_result::released);
+  std::atomic<bool> first_has_answered = false;
+  std::atomic<int> too_early = 0;
+  members.at(0).seam->after = [&](std::string const& statement) {
+    if (statement == "lock_take") first_has_answered = true;
+  };
+  for (std::size_t i = 1; i < three_members::size; ++i)
+    members.at(i).seam->before = [&](std::string const& statement) {
+      if (statement == "lock_take" && !first_has_answered) ++too_early;
+    };
+  auto const got = mine.try_acquire();
+  REQUIRE(got);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  CHECK(too_early == 0);
+  for (std::size_t i = 0; i < three_members::size; ++i) {
+    members.at(i).seam->before = nullptr;
+    members.at(i).seam->after = nullptr;
+  }
+}
+
+// The last owner has given back the others before the first, which lets the next one to the front.
+TEST_CASE("quorum: who comes to the front of the line asks all members at once, and is granted one token") {
+  three_members members;
+  std::vector<program_of_members> programs;
+  for (int i = 0; i < 2; ++i) programs.push_back(members.program());
+  auto held = programs[0]->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(held);
+  REQUIRE(eventually([&] { return held->votes() == 3; }));
+  std::atomic<int> in_line = 0;
+  auto options = short_term();
+  options.on_wait = [&](holder_info const*) { ++in_line; };
+  auto next = std::async(std::launch::async, [&] { return programs[1]->make_mutex("x", options).acquire(); });
+  REQUIRE(eventually([&] { return in_line > 0; }));
+  std::atomic<int> asked = 0;
+  std::atomic<int> alone = 0;
+  for (std::size_t i = 0; i < three_members::size; ++i)
+    members.at(i).seam->before = [&](std::string const& statement) {
+      if (statement != "lock_take") return;
+      ++asked;
+      if (!eventually([&] { return asked >= 3; })) ++alone;
+    };
+  CHECK(held->release() == release_result::released);
+  auto const got = next.get();
+  REQUIRE(got);
+  CHECK(alone == 0);
+  CHECK(got->token() > held->token());
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  for (std::size_t i = 0; i < three_members::size; ++i) {
+    CAPTURE(i);
+    CHECK(token_at(members, i) == got->token().value);
+    members.at(i).seam->before = nullptr;
+  }
+}
+
+TEST_CASE("quorum: who is refused at the front of the line keeps the other members from nobody") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto theirs = b->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(theirs);
+  auto mine = a->make_mutex("x", short_term());
+  CHECK_FALSE(mine.try_acquire());
+  REQUIRE(eventually([&] { return theirs->votes() == 3; }));
+  CHECK(theirs->release() == release_result::released);
+  // Of one that is gone: it must be watched for a minute.
+  members.at(0).sql("UPDATE rowlock_locks SET term = 'gone', ttl = 60000, revoked = false");
+  std::atomic<int> given_back = 0;
+  for (std::size_t i = 1; i < three_members::size; ++i)
+    members.at(i).seam->after = [&](std::string const& statement) {
+      if (statement == "lock_release") ++given_back;
+    };
+  auto waits = std::async(std::launch::async, [&] { return mine.acquire(); });
+  CHECK(eventually([&] { return given_back == 2; }));
+  for (std::size_t i = 1; i < three_members::size; ++i)
+    CHECK(members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 0);
+  members.at(0).sql("UPDATE rowlock_locks SET term = NULL");
+  auto const got = waits.get();
+  REQUIRE(got);
+  CHECK(eventually([&] { return got->votes() == 3; }));
+  for (std::size_t i = 1; i < three_members::size; ++i) members.at(i).seam->after = nullptr;
+}

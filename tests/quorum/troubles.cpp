@@ -1,0 +1,113 @@
+// Processes that are copied, members that do not answer or whose rows are locked, and what can't be had.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rowlock/error.hpp>
+
+#include "base/event.hpp"
+#include "contract/open_transaction.hpp"
+#include "quorum/members.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// Which of these is not as it has to be in a child: a bit each. Destroys what it was given.
+int wrong_in_child(program_of_members p, quorum_lock lock) {
+  auto mutex = p->make_mutex("x", short_term());
+  int wrong = 0;
+  if (lock.valid()) wrong |= 1;
+  if (lock.loss() != loss_reason::forked) wrong |= 2;
+  if (reason_of([&] { (void)mutex.acquire(); }) != errc::forked) wrong |= 4;
+  if (reason_of([&] { (void)p->status(); }) != errc::forked) wrong |= 8;
+  if (lock.extend(short_ttl)) wrong |= 16;
+  if (lock.release() != release_result::already_lost) wrong |= 32;
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("quorum: a forked child owns nothing, is told so by all calls, and does the parent no harm") {
+  three_members members;
+  auto a = members.program();
+  auto got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  REQUIRE(eventually([&] { return got->votes() == 3; }));
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(wrong_in_child(std::move(a), *std::move(got)));
+  int status = -1;
+  bool const ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; });
+  CHECK(ended);
+  if (!ended) ::kill(child, SIGKILL);
+  CHECK(status == 0);
+  auto const until = got->trusted_until();
+  CHECK(eventually([&] { return got->trusted_until() > until; }));
+  CHECK(got->votes() == 3);
+  CHECK(got->release() == release_result::released);
+}
+
+TEST_CASE("quorum: a member whose row somebody has locked keeps nobody from the others") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto theirs = b->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(theirs);
+  auto mine = a->make_mutex("x", short_term());
+  CHECK_FALSE(mine.try_acquire());  // from now on one member is asked first
+  REQUIRE(eventually([&] { return theirs->votes() == 3; }));
+  CHECK(theirs->release() == release_result::released);
+  open_transaction t(members.at(0));
+  t.run("UPDATE rowlock_locks SET note = 'somebody'");
+  auto const got = mine.try_acquire_for(60s);
+  REQUIRE(got);
+  CHECK(got->votes() == 2);
+  t.commit();
+}
+
+TEST_CASE("quorum: who tries once where a majority does not answer is told that, not that it is busy") {
+  three_members members;
+  auto a = members.program({}, 500ms);
+  CHECK(a->make_mutex("x", short_term()).acquire());
+  base::event over;
+  for (std::size_t const i : {1, 2})
+    members.at(i).seam->before = [&](std::string const& s) {
+      if (s == "lock_take") CHECK(base::wait_for(over, boot_clock::now() + 60s));
+    };
+  CHECK(reason_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }) == errc::unreachable);
+  over.set();
+  for (std::size_t i = 0; i < members.size; ++i) members.mend(i);
+}
+
+TEST_CASE(
+    "quorum: a lock that is to be taken away: told which members could not be asked, and if it was in vain") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(eventually([&] { return got->votes() == 3; }));
+  members.cut_off(0);
+  auto const some = b->revoke("x", revoke_mode::at_renewal);
+  CHECK(some.done == 2);
+  REQUIRE(some.troubles.size() == 1);
+  CHECK(some.troubles[0].find("cut off by the test") != std::string::npos);
+  members.cut_off(1);
+  CHECK(reason_of([&] { b->revoke("x", revoke_mode::at_renewal); }) == errc::unreachable);
+  CHECK(b->drop().done == 1);
+  members.cut_off(2);
+  CHECK(reason_of([&] { b->drop(); }) == errc::unreachable);
+  for (std::size_t i = 0; i < members.size; ++i) members.mend(i);
+}
+
+TEST_CASE("quorum: a bound of attempts and a policy are refused, not forgotten") {
+  three_members members;
+  auto a = members.program();
+  mutex_options few = short_term();
+  few.retry.attempts = 3;
+  CHECK(reason_of([&] { (void)a->make_mutex("x", few); }) == errc::unsupported);
+  mutex_options own = short_term();
+  own.retry.policy = [](auto&&...) { return std::nullopt; };
+  CHECK(reason_of([&] { (void)a->make_mutex("x", own); }) == errc::unsupported);
+}
