@@ -65,7 +65,7 @@ TEST_CASE("quorum: a join that nobody else has heard of costs no lock, nor the n
   REQUIRE(eventually([&] { return got->votes() == 3; }));
   members.wipe(2);
   REQUIRE(eventually([&] { return got->votes() == 2; }));
-  for (std::size_t const i : {0, 1}) refuse(members, i, "quorum_write");
+  for (std::size_t i = 0; i < 2; ++i) refuse(members, i, "quorum_write");
   auto other = members.program();
   CHECK(reason_of([&] { other->join(2); }) == errc::unreachable);
   CHECK(members.number(2, "SELECT epoch FROM rowlock_quorum") == 2);
@@ -76,7 +76,7 @@ TEST_CASE("quorum: a join that nobody else has heard of costs no lock, nor the n
   auto fresh = members.program();
   CHECK(fresh->make_mutex("y", short_term()).acquire());
   CHECK(quorum_votes(fresh->status()) == 2);
-  for (std::size_t const i : {0, 1}) members.mend(i);
+  for (std::size_t i = 0; i < 2; ++i) members.mend(i);
   fresh->join(2);
   CHECK(got->valid());
   CHECK(quorum_findings(fresh->status()).empty());

@@ -72,7 +72,7 @@ TEST_CASE("quorum: who tries once where a majority does not answer is told that,
   auto a = members.program({}, 500ms);
   CHECK(a->make_mutex("x", short_term()).acquire());
   base::event over;
-  for (std::size_t const i : {1, 2})
+  for (std::size_t i = 1; i < 3; ++i)
     members.at(i).seam->before = [&](std::string const& s) {
       if (s == "lock_take") CHECK(base::wait_for(over, boot_clock::now() + 60s));
     };
