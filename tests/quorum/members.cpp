@@ -49,6 +49,14 @@ void three_members::wipe(std::size_t i) {
   at(i).sql("UPDATE rowlock_meta SET token_floor = 0");
 }
 
+bool three_members::are_free() {
+  return eventually([this] {
+    for (std::size_t i = 0; i < size; ++i)
+      if (number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") != 1) return false;
+    return true;
+  });
+}
+
 std::int64_t three_members::number(std::size_t i, std::string const& sql) {
   auto const c = at(i).source.implementation()->connect(boot_clock::now() + 10s);
   backend::statement const s{"number", at(i).tables().render(sql)};

@@ -43,6 +43,8 @@ class three_members {
   void mend(std::size_t i);
   /// As a disk that was lost and a database that was made anew has it, but for its id.
   void wipe(std::size_t i);
+  /// Waits until each of them has one row, which nobody has. (What comes late is given back later, beside.)
+  bool are_free();
   /// A number that SQL tells.
   std::int64_t number(std::size_t i, std::string const& sql);
 

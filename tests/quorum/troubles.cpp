@@ -71,6 +71,7 @@ TEST_CASE("quorum: who tries once where a majority does not answer is told that,
   three_members members;
   auto a = members.program({}, 500ms);
   CHECK(a->make_mutex("x", short_term()).acquire());
+  REQUIRE(members.are_free());
   base::event over;
   for (std::size_t i = 1; i < 3; ++i)
     members.at(i).seam->before = [&](std::string const& s) {
