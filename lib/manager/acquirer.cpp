@@ -249,11 +249,12 @@ bool acquirer::make_attempt() {
   try {
     had = attempts_.make(wait_until, place_in_line());
   } catch (error const&) {
+    attempts_.propose(std::nullopt);
     beside->refused();
     throw;
   }
-  if (!had) beside->refused();
   attempts_.propose(std::nullopt);
+  if (!had) beside->refused();
   return had;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "base/event.hpp"
 #include "base/stop_event.hpp"
@@ -123,6 +124,7 @@ quorum_call::next quorum_call::try_one_first(quorum_view const& v) {
 // At the front of the first member's line it is alone with the others, too: the last owner has given them
 // back before that one. So they are all asked at once, which saves the way to the first.
 fencing_token quorum_call::asks() {
+  begin_anew_at_first();  // what was waited until now does not count for the hard limit
   auto const token = view_->token_now();
   others_asked_ = true;
   ask_others(*view_, first_, token);
@@ -132,6 +134,10 @@ fencing_token quorum_call::asks() {
 // The others are not kept from anybody while it waits on.
 void quorum_call::refused() {
   give_back();
+  begin_anew_at_first();
+}
+
+void quorum_call::begin_anew_at_first() {
   begin_anew(*view_);
   hold_->begin_to_ask(first_);
 }
@@ -177,23 +183,23 @@ void quorum_call::give_back() noexcept {
 quorum_call::next quorum_call::judge(quorum_view const& v) {
   std::size_t could = 0;
   bool refused = false;
-  std::optional<std::size_t> silent;
+  std::vector<std::size_t> silent;
   for (std::size_t i = 0; i < crew_.peers().size(); ++i) {
     if (v.left_out[i] || hold_->last_answer(i).failure) continue;
-    ++could;
-    if (hold_->is_awaited(i)) silent = i;
     refused = refused || hold_->has_refused(i);
+    if (hold_->is_awaited(i))
+      silent.push_back(i);
+    else
+      ++could;
   }
-  if (silent && !refused) {
-    for (std::size_t i = 0; i < crew_.peers().size(); ++i)
-      if (hold_->is_awaited(i)) --could;
-    if (could < v.majority() && !failure_)
-      failure_ =
-          error(errc::unreachable, fmt::format("'{}': {} has not answered in time, and without it only {} of "
-                                               "the members could be asked; {} are needed",
-                                               name_, crew_.peers().where(*silent), could, v.majority()));
-  }
-  return could >= v.majority() || !failure_ ? next::refused : next::failed;
+  if (refused) could += silent.size();
+  if (could >= v.majority()) return next::refused;
+  if (!failure_ && !silent.empty())
+    failure_ = error(errc::unreachable,
+                     fmt::format("'{}': {} has not answered in time, and without it only {} of "
+                                 "the members could be asked; {} are needed",
+                                 name_, crew_.peers().where(silent.front()), could, v.majority()));
+  return failure_ ? next::failed : next::refused;
 }
 
 // Whoever has the first member is alone with the others, most of the time: so ten who want the lock don't
@@ -216,7 +222,7 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
     if (!quorum_crew::is_far_ahead(v.token_now())) p.beside = this;
     auto b = ask(v, i, std::nullopt, p);
     bool const granted = b.granted != nullptr;
-    // Or a transaction of somebody's has its row locked, which is nothing to do with the lock.
+    // Or a transaction of somebody's has its row locked, which says nothing of the lock.
     bool const silent = b.failure || (!granted && b.why == acquire_status::contended);
     if (!silent && (!granted || b.holder)) crew_.in_demand().met(name_);
     hold_->answered(i, std::move(b));
@@ -253,7 +259,7 @@ void quorum_call::remember(std::size_t i, ballot const& b, std::string const& ep
   if (b.failure->reason() == errc::strategy_mismatch) throw error(*b.failure);
   if (b.failure->reason() != errc::not_voting) return;
   try {
-    other_epoch_ = crew_.look_again(i, epoch_id) || other_epoch_;
+    other_epoch_ = crew_.look_again(i, epoch_id) || crew_.view()->record.epoch_id != epoch_id || other_epoch_;
   } catch (std::exception const&) {  // its failure is known
   }
 }

@@ -45,6 +45,8 @@ class quorum_call : private managing::beside_front {
   next try_all_at_once(quorum_view const&, std::size_t here);
   next try_one_first(quorum_view const&);
   void begin_anew(quorum_view const&);
+  /// The same while the first member is being asked.
+  void begin_anew_at_first();
   /// On this thread.
   ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>, managing::patience const&);
   /// The first of the list that answers. @return empty if none has granted

@@ -70,9 +70,8 @@ void quorum_crew::tell(event const& e) const noexcept {
 // What a member that is none any more has granted does not count, from now on.
 bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
   auto const now = epoch_.look_again(i, epoch_id);
+  if (!now) return false;
   std::lock_guard const guard(mutex_);
-  // What is held in a quorum that was dropped ends with its trust.
-  if (!now) return kept_.empty() && epoch_.forget_if_over(epoch_id);
   for (auto const& k : kept_) leave_out_others(*k.hold, *now);
   return true;
 }
@@ -175,8 +174,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
           }
         }
         h->confirmed(i, confirmed, token, failure);
-        if (auto const fresh = goes_on ? epoch_.known() : nullptr)
-          confirm(i, h, token, fresh->record.epoch_id, lasts);
+        if (goes_on) confirm(i, h, token, epoch_.known()->record.epoch_id, lasts);
         waiter_.wake();
       },
       errands::kind::may_be_dropped);
@@ -239,7 +237,7 @@ void quorum_crew::keep(std::shared_ptr<quorum_hold> const& h) {
     if (!h->of(i)) next[i] = boot_clock::now() + std::chrono::nanoseconds(h->options().ttl) / retries_in_ttl;
   kept_.push_back({h, std::move(next)});
   // An epoch that was found while it was taken has told only those that were kept by then.
-  if (auto const now = epoch_.known()) leave_out_others(*h, *now);
+  leave_out_others(*h, *epoch_.known());
   waiter_.wake();
 }
 
@@ -277,11 +275,11 @@ boot_time_point quorum_crew::look() {
     std::lock_guard const guard(mutex_);
     lost.reserve(kept_.size());
     auto const now = boot_clock::now();
-    auto const v = epoch_.known();  // not where the quorum was dropped
+    auto const v = epoch_.known();  // where something is kept
     for (auto k = kept_.begin(); k != kept_.end();) {
       auto const what = k->hold->look_what_is_due();
       if (what == quorum_hold::due::renewal) {
-        next = std::min({next, v ? renew(*k, *v, now) : k->hold->alarm(), k->hold->alarm()});
+        next = std::min({next, renew(*k, *v, now), k->hold->alarm()});
         ++k;
         continue;
       }

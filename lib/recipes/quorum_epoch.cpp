@@ -23,20 +23,29 @@ std::shared_ptr<quorum_view const> quorum_epoch::known() const {
   return view_;
 }
 
-bool quorum_epoch::forget_if_over(std::string const& epoch_id) {
+std::shared_ptr<quorum_view const> quorum_epoch::view() {
+  std::shared_ptr<quorum_view const> former;
+  {
+    std::lock_guard const guard(mutex_);
+    if (view_ && !std::exchange(may_be_over_, false)) return view_;
+    former = view_;
+  }
+  auto fresh = former ? learn_anew(former) : learn();
   std::lock_guard const guard(mutex_);
-  if (!is_over_ || !view_ || view_->record.epoch_id != epoch_id) return false;
-  view_ = nullptr;
-  is_over_ = false;
-  return true;
+  if (!view_ || fresh->record.quorum_id != view_->record.quorum_id ||
+      fresh->record.epoch > view_->record.epoch)
+    view_ = std::move(fresh);
+  return view_;
 }
 
-std::shared_ptr<quorum_view const> quorum_epoch::view() {
-  if (auto already = known()) return already;
-  auto fresh = learn();
-  std::lock_guard const guard(mutex_);
-  if (!view_ || fresh->record.epoch > view_->record.epoch) view_ = std::move(fresh);
-  return view_;
+// One member that somebody has taken into another quorum is a member that is gone, and nothing more.
+std::shared_ptr<quorum_view const> quorum_epoch::learn_anew(
+    std::shared_ptr<quorum_view const> const& former) {
+  try {
+    return learn();
+  } catch (error const&) {
+    return former;
+  }
 }
 
 // Those who answer late are not waited for once a majority has answered: they are asked again when they vote.
@@ -140,7 +149,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
   auto const& its = state.record;
   std::lock_guard const guard(mutex_);
   if (!view_) return nullptr;
-  is_over_ = is_over_ || (its.votes && its.quorum_id != view_->record.quorum_id);
+  may_be_over_ = may_be_over_ || (its.votes && its.quorum_id != view_->record.quorum_id);
   if (its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return nullptr;
   // One that joins has this epoch, but does not vote yet, and may be the only one that will ever hear of it.
   if (!its.votes) return nullptr;

@@ -31,7 +31,8 @@ class quorum_epoch {
  public:
   explicit quorum_epoch(quorum_peers& p) noexcept : peers_(p) {}
 
-  /// The epoch as far as it is known; asks the members if it is not known yet.
+  /// The epoch as far as it is known; asks the members if it is not known yet, or if one of them has said
+  /// that it votes in another quorum. (What is held in a quorum that was dropped ends with its trust.)
   /// @throws error(errc::not_voting) if these are not the members of one quorum; what the members say if too
   /// few of them answer
   std::shared_ptr<quorum_view const> view();
@@ -40,12 +41,10 @@ class quorum_epoch {
   /// A member has said that it does not vote in that epoch: asks it, and goes on to a later epoch.
   /// @return the epoch that is known now, if it is another one; else null
   std::shared_ptr<quorum_view const> look_again(std::size_t member, std::string const& epoch_id);
-  /// If a member has said that it votes in another quorum, view() asks all of them again. For when nothing is
-  /// held under that epoch. @return whether it was so
-  bool forget_if_over(std::string const& epoch_id);
 
  private:
   std::shared_ptr<quorum_view const> learn();
+  std::shared_ptr<quorum_view const> learn_anew(std::shared_ptr<quorum_view const> const& former);
   /// @throws error(errc::not_voting)
   std::shared_ptr<quorum_view const> view_of(std::vector<std::optional<strategies::member_state>> const&,
                                              std::optional<error> const& trouble) const;
@@ -53,7 +52,7 @@ class quorum_epoch {
   quorum_peers& peers_;
   mutable std::mutex mutex_;  ///< of what follows
   std::shared_ptr<quorum_view const> view_;
-  bool is_over_ = false;
+  bool may_be_over_ = false;  ///< a member votes in another quorum
 };
 
 }  // namespace rowlock::recipes

@@ -53,7 +53,8 @@ std::size_t quorum_hold::votes() const {
       std::count_if(parts_.begin(), parts_.end(), [&](part const& p) { return trust_of(p, token()) > now; }));
 }
 
-std::chrono::milliseconds quorum_hold::left_of_hard_limit() const noexcept {
+std::chrono::milliseconds quorum_hold::left_of_hard_limit() const {
+  std::lock_guard const guard(mutex_);
   if (hard_until_ == boot_time_point::max()) return 0ms;
   // Not below the shortest that there is: trust ends at hard_until_ in any case.
   return std::max<std::chrono::milliseconds>(
@@ -78,6 +79,7 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   auto const now = phase_.load();
   bool const wanted = b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
   if (wanted) {
+    if (now == phase::asking) begin_hard_limit(b.granted->facts().sent_at);
     p.granted = b.granted;
     p.knows = b.granted->facts().token;
     if (now == phase::held) recount();
@@ -87,6 +89,15 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   lock.unlock();
   tell_trust();
   return wanted;
+}
+
+// It may have stood in line for longer than that since it was made. The others of those that are asked at
+// once have the same limit, of their own.
+void quorum_hold::begin_hard_limit(boot_time_point first_sent_at) {
+  bool const is_first =
+      std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return p.granted != nullptr; });
+  if (is_first && options_.hard_limit != 0ms)
+    hard_until_ = first_sent_at + std::chrono::nanoseconds(options_.hard_limit);
 }
 
 // What it throws is dropped, as a manager's hooks'.

@@ -43,7 +43,7 @@ class quorum_hold {
   std::size_t votes() const;
   std::size_t majority() const noexcept { return majority_; }
   /// The longest time that a member may be asked to grant or renew, after which hard_limit would be passed.
-  std::chrono::milliseconds left_of_hard_limit() const noexcept;
+  std::chrono::milliseconds left_of_hard_limit() const;
 
   /// Whether what a member grants is of use still.
   bool is_wanted() const noexcept { return phase_.load() == phase::asking || phase_.load() == phase::held; }
@@ -130,6 +130,8 @@ class quorum_hold {
   std::size_t knowing(fencing_token) const;
   /// Under the mutex: trust as the parts have it; it does not come back once it has ended.
   void recount();
+  /// Under the mutex: from the first grant.
+  void begin_hard_limit(boot_time_point first_sent_at);
   /// If it has moved forward.
   void tell_trust() noexcept;
   void lose();

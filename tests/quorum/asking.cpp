@@ -122,3 +122,24 @@ TEST_CASE("quorum: who is refused at the front of the line keeps the other membe
   CHECK(eventually([&] { return got->votes() == 3; }));
   for (std::size_t i = 1; i < three_members::size; ++i) members.at(i).seam->after = nullptr;
 }
+
+TEST_CASE("quorum: the time that is waited in line does not count for the hard limit") {
+  three_members members;
+  auto a = members.program();
+  auto held = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(held);
+  auto options = short_term();
+  options.hard_limit = 2s;
+  std::atomic<bool> in_line = false;
+  options.on_wait = [&](holder_info const*) { in_line = true; };
+  auto next = std::async(std::launch::async, [&] { return a->make_mutex("x", options).try_acquire_for(9s); });
+  REQUIRE(eventually([&] { return in_line.load(); }));
+  auto const until = boot_clock::now() + 3s;
+  CHECK(eventually([&] { return boot_clock::now() > until; }));
+  auto const takes = members.at(0).seam->executed("lock_take");
+  CHECK(held->release() == release_result::released);
+  auto const got = next.get();
+  REQUIRE(got);
+  CHECK(got->trusted_until() > boot_clock::now() + 500ms);
+  CHECK(members.at(0).seam->executed("lock_take") == takes + 1);  // not in vain at first
+}

@@ -132,3 +132,15 @@ TEST_CASE("quorum: a program goes on in a quorum that was made anew, without bei
   CHECK(a->make_mutex("x", short_term()).acquire());
   CHECK(a->make_mutex("x", short_term()).acquire());
 }
+
+TEST_CASE("quorum: one member that was taken into another quorum keeps a program from no lock") {
+  three_members members;
+  auto a = members.program();
+  CHECK(a->make_mutex("x", short_term()).acquire());
+  members.at(2).sql("UPDATE rowlock_quorum SET quorum_id = 'another', epoch_id = 'another', epoch = 7");
+  for (int i = 0; i < 3; ++i) {
+    auto const got = a->make_mutex("x", short_term()).acquire();
+    REQUIRE(got);
+    CHECK(got->votes() == 2);
+  }
+}

@@ -207,8 +207,8 @@ struct quorum_options {
 ///
 /// Preconditions: the managers exist as long as the quorum, its mutexes and its locks.
 ///
-/// A forked child owns nothing of its parent's: its locks are lost there (loss_reason::forked), and all calls
-/// throw error(errc::forked).
+/// A forked child owns nothing of its parent's: its locks are lost there (loss_reason::forked), and whatever
+/// asks the members throws error(errc::forked).
 ///
 /// Thread safety: all members may be called from several threads at once.
 class ROWLOCK_EXPORT quorum {
