@@ -9,40 +9,56 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
+namespace {
+
+/// Each member's next take waits until all of them are asked.
+class asked_at_once {
+ public:
+  explicit asked_at_once(three_members& m) : members_(m) {
+    for (std::size_t i = 0; i < three_members::size; ++i)
+      members_.at(i).seam->before = [this](std::string const& statement) {
+        if (statement != "lock_take") return;
+        ++asked_;
+        if (!eventually([this] { return asked_ >= 3; })) ++alone_;
+      };
+  }
+  ~asked_at_once() {
+    for (std::size_t i = 0; i < three_members::size; ++i) members_.mend(i);
+  }
+  asked_at_once(asked_at_once const&) = delete;
+  asked_at_once& operator=(asked_at_once const&) = delete;
+  void all_have(quorum_lock const& got) const {
+    CHECK(alone_ == 0);
+    CHECK(eventually([&] { return got.votes() == 3; }));
+    for (std::size_t i = 0; i < three_members::size; ++i) {
+      CAPTURE(i);
+      CHECK(token_at(members_, i) == got.token().value);
+    }
+  }
+
+ private:
+  three_members& members_;
+  std::atomic<int> asked_ = 0;
+  std::atomic<int> alone_ = 0;
+};
+
+}  // namespace
+
 TEST_CASE("quorum: where nobody else is met, all members are asked at once, and grant the same token") {
   three_members members;
   auto a = members.program();
   (void)a->make_mutex("x", short_term()).try_acquire();  // makes the rows
   REQUIRE(members.are_free());
-  std::atomic<int> asked = 0;
-  std::atomic<int> alone = 0;
-  for (std::size_t i = 0; i < three_members::size; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
-      if (statement != "lock_take") return;
-      ++asked;
-      if (!eventually([&] { return asked >= 3; })) ++alone;
-    };
+  asked_at_once const together(members);
   auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
-  CHECK(alone == 0);
-  CHECK(eventually([&] { return got->votes() == 3; }));
-  for (std::size_t i = 0; i < three_members::size; ++i) {
-    CAPTURE(i);
-    CHECK(token_at(members, i) == got->token().value);
-    members.at(i).seam->before = nullptr;
-  }
+  together.all_have(*got);
 }
 
 TEST_CASE("quorum: where others were met, one member is asked first") {
   three_members members;
   auto a = members.program();
-  auto b = members.program();
-  auto theirs = b->make_mutex("x", short_term()).try_acquire();
-  REQUIRE(theirs);
-  auto mine = a->make_mutex("x", short_term());
-  CHECK_FALSE(mine.try_acquire());
-  CHECK(eventually([&] { return theirs->votes() == 3; }));
-  CHECK(theirs->release() == release_result::released);
+  auto mine = members.met_others(*a);
   std::atomic<bool> first_has_answered = false;
   std::atomic<int> too_early = 0;
   members.at(0).seam->after = [&](std::string const& statement) {
@@ -75,30 +91,17 @@ TEST_CASE("quorum: who comes to the front of the line asks all members at once, 
   options.on_wait = [&](holder_info const*) { ++in_line; };
   auto next = std::async(std::launch::async, [&] { return programs[1]->make_mutex("x", options).acquire(); });
   REQUIRE(eventually([&] { return in_line > 0; }));
-  std::atomic<int> asked = 0;
-  std::atomic<int> alone = 0;
-  for (std::size_t i = 0; i < three_members::size; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
-      if (statement != "lock_take") return;
-      ++asked;
-      if (!eventually([&] { return asked >= 3; })) ++alone;
-    };
+  asked_at_once const together(members);
   CHECK(held->release() == release_result::released);
-  auto const got = next.get();
+  auto got = next.get();
   REQUIRE(got);
-  CHECK(alone == 0);
   CHECK(got->token() > held->token());
-  CHECK(eventually([&] { return got->votes() == 3; }));
-  for (std::size_t i = 0; i < three_members::size; ++i) {
-    CAPTURE(i);
-    CHECK(token_at(members, i) == got->token().value);
-    members.at(i).seam->before = nullptr;
-  }
+  together.all_have(*got);
 }
 
 TEST_CASE("quorum: who is refused at the front of the line keeps the other members from nobody") {
   three_members members;
-  auto a = members.program();
+  auto a = members.program({}, 60s);
   auto mine = a->make_mutex("x", short_term());
   (void)mine.acquire();  // makes the rows
   REQUIRE(members.are_free());
@@ -107,15 +110,22 @@ TEST_CASE("quorum: who is refused at the front of the line keeps the other membe
     members.at(i).sql("UPDATE rowlock_locks SET term = 'gone', ttl = 60000");
   CHECK_FALSE(mine.try_acquire());  // from now on one member is asked first
   members.at(1).sql("UPDATE rowlock_locks SET term = NULL");
+  std::atomic<int> granted = 0;
   std::atomic<int> given_back = 0;
   for (std::size_t i = 1; i < three_members::size; ++i)
     members.at(i).seam->after = [&](std::string const& statement) {
+      if (statement == "lock_take") ++granted;
       if (statement == "lock_release") ++given_back;
     };
+  // The first refuses when the others have granted, if they are asked beside.
+  members.at(0).seam->before = [&](std::string const& statement) {
+    if (statement == "lock_take") eventually([&] { return granted == 2; }, 2s);
+  };
   auto waits = std::async(std::launch::async, [&] { return mine.acquire(); });
   CHECK(eventually([&] { return given_back == 2; }));
   for (std::size_t i = 1; i < three_members::size; ++i)
     CHECK(members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 0);
+  members.at(0).seam->before = nullptr;
   members.at(0).sql("UPDATE rowlock_locks SET term = NULL");
   auto const got = waits.get();
   REQUIRE(got);

@@ -35,6 +35,17 @@ program_of_members three_members::program(quorum_options options, std::chrono::m
   return p;
 }
 
+quorum_mutex three_members::met_others(rowlock::quorum& of_program) {
+  auto other = program();
+  auto theirs = other->make_mutex("x", short_term()).try_acquire();
+  REQUIRE(theirs);
+  REQUIRE(eventually([&] { return theirs->votes() == 3; }));
+  auto mine = of_program.make_mutex("x", short_term());
+  CHECK_FALSE(mine.try_acquire());
+  CHECK(theirs->release() == release_result::released);
+  return mine;
+}
+
 void three_members::cut_off(std::size_t i) {
   at(i).seam->before = [](std::string const& statement) {
     throw error(errc::unreachable, "cut off by the test", statement, "", 0);

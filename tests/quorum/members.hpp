@@ -35,6 +35,9 @@ class three_members {
   explicit three_members(bool made = true);
 
   program_of_members program(quorum_options options = {}, std::chrono::milliseconds reply_timeout = 2s);
+  /// A free lock that somebody else had when this program asked for it: from now on, for five seconds, it
+  /// asks one member first.
+  quorum_mutex met_others(rowlock::quorum& of_program);
   fixture& at(std::size_t i) { return *all_.at(i); }
   static constexpr std::size_t size = 3;
 

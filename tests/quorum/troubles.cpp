@@ -52,13 +52,7 @@ TEST_CASE("quorum: a forked child owns nothing, is told so by all calls, and doe
 TEST_CASE("quorum: a member whose row somebody has locked keeps nobody from the others") {
   three_members members;
   auto a = members.program();
-  auto b = members.program();
-  auto theirs = b->make_mutex("x", short_term()).try_acquire();
-  REQUIRE(theirs);
-  auto mine = a->make_mutex("x", short_term());
-  CHECK_FALSE(mine.try_acquire());  // from now on one member is asked first
-  REQUIRE(eventually([&] { return theirs->votes() == 3; }));
-  CHECK(theirs->release() == release_result::released);
+  auto mine = members.met_others(*a);
   open_transaction t(members.at(0));
   t.run("UPDATE rowlock_locks SET note = 'somebody'");
   auto const got = mine.try_acquire_for(60s);
