@@ -64,8 +64,8 @@ class installation {
 
   std::string prefix() const { return prefix_; }
   std::string file(std::string const& name) const { return folder_.file(name); }
-  std::string library() const { return library_.string(); }
-  std::string with_libraries() const { return "LD_LIBRARY_PATH='" + library() + "' "; }
+  std::string lib_folder() const { return library_.string(); }
+  std::string with_libraries() const { return "LD_LIBRARY_PATH='" + lib_folder() + "' "; }
 
   /// What CMake says to a project that uses one component, built in file("build").
   outcome configure(std::string const& component, std::string const& source,
@@ -90,13 +90,13 @@ class installation {
         fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' && export PKG_CONFIG_PATH && "
                     "flags=$('{}' --cflags --libs {} rowlock-{}) && "
                     "{} '{}' -std=c++20 -o '{}' '{}' {} $flags",
-                    library(), ROWLOCK_PKG_CONFIG, options, component, ROWLOCK_CXX_LAUNCHER, ROWLOCK_CXX,
+                    lib_folder(), ROWLOCK_PKG_CONFIG, options, component, ROWLOCK_CXX_LAUNCHER, ROWLOCK_CXX,
                     file("consumer"), source_for(component), also));
     return file("consumer");
   }
 
   std::string ask(std::string const& pkg_config_options) const {
-    auto text = done(fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' '{}' {}", library(), ROWLOCK_PKG_CONFIG,
+    auto text = done(fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' '{}' {}", lib_folder(), ROWLOCK_PKG_CONFIG,
                                  pkg_config_options));
     return text.substr(0, text.find_last_not_of(" \n") + 1);
   }
@@ -136,8 +136,8 @@ TEST_CASE("installed, shared <sqlite>: find_package() with its component asks fo
   auto const program = there.build("sqlite", without_others + " -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON");
   check_only_sqlite(there, program);
   auto const linked = shell(there.with_libraries() + "ldd '" + program + "'");
-  CHECK(linked.has("librowlock-sqlite.so.0 => " + there.library()));
-  CHECK(linked.has("librowlock-core.so.0 => " + there.library()));
+  CHECK(linked.has("librowlock-sqlite.so.0 => " + there.lib_folder()));
+  CHECK(linked.has("librowlock-core.so.0 => " + there.lib_folder()));
   CHECK_FALSE(linked.has("librowlock.so"));
 }
 
@@ -322,7 +322,7 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
   int versioned = 0;
   for (std::string const name :
        {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock-soci", "rowlock"}) {
-    for (auto const& shown : shown_by(there.library() + "/lib" + name + ".so")) {
+    for (auto const& shown : shown_by(there.lib_folder() + "/lib" + name + ".so")) {
       bool const is_public = shown.starts_with("rowlock::") && shown.find("::v0::") != shown.npos;
       versioned += is_public ? 1 : 0;
       bool known = is_public;
