@@ -98,13 +98,13 @@ using table = std::tuple<
 #ifdef ROWLOCK_SOCI_PAIRS
   , on<strategy::lease,             term::row,          soci_sqlite_fixture<>>,
     on_its_server<on<strategy::lease,   term::row,          soci_postgresql_fixture<>>>,
-    on<strategy::lease,             term::row,          soci_mariadb_fixture<>>,
+    own_cases_of<on<strategy::lease, term::row,         soci_mariadb_fixture<>>>,
     own_cases_of<on<strategy::unique_insert, term::row, soci_sqlite_fixture<>>>,
     own_cases_of<on<strategy::unique_insert, term::row, soci_postgresql_fixture<>>>,
     own_cases_of<on<strategy::unique_insert, term::row, soci_mariadb_fixture<>>>,
     missing<strategy::row_lock,     files_not_rows,     soci_sqlite_fixture<>>,
-    on<strategy::row_lock,          term::session,      soci_postgresql_fixture<30>>,
-    on<strategy::row_lock,          term::session,      soci_mariadb_fixture<30>>,
+    own_cases_of<on<strategy::row_lock, term::session,  soci_postgresql_fixture<30>>>,
+    own_cases_of<on<strategy::row_lock, term::session,  soci_mariadb_fixture<30>>>,
     own_cases_of<on<strategy::once, term::row,          soci_sqlite_fixture<>>>,
     own_cases_of<on<strategy::once, term::row,          soci_postgresql_fixture<>>>,
     own_cases_of<on<strategy::once, term::row,          soci_mariadb_fixture<>>>
@@ -190,6 +190,7 @@ constexpr bool is_own(strategy s) {
   using wanted = predicate<Wanted>;
   return (s == strategy::once && std::is_same_v<wanted, predicate<onces>>) ||
          (s == strategy::unique_insert && std::is_same_v<wanted, predicate<inserts>>) ||
+         (s == strategy::row_lock && std::is_same_v<wanted, predicate<row_locks>>) ||
          (s == strategy::lease && std::is_same_v<wanted, predicate<leases>>);
 }
 template <class... Kept, auto Wanted, class Pair, class... Others>
