@@ -45,7 +45,7 @@ CONTRACT_CASE("detach: the lock stays, is not renewed, and any manager renews it
 
 CONTRACT_CASE("detach: nothing of the manager's touches the lock any more") {
   auto m = f.manager();
-  auto held = m->make_mutex("x", {.ttl = 900ms}).acquire();
+  auto held = m->make_mutex("x", {.ttl = 2s}).acquire();
   auto const left = held->detach();
   REQUIRE(left);
   CHECK(eventually([&] { return stranger(f).take("x"); }));  // it was not renewed

@@ -31,7 +31,7 @@ void lose_by(change const& c, fixture& f) {
   CAPTURE(c.what);
   auto const m = f.manager();
   // Each of them hears of it by another statement: a renewal, an extension, giving back.
-  auto renewed = m->make_mutex("renewed", {.ttl = 1s}).acquire();
+  auto renewed = m->make_mutex("renewed", {.ttl = 3s}).acquire();
   auto extended = m->make_mutex("extended", {.ttl = 60s, .renew = false}).acquire();
   auto released = m->make_mutex("released", {.ttl = 60s, .renew = false}).acquire();
   REQUIRE(eventually([&] { return f.seam->executed("lock_renew") > 0; }));

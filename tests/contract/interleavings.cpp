@@ -198,11 +198,11 @@ CONTRACT_CASE("B36: who is watched by takers is given the time of an extension, 
 TEST_CASE("a locked row does not keep the others from being renewed: lease on postgresql") {
   postgresql_fixture f;
   auto const m = f.manager();
-  auto const guarded = m->make_mutex("a", {.ttl = 4s}).acquire();
-  auto const lock = m->make_mutex("x", {.ttl = 1500ms}).acquire();
+  auto const guarded = m->make_mutex("a", {.ttl = 12s}).acquire();
+  auto const lock = m->make_mutex("x", {.ttl = 4s}).acquire();
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'a'");
-  std::this_thread::sleep_for(3s);  // two ttl
+  std::this_thread::sleep_for(8s);  // two ttl
   CHECK(lock->valid());
   CHECK(guarded->valid());
   t.commit();

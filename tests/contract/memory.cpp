@@ -47,7 +47,7 @@ TEST_CASE("sqlite::memory: is one migrated database, shared by the manager's con
       });
   }
   CHECK(plain == 100);
-  auto const renewed = m.make_mutex("renewed", {.strategy = how, .ttl = 200ms}).acquire();
+  auto const renewed = m.make_mutex("renewed", {.strategy = how, .ttl = 1500ms}).acquire();
   auto const trust = *renewed->trusted_until();
   CHECK(eventually([&] { return *renewed->trusted_until() > trust; }));  // on the keeper's own connection
 }

@@ -306,13 +306,13 @@ ONCE_CASE("once: a keeper that meets the record takes it for the end of its lock
   };
   auto const m = f.manager(o);
   f.seam->after = [&](std::string const& s) {
-    if (s == "once_record") std::this_thread::sleep_for(1200ms);  // more than a ttl
+    if (s == "once_record") std::this_thread::sleep_for(3600ms);  // more than a ttl
   };
   bool stopped = false;
   std::optional<std::stop_callback<std::function<void()>>> hears;
   auto const came = run_once(
       *m, "x", kept, [&](once_run& run) { hears.emplace(run.lock().loss_token(), [&] { stopped = true; }); },
-      {.ttl = 900ms});
+      {.ttl = 3s});
   CHECK(came.status == once_status::ran);
   hears.reset();
   CHECK(losses == 0);

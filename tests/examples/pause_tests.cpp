@@ -32,7 +32,7 @@ TEST_CASE_TEMPLATE("workers are paused between read and write: a lease alone los
                    On, on_sqlite, on_postgresql, on_mariadb, on_mysql) {
   place p(On::kind);
   scratch_folder const folder;
-  child_process demo({ROWLOCK_DEMO_PAUSE, "--seconds", "9", "--counters", "2", "--title", "it", "--picture",
+  child_process demo({ROWLOCK_DEMO_PAUSE, "--seconds", "18", "--counters", "2", "--title", "it", "--picture",
                       folder.file("pause.svg"), "--results", folder.file("results"), p.url()});
   auto const status = demo.finish();
   INFO(demo.output());
