@@ -1,0 +1,51 @@
+#include "support/changed_sql.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.hpp"
+
+namespace rowlock::test {
+namespace {
+
+class changed_source final : public backend::source {
+ public:
+  changed_source(std::shared_ptr<backend::source> inner, std::map<std::string, std::string> changed)
+      : inner_(std::move(inner)), changed_(std::move(changed)), dialect_(inner_->sql()) {
+    for (auto const& s : dialect_.statements) {
+      auto const other = changed_.find(std::string(s.name));
+      texts_.push_back(other == changed_.end() ? s : backend::sql_text{s.name, other->second});
+    }
+    dialect_.statements = texts_;
+  }
+  std::unique_ptr<backend::connection> connect(boot_time_point deadline) override {
+    return inner_->connect(deadline);
+  }
+  backend::dialect const& sql() const noexcept override { return dialect_; }
+  int best_connections() const noexcept override { return inner_->best_connections(); }
+  std::string describe() const override { return inner_->describe(); }
+  bool gone(std::string const& identity) const noexcept override { return inner_->gone(identity); }
+
+ private:
+  std::shared_ptr<backend::source> inner_;
+  std::map<std::string, std::string> const changed_;
+  backend::dialect dialect_;
+  std::vector<backend::sql_text> texts_;
+};
+
+}  // namespace
+
+std::string sql_of(connection_source const& s, std::string_view statement) {
+  for (auto const& each : s.implementation()->sql().statements)
+    if (each.name == statement) return std::string(each.text);
+  throw std::runtime_error("there is no statement " + std::string(statement));
+}
+
+connection_source with_changed_sql(connection_source s, std::map<std::string, std::string> changed) {
+  for (auto const& each : changed) (void)sql_of(s, each.first);
+  return connection_source(std::make_shared<changed_source>(s.implementation(), std::move(changed)));
+}
+
+}  // namespace rowlock::test

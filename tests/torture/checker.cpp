@@ -1,0 +1,245 @@
+// Histories written by hand: each breaks one promise, or looks as if it did.
+#include "checker.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowlock::torture {
+namespace {
+
+using namespace std::chrono_literals;
+
+class history {
+ public:
+  history& add(double at, happening what, std::uint32_t process, std::string_view text = {}) {
+    auto& r = records_.emplace_back();
+    r.at = ns(at);
+    r.what = what;
+    r.process = process;
+    r.turn = turn_[process];
+    r.units = 1;
+    r.set_text(text);
+    return *this;
+  }
+  history& asks(double at, std::uint32_t process, std::int64_t units = 1) {
+    ++turn_[process];
+    add(at, happening::asks, process);
+    records_.back().units = units;
+    return *this;
+  }
+  history& got(double at, std::uint32_t process, double trusted_until, std::int64_t token,
+               std::int64_t units = 1) {
+    add(at, happening::got, process);
+    auto& r = records_.back();
+    r.trusted_until = ns(trusted_until);
+    r.token = token;
+    r.units = units;
+    r.set_term(term(process));
+    return *this;
+  }
+  history& trusts(double at, std::uint32_t process, double until) {
+    add(at, happening::trusts, process);
+    records_.back().turn = 0;
+    records_.back().trusted_until = ns(until);
+    records_.back().set_term(term(process));
+    return *this;
+  }
+  history& gives_back(double at, std::uint32_t process, std::string_view result = "released") {
+    return add(at, happening::gives_back, process).add(at + 0.001, happening::gave_back, process, result);
+  }
+  history& fault(double from, double to, std::uint32_t process, std::string_view what = "stop") {
+    return add(from, happening::fault, process, what).add(to, happening::mended, process, what);
+  }
+  /// The rules that are broken, each once.
+  std::vector<std::string> broken(promise const& p) {
+    std::stable_sort(records_.begin(), records_.end(),
+                     [](auto const& a, auto const& b) { return a.at < b.at; });
+    std::vector<std::string> rules;
+    for (auto const& v : check(records_, p).violations)
+      if (rules.empty() || rules.back() != v.rule) rules.push_back(v.rule);
+    return rules;
+  }
+
+ private:
+  static std::int64_t ns(double s) { return static_cast<std::int64_t>(s * 1e9); }
+  std::string term(std::uint32_t process) {
+    return std::to_string(process) + "/" + std::to_string(turn_[process]);
+  }
+
+  std::vector<record> records_;
+  std::map<std::uint32_t, std::uint32_t> turn_;
+};
+
+promise const usual{.limit = 1, .tokens_rise = true, .ttl = 2s, .longest_gap = 7s};
+using broken = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("checker: one after the other breaks nothing") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.2, 2).got(1.6, 2, 3.6, 11).gives_back(2, 2);
+  CHECK(h.broken(usual).empty());
+}
+
+TEST_CASE("checker: two who trust at a time are seen, whatever ended their trust later") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).asks(1.2, 2).got(1.4, 2, 3.4, 11).gives_back(1.5, 1).gives_back(2, 2);
+  CHECK(h.broken(usual) == broken{"overlap"});
+}
+
+TEST_CASE(
+    "checker: who has let go of it, was told of the loss, or is dead is no holder, and trust ends by "
+    "itself") {
+  auto const second = [](history& h) { h.asks(1.2, 2).got(3, 2, 5, 11).gives_back(4, 2); };
+  SUBCASE("told") {
+    history h;
+    h.asks(1, 1).got(1.1, 1, 3.5, 10).fault(1.2, 2.8, 1).add(2.9, happening::lost, 1, "taken_over");
+    second(h);
+    CHECK(h.broken(usual).empty());
+  }
+  SUBCASE("dead") {
+    history h;
+    h.asks(1, 1).got(1.1, 1, 3.5, 10).add(2, happening::died, 1);
+    second(h);
+    CHECK(h.broken(usual).empty());
+  }
+  SUBCASE("stopped") {
+    history h;
+    h.asks(1, 1).got(1.1, 1, 2.9, 10).fault(1.2, 6, 1).gives_back(6.5, 1, "already_lost");
+    second(h);
+    CHECK(h.broken(usual).empty());
+  }
+  SUBCASE("stopped, but renewed before") {
+    history h;
+    h.asks(1, 1)
+        .got(1.1, 1, 2.9, 10)
+        .trusts(1.15, 1, 3.3)
+        .fault(1.2, 6, 1)
+        .gives_back(6.5, 1, "already_lost");
+    second(h);
+    CHECK(h.broken(usual) == broken{"overlap"});
+  }
+}
+
+TEST_CASE("checker: units are added up") {
+  promise p = usual;
+  p.limit = 3;
+  p.tokens_rise = false;
+  history h;
+  h.asks(1, 1, 2).got(1.1, 1, 9, 1, 2).asks(1, 2).got(1.2, 2, 9, 2);
+  SUBCASE("as many as there are") {}
+  SUBCASE("one more") {
+    h.asks(1.3, 3).got(1.4, 3, 9, 3).gives_back(1.5, 3);
+    CHECK(h.gives_back(2, 1).gives_back(2, 2).broken(p) == broken{"overlap"});
+    return;
+  }
+  CHECK(h.gives_back(2, 1).gives_back(2, 2).broken(p).empty());
+}
+
+TEST_CASE("checker: a token that is not above all before it is seen") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.2, 2);
+  SUBCASE("as high") { h.got(1.6, 2, 3.6, 10); }
+  SUBCASE("lower") { h.got(1.6, 2, 3.6, 9); }
+  CHECK(h.gives_back(2, 2).broken(usual) == broken{"token"});
+}
+
+TEST_CASE("checker: a term that two have is seen") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1);
+  h.asks(1.6, 1).got(1.7, 1, 4, 11).gives_back(1.8, 1);
+  CHECK(h.broken(usual).empty());
+  // Another process has the first one's term.
+  auto const all = [] {
+    record a, b;
+    a.at = 1'000'000'000;
+    a.what = happening::got;
+    a.turn = 1;
+    a.token = 1;
+    a.units = 1;
+    a.trusted_until = 1'500'000'000;
+    a.set_term("same");
+    b = a;
+    b.at = 2'000'000'000;
+    b.trusted_until = 2'500'000'000;
+    b.token = 2;
+    b.process = 1;
+    return std::vector{a, b};
+  }();
+  auto const v = check(all, usual).violations;
+  REQUIRE(v.size() == 1);
+  CHECK(v[0].rule == "term");
+}
+
+TEST_CASE("checker: a loss needs a fault that hits its process, and is told in time") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10);
+  SUBCASE("without a fault") {
+    CHECK(h.add(2, happening::lost, 1, "taken_over").broken(usual) == broken{"loss"});
+  }
+  SUBCASE("with another one's") {
+    CHECK(h.fault(1.2, 1.9, 2).add(2, happening::lost, 1).broken(usual) == broken{"loss"});
+  }
+  SUBCASE("with its own") { CHECK(h.fault(1.2, 1.9, 1).add(2, happening::lost, 1).broken(usual).empty()); }
+  SUBCASE("with the server's") {
+    CHECK(h.fault(1.2, 1.9, everybody, "server").add(2, happening::lost, 1).broken(usual).empty());
+  }
+  SUBCASE("late, as it was stopped") {
+    CHECK(h.fault(1.2, 5, 1).add(5.1, happening::lost, 1).broken(usual).empty());
+  }
+  SUBCASE("late, though it was not stopped") {
+    CHECK(h.fault(1.2, 4, everybody, "server").add(3.2, happening::lost, 1).broken(usual) ==
+          broken{"late loss"});
+  }
+}
+
+TEST_CASE("checker: what nothing has disturbed is given back") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1, "already_lost");
+  SUBCASE("nothing") { CHECK(h.broken(usual) == broken{"release"}); }
+  SUBCASE("a fault") { CHECK(h.fault(1.2, 1.3, 1).broken(usual).empty()); }
+}
+
+TEST_CASE("checker: a lock that is free, wanted, and not taken for too long is seen") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.2, 2);
+  SUBCASE("free") { CHECK(h.got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual) == broken{"progress"}); }
+  SUBCASE("by one who is refused again and again") {
+    h.add(4, happening::got_none, 2, "timed_out").asks(4.1, 2).add(8, happening::got_none, 2).asks(8.1, 2);
+    CHECK(h.got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual) == broken{"progress"});
+  }
+  SUBCASE("by nobody for a while") {
+    h.add(4, happening::got_none, 2, "timed_out").asks(5, 2);
+    CHECK(h.got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual).empty());
+  }
+  SUBCASE("while the server was away") {
+    CHECK(h.fault(2, 8, everybody, "server").got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual).empty());
+  }
+}
+
+TEST_CASE("checker: who still waits at the end is seen, unless it is dead") {
+  history h;
+  h.asks(1, 1);
+  SUBCASE("living") { CHECK(h.add(2, happening::fault, everybody).broken(usual) == broken{"waits"}); }
+  SUBCASE("dead") { CHECK(h.add(2, happening::died, 1).broken(usual).empty()); }
+}
+
+TEST_CASE("checker: a fault counts as one in flight if it hits somebody who asks or gives back") {
+  std::vector<record> all(2);
+  all[0].at = 1;
+  all[0].what = happening::asks;
+  all[1].at = 2;
+  all[1].what = happening::died;
+  CHECK(check(all, usual).faults == 1);
+  CHECK(check(all, usual).faults_in_flight == 1);
+  all[0].process = 3;
+  CHECK(check(all, usual).faults_in_flight == 0);
+}
+
+}  // namespace rowlock::torture

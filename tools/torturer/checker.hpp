@@ -1,0 +1,53 @@
+#pragma once
+// Reads a history and says where it breaks a promise. Knows nothing of databases: a pure function.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "history.hpp"
+
+namespace rowlock::torture {
+
+/// What was promised for the locks of a history.
+struct promise {
+  std::int64_t limit = 1;          ///< units of one name that may be held at a time
+  bool tokens_rise = true;         ///< in the order of the terms
+  std::chrono::nanoseconds ttl{};  ///< how long a dead one may keep a lock
+  /// No longer between two grants of one name that somebody waits for, faults not counted.
+  std::chrono::nanoseconds longest_gap{};
+};
+
+struct violation {
+  std::string rule;
+  std::string text;
+  std::vector<record> records;  ///< those that show it
+};
+
+struct verdict {
+  std::int64_t acquisitions = 0;
+  std::int64_t refused = 0;
+  std::int64_t errors = 0;
+  std::int64_t losses = 0;
+  std::int64_t faults = 0;
+  std::int64_t faults_in_flight = 0;  ///< of these: somebody who was hit had asked, or gave back
+  std::chrono::nanoseconds longest_gap{};
+  std::vector<violation> violations;
+};
+
+/// The rules, by the names that violations have:
+///   overlap      trusted intervals of one name never have more units together than the limit. An interval
+///                begins when the caller has the lock; it ends with the last trust that the caller was told,
+///                or before, when it is told of the loss, begins to give back, or dies.
+///   token        of two terms of one name whose intervals follow each other, the later has the higher token
+///   term         no two grants have the same term
+///   late loss    a loss is told before trust ends, unless the process was stopped
+///   loss         nothing is lost without a fault
+///   release      what was not lost is given back; after a fault it may turn out to be lost
+///   progress     while somebody waits there is a grant at least every promise::longest_gap
+///   waits        nobody still waits at the end
+/// The last time of the history is its end.
+verdict check(std::vector<record> const& history, promise const&);
+
+}  // namespace rowlock::torture

@@ -1,0 +1,17 @@
+// rowlock-torture: see options.cpp. tools/torture builds it, starts servers, and calls it.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "options.hpp"
+#include "run.hpp"
+
+int main(int argc, char** argv) try {
+  rowlock::torture::options o;
+  if (auto const status = rowlock::torture::parse(argc, argv, o)) return *status;
+  return rowlock::torture::run(o);
+} catch (std::exception const& e) {
+  fmt::print(stderr, "rowlock-torture: {}\n", e.what());
+  return 2;
+}

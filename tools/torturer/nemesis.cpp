@@ -1,0 +1,159 @@
+#include "nemesis.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "client.hpp"
+
+namespace rowlock::torture {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How long a client may take to end by itself: releases wait for a server, and that for a dead one's lock.
+constexpr auto patience = 60s;
+
+}  // namespace
+
+std::vector<nemesis_name> const& nemeses() {
+  static std::vector<nemesis_name> const all{
+      {"kill", "SIGKILL for a client, and another begins in its place", false},
+      {"stop", "SIGSTOP for a client, for up to twice the ttl", false},
+      {"server-kill", "kill -9 for the server and all its processes, and a start with recovery", true},
+      {"server-stop", "SIGSTOP for the server, for up to twice the ttl", true},
+  };
+  return all;
+}
+
+crew::crew(options const& o, std::filesystem::path const& folder)
+    : options_(o), folder_(folder), history_(folder / "nemesis.history"), random_(o.seed) {
+  seats_.resize(static_cast<std::size_t>(o.processes));
+  for (std::uint32_t i = 0; i < seats_.size(); ++i) start(i);
+}
+
+crew::~crew() {
+  for (auto& s : seats_) {
+    if (s.line >= 0) ::close(s.line);
+    if (s.pid <= 0) continue;
+    ::kill(s.pid, SIGKILL);
+    ::waitpid(s.pid, nullptr, 0);
+  }
+}
+
+void crew::start(std::uint32_t which) {
+  auto& s = seats_[which];
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  auto const pid = ::fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid == 0) {
+    // The others' ends: who had them would keep the others from hearing the end.
+    for (auto const& other : seats_)
+      if (other.line >= 0) ::close(other.line);
+    ::close(ends[1]);
+    be_client(options_, folder_, which, s.life, ends[0]);
+  }
+  ::close(ends[0]);
+  s.pid = pid;
+  s.line = ends[1];
+}
+
+void crew::kill(std::uint32_t which) {
+  auto& s = seats_[which];
+  ::kill(s.pid, SIGKILL);
+  ::waitpid(s.pid, nullptr, 0);
+  record r;
+  r.what = happening::died;
+  r.process = which;
+  r.life = s.life++;
+  history_.write(r);
+  ::close(std::exchange(s.line, -1));
+  start(which);
+}
+
+void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
+  record r;
+  r.what = happening::fault;
+  r.process = which;
+  r.set_text("stop");
+  history_.write(r);
+  ::kill(seats_[which].pid, SIGSTOP);
+  std::this_thread::sleep_for(length);  // the fault
+  ::kill(seats_[which].pid, SIGCONT);
+  r.what = happening::mended;
+  history_.write(r);
+}
+
+void crew::server(std::string const& name, std::string const& breaks, std::string const& mends,
+                  std::chrono::milliseconds length) {
+  auto const run = [&](std::string const& verb) {
+    auto const command = options_.server + " " + verb;
+    if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c): the user's own command
+      throw std::runtime_error("failed: " + command);
+  };
+  record r;
+  r.what = happening::fault;
+  r.process = everybody;
+  r.set_text(name);
+  history_.write(r);
+  run(breaks);
+  std::this_thread::sleep_for(length);  // the fault
+  run(mends);
+  r.what = happening::mended;
+  history_.write(r);
+}
+
+std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chrono::milliseconds to) {
+  return from + std::chrono::milliseconds(random_() % static_cast<unsigned>((to - from).count() + 1));
+}
+
+void crew::apply(std::string const& nemesis) {
+  auto const which = static_cast<std::uint32_t>(random_() % seats_.size());
+  auto const length = between(options_.ttl / 4, 2 * options_.ttl);
+  if (nemesis == "kill") kill(which);
+  if (nemesis == "stop") stop(which, length);
+  if (nemesis == "server-kill") server(nemesis, "kill", "restart", 0ms);
+  if (nemesis == "server-stop") server(nemesis, "pause", "resume", length);
+}
+
+void crew::torture(std::function<void(std::string const&)> const& tell) {
+  auto const end = boot_clock::now() + options_.duration;
+  while (boot_clock::now() < end) {
+    std::this_thread::sleep_for(between(options_.ttl / 20, options_.ttl / 2));  // in which all goes well
+    if (options_.nemeses.empty()) continue;
+    auto const& chosen = options_.nemeses[random_() % options_.nemeses.size()];
+    tell(chosen);
+    apply(chosen);
+    for (std::uint32_t i = 0; i < seats_.size(); ++i) {
+      int status = 0;
+      if (::waitpid(seats_[i].pid, &status, WNOHANG) != seats_[i].pid) continue;
+      seats_[i].pid = 0;
+      throw std::runtime_error(fmt::format("client {} ended by itself, with status {}", i, status));
+    }
+  }
+}
+
+void crew::finish() {
+  for (auto& s : seats_) ::close(std::exchange(s.line, -1));
+  auto const end = boot_clock::now() + patience;
+  for (std::uint32_t i = 0; i < seats_.size(); ++i) {
+    int status = 0;
+    while (::waitpid(seats_[i].pid, &status, WNOHANG) == 0) {
+      if (boot_clock::now() > end) throw std::runtime_error(fmt::format("client {} does not end", i));
+      std::this_thread::sleep_for(10ms);  // waitpid() has no timeout
+    }
+    seats_[i].pid = 0;
+    if (status != 0) throw std::runtime_error(fmt::format("client {} ended with status {}", i, status));
+  }
+}
+
+}  // namespace rowlock::torture

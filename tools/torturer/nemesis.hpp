@@ -1,0 +1,59 @@
+#pragma once
+// The clients' processes, and what is done to them and to the server meanwhile.
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "history.hpp"
+#include "options.hpp"
+
+namespace rowlock::torture {
+
+/// What a nemesis does, for --help and for a mistake in --nemesis.
+struct nemesis_name {
+  char const* name;
+  char const* help;
+  bool of_server;  ///< needs options::server
+};
+std::vector<nemesis_name> const& nemeses();
+
+/// The clients; kills what is left of them at the end. This process must have no other thread.
+class crew {
+ public:
+  crew(options const&, std::filesystem::path const& folder);
+  crew(crew const&) = delete;
+  crew& operator=(crew const&) = delete;
+  ~crew();
+
+  /// Until the time is over: one fault after another, with rests in between. `tell` hears of each.
+  void torture(std::function<void(std::string const&)> const& tell);
+  /// Lets all end what they do. @throws std::runtime_error if one does not end, or has failed
+  void finish();
+
+ private:
+  struct seat {
+    pid_t pid = 0;
+    std::uint32_t life = 0;
+    int line = -1;
+  };
+  void start(std::uint32_t which);
+  void kill(std::uint32_t which);
+  void stop(std::uint32_t which, std::chrono::milliseconds);
+  void server(std::string const& name, std::string const& breaks, std::string const& mends,
+              std::chrono::milliseconds);
+  void apply(std::string const& nemesis);
+  std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
+
+  options const& options_;
+  std::filesystem::path folder_;
+  history_writer history_;
+  std::mt19937 random_;
+  std::vector<seat> seats_;
+};
+
+}  // namespace rowlock::torture

@@ -1,0 +1,121 @@
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "duration.hpp"
+#include "nemesis.hpp"
+
+namespace rowlock::torture {
+namespace {
+
+constexpr char const* footer = R"(
+Processes with threads take and give back locks in tables of their own, torture_*, which are made and dropped. Meanwhile
+the nemeses break things, one at a time. Each client writes down what it asks, gets, loses and gives back; afterwards a
+checker reads all of it and says where a promise was broken. The tables that your programs use are not touched.
+
+  rowlock-torture --db 'host=db.example dbname=app user=app'
+  rowlock-torture --db sqlite:locks.db --workload semaphore --nemesis kill,stop --duration 5m --seed 7
+
+Exit status: 0 no promise was broken, 1 one was, 2 it could not be found out, 64 the command line is wrong)";
+
+std::string all_nemeses() {
+  std::string text = "What breaks things:";
+  for (auto const& n : nemeses())
+    text += std::string("\n  ") + n.name + ": " + n.help + (n.of_server ? " (--server)" : "");
+  return text + "\nwithout it: all that need no --server, and with it all; none: nothing is broken";
+}
+
+CLI::Validator duration(std::chrono::milliseconds& to) {
+  return {[&to](std::string& text) -> std::string {
+            auto const parsed = tool::parse_duration(text);
+            if (!parsed || *parsed <= std::chrono::milliseconds(0))
+              return "'" + text + "' is no duration: " + tool::duration_forms;
+            to = *parsed;
+            return {};
+          },
+          "DURATION"};
+}
+
+std::string wrong_nemesis(options const& o) {
+  for (auto const& chosen : o.nemeses) {
+    auto const& all = nemeses();
+    auto const at = std::find_if(all.begin(), all.end(), [&](auto const& n) { return n.name == chosen; });
+    if (at == all.end()) return "--nemesis: there is no " + chosen + "; --help names them";
+    if (at->of_server && o.server.empty()) return "--nemesis " + chosen + " needs --server";
+  }
+  return {};
+}
+
+}  // namespace
+
+char const* to_string(workload w) noexcept {
+  switch (w) {
+    case workload::mutex:
+      return "mutex";
+    case workload::shared:
+      return "shared";
+    case workload::semaphore:
+      return "semaphore";
+  }
+  return "?";
+}
+
+std::optional<int> parse(int argc, char** argv, options& o) {
+  CLI::App app{"Tortures rowlock's locks on a database, and proves or refutes what they promise."};
+  app.footer(footer);
+  std::string ttl, length;
+  app.add_option("--db", o.db, "Where: what `rowlock --db` takes")->required()->type_name("URL");
+  app.add_option("--workload", o.what, "What clients take: mutex, shared, semaphore")
+      ->transform(CLI::Transformer(std::map<std::string, workload>{
+          {"mutex", workload::mutex}, {"shared", workload::shared}, {"semaphore", workload::semaphore}}))
+      ->type_name("NAME");
+  app.add_option("--strategy", o.how, "How a mutex is taken: lease, unique_insert")
+      ->transform(CLI::Transformer(std::map<std::string, rowlock::strategy>{
+          {"lease", strategy::lease}, {"unique_insert", strategy::unique_insert}}))
+      ->type_name("NAME");
+  app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");
+  app.add_option("--threads", o.threads, "Of each (2)")->check(CLI::Range(1, 100))->type_name("N");
+  app.add_option("--names", o.names, "Locks that they compete for (3)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  app.add_option("--ttl", ttl, "How long a lock lasts unless it is renewed (2s)")
+      ->check(duration(o.ttl))
+      ->type_name("DURATION");
+  app.add_option("--duration", length, "How long (30s)")->check(duration(o.duration))->type_name("DURATION");
+  app.add_option("--nemesis", o.nemeses, all_nemeses())->delimiter(',')->type_name("NAME,...");
+  app.add_option("--server", o.server,
+                 "A command that breaks and mends the server, when it gets one of the words kill, restart, "
+                 "pause, resume")
+      ->type_name("COMMAND");
+  auto* const seed = app.add_option("--seed", o.seed,
+                                    "Of the random choices; without it another each time, and it is printed")
+                         ->type_name("N");
+  app.add_option("--history", o.history,
+                 "Keep what the clients wrote down in this folder, which must be empty or missing; without "
+                 "it, only if a "
+                 "promise was broken")
+      ->type_name("DIR");
+  app.add_flag("--json", o.json, "Print the verdict as JSON");
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& e) {
+    return app.exit(e) == 0 ? 0 : 64;
+  }
+  if (seed->empty()) o.seed = std::random_device{}();
+  if (o.nemeses == std::vector<std::string>{"none"}) {
+    o.nemeses.clear();
+  } else if (o.nemeses.empty()) {
+    for (auto const& n : nemeses())
+      if (!n.of_server || !o.server.empty()) o.nemeses.emplace_back(n.name);
+  }
+  if (auto const wrong = wrong_nemesis(o); !wrong.empty()) {
+    app.exit(CLI::ValidationError(wrong, 64));
+    return 64;
+  }
+  return {};
+}
+
+}  // namespace rowlock::torture

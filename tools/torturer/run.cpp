@@ -1,0 +1,168 @@
+#include "run.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <rowlock/rowlock.hpp>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "checker.hpp"
+#include "history.hpp"
+#include "nemesis.hpp"
+#include "options.hpp"
+
+namespace rowlock::torture {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Where the histories are: given, or of our own.
+class folder {
+ public:
+  explicit folder(std::string const& given) : ours_(given.empty()) {
+    if (ours_) {
+      auto text = (std::filesystem::temp_directory_path() / "rowlock-torture-XXXXXX").string();
+      if (::mkdtemp(text.data()) == nullptr) throw std::system_error(errno, std::generic_category(), text);
+      path_ = text;
+      return;
+    }
+    path_ = given;
+    std::filesystem::create_directories(path_);
+    if (!std::filesystem::is_empty(path_)) throw std::runtime_error("--history: " + given + " is not empty");
+  }
+  folder(folder const&) = delete;
+  folder& operator=(folder const&) = delete;
+  ~folder() {
+    std::error_code ignored;
+    if (ours_) std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path const& path() const noexcept { return path_; }
+  void keep() noexcept { ours_ = false; }
+
+ private:
+  bool ours_;
+  std::filesystem::path path_;
+};
+
+/// The tables of our own; dropped at the end, if the database lets us.
+class tables {
+ public:
+  explicit tables(std::string const& db) : migrator_(source_from_url(db), {.table_prefix = "torture_"}) {
+    migrator_.up();
+  }
+  tables(tables const&) = delete;
+  tables& operator=(tables const&) = delete;
+  ~tables() {
+    try {
+      migrator_.down(0, true, true);
+    } catch (std::exception const& e) {
+      fmt::print(stderr, "the tables torture_* are still there: {}\n", e.what());
+    }
+  }
+
+ private:
+  migrator migrator_;
+};
+
+promise promise_of(options const& o) {
+  promise p;
+  p.limit = limit_of(o.what);
+  p.tokens_rise = o.what == workload::mutex;
+  p.ttl = o.ttl;
+  p.longest_gap = o.ttl + 5s;
+  return p;
+}
+
+nlohmann::ordered_json as_json(record const& r) {
+  nlohmann::ordered_json j{{"at_s", static_cast<double>(r.at) / 1e9},
+                           {"what", to_string(r.what)},
+                           {"process", r.process},
+                           {"life", r.life},
+                           {"thread", r.thread},
+                           {"turn", r.turn},
+                           {"lock", r.name},
+                           {"token", r.token}};
+  if (r.trusted_until != 0) j["trusted_until_s"] = static_cast<double>(r.trusted_until) / 1e9;
+  if (r.term[0] != 0) j["term"] = r.term;
+  if (r.text[0] != 0) j["text"] = r.text;
+  return j;
+}
+
+nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string const& kept) {
+  auto violations = nlohmann::ordered_json::array();
+  for (auto const& each : v.violations) {
+    auto records = nlohmann::ordered_json::array();
+    for (auto const& r : each.records) records.push_back(as_json(r));
+    violations.push_back({{"rule", each.rule}, {"text", each.text}, {"records", records}});
+  }
+  return {{"version", ROWLOCK_VERSION},
+          {"workload", to_string(o.what)},
+          {"strategy", to_string(o.how)},
+          {"seed", o.seed},
+          {"seconds", static_cast<double>(o.duration.count()) / 1e3},
+          {"acquisitions", v.acquisitions},
+          {"refused", v.refused},
+          {"errors", v.errors},
+          {"losses", v.losses},
+          {"faults", v.faults},
+          {"faults_in_flight", v.faults_in_flight},
+          {"longest_gap_ms", std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count()},
+          {"violations", violations},
+          {"history", kept}};
+}
+
+void print(options const& o, verdict const& v, std::string const& kept) {
+  fmt::print(
+      "{} acquisitions, {} refused, {} errors, {} losses; {} faults, {} of them hit a request in flight;\n"
+      "longest without a grant, though somebody waited and nothing was broken: {} ms\n",
+      v.acquisitions, v.refused, v.errors, v.losses, v.faults, v.faults_in_flight,
+      std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count());
+  constexpr std::size_t shown = 10;
+  for (std::size_t i = 0; i < v.violations.size() && i < shown; ++i)
+    fmt::print("broken: {}: {}\n", v.violations[i].rule, v.violations[i].text);
+  if (v.violations.size() > shown) fmt::print("and {} more\n", v.violations.size() - shown);
+  if (!kept.empty()) fmt::print("The history is in {}\n", kept);
+  fmt::print("{} of {}, seed {}: {}\n", to_string(o.what), to_string(o.how), o.seed,
+             v.violations.empty() ? "no promise was broken"
+                                  : fmt::format("{} times a promise was broken", v.violations.size()));
+}
+
+}  // namespace
+
+verdict torture(options const& o, std::filesystem::path const& folder,
+                std::function<void(std::string const&)> const& tell) {
+  tables const ours(o.db);
+  {
+    crew clients(o, folder);
+    clients.torture(tell);
+    clients.finish();
+  }
+  auto v = check(read_history(folder), promise_of(o));
+  if (v.acquisitions == 0) throw std::runtime_error("nobody ever got a lock: there is nothing to judge");
+  return v;
+}
+
+int run(options const& o) {
+  folder where(o.history);
+  bool const terminal = ::isatty(STDERR_FILENO) == 1;
+  int faults = 0;
+  auto const v = torture(o, where.path(), [&](std::string const& what) {
+    if (terminal) fmt::print(stderr, "\r\033[K{} faults: {}", ++faults, what);
+  });
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  if (!v.violations.empty()) where.keep();
+  auto const kept = !o.history.empty() || !v.violations.empty() ? where.path().string() : std::string();
+  if (o.json)
+    fmt::print("{}\n", as_json(o, v, kept).dump(2));
+  else
+    print(o, v, kept);
+  return v.violations.empty() ? 0 : 1;
+}
+
+}  // namespace rowlock::torture

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "checker.hpp"
+#include "options.hpp"
+
+namespace rowlock::torture {
+
+/// Makes the tables, tortures, judges. What the clients write down is in `folder`, which exists.
+/// @param tell hears of each fault
+/// @throws std::exception if it could not be found out
+verdict torture(options const&, std::filesystem::path const& folder,
+                std::function<void(std::string const&)> const& tell);
+
+/// Makes the tables, tortures, judges, prints the verdict. @return 0 no promise was broken, 1 one was
+/// @throws std::exception if it could not be found out
+int run(options const&);
+
+}  // namespace rowlock::torture
