@@ -169,7 +169,7 @@ TEST_CASE_TEMPLATE("what validate says while others migrate is true", DB, ROWLOC
   REQUIRE(child.read_until("begin"));
   std::set<std::string> said;
   // Until each of the nine states was seen, and a while longer.
-  for (int looks = 0; looks < 20'000 && (looks < 300 || said.size() < 9); ++looks) {
+  for (int looks = 0; looks < 20'000 && (looks < 100 || said.size() < 9); ++looks) {
     try {
       auto const lines = m.validate();
       // Where DDL commits, one may look in the middle of a migration, and is told so: of tables that belong
