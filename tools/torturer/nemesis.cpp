@@ -1,5 +1,6 @@
 #include "nemesis.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,7 +53,9 @@ crew::~crew() {
 void crew::start(std::uint32_t which) {
   auto& s = seats_[which];
   int ends[2];
-  if (::pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  // A server that is started again must not have them: who holds an end keeps the client from hearing the
+  // end.
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
