@@ -51,7 +51,7 @@ class taker {
       case workload::shared:
         return random() % 3 == 0 ? limit_of(what_) : 1;
       case workload::semaphore:
-        return 1 + random() % 3;
+        return 1 + static_cast<std::int64_t>(random() % 3);
     }
     return 1;
   }
@@ -175,6 +175,7 @@ void work(options const& o, std::filesystem::path const& folder, std::uint32_t s
   };
   lock_manager manager(o.connect(o.db), mo);
   std::vector<std::unique_ptr<worker>> workers;
+  workers.reserve(static_cast<std::size_t>(o.threads));
   for (int i = 0; i < o.threads; ++i)
     workers.push_back(
         std::make_unique<worker>(manager, o, history, seat, life, static_cast<std::uint32_t>(i)));
