@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <rowlock/types.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,7 +112,10 @@ TEST_CASE(
   }
   SUBCASE("stopped") {
     history h;
-    h.asks(1, 1).got(1.1, 1, 2.9, 10).fault(1.2, 6, 1).gives_back(6.5, 1, "already_lost");
+    h.asks(1, 1)
+        .got(1.1, 1, 2.9, 10)
+        .fault(1.2, 6, 1)
+        .gives_back(6.5, 1, to_string(release_result::already_lost));
     second(h);
     CHECK(h.broken(usual).empty());
   }
@@ -121,7 +125,7 @@ TEST_CASE(
         .got(1.1, 1, 2.9, 10)
         .trusts(1.15, 1, 3.3)
         .fault(1.2, 6, 1)
-        .gives_back(6.5, 1, "already_lost");
+        .gives_back(6.5, 1, to_string(release_result::already_lost));
     second(h);
     CHECK(h.broken(usual) == broken{"overlap"});
   }
@@ -201,7 +205,7 @@ TEST_CASE("checker: a loss needs a fault that hits its process, and is told in t
 
 TEST_CASE("checker: what nothing has disturbed is given back") {
   history h;
-  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1, "already_lost");
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1, to_string(release_result::already_lost));
   SUBCASE("nothing") { CHECK(h.broken(usual) == broken{"release"}); }
   SUBCASE("a fault") { CHECK(h.fault(1.2, 1.3, 1).broken(usual).empty()); }
 }

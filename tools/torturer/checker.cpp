@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <rowlock/types.hpp>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -184,7 +185,8 @@ class inquiry {
                              seconds(t.lost->at - t.trusted_until)),
                  {*t.got, *t.lost});
       }
-    } else if (t.gave_back && std::string_view(t.gave_back->text) == "already_lost" &&
+    } else if (t.gave_back &&
+               t.gave_back->text == std::string_view(to_string(release_result::already_lost)) &&
                !disturbed(process, t.got->at, t.gave_back->at)) {
       complain("release", fmt::format("{} had lost it without a fault", who(*t.gave_back)),
                {*t.got, *t.gave_back});
