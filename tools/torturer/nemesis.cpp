@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,8 @@ void crew::start(std::uint32_t which) {
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
+    // A client that is stopped would stay so for ever if this process was killed.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     // The others' ends: who had them would keep the others from hearing the end.
     for (auto const& other : seats_)
       if (other.line >= 0) ::close(other.line);

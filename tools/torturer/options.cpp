@@ -67,7 +67,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   CLI::App app{"Tortures rowlock's locks on a database, and proves or refutes what they promise."};
   app.footer(footer);
   std::string ttl, length;
-  app.add_option("--db", o.db, "Where: what `rowlock --db` takes")->required()->type_name("URL");
+  app.add_option("--db", o.db, "Where: what `rowlock --db` takes; or ROWLOCK_DB, which `ps` does not show")
+      ->envname("ROWLOCK_DB")
+      ->required()
+      ->type_name("URL");
   app.add_option("--workload", o.what, "What clients take: mutex, shared, semaphore")
       ->transform(CLI::Transformer(std::map<std::string, workload>{
           {"mutex", workload::mutex}, {"shared", workload::shared}, {"semaphore", workload::semaphore}}))
