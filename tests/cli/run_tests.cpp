@@ -274,13 +274,14 @@ CLI_CASE("run: show 2, fifty at once that add to a number lose no update") {
     std::ofstream(folder.file("f")) << "0\n";
     auto const script = fmt::format("v=$(cat {0}); sleep 0.01; echo $((v+1)) >{0}", folder.file("f"));
     std::vector<std::unique_ptr<program>> all;
-    int const count = strategy == "lease" ? 50 : 15;
+    // A program's start takes most of it, and fifty at once on a server told nothing more than these do.
+    int const count = strategy == "lease" && p.dialect() == "sqlite" ? 50 : 12;
     for (int i = 0; i < count; ++i)
       all.push_back(std::make_unique<program>(
           p.command({"run", "--strategy", strategy, strategy, "--", "sh", "-c", script}), p.variables()));
     for (auto& one : all) {
       CHECK(one->wait() == 0);
-      CHECK(one->err().empty());
+      CHECK(one->err() == "");
     }
     CHECK(number_in(folder.file("f")) == count);
   }

@@ -55,8 +55,11 @@ class fixture {
   backend::table_names tables() const;
   /// Those for SQL without C++, which most cases have no use for.
   void make_functions();
-  /// Runs SQL with the table names put in, on a session of its own.
+  /// Runs SQL with the table names put in, on a session that no manager has. Several threads may.
   void sql(std::string const& text);
+
+ private:
+  virtual void run(std::string const& text);
 };
 
 class sqlite_fixture : public fixture {
@@ -80,6 +83,7 @@ class postgresql_fixture : public fixture {
   ~postgresql_fixture() override;
 
  private:
+  void run(std::string const& text) override;
   std::string server_;
 };
 
@@ -135,15 +139,15 @@ class over_soci : public Database {
   connection_source native_;
 };
 
-template <int Sessions = 8>
+template <int Sessions = 6>
 struct soci_sqlite_fixture : over_soci<sqlite_fixture, Sessions> {
   static constexpr char const* backend = "soci-sqlite";
 };
-template <int Sessions = 8>
+template <int Sessions = 6>
 struct soci_postgresql_fixture : over_soci<postgresql_fixture, Sessions> {
   static constexpr char const* backend = "soci-postgresql";
 };
-template <int Sessions = 8>
+template <int Sessions = 6>
 struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
   static constexpr char const* backend = "soci-mariadb";
 };
