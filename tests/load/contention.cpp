@@ -6,6 +6,7 @@
 //   rowlock_contention URL STRATEGY [SECONDS [PROCESSES [SCHEMA]]]     (the tables are made; the name is
 //   "contended")
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +146,7 @@ void start(std::vector<pid_t>& children, Work const& work) {
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid > 0) return children.push_back(pid);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 0;
   try {
     work();

@@ -13,6 +13,7 @@
 //
 // What is bounded in time means something only on a machine that has nothing else to do.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +190,7 @@ pid_t start(Work const& work) {
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid > 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 0;
   try {
     work();

@@ -12,6 +12,7 @@
 // never longer than two ttl and 5 s (9 s) between two grants.
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -244,6 +245,7 @@ class conductor {
     auto const pid = ::fork();
     if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
     if (pid > 0) return pid;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::signal(SIGINT, SIG_DFL);
     try {
       client{page_, i, urls_}.work();
