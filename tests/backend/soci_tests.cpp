@@ -219,11 +219,11 @@ TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with
 
 TEST_CASE_TEMPLATE("soci: a pool with one session is enough for a lock and its renewals", On, ROWLOCK_SOCIS) {
   scene s(On::kind, 1);
-  s.options.reply_timeout = 300ms;
+  s.options.reply_timeout = 1s;
   auto const m = s.manager();
-  auto held = m->make_mutex("x", {.ttl = 1s}).try_acquire();
+  auto held = m->make_mutex("x", {.ttl = 2s}).try_acquire();
   REQUIRE(held);
-  std::this_thread::sleep_for(3s);  // three terms
+  std::this_thread::sleep_for(5s);  // more than two terms
   CHECK(held->valid());
   CHECK(held->release() == release_result::released);
 }

@@ -275,7 +275,7 @@ CLI_CASE("run: show 2, fifty at once that add to a number lose no update") {
     auto const script = fmt::format("v=$(cat {0}); sleep 0.01; echo $((v+1)) >{0}", folder.file("f"));
     std::vector<std::unique_ptr<program>> all;
     // A program's start takes most of it, and fifty at once on a server told nothing more than these do.
-    int const count = strategy == "lease" && p.dialect() == "sqlite" ? 50 : 12;
+    int const count = strategy == "lease" && p.dialect() == "sqlite" ? 50 : 8;
     for (int i = 0; i < count; ++i)
       all.push_back(std::make_unique<program>(
           p.command({"run", "--strategy", strategy, strategy, "--", "sh", "-c", script}), p.variables()));

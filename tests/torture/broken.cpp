@@ -39,8 +39,9 @@ std::string const now_ms = "cast((julianday('now') - 2440587.5) * 86400000 AS IN
 
 std::vector<form> const forms{
     {"takes what is held", {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"}}, "overlap"},
+    // By more than what is left when a renewal is due: who holds it for longer than that loses it.
     {"the taker's clock is ahead",
-     {{"lock_take", "expires_at <= " + now_ms, "expires_at <= " + now_ms + " + 600"}},
+     {{"lock_take", "expires_at <= " + now_ms, "expires_at <= " + now_ms + " + 800"}},
      "overlap"},
     {"trust outlives the grant",
      {{"lock_take", "min(?8, coalesce(?10, ?8))", "?8 / 4"},

@@ -203,6 +203,12 @@ TEST_CASE("checker: a loss needs a fault that hits its process, and is told in t
   }
 }
 
+TEST_CASE("checker: a process that is stopped while it asks may hear late that it lost what it was given") {
+  history h;
+  h.asks(1, 1).fault(1.05, 4, 1).got(4.001, 1, 3, 10).add(4.002, happening::lost, 1);
+  CHECK(h.gives_back(4.1, 1, to_string(release_result::already_lost)).broken(usual).empty());
+}
+
 TEST_CASE("checker: what nothing has disturbed is given back") {
   history h;
   h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1, to_string(release_result::already_lost));

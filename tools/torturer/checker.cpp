@@ -193,9 +193,11 @@ class inquiry {
     }
   }
 
+  /// Also while it asked: what it was given then may be over when it wakes, and be told as lost at once.
   bool stopped(std::uint32_t process, turn const& t) const {
+    auto const from = t.asks ? t.asks->at : t.got->at;
     return std::any_of(faults_.begin(), faults_.end(), [&](fault const& f) {
-      return f.begins.process == process && f.begins.at <= t.lost->at && f.ends >= t.got->at;
+      return f.begins.process == process && f.begins.at <= t.lost->at && f.ends >= from;
     });
   }
 

@@ -27,17 +27,24 @@ constexpr auto patience = 60s;
 }  // namespace
 
 std::vector<nemesis_name> const& nemeses() {
+  constexpr auto always = [](options const&) { return true; };
+  constexpr auto server = [](options const& o) { return !o.server.empty(); };
+  constexpr auto wire = [](options const& o) { return o.through_wire; };
   static std::vector<nemesis_name> const all{
-      {"kill", "SIGKILL for a client, and another begins in its place", false},
-      {"stop", "SIGSTOP for a client, for up to twice the ttl", false},
-      {"server-kill", "kill -9 for the server and all its processes, and a start with recovery", true},
-      {"server-stop", "SIGSTOP for the server, for up to twice the ttl", true},
+      {"kill", "SIGKILL for a client, and another begins in its place", always, ""},
+      {"stop", "SIGSTOP for a client, for up to twice the ttl", always, ""},
+      {"server-kill", "kill -9 for the server and all its processes, and a start with recovery", server,
+       "--server"},
+      {"server-stop", "SIGSTOP for the server, for up to twice the ttl", server, "--server"},
+      {"lost-answers",
+       "requests are done, their answers are lost, and then the connections, for up to half the ttl", wire,
+       "--wire"},
   };
   return all;
 }
 
-crew::crew(options const& o, std::filesystem::path const& folder)
-    : options_(o), folder_(folder), history_(folder / "nemesis.history"), random_(o.seed) {
+crew::crew(options const& o, std::filesystem::path const& folder, wire* between)
+    : options_(o), wire_(between), folder_(folder), history_(folder / "nemesis.history"), random_(o.seed) {
   seats_.resize(static_cast<std::size_t>(o.processes));
   for (std::uint32_t i = 0; i < seats_.size(); ++i) start(i);
 }
@@ -118,6 +125,17 @@ void crew::server(std::string const& name, std::string const& breaks, std::strin
   history_.write(r);
 }
 
+void crew::lose_answers(std::string const& name, std::chrono::milliseconds length) {
+  record r;
+  r.what = happening::fault;
+  r.process = everybody;
+  r.set_text(name);
+  history_.write(r);
+  wire_->lose_answers(length);
+  r.what = happening::mended;
+  history_.write(r);
+}
+
 std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chrono::milliseconds to) {
   return from + std::chrono::milliseconds(random_() % static_cast<unsigned>((to - from).count() + 1));
 }
@@ -128,6 +146,7 @@ void crew::apply(std::string const& nemesis) {
   if (nemesis == "kill") kill(which);
   if (nemesis == "stop") stop(which, length);
   if (nemesis == "server-kill") server(nemesis, "kill", "restart", 0ms);
+  if (nemesis == "lost-answers") lose_answers(nemesis, length / 4);
   if (nemesis == "server-stop") server(nemesis, "pause", "resume", length);
 }
 

@@ -11,6 +11,7 @@
 
 #include "history.hpp"
 #include "options.hpp"
+#include "wire.hpp"
 
 namespace rowlock::torture {
 
@@ -18,14 +19,16 @@ namespace rowlock::torture {
 struct nemesis_name {
   char const* name;
   char const* help;
-  bool of_server;  ///< needs options::server
+  bool (*possible)(options const&);
+  char const* needs;  ///< an option; empty: nothing
 };
 std::vector<nemesis_name> const& nemeses();
 
 /// The clients; kills what is left of them at the end. This process must have no other thread.
 class crew {
  public:
-  crew(options const&, std::filesystem::path const& folder);
+  /// `between`: what the options' address leads through; may be null.
+  crew(options const&, std::filesystem::path const& folder, wire* between);
   crew(crew const&) = delete;
   crew& operator=(crew const&) = delete;
   ~crew();
@@ -44,12 +47,14 @@ class crew {
   void start(std::uint32_t which);
   void kill(std::uint32_t which);
   void stop(std::uint32_t which, std::chrono::milliseconds);
+  void lose_answers(std::string const& name, std::chrono::milliseconds);
   void server(std::string const& name, std::string const& breaks, std::string const& mends,
               std::chrono::milliseconds);
   void apply(std::string const& nemesis);
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 
   options const& options_;
+  wire* wire_;
   std::filesystem::path folder_;
   history_writer history_;
   std::mt19937 random_;

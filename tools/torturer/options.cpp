@@ -1,5 +1,7 @@
 #include "options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
@@ -24,8 +26,9 @@ Exit status: 0 no promise was broken, 1 one was, 2 it could not be found out, 64
 std::string all_nemeses() {
   std::string text = "What breaks things:";
   for (auto const& n : nemeses())
-    text += std::string("\n  ") + n.name + ": " + n.help + (n.of_server ? " (--server)" : "");
-  return text + "\nwithout it: all that need no --server, and with it all; none: nothing is broken";
+    text +=
+        std::string("\n  ") + n.name + ": " + n.help + (*n.needs != 0 ? fmt::format(" ({})", n.needs) : "");
+  return text + "\nwithout it: all that need nothing, or an option that is given; none: nothing is broken";
 }
 
 CLI::Validator duration(std::chrono::milliseconds& to) {
@@ -44,7 +47,7 @@ std::string wrong_nemesis(options const& o) {
     auto const& all = nemeses();
     auto const at = std::find_if(all.begin(), all.end(), [&](auto const& n) { return n.name == chosen; });
     if (at == all.end()) return "--nemesis: there is no " + chosen + "; --help names them";
-    if (at->of_server && o.server.empty()) return "--nemesis " + chosen + " needs --server";
+    if (!at->possible(o)) return "--nemesis " + chosen + " needs " + at->needs;
   }
   return {};
 }
@@ -93,6 +96,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
                  "A command that breaks and mends the server, when it gets one of the words kill, restart, "
                  "pause, resume")
       ->type_name("COMMAND");
+  app.add_flag(
+      "--wire", o.through_wire,
+      "Clients reach the server by way of this program, which can lose its answers. The server must be on "
+      "127.0.0.1, and --db name its port");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
                          ->type_name("N");
@@ -112,7 +119,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     o.nemeses.clear();
   } else if (o.nemeses.empty()) {
     for (auto const& n : nemeses())
-      if (!n.of_server || !o.server.empty()) o.nemeses.emplace_back(n.name);
+      if (n.possible(o)) o.nemeses.emplace_back(n.name);
   }
   if (auto const wrong = wrong_nemesis(o); !wrong.empty()) {
     app.exit(CLI::ValidationError(wrong, 64));

@@ -24,6 +24,7 @@ struct options {
   std::chrono::milliseconds duration{30'000};
   std::vector<std::string> nemeses;  ///< of those that nemesis.hpp has
   std::string server;                ///< a command that takes the verbs kill, restart, pause and resume
+  bool through_wire = false;         ///< clients come by way of wire.hpp
   std::uint32_t seed = 0;
   std::string history;  ///< a folder; empty: one that is removed unless something is wrong
   bool json = false;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <rowlock/rowlock.hpp>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,7 @@
 #include "history.hpp"
 #include "nemesis.hpp"
 #include "options.hpp"
+#include "wire.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -139,7 +141,10 @@ verdict torture(options const& o, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell) {
   tables const ours(o.db);
   {
-    crew clients(o, folder);
+    std::optional<wire> between;
+    auto led = o;
+    if (o.through_wire) led.db = between.emplace(o.db).address();
+    crew clients(led, folder, between ? &*between : nullptr);
     clients.torture(tell);
     clients.finish();
   }

@@ -1,0 +1,186 @@
+#include "wire.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <list>
+#include <regex>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace rowlock::torture {
+namespace {
+
+constexpr char hush = 'h';
+constexpr char cut = 'c';
+constexpr std::size_t room = 1 << 16;
+
+[[noreturn]] void fail(char const* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(port);
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return a;
+}
+
+int stream() {
+  int const fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) fail("socket");
+  return fd;
+}
+
+/// What one side has said and the other has not heard yet.
+struct flow {
+  int from = -1;
+  int to = -1;
+  std::string waiting;
+
+  /// False: it is at its end.
+  bool read(bool lost) {
+    std::array<char, room> some{};
+    auto const n = ::read(from, some.data(), some.size());
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (!lost) waiting.append(some.data(), static_cast<std::size_t>(n));
+    return n > 0;
+  }
+  bool write() {
+    auto const n = ::send(to, waiting.data(), waiting.size(), MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    waiting.erase(0, static_cast<std::size_t>(n));
+    return true;
+  }
+};
+
+struct connection {
+  connection(int client, int server) : asks{client, server, {}}, answers{server, client, {}} {}
+  connection(connection const&) = delete;
+  connection& operator=(connection const&) = delete;
+  ~connection() {
+    // At once, and unread: a client that waits for an answer is told.
+    linger const now{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(asks.from, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    ::close(asks.from);
+    ::close(asks.to);
+  }
+  flow asks;
+  flow answers;
+  bool hushed = false;
+};
+
+short wanted(flow const& in, flow const& out) {
+  return static_cast<short>((in.waiting.size() < room ? POLLIN : 0) | (out.waiting.empty() ? 0 : POLLOUT));
+}
+
+/// What was polled of both ends. False: it is over.
+bool served(connection& c, short client, short server) {
+  constexpr short readable = POLLIN | POLLHUP | POLLERR;
+  if ((client & readable) != 0 && !c.asks.read(false)) return false;
+  if ((server & readable) != 0 && !c.answers.read(c.hushed)) return false;
+  if ((server & POLLOUT) != 0 && !c.asks.write()) return false;
+  return (client & POLLOUT) == 0 || c.answers.write();
+}
+
+void accept_one(int listener, std::uint16_t server_port, std::list<connection>& all) {
+  int const client = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (client < 0) return;
+  int const server = stream();
+  auto const to = loopback(server_port);
+  all.emplace_back(client, server);
+  if (::connect(server, reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0 && errno != EINPROGRESS)
+    all.pop_back();
+}
+
+/// @return whether there may be more orders
+bool obey(int orders, std::list<connection>& all) {
+  char order = 0;
+  if (::read(orders, &order, 1) != 1) return false;
+  if (order == hush)
+    for (auto& c : all) c.hushed = true;
+  if (order == cut) all.remove_if([](connection const& c) { return c.hushed; });
+  return ::write(orders, &order, 1) == 1;
+}
+
+void forward(int listener, std::uint16_t server_port, int orders) {
+  std::list<connection> all;
+  for (;;) {
+    std::vector<pollfd> fds{{orders, POLLIN, 0}, {listener, POLLIN, 0}};
+    for (auto const& c : all) {
+      fds.push_back({c.asks.from, wanted(c.asks, c.answers), 0});
+      fds.push_back({c.answers.from, wanted(c.answers, c.asks), 0});
+    }
+    if (::poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) fail("poll");
+    std::size_t at = 2;
+    for (auto c = all.begin(); c != all.end(); at += 2)
+      c = served(*c, fds[at].revents, fds[at + 1].revents) ? std::next(c) : all.erase(c);
+    if (fds[1].revents != 0) accept_one(listener, server_port, all);
+    if (fds[0].revents != 0 && !obey(orders, all)) return;
+  }
+}
+
+}  // namespace
+
+wire::wire(std::string const& address) {
+  // port=5432 of libpq's strings, :3306/ of URLs.
+  static std::regex const names_port("(port=|:)([0-9]+)(?=$|[ /?])");
+  std::smatch found;
+  if (!std::regex_search(address, found, names_port))
+    throw std::runtime_error("--wire: the address must name its port, on 127.0.0.1");
+  auto const server_port = static_cast<std::uint16_t>(std::stoi(found.str(2)));
+
+  int const listener = stream();
+  auto ours = loopback(0);
+  socklen_t size = sizeof ours;
+  if (::bind(listener, reinterpret_cast<sockaddr const*>(&ours), size) != 0 ||
+      ::listen(listener, SOMAXCONN) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&ours), &size) != 0)
+    fail("listen");
+  address_ =
+      found.prefix().str() + found.str(1) + std::to_string(ntohs(ours.sin_port)) + found.suffix().str();
+
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("socketpair");
+  pid_ = ::fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(ends[0]);
+    try {
+      forward(listener, server_port, ends[1]);
+    } catch (std::exception const&) {  // lose_answers() is told by the end of the orders
+    }
+    ::_exit(0);
+  }
+  ::close(listener);
+  ::close(ends[1]);
+  orders_ = ends[0];
+}
+
+wire::~wire() {
+  ::close(orders_);
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void wire::lose_answers(std::chrono::milliseconds length) {
+  auto const order = [this](char what) {
+    if (::send(orders_, &what, 1, MSG_NOSIGNAL) != 1 || ::read(orders_, &what, 1) != 1)
+      fail("the wire has ended");
+  };
+  order(hush);
+  std::this_thread::sleep_for(length);  // the fault
+  order(cut);
+}
+
+}  // namespace rowlock::torture
