@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -63,8 +64,17 @@ struct flow {
   }
 };
 
+/// What is forwarded is not kept back, to be sent with more.
+void at_once(int fd) {
+  int const yes = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
 struct connection {
-  connection(int client, int server) : asks{client, server, {}}, answers{server, client, {}} {}
+  connection(int client, int server) : asks{client, server, {}}, answers{server, client, {}} {
+    at_once(client);
+    at_once(server);
+  }
   connection(connection const&) = delete;
   connection& operator=(connection const&) = delete;
   ~connection() {
