@@ -85,7 +85,14 @@ TEST_CASE("wire: a request arrives, its answer is lost, and the connection ends"
 TEST_CASE("wire: of a URL the port is replaced, and an address without one is refused") {
   CHECK(wire("mysql://user:p455@127.0.0.1:3306/db").address().rfind("mysql://user:p455@127.0.0.1:", 0) == 0);
   CHECK(wire("mysql://user:p455@127.0.0.1:3306/db").address().find(":3306/") == std::string::npos);
+  CHECK(wire("host=127.0.0.1 password=a:99 port=5432")
+            .address()
+            .rfind("host=127.0.0.1 password=a:99 port=", 0) == 0);
   CHECK_THROWS_AS(wire("host=127.0.0.1 dbname=x"), std::runtime_error);
+  CHECK_THROWS_AS(wire("host=127.0.0.1 port=543210"), std::runtime_error);
+  CHECK_THROWS_AS(wire("host=db.example port=5432"), std::runtime_error);
+  CHECK_THROWS_AS(wire("mysql://user:p455@db.example:3306/db"), std::runtime_error);
+  CHECK_THROWS_AS(wire("sqlite:locks.db"), std::runtime_error);
 }
 
 }  // namespace rowlock::torture

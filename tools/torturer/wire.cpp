@@ -96,10 +96,11 @@ short wanted(flow const& in, flow const& out) {
 /// What was polled of both ends. False: it is over.
 bool served(connection& c, short client, short server) {
   constexpr short readable = POLLIN | POLLHUP | POLLERR;
-  if ((client & readable) != 0 && !c.asks.read(false)) return false;
-  if ((server & readable) != 0 && !c.answers.read(c.hushed)) return false;
+  // First what was said before: the last request of a client that was killed is still done.
   if ((server & POLLOUT) != 0 && !c.asks.write()) return false;
-  return (client & POLLOUT) == 0 || c.answers.write();
+  if ((client & POLLOUT) != 0 && !c.answers.write()) return false;
+  if ((client & readable) != 0 && !c.asks.read(false)) return false;
+  return (server & readable) == 0 || c.answers.read(c.hushed);
 }
 
 void accept_one(int listener, std::uint16_t server_port, std::list<connection>& all) {
@@ -142,11 +143,14 @@ void forward(int listener, std::uint16_t server_port, int orders) {
 }  // namespace
 
 wire::wire(std::string const& address) {
-  // port=5432 of libpq's strings, :3306/ of URLs.
-  static std::regex const names_port("(port=|:)([0-9]+)(?=$|[ /?])");
+  // host=127.0.0.1 port=5432 of libpq's strings, @127.0.0.1:3306/ of URLs. Another host's port must not be
+  // taken for one of this machine.
+  static std::regex const names_port("(@127\\.0\\.0\\.1:|\\bport=)([0-9]{1,5})(?=$|[ /?])");
   std::smatch found;
-  if (!std::regex_search(address, found, names_port))
-    throw std::runtime_error("--wire: the address must name its port, on 127.0.0.1");
+  if (!std::regex_search(address, found, names_port) ||
+      (found.str(1) == "port=" && address.find("host=127.0.0.1 ") == address.npos))
+    throw std::runtime_error(
+        "--wire: --db must name the host as 127.0.0.1, and its port: host=127.0.0.1 port=5432 ...");
   auto const server_port = static_cast<std::uint16_t>(std::stoi(found.str(2)));
 
   int const listener = stream();
@@ -186,7 +190,7 @@ wire::~wire() {
 void wire::lose_answers(std::chrono::milliseconds length) {
   auto const order = [this](char what) {
     if (::send(orders_, &what, 1, MSG_NOSIGNAL) != 1 || ::read(orders_, &what, 1) != 1)
-      fail("the wire has ended");
+      throw std::runtime_error("the process between clients and server has ended");
   };
   order(hush);
   std::this_thread::sleep_for(length);  // the fault
