@@ -93,47 +93,32 @@ void crew::kill(std::uint32_t which) {
   start(which);
 }
 
-void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
+void crew::fault(std::string const& name, std::uint32_t whom, std::function<void()> const& happens) {
   record r;
   r.what = happening::fault;
-  r.process = which;
-  r.set_text("stop");
+  r.process = whom;
+  r.set_text(name);
   history_.write(r);
-  ::kill(seats_[which].pid, SIGSTOP);
-  std::this_thread::sleep_for(length);  // the fault
-  ::kill(seats_[which].pid, SIGCONT);
+  happens();
   r.what = happening::mended;
   history_.write(r);
 }
 
-void crew::server(std::string const& name, std::string const& breaks, std::string const& mends,
-                  std::chrono::milliseconds length) {
+void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
+  ::kill(seats_[which].pid, SIGSTOP);
+  std::this_thread::sleep_for(length);  // the fault
+  ::kill(seats_[which].pid, SIGCONT);
+}
+
+void crew::server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds length) {
   auto const run = [&](std::string const& verb) {
     auto const command = options_.server + " " + verb;
     if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c): the user's own command
       throw std::runtime_error("failed: " + command);
   };
-  record r;
-  r.what = happening::fault;
-  r.process = everybody;
-  r.set_text(name);
-  history_.write(r);
   run(breaks);
   std::this_thread::sleep_for(length);  // the fault
   run(mends);
-  r.what = happening::mended;
-  history_.write(r);
-}
-
-void crew::lose_answers(std::string const& name, std::chrono::milliseconds length) {
-  record r;
-  r.what = happening::fault;
-  r.process = everybody;
-  r.set_text(name);
-  history_.write(r);
-  wire_->lose_answers(length);
-  r.what = happening::mended;
-  history_.write(r);
 }
 
 std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chrono::milliseconds to) {
@@ -144,10 +129,10 @@ void crew::apply(std::string const& nemesis) {
   auto const which = static_cast<std::uint32_t>(random_() % seats_.size());
   auto const length = between(options_.ttl / 4, 2 * options_.ttl);
   if (nemesis == "kill") kill(which);
-  if (nemesis == "stop") stop(which, length);
-  if (nemesis == "server-kill") server(nemesis, "kill", "restart", 0ms);
-  if (nemesis == "lost-answers") lose_answers(nemesis, length / 4);
-  if (nemesis == "server-stop") server(nemesis, "pause", "resume", length);
+  if (nemesis == "stop") fault(nemesis, which, [&] { stop(which, length); });
+  if (nemesis == "server-kill") fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
+  if (nemesis == "lost-answers") fault(nemesis, everybody, [&] { wire_->lose_answers(length / 4); });
+  if (nemesis == "server-stop") fault(nemesis, everybody, [&] { server("pause", "resume", length); });
 }
 
 void crew::torture(std::function<void(std::string const&)> const& tell) {

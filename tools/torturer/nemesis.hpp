@@ -47,9 +47,9 @@ class crew {
   void start(std::uint32_t which);
   void kill(std::uint32_t which);
   void stop(std::uint32_t which, std::chrono::milliseconds);
-  void lose_answers(std::string const& name, std::chrono::milliseconds);
-  void server(std::string const& name, std::string const& breaks, std::string const& mends,
-              std::chrono::milliseconds);
+  void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds);
+  /// Writes down when it begins and ends.
+  void fault(std::string const& name, std::uint32_t whom, std::function<void()> const& happens);
   void apply(std::string const& nemesis);
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 
