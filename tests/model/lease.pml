@@ -9,8 +9,8 @@
  * those of a later owner; and what is granted stays until its owner has let go of it, or trust is over.
  *
  * Broken forms, each of which must be refuted: TAKE_IN_TWO_STEPS, EARLY_EXPIRY (the taker's own clock decides), TRUST_FROM_REPLY,
- * RENEWAL_UPSERT, RELEASE_BY_NAME, TOKEN_BEFORE_WAIT, GUARD_WITHOUT_LOCK, GUARD_IGNORED, REAPER_WITHOUT_RECHECK,
- * HANDED_ON_TERM (a thread gives its term to the next one without a token of its own).
+ * RENEWAL_UPSERT, RELEASE_BY_NAME, TRUSTS_WHILE_RELEASING, TOKEN_BEFORE_WAIT, TOKEN_NOT_DRAWN, GUARD_WITHOUT_LOCK, GUARD_IGNORED,
+ * REAPER_WITHOUT_RECHECK.
  */
 #define CLIENTS 2
 #ifndef ROUNDS
@@ -79,7 +79,7 @@ inline take(c, got) {
       trusts[c] = true;
       got = true;
 #ifndef TOKEN_BEFORE_WAIT
-#ifdef HANDED_ON_TERM
+#ifdef TOKEN_NOT_DRAWN
       if :: drawn == 0 -> drawn++ :: drawn > 0 fi;
 #else
       drawn++;
@@ -100,6 +100,7 @@ inline renew(c) {
     trusts[c] = true;
     assert(!owns(1 - c) || !held[c])
 #else
+    assert(!owns(c) || term == mine[c]); /* what is granted stays, as long as it is trusted */
     if
     :: term == mine[c] && owns(c) -> skip /* trust goes on */
     :: else -> trusts[c] = false; held[c] = false
@@ -138,7 +139,9 @@ inline guarded(c) {
 }
 
 inline release(c) {
+#ifndef TRUSTS_WHILE_RELEASING
   atomic { trusts[c] = false; held[c] = false };
+#endif
   if
   :: atomic {
       row_is_free(c) ->
@@ -149,7 +152,8 @@ inline release(c) {
 #endif
     }
   :: true /* it does not get there */
-  fi
+  fi;
+  atomic { trusts[c] = false; held[c] = false }
 }
 
 proctype client(byte c) {
