@@ -266,7 +266,7 @@ TEST_CASE(
   CHECK(gives_up.err().find("within 10s") != std::string::npos);
 }
 
-CLI_CASE("run: show 2, fifty at once that add to a number lose no update") {
+CLI_CASE("run: show 2, many at once that add to a number lose no update") {
   Place const p;
   scratch_folder folder;
   for (auto const& strategy : p.strategies()) {
