@@ -385,9 +385,9 @@ SERVER_LEASE_CASE(
 
 LEASE_CASE("all at once: a take whose reply was lost is found by its terms") {
   stranger other(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
@@ -402,9 +402,9 @@ LEASE_CASE("all at once: a take whose reply was lost is found by its terms") {
 }
 
 LEASE_CASE("all at once: one that never arrived is tried again, with other terms") {
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  std::atomic<int> lost{1};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
@@ -415,9 +415,9 @@ LEASE_CASE("all at once: one that never arrived is tried again, with other terms
 
 LEASE_CASE("all at once: in doubt is said to be in doubt, and nothing leaks") {
   stranger other(f);
+  std::atomic<bool> away{false};
   auto const m = f.manager();
   make_rows(*m);
-  std::atomic<bool> away{false};
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     away = true;
@@ -437,9 +437,9 @@ LEASE_CASE("all at once: in doubt is said to be in doubt, and nothing leaks") {
 
 LEASE_CASE("all at once: a doubtful take of which one is gone gives back the others") {
   stranger other(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take" || lost-- <= 0) return;
     REQUIRE(other.take_over("b"));
@@ -454,10 +454,10 @@ LEASE_CASE("all at once: a doubtful take of which one is gone gives back the oth
 
 LEASE_CASE("all at once: a release whose reply was lost is in doubt, and each term is done by the keeper") {
   stranger other(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto got = m->try_acquire_all({"a", "b", "c"});
   REQUIRE(got);
-  std::atomic<int> lost{1};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };

@@ -26,8 +26,8 @@ void take_at_once(lock_manager& m, int n) {
 
 LEASE_CASE("connections: a manager that is not told has as many as are of use, not more") {
   auto const best = f.source.implementation()->best_connections();
-  auto const m = f.manager();
   std::atomic<int> most{0};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const&) {
     int const now = f.seam->connections;
     for (int so_far = most; so_far < now && !most.compare_exchange_weak(so_far, now);) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "support/changed_sql.hpp"
 #include "support/source_path.hpp"
 
 namespace rowlock::test {
@@ -65,7 +66,8 @@ backend::connection& maker(connection_source const& source, std::string const& s
 
 }  // namespace
 
-fixture::fixture(connection_source s, manager_options o) : source(std::move(s)), options(std::move(o)) {}
+fixture::fixture(connection_source s, manager_options o)
+    : source(as_the_environment_has_it(std::move(s))), options(std::move(o)) {}
 
 std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
   return std::make_unique<lock_manager>(observed_by(source, seam), std::move(o));

@@ -8,10 +8,10 @@ using namespace rowlock::test;
 
 CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
   stranger other(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
@@ -27,10 +27,10 @@ CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
 }
 
 CONTRACT_CASE("a take that never arrived is tried again with another term") {
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  std::atomic<int> lost{1};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
@@ -42,13 +42,13 @@ CONTRACT_CASE("a take that never arrived is tried again with another term") {
 
 LEASE_CASE("B15: a ghost of the first try that is applied late is known by its term") {
   stranger other(f);
+  std::atomic<int> takes{0};
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 10ms}});
   { auto const makes_row = x.acquire(); }
   REQUIRE(other.take("x"));
   // The first try's reply is lost while somebody else has the row; later it is granted by the server all the
   // same.
-  std::atomic<int> takes{0};
   std::optional<acquisition> got;
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_take" && ++takes == 1) lose_reply();
@@ -62,10 +62,10 @@ LEASE_CASE("B15: a ghost of the first try that is applied late is known by its t
 }
 
 CONTRACT_CASE("in doubt is said to be in doubt") {
+  std::atomic<bool> away{false};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  std::atomic<bool> away{false};
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     away = true;
@@ -89,8 +89,8 @@ CONTRACT_CASE("in doubt is said to be in doubt") {
 }
 
 CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one for ever") {
-  auto const m = f.manager();
   std::atomic<bool> away{true};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const&) {
     if (away) throw error(errc::unreachable, "away by the test");
   };
@@ -123,10 +123,10 @@ CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one 
 
 CONTRACT_CASE("R3: a release whose reply was lost is in doubt, and done by the keeper") {
   stranger other(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  std::atomic<int> lost{1};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };

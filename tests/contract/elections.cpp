@@ -136,8 +136,8 @@ LEASE_CASE("election: who resigns is told to stop, comes after the others, and l
 }
 
 LEASE_CASE("election: after a term others have the time to come first, also if they stand in no line") {
-  auto const m = f.manager();
   std::atomic<boot_clock::rep> released{0}, taken{0};
+  auto const m = f.manager();
   f.seam->look = [&](std::string const& s, std::span<backend::value const>) {
     auto const now = boot_clock::now().time_since_epoch().count();
     if (s == "lock_release") released = now;

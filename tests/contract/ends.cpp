@@ -119,11 +119,11 @@ CONTRACT_CASE("C2: lock() that waits when the manager ends throws: closed") {
 CONTRACT_CASE(
     "C2: an attempt that wins after the end gives back by itself, and the end does not wait for it") {
   stranger other(f);
+  std::atomic<bool> first{true};
   auto m = f.manager(quick(f));
   auto x = m->make_mutex("x");
   REQUIRE(x.try_acquire());  // the sessions are there
   gate reply;
-  std::atomic<bool> first{true};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };
@@ -156,10 +156,10 @@ CONTRACT_CASE("C2: who waits for a connection can be cancelled") {
   auto o = f.options;
   o.connections = 1;
   o.reply_timeout = 60s;
+  std::atomic<bool> first{true};
   auto m = f.manager(o);
   REQUIRE(m->make_mutex("y").try_acquire());
   gate reply;
-  std::atomic<bool> first{true};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };

@@ -65,10 +65,10 @@ CONTRACT_CASE("wait_until_free_for: a dead holder's lock is free when its term i
 }
 
 EVERY_CASE("wait_until_free_for: an outage is ridden out until the time is over") {
+  std::atomic<int> failures{3};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   (void)x.try_acquire();
-  std::atomic<int> failures{3};
   f.seam->before = [&](std::string const&) {
     if (failures-- > 0) throw error(errc::unreachable, "away by the test");
   };

@@ -86,10 +86,10 @@ LEFT_CASE("gate releases: a row that a transaction has locked is handed over, an
 LEFT_CASE("gate releases: a lost reply is in doubt, and the gate ends with its session") {
   stranger other(f);
   neighbour next(f);
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto held = m->make_mutex("x", fair()).acquire();
   REQUIRE(held);
-  std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };
@@ -103,10 +103,10 @@ LEFT_CASE("gate releases: a lost reply is in doubt, and the gate ends with its s
 LEFT_CASE("gate releases: where the gate's session has ended, the lock is given back elsewhere") {
   stranger other(f);
   neighbour next(f);
+  std::atomic<int> ended{1};
   auto const m = f.manager();
   auto held = m->make_mutex("x", fair()).acquire();
   REQUIRE(held);
-  std::atomic<int> ended{1};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && ended-- > 0) throw error(errc::unreachable, "the session ended");
   };

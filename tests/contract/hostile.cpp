@@ -234,12 +234,12 @@ CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked
 
 CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is given back by the keeper") {
   stranger other(f);
+  std::atomic<int> slow{1};
+  std::atomic<int> cut{1};
   auto const m = f.manager();
   m->connect();
   auto x = m->make_mutex("x", {.ttl = 500ms});
   { auto const makes_row = x.acquire(); }
-  std::atomic<int> slow{1};
-  std::atomic<int> cut{1};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(550ms);  // more than the ttl
   };
@@ -267,8 +267,8 @@ CONTRACT_CASE("a release that finds the term gone says why") {
 }
 
 CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
-  auto const m = f.manager();
   std::atomic<int> failing{3};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw 42;
   };

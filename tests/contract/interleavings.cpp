@@ -55,8 +55,8 @@ INSERT_CASE("B37: an expired row that is renewed between the look at it and its 
   REQUIRE(first.take("x", 1s));
   auto const term = first.read("x")->term;
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
-  auto const m = f.manager();
   int begun = 0;
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "begin" && ++begun == 2) REQUIRE(first.renew("x"));
   };
@@ -149,10 +149,10 @@ CONTRACT_CASE("trust counts from before an extension was sent") {
 }
 
 CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that take was sent") {
+  std::atomic<int> lost{1};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  std::atomic<int> lost{1};
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take" || lost-- <= 0) return;
     std::this_thread::sleep_for(600ms);  // it is noticed late
@@ -167,6 +167,7 @@ CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that 
 }
 
 CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
+  std::atomic<int> lost{5};
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 1ms}});
   { auto const makes_row = x.acquire(); }
@@ -174,7 +175,6 @@ CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
   f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
     if (s == "lock_take") terms.push_back(backend::as_text(parameters[2]));
   };
-  std::atomic<int> lost{5};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };

@@ -39,8 +39,8 @@ CONTRACT_CASE("trust counts from before the granting statement was sent, less a 
 }
 
 CONTRACT_CASE("trust counts from before a renewal was sent") {
-  auto const m = f.manager();
   std::atomic<boot_clock::rep> sent{0};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && sent == 0) sent = boot_clock::now().time_since_epoch().count();
   };
@@ -56,11 +56,11 @@ CONTRACT_CASE("trust counts from before a renewal was sent") {
 
 CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, and leaves none behind") {
   stranger other(f);
+  std::atomic<int> slow{1};
   auto const m = f.manager();
   m->connect();
   auto x = m->make_mutex("x", {.ttl = 200ms});
   { auto const makes_row = x.acquire(); }
-  std::atomic<int> slow{1};
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(250ms);  // more than the ttl
   };

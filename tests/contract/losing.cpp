@@ -83,8 +83,8 @@ CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
 }
 
 CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while trust runs") {
-  auto const m = f.manager();
   std::atomic<int> failing{5};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
@@ -97,8 +97,8 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
 }
 
 CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal") {
-  auto const m = f.manager();
   std::atomic<int> failing{3};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw std::runtime_error("out of the blue");
   };

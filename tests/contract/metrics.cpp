@@ -150,10 +150,10 @@ ROW_LOCK_CASE("metrics: a row lock whose session was ended is lost by that reaso
 
 CONTRACT_CASE("metrics: an error, and the release that the keeper makes up for, with how long it took") {
   counted const counts(f);
+  std::atomic<int> failing{1};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  std::atomic<int> failing{1};
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_release") return;
     if (failing-- > 0) throw error(errc::unreachable, "cut off by the test");

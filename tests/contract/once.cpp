@@ -208,8 +208,8 @@ ONCE_CASE("once: a key that is done is not waited for, by whatever call") {
 
 // K3: the record is known by its own term.
 ONCE_CASE("once: a record whose reply was lost is found by its term, and not made twice") {
-  auto const m = f.manager();
   std::atomic<int> lost{1};
+  auto const m = f.manager();
   f.seam->after = [&](std::string const& s) {
     if (s == "once_record" && lost-- > 0) lose_reply();
   };
@@ -221,8 +221,8 @@ ONCE_CASE("once: a record whose reply was lost is found by its term, and not mad
 }
 
 ONCE_CASE("once: a record that never arrived is made by the second try") {
-  auto const m = f.manager();
   std::atomic<int> lost{1};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "once_record" && lost-- > 0) lose_reply();
   };
@@ -234,8 +234,8 @@ ONCE_CASE("once: a record that never arrived is made by the second try") {
 ONCE_CASE("once: where it can't be found out whether it is recorded, that is said") {
   auto o = f.options;
   o.reply_timeout = 2s;
-  auto const m = f.manager(o);
   std::atomic<bool> away{false};
+  auto const m = f.manager(o);
   f.seam->after = [&](std::string const& s) {
     if (s != "once_record") return;
     away = true;

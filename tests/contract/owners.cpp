@@ -137,6 +137,7 @@ CONTRACT_CASE("an explicit owner that restarted takes over what its former self 
 }
 
 CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") {
+  int takes = 0;
   auto const m = f.manager();
   stranger between(f);
   stranger former(f);
@@ -145,7 +146,6 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
       "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
       "expires_at = " +
       in_ms(f, 1'000'000'000));
-  int takes = 0;
   f.seam->before = [&](std::string const& s) {
     if (s == pair.before_take() && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
@@ -186,9 +186,9 @@ CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
 CONTRACT_CASE("observed takeover: the claim names term and renewals that were watched") {
   stranger other(f);
   REQUIRE(other.take("x", 300ms, takeover::observed));
-  auto const m = f.manager();
   std::atomic<int> takes{0};
   std::atomic<bool> renewed{false};
+  auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     // The second lock_take without a lock_read in between is the claim.
     if (s == "lock_read") takes = 0;

@@ -252,10 +252,10 @@ LEASE_CASE("permits: list and find tell what each of them has") {
 }
 
 LEASE_CASE("permits: a take whose reply was lost is found again by its term") {
+  bool lost = false;
   auto const m = f.manager();
   auto x = m->make_semaphore("x", 1);
   CHECK(x.try_acquire());  // the name has its anchor
-  bool lost = false;
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     if (!std::exchange(lost, true)) lose_reply();

@@ -202,11 +202,11 @@ ROW_LOCK_CASE("B2: tokens of a contended row lock rise in the order of the owner
 // The session ends while the token is drawn: another owner may have come in between, and have drawn a lower
 // one.
 ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") {
+  std::atomic<int> draws{0};
   auto const m = f.manager();
   stranger other(f);
   { auto const makes_rows = m->make_mutex("x", {.fencing = true}).acquire(); }
   f.seam->reset();
-  std::atomic<int> draws{0};
   f.seam->before = [&](std::string const& s) {
     if (s != "token_draw" || draws++ > 0) return;
     end_session_of(f, *m, "x");

@@ -38,11 +38,11 @@ CONTRACT_CASE("missing, old and new tables are told apart, with the command that
 }
 
 CONTRACT_CASE("another database that answers under the same address is refused") {
+  std::atomic<bool> cut{true};
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
   f.sql("UPDATE rowlock_meta SET database_id = 'a copy'");
-  std::atomic<bool> cut{true};
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_take" && cut.exchange(false)) throw error(errc::unreachable, "cut off by the test");
   };

@@ -264,9 +264,9 @@ LEASE_CASE("together: who is stopped in line has nothing, and the end of the man
   stranger other(f);
   auto few = f.options;
   few.connections = 1;
-  auto m = f.manager(few);
   std::atomic<bool> open{false};
   std::atomic<bool> held_up{false};
+  auto m = f.manager(few);
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_take" || held_up.exchange(true)) return;
     CHECK(eventually([&] { return open.load(); }));

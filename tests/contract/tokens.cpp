@@ -144,9 +144,9 @@ INSERT_CASE("tokens rise over a change of strategy and back") {
 // B39: the token's row is reaped, and the floor raised, between the INSERT of the lock and the draw.
 INSERT_CASE(
     "B39: a floor that was raised while the lock was being taken is above nothing that is drawn later") {
+  std::atomic<bool> done{pair.engine == dialect::sqlite};  // one writer: nothing comes in between
   auto const m = f.manager();
   take_once(*m);
-  std::atomic<bool> done{pair.engine == dialect::sqlite};  // one writer: nothing comes in between
   f.seam->before = [&](std::string const& s) {
     if (s != "token_draw" || done.exchange(true)) return;
     f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");

@@ -57,10 +57,10 @@ TEST_CASE("quorum: where nobody else is met, all members are asked at once, and 
 
 TEST_CASE("quorum: where others were met, one member is asked first") {
   three_members members;
-  auto a = members.program();
-  auto mine = members.met_others(*a);
   std::atomic<bool> first_has_answered = false;
   std::atomic<int> too_early = 0;
+  auto a = members.program();
+  auto mine = members.met_others(*a);
   members.at(0).seam->after = [&](std::string const& statement) {
     if (statement == "lock_take") first_has_answered = true;
   };
@@ -101,6 +101,8 @@ TEST_CASE("quorum: who comes to the front of the line asks all members at once, 
 
 TEST_CASE("quorum: who is refused at the front of the line keeps the other members from nobody") {
   three_members members;
+  std::atomic<int> granted = 0;
+  std::atomic<int> given_back = 0;
   auto a = members.program({}, 60s);
   auto mine = a->make_mutex("x", short_term());
   (void)mine.acquire();  // makes the rows
@@ -110,8 +112,6 @@ TEST_CASE("quorum: who is refused at the front of the line keeps the other membe
     members.at(i).sql("UPDATE rowlock_locks SET term = 'gone', ttl = 60000");
   CHECK_FALSE(mine.try_acquire());  // from now on one member is asked first
   members.at(1).sql("UPDATE rowlock_locks SET term = NULL");
-  std::atomic<int> granted = 0;
-  std::atomic<int> given_back = 0;
   for (std::size_t i = 1; i < three_members::size; ++i)
     members.at(i).seam->after = [&](std::string const& statement) {
       if (statement == "lock_take") ++granted;

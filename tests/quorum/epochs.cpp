@@ -24,11 +24,11 @@ void refuse(three_members& members, std::size_t i, std::string const& statement)
 TEST_CASE(
     "quorum: a member that is replaced while it grants does not count for the lock that is taken just then") {
   three_members members;
+  base::event asked, replaced;
   auto p = members.program({}, 60s);
   auto known = p->make_mutex("known", short_term()).acquire();
   REQUIRE(known);
   REQUIRE(eventually([&] { return known->votes() == 3; }));
-  base::event asked, replaced;
   refuse(members, 1, "lock_take");
   members.at(2).seam->before = [&](std::string const& s) {
     if (s != "lock_take") return;
@@ -77,6 +77,11 @@ TEST_CASE("quorum: a join that nobody else has heard of costs no lock, nor the n
   CHECK(fresh->make_mutex("y", short_term()).acquire());
   CHECK(quorum_votes(fresh->status()) == 2);
   for (std::size_t i = 0; i < 2; ++i) members.mend(i);
+  // It needs the third's answer, and so looks at its epoch, which it must not take for the quorum's.
+  refuse(members, 1, "lock_take");
+  CHECK(reason_of([&] { (void)fresh->make_mutex("z", short_term()).try_acquire(); }) != errc{});
+  members.mend(1);
+  CHECK(fresh->make_mutex("z", short_term()).try_acquire_for(20s));
   fresh->join(2);
   CHECK(got->valid());
   CHECK(quorum_findings(fresh->status()).empty());

@@ -168,11 +168,11 @@ TEST_CASE("quorum: the highest token is written back to each that has granted, b
 
 TEST_CASE("quorum: a member that is in doubt is found out by its term, or given back") {
   three_members members;
+  std::atomic<int> cuts = 1;
   auto a = members.program();
   (void)a->make_mutex("x", short_term()).acquire();  // makes the rows
   REQUIRE(eventually(
       [&] { return members.number(1, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
-  std::atomic<int> cuts = 1;
   members.at(1).seam->after = [&](std::string const& statement) {
     if (statement == "lock_take" && cuts-- > 0)
       throw error(errc::in_doubt, "its reply was lost", statement, "", 0);
@@ -359,13 +359,13 @@ TEST_CASE(
     "quorum: a member that can't be renewed is trusted to its end, and not given back before it is taken "
     "again") {
   three_members members;
+  std::atomic<int> takes = 0;
+  std::atomic<boot_clock::rep> again = 0;
   auto a = members.program();
   (void)a->make_mutex("x", short_term()).acquire();  // connects, and makes the rows
   REQUIRE(eventually(
       [&] { return members.number(0, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
   // It is taken again as soon as the former term may be given back.
-  std::atomic<int> takes = 0;
-  std::atomic<boot_clock::rep> again = 0;
   members.at(0).seam->before = [&](std::string const& statement) {
     if (statement == "quorum_confirm") throw error(errc::unreachable, "by the test", statement, "", 0);
     if (statement == "lock_take" && ++takes == 2) again = boot_clock::now().time_since_epoch().count();

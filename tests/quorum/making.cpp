@@ -230,10 +230,10 @@ TEST_CASE(
     "quorum: of two joins at once, the one that comes between the other's writes goes on, and that one says "
     "so") {
   three_members members;
+  std::atomic<bool> come = false;
   auto a = members.program();
   auto b = members.program();
   members.wipe(2);
-  std::atomic<bool> come = false;
   std::jthread second;
   // `a` has written to the member that joins; now `b` does all its writing.
   members.at(0).seam->before = [&](std::string const& statement) {
@@ -257,12 +257,12 @@ TEST_CASE(
 
 TEST_CASE("quorum: two joins that divide the members among themselves both fail; the next one mends it") {
   three_members members;
+  base::event b_has_asked, a_has_first, b_is_over;
   auto a = members.program();
   auto b = members.program();
   members.wipe(2);
   auto held = a->make_mutex("held", short_term()).try_acquire();
   REQUIRE(held);
-  base::event b_has_asked, a_has_first, b_is_over;
   std::thread::id const first = std::this_thread::get_id();
   std::jthread second;
   // The second asks when the first has written to the member that joins, ...

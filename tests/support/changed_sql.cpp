@@ -1,5 +1,7 @@
 #include "support/changed_sql.hpp"
 
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -35,6 +37,23 @@ class changed_source final : public backend::source {
   std::vector<backend::sql_text> texts_;
 };
 
+std::map<std::string, std::string> read_blocks(std::string const& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error("can't read the statements in " + path);
+  constexpr std::string_view mark = "-- name: ";
+  std::map<std::string, std::string> blocks;
+  std::string* body = nullptr;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(mark)) {
+      body = &blocks[line.substr(mark.size())];
+    } else if (body != nullptr) {
+      *body += (body->empty() ? "" : "\n") + line;
+    }
+  }
+  if (blocks.empty()) throw std::runtime_error("there are no statements in " + path);
+  return blocks;
+}
+
 }  // namespace
 
 std::string sql_of(connection_source const& s, std::string_view statement) {
@@ -46,6 +65,13 @@ std::string sql_of(connection_source const& s, std::string_view statement) {
 connection_source with_changed_sql(connection_source s, std::map<std::string, std::string> changed) {
   for (auto const& each : changed) (void)sql_of(s, each.first);
   return connection_source(std::make_shared<changed_source>(s.implementation(), std::move(changed)));
+}
+
+connection_source as_the_environment_has_it(connection_source s) {
+  char const* const path = std::getenv("ROWLOCK_TEST_CHANGED_SQL");
+  char const* const dialect = std::getenv("ROWLOCK_TEST_CHANGED_DIALECT");
+  if (path == nullptr || dialect == nullptr || s.implementation()->sql().name != dialect) return s;
+  return with_changed_sql(std::move(s), read_blocks(path));
 }
 
 }  // namespace rowlock::test

@@ -40,6 +40,7 @@ constexpr std::size_t most_jobs = 99;
 constexpr auto no_case = static_cast<std::size_t>(-1);
 
 std::string suite;         // "contract" in rowlock_contract_tests
+bool until_first_failure = false;
 std::string results_path;  // of --results; empty if there is none
 /// A case as doctest knows it, and as people do: "suite/name", and the back end if it stands in a TEST_SUITE
 /// of that name and does not name it itself.
@@ -212,6 +213,7 @@ int run_worker(std::vector<test_case> const& cases) {
     self->index = next;
     self->busy = true;
     status |= run_case(cases[next]);
+    if (until_first_failure && status != 0) shared->next = cases.size();
   }
   return status;
 }
@@ -266,6 +268,7 @@ bool run_in_workers(std::vector<test_case> const& cases, std::size_t jobs) {
       auto const& name = cases[worker.index].full_name;
       count(false, name);
       print(fmt::format("FAILED  {}: {}\n", name, cause_of_death(status)));
+      if (until_first_failure) shared->next = cases.size();
     }
     // One that died before its first case would be followed by others for ever.
     if (died && worker.index != no_case && shared->next < cases.size()) start(slot);
@@ -276,14 +279,17 @@ bool run_in_workers(std::vector<test_case> const& cases, std::size_t jobs) {
 int run(std::vector<test_case> const& cases, std::size_t jobs) {
   bool good = true;
   if (jobs == 1) {
-    for (auto const& test : cases) good = run_case(test) == 0 && good;
+    for (auto const& test : cases) {
+      good = run_case(test) == 0 && good;
+      if (until_first_failure && !good) break;
+    }
   } else {
     output_lock = ::memfd_create("output", MFD_CLOEXEC);
     std::vector<test_case> together;
     std::vector<test_case> alone;
     for (auto const& test : cases) (test.alone ? alone : together).push_back(test);
     good = run_in_workers(together, jobs);
-    good = run_in_workers(alone, 1) && good;
+    if (good || !until_first_failure) good = run_in_workers(alone, 1) && good;
   }
   int const passed = shared->passed;
   int const failed = shared->failed;
@@ -295,9 +301,10 @@ int run(std::vector<test_case> const& cases, std::size_t jobs) {
 int usage() {
   std::cerr
       << "usage: rowlock_" << suite
-      << "_tests [--list] [--jobs N] [--results FILE] [--without PART]... [FILTER]\n"
+      << "_tests [--list] [--jobs N] [--fail-fast] [--results FILE] [--without PART]... [FILTER]\n"
       << "  FILTER    part of a full name as --list prints it; * and ? are wildcards\n"
       << "  --jobs    how many run at a time, each in a process of its own; 1, the default: in this one\n"
+      << "  --fail-fast no further case begins when one has failed\n"
       << "  --results a line for each is added to this file\n"
       << "  --without leave out those that have this in their full name\n"
       << "Exit status: 0 all passed, 1 some failed, 3 no test matches, 64 usage\n";
@@ -322,6 +329,8 @@ int main(int argc, char** argv) {
     std::string const argument = argv[i];
     if (argument == "--list") {
       list = true;
+    } else if (argument == "--fail-fast") {
+      until_first_failure = true;
     } else if (argument == "--results" && i + 1 < argc) {
       results_path = argv[++i];
     } else if (argument == "--without" && i + 1 < argc) {

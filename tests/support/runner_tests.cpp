@@ -34,6 +34,19 @@ TEST_CASE("each case counts once, also if its process dies") {
                                             "ok rowlock_doomed/passes", "ok rowlock_doomed/passes, too"});
 }
 
+TEST_CASE("no further case begins after one that failed, if that is asked for") {
+  for (std::string const jobs : {"1", "2"}) {
+    child_process doomed{{ROWLOCK_DOOMED, "--fail-fast", "--jobs", jobs, "--without", "hangs"}};
+    CHECK(doomed.finish() == 1);
+    CHECK(doomed.output().find("FAILED  rowlock_doomed/fails") != std::string::npos);
+    CHECK(doomed.output().find("rowlock_doomed/passes, too") == std::string::npos);
+    CHECK(doomed.output().find("rowlock_doomed/is alone") == std::string::npos);
+  }
+  child_process killed{{ROWLOCK_DOOMED, "--fail-fast", "--jobs", "2", "is"}};
+  CHECK(killed.finish() == 1);
+  CHECK(killed.output().ends_with("\n0 passed, 1 failed\n"));
+}
+
 TEST_CASE("cases can be left out") {
   child_process some{{ROWLOCK_DOOMED, "--without", "s", "--without", "fail", "is"}};
   CHECK(some.finish() == 3);
