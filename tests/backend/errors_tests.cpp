@@ -76,7 +76,7 @@ TEST_CASE_TEMPLATE("errors: nonsense is failed, and the session goes on", On, RO
   CHECK(c->execute(db->book().at("meta_read"), {}, in(5000)).rows.size() == 1);
 }
 
-TEST_CASE_TEMPLATE("errors: a row in another's transaction is row_locked after about a second", On,
+TEST_CASE_TEMPLATE("errors: B25: a row in another's transaction is row_locked after about a second", On,
                    ROWLOCK_BACKENDS) {
   locked_row scene(On::kind);
   auto const start = boot_clock::now();

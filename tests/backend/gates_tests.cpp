@@ -82,6 +82,24 @@ TEST_CASE_TEMPLATE("gates: C51, T9: who comes too late has nothing, also in the 
   MESSAGE("had it in " << had << " of 60 rounds");
 }
 
+// GET_LOCK() rounds its seconds: a wait of 0.4 s would be none, again and again.
+TEST_CASE_TEMPLATE("gates: C53: a wait of less than a second lasts as long, in few statements", On,
+                   ROWLOCK_MYSQLS) {
+  scene const s(On::kind);
+  auto const holder = s.d->connect();
+  auto const late = s.d->connect();
+  auto const questions = [&] {
+    auto const r = late->execute({"questions", "SHOW SESSION STATUS LIKE 'Questions'"}, {}, in(5000));
+    return std::stoi(backend::as_text(r.rows.at(0).at(1)));
+  };
+  REQUIRE(s.enter(*holder, 500) == gate_entry::was_free);
+  auto const asked = questions();
+  auto const began = boot_clock::now();
+  CHECK(s.enter(*late, 400) == gate_entry::not_mine);
+  CHECK(boot_clock::now() - began >= 350ms);
+  CHECK(questions() - asked < 20);
+}
+
 TEST_CASE_TEMPLATE("gates: who leaves hears whether others are there", On, ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();

@@ -125,7 +125,8 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE(
-    "Galera: lease and unique_insert work, a row is not waited for, and reads wait for what was committed "
+    "Galera: B28: lease and unique_insert work, a row is not waited for, and reads wait for what was "
+    "committed "
     "<mariadb>") {
   database_server const server(server_kind::mariadb, {.galera = true});
   mysql::source const source(server.address());

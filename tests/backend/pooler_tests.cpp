@@ -90,7 +90,8 @@ TEST_CASE("C19: a connection string says how a pooler between lends out sessions
 }
 
 TEST_CASE(
-    "C19: locks, lists and reaps by way of a pooler leave nothing in the server's one session <postgresql>") {
+    "D3, C19: locks, lists and reaps by way of a pooler leave nothing in the server's one session "
+    "<postgresql>") {
   pooled_database const p(1);
   neighbour other(p.between.address());
   auto const before = other.surroundings();

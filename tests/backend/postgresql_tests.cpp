@@ -101,7 +101,8 @@ class role {
 
 }  // namespace
 
-TEST_CASE("postgresql: the session is set up, whatever the role's and the connection's settings say") {
+TEST_CASE(
+    "postgresql: T11, T12: the session is set up, whatever the role's and the connection's settings say") {
   auto const c = connect_to(conninfo_with(
       {{"options",
         "-c synchronous_commit=local -c statement_timeout=1h -c lock_timeout=1h "

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <rowlock/migrator.hpp>
 #include <rowlock/postgresql.hpp>
 #include <thread>
 
@@ -128,6 +129,24 @@ TEST_CASE("postgresql: a commit whose wait for the standby was cancelled is in d
   CHECK(e.reason() == errc::in_doubt);
   CHECK(std::string_view(e.what()).find("standby") != std::string_view::npos);
   CHECK(!c->usable());
+}
+
+// A plain statement that times out is an error with two lines in the log.
+TEST_CASE("postgresql server: C52: waits at a gate that end by their time leave nothing in the log") {
+  scene s;
+  migrator(connection_source(s.source)).up();
+  auto const waits = s.connect(5000);
+  backend::table_names const names("public", "rowlock_");
+  auto const enter = [&](backend::connection& c, int ms) {
+    return c.enter_gate(names, "x", "who", in(ms), 5s, {});
+  };
+  REQUIRE(enter(*s.c, 500) == backend::gate_entry::was_free);
+  auto const before = s.server.log();
+  for (int i = 0; i < 5; ++i) CHECK(enter(*waits, 50) == backend::gate_entry::not_mine);
+  CHECK_THROWS(waits->script("SELECT 1 / 0 AS seen_in_the_log", in(5000)));
+  auto const after = s.server.log().substr(before.size());
+  CHECK(after.find("seen_in_the_log") != after.npos);
+  CHECK_MESSAGE(after.find("timeout") == after.npos, after);
 }
 
 }  // namespace rowlock::test

@@ -217,7 +217,8 @@ TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with
   CHECK(m->make_mutex("x").try_acquire());  // and goes on once there is one
 }
 
-TEST_CASE_TEMPLATE("soci: a pool with one session is enough for a lock and its renewals", On, ROWLOCK_SOCIS) {
+TEST_CASE_TEMPLATE("soci: T16: a pool with one session is enough for a lock and its renewals", On,
+                   ROWLOCK_SOCIS) {
   scene s(On::kind, 1);
   s.options.reply_timeout = 1s;
   auto const m = s.manager();

@@ -174,7 +174,7 @@ TEST_CASE("sqlite gates: those that come after the file was removed use another 
 }
 
 TEST_CASE(
-    "sqlite gates: a file that is cut short under those who wait ends no process, and goes on serving") {
+    "sqlite gates: C55: a file that is cut short under those who wait ends no process, and goes on serving") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -265,7 +265,7 @@ TEST_CASE("sqlite gates: a wait ends when it is stopped") {
   CHECK(boot_clock::now() - start < 5s);  // each looks by itself after 0.2 s at the earliest
 }
 
-TEST_CASE("sqlite gates: whoever leaves wakes the next one, and does not overtake it") {
+TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not overtake it") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "backend/database.hpp"
 
@@ -33,6 +36,18 @@ bool without_returning(std::string_view statement) {
 }
 
 }  // namespace
+
+// NOTIFY takes a lock over the whole server at COMMIT.
+TEST_CASE_TEMPLATE("D5, C40: no statement, no migration and no function notifies", On, ROWLOCK_BACKENDS) {
+  auto const one = make_empty_database(On::kind);
+  auto const notifies = [](std::string_view text) {
+    std::string upper(text);
+    std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    return upper.find("NOTIFY") != upper.npos;
+  };
+  for (auto const& s : one->source().sql().statements) CHECK_FALSE_MESSAGE(notifies(s.text), s.name);
+  for (auto const& m : one->source().sql().migrations) CHECK_FALSE_MESSAGE(notifies(m.up), m.name);
+}
 
 TEST_CASE_TEMPLATE("all dialects have the same statements and migrations", On, ROWLOCK_BACKENDS) {
   auto const one = make_empty_database(On::kind);

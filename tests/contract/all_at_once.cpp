@@ -248,7 +248,7 @@ LEASE_CASE("all at once: tokens rise for each name, also above the floor of a ne
   CHECK(other.token("b") == b);
 }
 
-LEASE_CASE("all at once: sets that cross each other never deadlock, and each is whole") {
+LEASE_CASE("all at once: C47: sets that cross each other never deadlock, and each is whole") {
   process first(f);
   process second(f);
   process third(f);
@@ -289,7 +289,7 @@ LEASE_CASE("all at once: sets that cross each other never deadlock, and each is 
   if (on_a_server(pair)) CHECK(waited <= 10);  // of 450 and more: a machine may stall
 }
 
-LEASE_CASE("all at once: a row that a transaction has locked is skipped, not waited for") {
+LEASE_CASE("all at once: C48: a row that a transaction has locked is skipped, not waited for") {
   stranger other(f);
   auto const m = f.manager();
   make_rows(*m);

@@ -76,7 +76,7 @@ GATE_CASE("gates: who stands in line asks the row nothing until its turn comes")
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("gates: whoever is stuck with the gate costs the others a second") {
+GATE_CASE("gates: Q1, C41: whoever is stuck with the gate costs the others a second") {
   stranger other(f);
   neighbour stuck(f);
   auto const m = f.manager();
@@ -98,7 +98,7 @@ GATE_CASE("gates: one that is stuck with the lock as well costs its ttl, not mor
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("gates: whoever has stood at the gate and died lets the next one in at once") {
+GATE_CASE("gates: Q1: whoever has stood at the gate and died lets the next one in at once") {
   stranger other(f);
   neighbour dies(f);
   auto const m = f.manager();
@@ -111,7 +111,7 @@ GATE_CASE("gates: whoever has stood at the gate and died lets the next one in at
   CHECK(w.comes_to_have_it());
 }
 
-PAIRS_CASE("gates: who gives the lock back hears that others wait, and lines up behind them",
+PAIRS_CASE("gates: C50: who gives the lock back hears that others wait, and lines up behind them",
            all<rows_on_gates, is_told>) {
   stranger other(f);
   neighbour next(f);

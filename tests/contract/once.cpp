@@ -118,7 +118,7 @@ ONCE_CASE(
   CHECK(found->holder.done);
 }
 
-ONCE_CASE("once: work that fails frees the key at once, and nothing is recorded") {
+ONCE_CASE("once: C59: work that fails frees the key at once, and nothing is recorded") {
   auto const m = f.manager();
   counted_work work;
   CHECK_THROWS_AS((void)run_once(*m, "x", kept, [](once_run&) { throw std::runtime_error("by the test"); }),

@@ -69,7 +69,8 @@ EVERY_CASE("a mutex that its own thread holds answers resource_deadlock_would_oc
   }
 }
 
-EVERY_CASE("O2: another thread is another owner, also one that comes after") {
+EVERY_CASE(
+    "O2, O4: another thread is another owner, also one that comes after, and any thread may give back") {
   auto const m = f.manager();
   auto x = m->make_recursive_mutex("x");
   std::optional<acquisition> left_behind;
@@ -77,7 +78,7 @@ EVERY_CASE("O2: another thread is another owner, also one that comes after") {
   REQUIRE(*left_behind);
   std::jthread([&] { CHECK_FALSE(x.try_acquire()); }).join();
   CHECK_FALSE(x.try_acquire());
-  CHECK((*left_behind)->release() == release_result::released);  // O4: from any thread
+  CHECK((*left_behind)->release() == release_result::released);
   CHECK(x.try_acquire());
 }
 
@@ -155,7 +156,8 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
 }
 
 CONTRACT_CASE(
-    "B36: observed takeover waits for the row's ttl by the taker's own clock, whatever the database's says") {
+    "B29, B36: observed takeover waits for the row's ttl by the taker's own clock, whatever the database's "
+    "says") {
   stranger other(f);
   REQUIRE(other.take("x", 1s, takeover::observed));
   // The database's clock jumps: expired long ago by it.

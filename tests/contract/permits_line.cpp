@@ -117,7 +117,7 @@ LEASE_CASE("permits: while a writer waits no new reader comes in, with a line an
   }
 }
 
-LEASE_CASE("permits: a writer has its turn among readers who leave no moment without a reader [C44]") {
+LEASE_CASE("permits: C58: a writer has its turn among readers who leave no moment without a reader [C44]") {
   for (int const gates : {4, 0}) {
     CAPTURE(gates);
     auto o = f.options;

@@ -219,7 +219,7 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
   CHECK(f.seam->executed("lock_take") == 2);
 }
 
-ROW_LOCK_CASE("K9, B30: a session that the server ended is found out by a ping, and its holder told") {
+ROW_LOCK_CASE("K9, K11, B30: a session that the server ended is found out by a ping, and its holder told") {
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.ttl = 900ms}).try_acquire();
   REQUIRE(lock);
@@ -241,7 +241,7 @@ ROW_LOCK_CASE("R2: giving back a row lock whose session has ended says that it w
   CHECK(lock->loss() == loss_reason::session_ended);
 }
 
-ROW_LOCK_CASE("an anchor that was deleted while one waited for it is made again") {
+ROW_LOCK_CASE("T7: an anchor that was deleted while one waited for it is made again") {
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();

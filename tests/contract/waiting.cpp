@@ -96,7 +96,7 @@ CONTRACT_CASE("a policy of the caller's decides on each wait") {
   CHECK(asked == std::vector<int>{1, 2, 3});
 }
 
-EVERY_CASE("a thousand threads waiting on one name: one of them talks to the database") {
+EVERY_CASE("T16: a thousand threads waiting on one name: one of them talks to the database") {
   stranger other(f);
   REQUIRE(other.take("x"));
   auto o = f.options;

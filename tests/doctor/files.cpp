@@ -225,7 +225,7 @@ TEST_CASE("C27: file: a full disk, or no permission: said at once, with what a f
 }
 
 // Of the others none can be mounted without a server; the decision is fed their numbers.
-TEST_CASE("file: file_system: what is decided for each kind") {
+TEST_CASE("file: D7: file_system: what is decided for each kind") {
   using backend::sqlite::judge_file_system;
   for (std::uint64_t const shared : {std::uint64_t{NFS_SUPER_MAGIC}, std::uint64_t{CIFS_SUPER_MAGIC},
                                      std::uint64_t{SMB2_SUPER_MAGIC}, std::uint64_t{V9FS_MAGIC}}) {

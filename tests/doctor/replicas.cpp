@@ -9,7 +9,8 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 TEST_CASE(
-    "replicas: postgresql: an asynchronous standby, a synchronous one, none that is left, who may see it") {
+    "replicas: D2: postgresql: an asynchronous standby, a synchronous one, none that is left, who may see "
+    "it") {
   server_scene const s(server_kind::postgresql,
                        {.durable = true, .settings = {"wal_level = replica", "max_wal_senders = 4"}});
   expect(s.examine(), "replicas", verdict::ok, "no standby is connected");

@@ -19,7 +19,7 @@ bool lasts_a_minute(place const& p, std::string const& name) {
 
 }  // namespace
 
-FUNCTIONS_CASE("in a session of any time zone") {
+FUNCTIONS_CASE("T14: in a session of any time zone") {
   Place const p;
   auto const sql = p.session();
   for (std::string const zone : {"+00:00", "-11:00", "+13:00", "SYSTEM"}) {
@@ -35,8 +35,7 @@ FUNCTIONS_CASE("in a session of any time zone") {
   }
 }
 
-// [T2]
-TEST_CASE("functions: in a transaction that is old, the time is the present one<postgresql>") {
+TEST_CASE("functions: T2: in a transaction that is old, the time is the present one<postgresql>") {
   postgresql_place const p;
   auto const sql = p.session();
   sql->run("BEGIN; SELECT pg_sleep(1.2);");

@@ -39,7 +39,7 @@ TEST_CASE_TEMPLATE("release: after the guarded transaction it is given back at o
 }
 
 TEST_CASE_TEMPLATE(
-    "release: the next thread has the lock only after the guarded transaction, and sees it [B44]", On,
+    "release: the next thread has the lock only after the guarded transaction, and sees it [R4][B44]", On,
     ROWLOCK_HANDLES) {
   On f;
   f.make_counter();

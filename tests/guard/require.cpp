@@ -191,8 +191,9 @@ TEST_CASE_TEMPLATE("require: after ROLLBACK TO SAVEPOINT it is to be called agai
   p->run("ROLLBACK");
 }
 
-TEST_CASE_TEMPLATE("require: a snapshot older than the take is too old, and READ COMMITTED has none [B11]",
-                   On, ROWLOCK_SERVER_HANDLES) {
+TEST_CASE_TEMPLATE(
+    "require: a snapshot older than the take is too old, and READ COMMITTED has none [T11][B11]", On,
+    ROWLOCK_SERVER_HANDLES) {
   On f;
   f.make_counter();
   auto const m = f.manager();

@@ -168,8 +168,9 @@ TEST_CASE_TEMPLATE("lock: several names, in one order whatever the program's is 
   CHECK(f.open()->value(f.read_counter()) == std::to_string(3 * each));
 }
 
-TEST_CASE_TEMPLATE("lock: without an anchor none is waited for, at the default isolation level [B20][B45]",
-                   On, ROWLOCK_SERVER_HANDLES) {
+TEST_CASE_TEMPLATE(
+    "lock: without an anchor none is waited for, at the default isolation level [T7][B20][B45]", On,
+    ROWLOCK_SERVER_HANDLES) {
   On f;
   auto const m = f.manager();
   auto const p = f.open();

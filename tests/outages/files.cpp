@@ -8,7 +8,7 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-PAIRS_TEMPLATE_CASE("file: another program's long write transaction is like an outage, and is ridden out",
+PAIRS_TEMPLATE_CASE("file: D7: another program's long write transaction is like an outage, and is ridden out",
                     pair, all<in_rows, on_sqlite>) {
   pair f;
   auto o = f.options;

@@ -69,7 +69,7 @@ void check_free_in_time(lock_manager& m, std::string const& name) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("C5: a server's clock was an hour ahead and went back", kind,
+TEST_CASE_TEMPLATE("K7, C5: a server's clock was an hour ahead and went back", kind,
                    std::integral_constant<server_kind, server_kind::postgresql>,
                    std::integral_constant<server_kind, server_kind::mariadb>,
                    std::integral_constant<server_kind, server_kind::mysql>) {
@@ -123,7 +123,7 @@ TEST_CASE_TEMPLATE("C5: a server's clock was an hour ahead and went back", kind,
 }
 
 // The clock is that of each process.
-TEST_CASE("C5: the holder's clock was an hour ahead: sqlite") {
+TEST_CASE("K7, C5: the holder's clock was an hour ahead: sqlite") {
   scratch_folder const folder;
   auto const ahead = with_moved_clock(folder.file("clock"));
   move_clock(folder.file("clock"), 3600s);

@@ -79,7 +79,8 @@ void down_and_up(connection_source const& source) {
 }  // namespace
 
 TEST_CASE(
-    "tokens rise over takes, reaping, migration, kill -9 of the server and a clock set back an hour: lease "
+    "B3: tokens rise over takes, reaping, migration, kill -9 of the server and a clock set back an hour: "
+    "lease "
     "on postgresql") {
   database_server server(server_kind::postgresql, {.durable = true, .movable_clock = true});
   postgresql::source const source(server.address());
@@ -122,8 +123,8 @@ TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
 // A name that goes from one strategy to another once its row was reaped, before and after a crash and a step
 // of the clock.
 TEST_CASE_TEMPLATE(
-    "tokens rise over strategies, takes, reaping, kill -9 of the server and a clock set back an hour", kind,
-    std::integral_constant<server_kind, server_kind::postgresql>,
+    "B3: tokens rise over strategies, takes, reaping, kill -9 of the server and a clock set back an hour",
+    kind, std::integral_constant<server_kind, server_kind::postgresql>,
     std::integral_constant<server_kind, server_kind::mariadb>,
     std::integral_constant<server_kind, server_kind::mysql>) {
   database_server server(kind::value, {.durable = true, .movable_clock = true});

@@ -141,7 +141,7 @@ TEST_CASE("quorum: what an operator takes away at a member whose term lapses mea
   lapsing.before = nullptr;
 }
 
-TEST_CASE("quorum: the highest token is written back to each that has granted, before the lock is had") {
+TEST_CASE("quorum: C61: the highest token is written back to each that has granted, before the lock is had") {
   three_members members;
   auto a = members.program();
   (void)a->make_mutex("x", short_term()).try_acquire();

@@ -120,7 +120,8 @@ TEST_CASE("quorum: clocks that were years ahead when they were read do not raise
 }
 
 TEST_CASE(
-    "quorum: a member that was wiped does not vote until it has joined; with a second one nothing can be "
+    "quorum: C60: a member that was wiped does not vote until it has joined; with a second one nothing can "
+    "be "
     "had") {
   three_members members;
   auto a = members.program();

@@ -29,6 +29,9 @@ class changed_source final : public backend::source {
   int best_connections() const noexcept override { return inner_->best_connections(); }
   std::string describe() const override { return inner_->describe(); }
   bool gone(std::string const& identity) const noexcept override { return inner_->gone(identity); }
+  void create_if_missing() override { inner_->create_if_missing(); }
+  bool is_private() const noexcept override { return inner_->is_private(); }
+  bool uses_the_programs() const noexcept override { return inner_->uses_the_programs(); }
 
  private:
   std::shared_ptr<backend::source> inner_;

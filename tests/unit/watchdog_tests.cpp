@@ -12,11 +12,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::shared_ptr<hold> held_for(std::chrono::milliseconds ttl) {
+std::shared_ptr<hold> held_for(std::chrono::milliseconds lasts) {
   grant_facts f;
   f.name = "name";
   f.term = {"term"};
-  f.ttl = ttl;
+  f.ttl = lasts;
   f.sent_at = boot_clock::now();
   return std::make_shared<hold>(std::move(f), waiting::local_queue::turn());
 }

@@ -1,0 +1,125 @@
+// lib/doc/traps.md against the names of the tests: each trap has a test that carries its id, and what a row
+// says of its test is part of such a name; what the tests call a trap is on the page.
+
+#include <doctest/doctest.h>
+
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/source_path.hpp"
+
+namespace rowlock::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(fs::path const& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+/// The string literals of a text, those that follow each other in one piece.
+std::vector<std::string> literals_in(std::string const& text) {
+  std::vector<std::string> found;
+  bool joined = false;  // nothing but blanks since the last one
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\'' && i + 2 < text.size() && text[i + 2] == '\'') {
+      i += 2;
+      joined = false;
+    } else if (text[i] == '"') {
+      std::string piece;
+      for (++i; i < text.size() && text[i] != '"'; ++i) {
+        if (text[i] == '\\') ++i;
+        piece += text[i];
+      }
+      if (joined)
+        found.back() += piece;
+      else
+        found.push_back(std::move(piece));
+      joined = true;
+    } else if (std::isspace(static_cast<unsigned char>(text[i])) == 0) {
+      joined = false;
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> names_of_cases() {
+  std::vector<std::string> names;
+  for (auto const& entry : fs::recursive_directory_iterator(source_path("tests"))) {
+    if (entry.path().extension() != ".cpp" || entry.path().parent_path().filename() == "readme") continue;
+    for (auto& name : literals_in(text_of(entry.path()))) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+struct trap {
+  std::string id, test;
+};
+
+std::vector<trap> traps_of_the_page() {
+  std::regex const row(R"re(\| ([TKROPQDB]\d+) \| .* \| .* \| (.*) \|)re");
+  std::vector<trap> traps;
+  std::istringstream page(text_of(source_path("lib/doc/traps.md")));
+  for (std::string line; std::getline(page, line);)
+    if (std::smatch m; std::regex_match(line, m, row)) traps.push_back({m[1], m[2]});
+  return traps;
+}
+
+/// "K1, K2: ..." at the beginning, also behind some words and a colon; or "... [B8][B9]", "(B8)".
+std::set<std::string> ids_in(std::string const& name) {
+  std::set<std::string> ids;
+  static std::regex const bracket(R"re([\[(]([TKROPQDBC]\d+)[\])])re"), one(R"re([TKROPQDBC]\d+)re");
+  static std::regex const first(
+      R"re(^(?:[A-Za-z ]+: |trap )?((?:[A-Za-z]+: )?[TKROPQDBC]\d+(?:,? (?:and )?[TKROPQDBC]\d+)*)(?:: |, ))re");
+  std::sregex_iterator const end;
+  for (std::sregex_iterator at(name.begin(), name.end(), bracket); at != end; ++at) ids.insert((*at)[1]);
+  if (std::smatch m; std::regex_search(name, m, first)) {
+    std::string const list = m[1];
+    for (std::sregex_iterator at(list.begin(), list.end(), one); at != end; ++at) ids.insert(at->str());
+  }
+  return ids;
+}
+
+TEST_CASE("lib/doc/traps.md: each trap has a test with its id, whose name is the one that the page says") {
+  auto const names = names_of_cases();
+  REQUIRE(names.size() > 1000);
+  std::map<std::string, std::vector<std::string>> tests;
+  for (auto const& name : names)
+    for (auto const& id : ids_in(name)) tests[id].push_back(name);
+  auto const traps = traps_of_the_page();
+  std::map<char, int> numbers;
+  std::set<std::string> on_the_page;
+  for (auto const& t : traps) {
+    CAPTURE(t.id);
+    CHECK(on_the_page.insert(t.id).second);
+    // None is left out.
+    CHECK(std::stoi(t.id.substr(1)) == ++numbers[t.id[0]]);
+    bool found = false;
+    for (auto const& name : tests[t.id]) found = found || name.find(t.test) != name.npos;
+    CHECK_MESSAGE(found, "no test with this id has a name with: " << t.test);
+  }
+  CHECK(traps.size() == 97);
+  auto const page = text_of(source_path("lib/doc/traps.md"));
+  for (auto const& [id, its] : tests)
+    CHECK_MESSAGE((on_the_page.contains(id) || page.find("- **" + id + "** ") != page.npos),
+                  id << ": " << its.front());
+  for (int c = 1; c <= 61; ++c) {
+    auto const id = "C" + std::to_string(c);
+    bool const is_there = page.find("- **" + id + "** ") != page.npos;
+    CHECK_MESSAGE(is_there == (c < 36 || c > 39), id);  // four numbers are free
+    if (is_there && id != "C30")
+      CHECK_MESSAGE(tests.contains(id), id << " has no test");  // C30: CI's tsan stage
+  }
+}
+
+}  // namespace
+}  // namespace rowlock::test
