@@ -63,6 +63,13 @@ std::vector<form> const forms{
      {{"permit_take", "(SELECT coalesce(sum(p.units), 0)", "(SELECT coalesce(max(p.units), 0) % 1000"}},
      "overlap",
      workload::shared},
+    // Of two who both trust their locks, which is what the first change brings about, only the guard can
+    // refuse one.
+    {"a guard that goes by the name alone",
+     {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"},
+      {"guard_require", "term = ?2 AND revoked = 0\nRETURNING term", "?2 = ?2\nRETURNING ?2"}},
+     "guard",
+     workload::guarded_set},
 };
 
 std::map<std::string, std::string> changed(form const& f, connection_source const& s) {
@@ -114,7 +121,7 @@ TEST_CASE("torture: what is broken on purpose is caught") {
 }
 
 TEST_CASE("torture: what is not broken is not blamed") {
-  for (auto const what : {workload::mutex, workload::shared, workload::semaphore}) {
+  for (auto const what : {workload::mutex, workload::shared, workload::semaphore, workload::guarded_set}) {
     torture::options o;
     o.what = what;
     o.duration = 10s;
@@ -123,7 +130,30 @@ TEST_CASE("torture: what is not broken is not blamed") {
     for (auto const& each : v.violations) FAIL_CHECK(each.rule, ": ", each.text);
     CHECK(v.acquisitions > 50);
     CHECK(v.faults > 3);
+    CHECK((v.added > 20) == (what == workload::guarded_set));
   }
+}
+
+// The lock is broken, and the guard is not: what is written stays right.
+TEST_CASE("torture: where locks are given to two, require keeps what is written") {
+  torture::options o;
+  o.what = workload::guarded_set;
+  o.ttl = 1s;
+  o.duration = 5s;
+  o.connect = [](std::string const& url) {
+    auto s = source_from_url(url);
+    auto texts = changed(forms.at(0), s);
+    return with_changed_sql(std::move(s), std::move(texts));
+  };
+  auto const v = tortured(o, 1);
+  auto const rules = [&](std::string const& rule) {
+    return std::count_if(v.violations.begin(), v.violations.end(),
+                         [&](torture::violation const& each) { return each.rule == rule; });
+  };
+  CHECK(rules("overlap") > 0);
+  CHECK(v.added > 20);
+  CHECK(v.lost_additions == 0);
+  CHECK(rules("guard") == 0);
 }
 
 }  // namespace rowlock::test

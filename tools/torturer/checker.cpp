@@ -168,7 +168,7 @@ class inquiry {
   /// Whether a fault that hits this process was there between the times, or shortly before.
   bool disturbed(std::uint32_t process, std::int64_t from, std::int64_t to) const {
     return std::any_of(faults_.begin(), faults_.end(), [&](fault const& f) {
-      return f.hits(process) && f.begins.at <= to &&
+      return (promise_.faults_hit_everybody || f.hits(process)) && f.begins.at <= to &&
              (f.ends == never || f.ends + promise_.ttl.count() >= from);
     });
   }

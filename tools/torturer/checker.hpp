@@ -17,6 +17,7 @@ struct promise {
   std::chrono::nanoseconds ttl{};  ///< how long a dead one may keep a lock
   /// No longer between two grants of one name that somebody waits for, faults not counted.
   std::chrono::nanoseconds longest_gap{};
+  bool faults_hit_everybody = false;  ///< also one that hits a single process
 };
 
 struct violation {
@@ -33,6 +34,8 @@ struct verdict {
   std::int64_t faults = 0;
   std::int64_t faults_in_flight = 0;  ///< of these: somebody who was hit had asked, or gave back
   std::chrono::nanoseconds longest_gap{};
+  std::int64_t added = 0;  ///< of a ledger, which no history tells of
+  std::int64_t lost_additions = 0;
   std::vector<violation> violations;
 };
 

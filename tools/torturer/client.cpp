@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "history.hpp"
+#include "ledger.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -26,47 +27,44 @@ class taker {
  public:
   taker(lock_manager& m, options const& o, std::string const& name) : what_(o.what) {
     mutex_options how;
-    how.strategy = what_ == workload::mutex ? std::optional(o.how) : std::nullopt;
+    how.strategy = is_mutex(what_) ? std::optional(o.how) : std::nullopt;
     how.ttl = o.ttl;
-    how.fencing = what_ == workload::mutex ? std::optional(true) : std::nullopt;
+    how.fencing = is_mutex(what_) ? std::optional(true) : std::nullopt;
     how.retry = {.first = 1ms, .longest = 100ms};
     switch (what_) {
-      case workload::mutex:
-        mutex_.emplace(m.make_mutex(name, how));
-        break;
       case workload::shared:
         shared_.emplace(m.make_shared_mutex(name, how));
         break;
       case workload::semaphore:
         semaphore_.emplace(m.make_semaphore(name, limit_of(what_), how));
         break;
+      default:
+        mutex_.emplace(m.make_mutex(name, how));
     }
   }
 
   /// How many units a turn takes.
   std::int64_t draw_units(std::mt19937& random) const {
     switch (what_) {
-      case workload::mutex:
-        return 1;
       case workload::shared:
         return random() % 3 == 0 ? limit_of(what_) : 1;
       case workload::semaphore:
         return 1 + static_cast<std::int64_t>(random() % 3);
+      default:
+        return 1;
     }
-    return 1;
   }
 
   acquisition take(std::int64_t units, std::chrono::milliseconds patience, std::stop_token stop) {
     switch (what_) {
-      case workload::mutex:
-        return mutex_->try_acquire_for(patience, std::move(stop));
       case workload::shared:
         return units == 1 ? shared_->try_acquire_shared_for(patience, std::move(stop))
                           : shared_->try_acquire_for(patience, std::move(stop));
       case workload::semaphore:
         return semaphore_->try_acquire_for(patience, units, std::move(stop));
+      default:
+        return mutex_->try_acquire_for(patience, std::move(stop));
     }
-    throw error(errc::invalid_argument, "no such workload");
   }
 
  private:
@@ -78,9 +76,12 @@ class taker {
 
 class worker {
  public:
-  worker(lock_manager& m, options const& o, history_writer const& history, std::uint32_t seat,
+  worker(lock_manager& m, options const& o, ledger& l, history_writer const& history, std::uint32_t seat,
          std::uint32_t life, std::uint32_t thread)
-      : options_(o), history_(history), random_(o.seed + 1000 * seat + 100 * thread + 7919 * life) {
+      : options_(o),
+        history_(history),
+        section_(l.open(o.db, m)),
+        random_(o.seed + 1000 * seat + 100 * thread + 7919 * life) {
     now_.process = seat;
     now_.life = life;
     now_.thread = thread;
@@ -132,10 +133,13 @@ class worker {
         if (auto const why = lock.loss()) lost.set_text(to_string(*why));
         history_.write(lost);
       });
-      // The section; now and then longer than the lock lasts without a renewal.
-      auto const end = boot_clock::now() + (random_() % 500 == 0 ? options_.ttl + options_.ttl / 2
-                                                                 : std::chrono::milliseconds(random_() % 4));
-      while (boot_clock::now() < end && lock.valid()) std::this_thread::sleep_for(1ms);
+      section_->run(lock, now_.name, [&] {
+        // Now and then longer than the lock lasts without a renewal.
+        auto const end =
+            boot_clock::now() + (random_() % 500 == 0 ? options_.ttl + options_.ttl / 2
+                                                      : std::chrono::milliseconds(random_() % 4));
+        while (boot_clock::now() < end && lock.valid()) std::this_thread::sleep_for(1ms);
+      });
     }
     write(happening::gives_back);
     auto const result = lock.release();
@@ -151,13 +155,14 @@ class worker {
 
   options const& options_;
   history_writer const& history_;
+  std::unique_ptr<section> section_;
   std::mt19937 random_;
   record now_;
   std::vector<taker> takers_;
 };
 
-void work(options const& o, std::filesystem::path const& folder, std::uint32_t seat, std::uint32_t life,
-          int line) {
+void work(options const& o, ledger& l, std::filesystem::path const& folder, std::uint32_t seat,
+          std::uint32_t life, int line) {
   history_writer const history(folder / (std::to_string(seat) + "." + std::to_string(life) + ".history"));
   manager_options mo;
   mo.table_prefix = "torture_";
@@ -178,7 +183,7 @@ void work(options const& o, std::filesystem::path const& folder, std::uint32_t s
   workers.reserve(static_cast<std::size_t>(o.threads));
   for (int i = 0; i < o.threads; ++i)
     workers.push_back(
-        std::make_unique<worker>(manager, o, history, seat, life, static_cast<std::uint32_t>(i)));
+        std::make_unique<worker>(manager, o, l, history, seat, life, static_cast<std::uint32_t>(i)));
   std::vector<std::jthread> threads;
   threads.reserve(workers.size());
   for (auto& w : workers) threads.emplace_back([&w](std::stop_token const& stop) { w->work(stop); });
@@ -189,11 +194,11 @@ void work(options const& o, std::filesystem::path const& folder, std::uint32_t s
 
 }  // namespace
 
-void be_client(options const& o, std::filesystem::path const& folder, std::uint32_t seat, std::uint32_t life,
-               int line) noexcept {
+void be_client(options const& o, ledger& l, std::filesystem::path const& folder, std::uint32_t seat,
+               std::uint32_t life, int line) noexcept {
   int status = 0;
   try {
-    work(o, folder, seat, life, line);
+    work(o, l, folder, seat, life, line);
   } catch (std::exception const& e) {
     std::cerr << "client " << seat << " ended: " << e.what() << std::endl;
     status = 1;

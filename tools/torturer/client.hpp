@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "ledger.hpp"
 #include "options.hpp"
 
 namespace rowlock::torture {
 
 /// Works until `line`, a pipe, is closed by the other side. Never returns to the caller's code: the process
 /// ends. Call it in a forked child that has one thread.
-[[noreturn]] void be_client(options const&, std::filesystem::path const& folder, std::uint32_t seat,
+[[noreturn]] void be_client(options const&, ledger&, std::filesystem::path const& folder, std::uint32_t seat,
                             std::uint32_t life, int line) noexcept;
 
 }  // namespace rowlock::torture

@@ -43,8 +43,13 @@ std::vector<nemesis_name> const& nemeses() {
   return all;
 }
 
-crew::crew(options const& o, std::filesystem::path const& folder, wire* between)
-    : options_(o), wire_(between), folder_(folder), history_(folder / "nemesis.history"), random_(o.seed) {
+crew::crew(options const& o, ledger& l, std::filesystem::path const& folder, wire* between)
+    : options_(o),
+      ledger_(l),
+      wire_(between),
+      folder_(folder),
+      history_(folder / "nemesis.history"),
+      random_(o.seed) {
   seats_.resize(static_cast<std::size_t>(o.processes));
   for (std::uint32_t i = 0; i < seats_.size(); ++i) start(i);
 }
@@ -73,7 +78,7 @@ void crew::start(std::uint32_t which) {
     for (auto const& other : seats_)
       if (other.line >= 0) ::close(other.line);
     ::close(ends[1]);
-    be_client(options_, folder_, which, s.life, ends[0]);
+    be_client(options_, ledger_, folder_, which, s.life, ends[0]);
   }
   ::close(ends[0]);
   s.pid = pid;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "history.hpp"
+#include "ledger.hpp"
 #include "options.hpp"
 #include "wire.hpp"
 
@@ -28,7 +29,7 @@ std::vector<nemesis_name> const& nemeses();
 class crew {
  public:
   /// `between`: what the options' address leads through; may be null.
-  crew(options const&, std::filesystem::path const& folder, wire* between);
+  crew(options const&, ledger&, std::filesystem::path const& folder, wire* between);
   crew(crew const&) = delete;
   crew& operator=(crew const&) = delete;
   ~crew();
@@ -54,6 +55,7 @@ class crew {
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 
   options const& options_;
+  ledger& ledger_;
   wire* wire_;
   std::filesystem::path folder_;
   history_writer history_;

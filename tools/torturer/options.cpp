@@ -62,6 +62,12 @@ char const* to_string(workload w) noexcept {
       return "shared";
     case workload::semaphore:
       return "semaphore";
+    case workload::memory_set:
+      return "memory_set";
+    case workload::set:
+      return "set";
+    case workload::guarded_set:
+      return "guarded_set";
   }
   return "?";
 }
@@ -74,12 +80,19 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->envname("ROWLOCK_DB")
       ->required()
       ->type_name("URL");
-  app.add_option("--workload", o.what, "What clients take: mutex, shared, semaphore")
-      ->transform(CLI::Transformer(std::map<std::string, workload>{
-          {"mutex", workload::mutex}, {"shared", workload::shared}, {"semaphore", workload::semaphore}}))
+  std::map<std::string, workload> workloads;
+  for (auto const w : {workload::mutex, workload::shared, workload::semaphore, workload::memory_set,
+                       workload::set, workload::guarded_set})
+    workloads.emplace(to_string(w), w);
+  app.add_option("--workload", o.what,
+                 "What clients take: mutex, shared, semaphore. Or a mutex under which each reads a number, "
+                 "thinks, and writes it with one more: in memory (memory_set), in the database (set), there "
+                 "in a transaction that requires the lock (guarded_set). What two at a time have written is "
+                 "counted as lost; only guarded_set promises that nothing is")
+      ->transform(CLI::CheckedTransformer(workloads))
       ->type_name("NAME");
   app.add_option("--strategy", o.how, "How a mutex is taken: lease, unique_insert")
-      ->transform(CLI::Transformer(std::map<std::string, rowlock::strategy>{
+      ->transform(CLI::CheckedTransformer(std::map<std::string, rowlock::strategy>{
           {"lease", strategy::lease}, {"unique_insert", strategy::unique_insert}}))
       ->type_name("NAME");
   app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");

@@ -11,7 +11,15 @@
 namespace rowlock::torture {
 
 /// What clients take.
-enum class workload { mutex, shared, semaphore };
+enum class workload {
+  mutex,
+  shared,
+  semaphore,
+  // A mutex, under which something is written: ledger.hpp.
+  memory_set,
+  set,
+  guarded_set,
+};
 
 struct options {
   std::string db;
@@ -31,6 +39,8 @@ struct options {
   /// How clients come to the database: tests put broken locks in between.
   std::function<connection_source(std::string const&)> connect = source_from_url;
 };
+
+constexpr bool is_mutex(workload w) { return w != workload::shared && w != workload::semaphore; }
 
 /// Units that one name has in a workload.
 constexpr std::int64_t limit_of(workload w) {

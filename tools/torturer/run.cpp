@@ -15,6 +15,7 @@
 
 #include "checker.hpp"
 #include "history.hpp"
+#include "ledger.hpp"
 #include "nemesis.hpp"
 #include "options.hpp"
 #include "wire.hpp"
@@ -75,9 +76,12 @@ class tables {
 promise promise_of(options const& o) {
   promise p;
   p.limit = limit_of(o.what);
-  p.tokens_rise = o.what == workload::mutex;
+  p.tokens_rise = is_mutex(o.what);
   p.ttl = o.ttl;
   p.longest_gap = o.ttl + 5s;
+  // Who is stopped in the middle of a write has the whole file.
+  p.faults_hit_everybody =
+      (o.what == workload::set || o.what == workload::guarded_set) && o.db.starts_with("sqlite:");
   return p;
 }
 
@@ -114,6 +118,8 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
           {"losses", v.losses},
           {"faults", v.faults},
           {"faults_in_flight", v.faults_in_flight},
+          {"added", v.added},
+          {"lost_additions", v.lost_additions},
           {"longest_gap_ms", std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count()},
           {"violations", violations},
           {"history", kept}};
@@ -125,6 +131,9 @@ void print(options const& o, verdict const& v, std::string const& kept) {
       "longest without a grant, though somebody waited and nothing was broken: {} ms\n",
       v.acquisitions, v.refused, v.errors, v.losses, v.faults, v.faults_in_flight,
       std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count());
+  if (v.added > 0)
+    fmt::print("{} times a number was read and written with one more: {} of these are lost\n", v.added,
+               v.lost_additions);
   constexpr std::size_t shown = 10;
   for (std::size_t i = 0; i < v.violations.size() && i < shown; ++i)
     fmt::print("broken: {}: {}\n", v.violations[i].rule, v.violations[i].text);
@@ -140,16 +149,25 @@ void print(options const& o, verdict const& v, std::string const& kept) {
 verdict torture(options const& o, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell) {
   tables const ours(o.db);
+  auto const written = make_ledger(o);
   {
     std::optional<wire> between;
     auto led = o;
     if (o.through_wire) led.db = between.emplace(o.db).address();
-    crew clients(led, folder, between ? &*between : nullptr);
+    crew clients(led, *written, folder, between ? &*between : nullptr);
     clients.torture(tell);
     clients.finish();
   }
   auto v = check(read_history(folder), promise_of(o));
   if (v.acquisitions == 0) throw std::runtime_error("nobody ever got a lock: there is nothing to judge");
+  auto const [added, lost] = written->read();
+  v.added = added;
+  v.lost_additions = lost;
+  if (lost > 0 && o.what == workload::guarded_set)
+    v.violations.push_back(
+        {"guard",
+         fmt::format("{} of {} additions are lost, though each required the lock", lost, added),
+         {}});
   return v;
 }
 

@@ -121,5 +121,33 @@ TEST_CASE("lib/doc/traps.md: each trap has a test with its id, whose name is the
   }
 }
 
+std::set<std::string> statements() {
+  std::set<std::string> names;
+  std::string const mark = "-- name: ";
+  for (auto const& entry : fs::recursive_directory_iterator(source_path("lib/sql"))) {
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);)
+      if (line.starts_with(mark)) names.insert(line.substr(mark.size()));
+  }
+  return names;
+}
+
+TEST_CASE("lib/doc/interleavings.md: each statement of lib/sql has its line, and each line its statement") {
+  std::regex const first_cell(R"re(\| ((?:`[a-z_]+`(?:, )?)+) \|.*)re"), one("`([a-z_]+)`");
+  std::set<std::string> described;
+  std::ifstream page(source_path("lib/doc/interleavings.md"));
+  for (std::string line; std::getline(page, line);) {
+    std::smatch m;
+    if (!std::regex_match(line, m, first_cell)) continue;
+    std::string const cell = m[1];
+    for (std::sregex_iterator at(cell.begin(), cell.end(), one), end; at != end; ++at)
+      CHECK_MESSAGE(described.insert((*at)[1]).second, (*at)[1].str());
+  }
+  auto const there = statements();
+  CHECK(there.size() > 100);
+  for (auto const& name : there) CHECK_MESSAGE(described.contains(name), name);
+  for (auto const& name : described) CHECK_MESSAGE(there.contains(name), name);
+}
+
 }  // namespace
 }  // namespace rowlock::test

@@ -1,0 +1,40 @@
+#pragma once
+// What clients do while they have a lock: nothing, or they read a number, think, and write it back with one
+// more. Two who do that at a time lose what one of them has added. (Jepsen's set, as two numbers: how often
+// somebody has added, and what came of it.)
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <rowlock/rowlock.hpp>
+
+#include "options.hpp"
+
+namespace rowlock::torture {
+
+/// What one thread does. Not thread-safe.
+class section {
+ public:
+  virtual ~section() = default;
+  /// @param think passes the section's time, or some of it if the lock is lost
+  virtual void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think) = 0;
+};
+
+struct sums {
+  std::int64_t added = 0;  ///< so often somebody has written
+  std::int64_t lost = 0;   ///< so many of these are not in the numbers
+};
+
+/// Where the numbers are, for all clients. Made before they are forked.
+class ledger {
+ public:
+  virtual ~ledger() = default;
+  /// `db`: the client's own way there.
+  virtual std::unique_ptr<section> open(std::string const& db, lock_manager&) = 0;
+  virtual sums read() = 0;
+};
+
+/// @throws std::exception if it can't be made
+std::unique_ptr<ledger> make_ledger(options const&);
+
+}  // namespace rowlock::torture
