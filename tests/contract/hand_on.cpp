@@ -98,6 +98,34 @@ LEASE_CASE("hand-on: tokens of a block are above all that were drawn before, als
   }
 }
 
+// Where the clock is behind what was drawn before, each arm of the token's greatest() must rise by a block.
+LEASE_CASE(
+    "hand-on: a block is above what is ahead of the clock: the row's token, the floor, the name's entry "
+    "[C45]") {
+  inside here(f, each());
+  call first(here);
+  auto before = first.won();
+  REQUIRE(before);
+  call second(here);
+  REQUIRE(second.pauses());
+  auto const ahead = before->facts().token.value + 100 * token_hour;
+  REQUIRE(here.m->release(before) == release_result::released);
+  auto const text = std::to_string(ahead);
+  SUBCASE("the row's token") { f.sql("UPDATE rowlock_locks SET token = " + text + " WHERE name = 'x'"); }
+  SUBCASE("the floor") {
+    f.sql("DELETE FROM rowlock_locks WHERE name = 'x'");
+    f.sql("UPDATE rowlock_meta SET token_floor = " + text);
+  }
+  SUBCASE("the name's entry") {
+    f.sql("DELETE FROM rowlock_locks WHERE name = 'x'");
+    f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', " + text + ")");
+  }
+  auto const held = second.won();
+  REQUIRE(held);
+  CHECK(held->facts().token.value > ahead);
+  CHECK(held->facts().tokens_left > 0);
+}
+
 // Whoever crashes in the middle of a block has used tokens that no statement of its own has told.
 LEASE_CASE("hand-on: after a crash in the middle of a block, and after the reaper, tokens go on above it") {
   stranger other(f);
