@@ -208,6 +208,43 @@ TEST_CASE("a locked row does not keep the others from being renewed: lease on po
   t.commit();
 }
 
+CONTRACT_CASE("B35: a row is taken for its ttl, or up to its hard limit, whichever is first") {
+  stranger other(f);
+  auto const m = f.manager();
+  SUBCASE("the ttl") {
+    auto const lock = m->make_mutex("x", {.ttl = 30s, .renew = false, .hard_limit = 1h}).acquire();
+    CHECK(other.read("x")->holder.expires_in <= 30s);
+    CHECK(other.read("x")->holder.expires_in > 20s);
+  }
+  SUBCASE("the hard limit") {
+    auto const lock = m->make_mutex("x", {.ttl = 1h, .renew = false, .hard_limit = 30s}).acquire();
+    CHECK(other.read("x")->holder.expires_in <= 30s);
+    CHECK(other.read("x")->holder.expires_in > 20s);
+  }
+}
+
+LEASE_CASE("B35: several at once, and permits, are taken for their ttl, or up to their hard limit") {
+  auto const m = f.manager();
+  auto const expiries = [&](mutex_options const& o) {
+    std::vector<std::chrono::milliseconds> all;
+    auto const together = m->try_acquire_all({"one", "two"}, o);
+    auto const reads = m->make_shared_mutex("shared", o).try_acquire_shared();
+    auto const has = m->make_semaphore("units", 3, o).try_acquire();
+    REQUIRE((together && reads && has));
+    for (auto const& each : m->list()) all.push_back(each.holder.expires_in);
+    return all;
+  };
+  for (mutex_options const& o : {mutex_options{.ttl = 30s, .renew = false, .hard_limit = 1h},
+                                 mutex_options{.ttl = 1h, .renew = false, .hard_limit = 30s}}) {
+    auto const all = expiries(o);
+    CHECK(all.size() == 4);
+    for (auto const left : all) {
+      CHECK(left <= 30s);
+      CHECK(left > 20s);
+    }
+  }
+}
+
 CONTRACT_CASE("B35: the row, too, is renewed up to its hard limit and no further") {
   stranger other(f);
   auto const m = f.manager();
