@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int refused = 2;
+constexpr int could_not_look = 2;
 
 /// 0 if boot_clock is about a day ahead of the steady clock, which stands still while the machine sleeps.
 int look_after_a_night() {
@@ -23,13 +23,13 @@ int look_after_a_night() {
 
 // In a time namespace the machine has slept for a day.
 int after_a_night() {
-  if (::unshare(::geteuid() == 0 ? CLONE_NEWTIME : CLONE_NEWTIME | CLONE_NEWUSER) != 0) return refused;
+  if (::unshare(::geteuid() == 0 ? CLONE_NEWTIME : CLONE_NEWTIME | CLONE_NEWUSER) != 0) return could_not_look;
   if (!(std::ofstream("/proc/self/timens_offsets") << "monotonic 0 0\nboottime 86400 0\n").flush())
-    return refused;
+    return could_not_look;
   pid_t const child = ::fork();
   if (child == 0) ::_exit(look_after_a_night());
   int status = 0;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : refused;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : could_not_look;
 }
 
 TEST_CASE("K8: the clock that trust is measured by goes on while the machine sleeps") {
