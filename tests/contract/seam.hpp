@@ -15,8 +15,8 @@
 
 namespace rowlock::test {
 
-/// A function that may be called and replaced by several threads at once, also from within itself. A keeper may
-/// call it until its manager ends: what it captures by reference is declared before the manager.
+/// A function that may be called and replaced by several threads at once, also from within itself. A keeper
+/// may call it until its manager ends: what it captures by reference is declared before the manager.
 template <class... Arguments>
 class slot {
  public:

@@ -39,7 +39,7 @@ constexpr int hung_status = 124;
 constexpr std::size_t most_jobs = 99;
 constexpr auto no_case = static_cast<std::size_t>(-1);
 
-std::string suite;         // "contract" in rowlock_contract_tests
+std::string suite;  // "contract" in rowlock_contract_tests
 bool until_first_failure = false;
 std::string results_path;  // of --results; empty if there is none
 /// A case as doctest knows it, and as people do: "suite/name", and the back end if it stands in a TEST_SUITE
