@@ -42,6 +42,22 @@ CLI::Validator duration(std::chrono::milliseconds& to) {
           "DURATION"};
 }
 
+/// One of these words, as its number.
+template <class Enum>
+CLI::Validator one_of(std::map<std::string, Enum> words) {
+  return {[words = std::move(words)](std::string& text) -> std::string {
+            auto const found = words.find(text);
+            if (found != words.end()) {
+              text = std::to_string(static_cast<int>(found->second));
+              return {};
+            }
+            std::string all;
+            for (auto const& [word, value] : words) all += (all.empty() ? "" : ", ") + word;
+            return "there is no " + text + "; there are: " + all;
+          },
+          "NAME"};
+}
+
 std::string wrong_nemesis(options const& o) {
   for (auto const& chosen : o.nemeses) {
     auto const& all = nemeses();
@@ -89,10 +105,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
                  "thinks, and writes it with one more: in memory (memory_set), in the database (set), there "
                  "in a transaction that requires the lock (guarded_set). What two at a time have written is "
                  "counted as lost; only guarded_set promises that nothing is")
-      ->transform(CLI::CheckedTransformer(workloads))
+      ->transform(one_of(workloads))
       ->type_name("NAME");
   app.add_option("--strategy", o.how, "How a mutex is taken: lease, unique_insert")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, rowlock::strategy>{
+      ->transform(one_of(std::map<std::string, rowlock::strategy>{
           {"lease", strategy::lease}, {"unique_insert", strategy::unique_insert}}))
       ->type_name("NAME");
   app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");
