@@ -1,5 +1,6 @@
-// lib/doc/traps.md against the names of the tests: each trap has a test that carries its id, and what a row
+// The pages that must be complete. lib/doc/traps.md: each trap has a test that carries its id, and what a row
 // says of its test is part of such a name; what the tests call a trap is on the page.
+// lib/doc/interleavings.md: each statement is on it.
 
 #include <doctest/doctest.h>
 

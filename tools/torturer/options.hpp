@@ -42,6 +42,11 @@ struct options {
 
 constexpr bool is_mutex(workload w) { return w != workload::shared && w != workload::semaphore; }
 
+/// Whether something is written under the lock: ledger.hpp.
+constexpr bool writes(workload w) {
+  return w == workload::memory_set || w == workload::set || w == workload::guarded_set;
+}
+
 /// Units that one name has in a workload.
 constexpr std::int64_t limit_of(workload w) {
   return w == workload::semaphore ? 5 : w == workload::shared ? 1'000 : 1;
