@@ -10,6 +10,7 @@
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/migrator.hpp>
 #include <rowlock/soci.hpp>
+#include <rowlock/sqlite.hpp>
 #include <thread>
 
 #include "backend/child.hpp"
@@ -358,6 +359,19 @@ TEST_CASE_TEMPLATE("soci: a forked child leaves the pool alone, and makes one of
   c->script(begin_of(On::kind), in(5000));
   c->script("ROLLBACK", in(5000));
   CHECK(held->release() == release_result::released);
+}
+
+TEST_CASE("soci: a forked child of a process with such sessions on SQLite is refused a plain source, too") {
+  scene s(kind::soci_sqlite, 2);
+  sqlite::source const plain(s.db->url().substr(std::string("sqlite:").size()));
+  soci::source const ours(*s.pool);
+  auto const c = ours.implementation()->connect(in(5000));
+  child inner([&](child&) {
+    auto const e = thrown_by([&] { plain.implementation()->connect(in(5000)); });
+    return e.reason() == errc::forked && contains(what_of(e), "SOCI sessions on SQLite") ? 0 : 1;
+  });
+  CHECK(inner.join() == 0);
+  CHECK_NOTHROW(plain.implementation()->connect(in(5000)));
 }
 
 TEST_CASE_TEMPLATE("D6: MySQL sessions of SOCI's that end do not break ours, nor ours theirs", On,

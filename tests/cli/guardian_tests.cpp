@@ -7,8 +7,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
+#include "cli/place.hpp"
 #include "cli/program.hpp"
+#include "process/command.hpp"
 
 using namespace rowlock::test;
 
@@ -107,11 +111,12 @@ TEST_CASE("guardian: what the command leaves running is ended, also if it left t
 }
 
 TEST_CASE("guardian: a renewal that it did not read any more does not hide its report") {
-  // Renewed each 20 ms, and a child that has to be killed, which takes some, in which it reads nothing.
+  // Renewed each 2 ms, and a child that has to be killed, which takes some, in which it reads nothing.
   for (int i = 0; i < 30; ++i) {
-    auto const r = run(guarded(shell("sh -c 'trap \"\" TERM; sleep 1' & exit 3"), 10, 60));
+    auto const r =
+        run(guarded(shell("sh -c 'trap \"\" TERM; sleep 1' & exit 3"), 10, 3000, {"renew-each=2"}));
     CAPTURE(r.err);
-    CHECK(r.status != 70);
+    CHECK(r.status == 3);
   }
 }
 
@@ -238,6 +243,126 @@ TEST_CASE("C18: a guardian that is stopped is told to go on, and so ends all whe
   p.signal(SIGKILL);
   CHECK(within(20s, [&] { return !any_process_with(mark); }));
   ::kill(guardian, SIGCONT);  // whatever has failed above
+}
+
+TEST_CASE("K6: a command whose time is over before it has begun does not begin") {
+  for (bool const both : {false, true}) {
+    CAPTURE(both);
+    scratch_folder folder;
+    program p(guarded({"touch", folder.file("ran")}, 100, 1500, {"stop-before-start", "stop-after-start"}));
+    REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+    auto const over = clock_type::now() + 1500ms;
+    auto const guardian = guardian_of(p.pid());
+    REQUIRE(guardian > 0);
+    if (both) {
+      ::kill(guardian, SIGSTOP);
+      REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+      p.signal(SIGCONT);
+      // It has told the guardian to start the command, and is stopped again.
+      REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+    }
+    REQUIRE(within(20s, [&] { return clock_type::now() > over; }));
+    if (both) {
+      ::kill(guardian, SIGCONT);
+      REQUIRE(within(20s, [&] { return !alive(guardian); }));
+    } else {
+      p.signal(SIGCONT);
+      REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+    }
+    p.signal(SIGCONT);
+    CHECK(p.wait() == 76);
+    CHECK(p.err().find("why=1 ") != std::string::npos);
+    CHECK(p.err().find("not_begun=1") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(folder.file("ran")));
+  }
+}
+
+TEST_CASE("K6: a command is not begun if the lock was lost before") {
+  scratch_folder folder;
+  auto const r = run(guarded({"touch", folder.file("ran")}, 400, 3000, {"lose-before-start"}));
+  CHECK(r.status == 76);
+  CHECK(r.says("why=2 "));
+  CHECK(r.says("not_begun=1"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("ran")));
+}
+
+TEST_CASE("K6: just before it is executed the command looks at the clock once more") {
+  using namespace rowlock::tool;
+  scratch_folder folder;
+  for (bool const late : {false, true}) {
+    pid_t const pid = ::fork();  // signal_setup blocks signals for good
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      signal_setup const signals;
+      auto const now = rowlock::boot_clock::now();
+      auto const c = start_command({"touch", folder.file(late ? "late" : "ran")}, order{},
+                                   late ? now : now + 1min, signals);
+      int said = 0;
+      bool const failed = ::read(c.exec_error.get(), &said, sizeof said) == sizeof said;
+      ::waitpid(c.pid, nullptr, 0);
+      ::_exit(failed == late && (!late || said == too_late_to_begin) ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(std::filesystem::exists(folder.file("ran")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("late")));
+}
+
+TEST_CASE("C18: orders that a stopped guardian finds together: a renewal makes the start come in time") {
+  scratch_folder folder;
+  program p(guarded({"touch", folder.file("ran")}, 100, 1500,
+                    {"stop-before-start", "stop-after-start", "renew-each=100"}));
+  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  auto const guardian = guardian_of(p.pid());
+  REQUIRE(guardian > 0);
+  ::kill(guardian, SIGSTOP);
+  REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+  p.signal(SIGCONT);
+  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  p.signal(SIGCONT);  // it renews, and has the guardian go on
+  CHECK(p.wait() == 0);
+  CHECK(std::filesystem::exists(folder.file("ran")));
+}
+
+TEST_CASE("C18: a guardian that is stopped does not keep rowlock from ending") {
+  on_sqlite const place;
+  holder h(place, {"n"});
+  program waits(place.command({"run", "--wait", "3s", "n", "--", "true"}), place.variables());
+  pid_t guardian = -1;
+  REQUIRE(within(20s, [&] { return (guardian = guardian_of(waits.pid())) > 0; }));
+  ::kill(guardian, SIGSTOP);
+  CHECK(waits.wait() == 75);
+  CHECK_FALSE(alive(guardian));
+}
+
+TEST_CASE("guardian: a signal from a process that was a child of rowlock's before the command reaches it") {
+  scratch_folder folder;
+  auto const command =
+      guarded(shell("trap 'echo got' USR1; echo ready; "
+                    "i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i + 1)); done; exit 9"));
+  words all{"sh", "-c",
+            "(until [ -e " + folder.file("go") + " ]; do sleep 0.02; done; kill -USR1 $$) & exec \"$@\"",
+            "sh"};
+  all.insert(all.end(), command.begin(), command.end());
+  program p(all);
+  REQUIRE(p.prints("ready"));
+  std::ofstream(folder.file("go")) << "";
+  CHECK(p.wait() == 9);
+  CHECK(p.out() == "ready\ngot\n");
+}
+
+TEST_CASE("guardian: as the first process of a pid namespace it doubles no signal") {
+  words all{"unshare"};
+  if (::geteuid() != 0) all.insert(all.end(), {"--user", "--map-root-user"});
+  all.insert(all.end(), {"--pid", "--fork", "--mount-proc", "setsid"});
+  auto const own =
+      guarded(shell("trap 'echo got' TERM; for i in 1 2 3 4 5 6; do kill -TERM 0; sleep 0.1; done; exit 9"));
+  all.insert(all.end(), own.begin(), own.end());
+  auto const r = run(all);
+  CHECK(r.status == 9);
+  CHECK(r.out == "got\ngot\ngot\ngot\ngot\ngot\n");
 }
 
 TEST_CASE("guardian: signals sent to rowlock reach the command, once") {

@@ -114,6 +114,21 @@ CLI_CASE("once: taken away while it runs: 76, and nothing is recorded") {
   CHECK(listed(p, {"--done"}).empty());
 }
 
+TEST_CASE("once: --for of more than 100 years is refused before anything runs, and 100 years are kept") {
+  on_sqlite const p;
+  for (auto const* longer : {"36501d", "36599d", "999999d"}) {
+    auto const r = p.rowlock({"once", "k", "--for", longer, "--", "echo", "ran"});
+    CHECK(r.status == 64);
+    CHECK(r.out.empty());
+    CHECK(r.says("36500d at most"));
+  }
+  words const longest{"once", "k", "--for", "36500d", "--", "echo", "ran"};
+  CHECK(p.rowlock(longest).out == "ran\n");
+  auto const again = p.rowlock(longest);
+  CHECK(again.status == 0);
+  CHECK(again.out.empty());
+}
+
 TEST_CASE("once: what is wrong on its command line: 64") {
   on_sqlite const p;
   auto const says = [&](words args, std::string const& what) {

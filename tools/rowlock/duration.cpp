@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> units{
     {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}}};
-constexpr std::int64_t longest = std::int64_t{100} * 366 * 86'400'000;
+// 100 years, as the library counts them: what it keeps at most.
+constexpr std::int64_t longest = std::int64_t{100} * 365 * 86'400'000;
 
 }  // namespace
 

@@ -8,9 +8,10 @@
 namespace rowlock::tool {
 
 /// What parse_duration understands, for messages.
-inline constexpr char const* duration_forms = "a whole number and a unit: 250ms, 30s, 10m, 2h, 1d";
+inline constexpr char const* duration_forms =
+    "a whole number and a unit: 250ms, 30s, 10m, 2h, 1d; 36500d at most";
 
-/// "250ms", "30s", "10m", "2h", "1d", "0". Nothing if it is anything else, or more than 100 years.
+/// "250ms", "30s", "10m", "2h", "1d", "0". Nothing if it is anything else, or more than 100 years (36500d).
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view) noexcept;
 
 /// As flock(1) has it: a plain number is seconds, fractions allowed: "10", "0.5". Also what parse_duration

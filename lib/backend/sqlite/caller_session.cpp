@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <rowlock/error.hpp>
 #include <rowlock/sqlite_transaction.hpp>
 
@@ -10,6 +11,7 @@
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/values.hpp"
+#include "backend/sqlite/wal_files.hpp"
 
 namespace rowlock::backend::sqlite {
 namespace {
@@ -98,7 +100,23 @@ class caller_session final : public caller_connection {
                     what, "", 0);
       if (auto const why = other_name(*look, path); !why.empty())
         throw error(errc::unsupported, fmt::format("{}: {}: {}", describe(), what, why), what, "", 0);
+      expect_wal(what, path);
     }
+  }
+
+  // What lay beside it when the program opened it is not known: that this process has open what lies there
+  // now has to do.
+  void expect_wal(std::string const& what, char const* path) {
+    auto const known = beside_.find(path);
+    bool const replaced = known == beside_.end() ? !beside_.emplace(path, path).first->second.open_here()
+                                                 : known->second.change() != nullptr;
+    if (replaced)
+      throw error(
+          errc::unreachable,
+          fmt::format("{}: {}: the file -wal or -shm beside '{}' was removed or replaced while it was "
+                      "open",
+                      describe(), what, path),
+          what, "", 0);
   }
 
   void run(std::string const& text) {
@@ -125,6 +143,7 @@ class caller_session final : public caller_connection {
   }
 
   sqlite3* native_;
+  std::map<std::string, wal_files> beside_;  ///< by the database's path
 };
 
 }  // namespace

@@ -31,6 +31,10 @@ std::string_view way_out(errc code) {
 
 }  // namespace
 
+void leave_wal_at_close(sqlite3* db) noexcept {
+  sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
 errc classify(int code, std::string_view message) noexcept {
   // The file under the open connection is not the one at the path any more; nothing was written.
   if (code == SQLITE_READONLY_DBMOVED) return errc::unreachable;

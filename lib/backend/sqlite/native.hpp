@@ -19,6 +19,10 @@ struct finalize {
 };
 using prepared_statement = std::unique_ptr<sqlite3_stmt, finalize>;
 
+/// The next close neither writes what is in the WAL to the database nor removes the WAL: for one that others
+/// do not have, or would be taken away from them.
+void leave_wal_at_close(sqlite3*) noexcept;
+
 /// What an (extended) result code of a statement means; `message` is SQLite's own.
 errc classify(int code, std::string_view message) noexcept;
 

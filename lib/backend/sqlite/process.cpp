@@ -1,24 +1,33 @@
 #include "backend/sqlite/process.hpp"
 
 #include <pthread.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <rowlock/error.hpp>
 #include <vector>
 
+#include "backend/sqlite/native.hpp"
+
 namespace rowlock::backend::sqlite {
 namespace {
 
+struct owned_connection {
+  sqlite3* native;
+  connection_owner* owner;
+};
+
 struct process_state {
   std::atomic<int> inside{0};
-  std::atomic<bool> forked{false};    // connections_ are the parent's
-  std::atomic<bool> poisoned{false};  // forked while a thread was inside
-  std::mutex mutex;                   // only locked inside: free in a child that is not poisoned
-  std::vector<sqlite3*> connections;
+  std::atomic<int> programs{0};            // programs_connection
+  std::atomic<bool> with_programs{false};  // forked while there were such
+  std::atomic<bool> forked{false};         // connections_ are the parent's
+  std::atomic<bool> poisoned{false};       // forked while a thread was inside
+  std::mutex mutex;                        // only locked inside: free in a child that is not poisoned
+  std::vector<owned_connection> connections;
   std::array<std::atomic<int>, 256> gates{};  // descriptors, each one more than it is; 0: none
 };
 
@@ -30,6 +39,7 @@ process_state& state() {
     ::pthread_atfork(nullptr, nullptr, [] {
       auto& s = state();
       if (s.inside.exchange(0) != 0) s.poisoned = true;
+      if (s.programs != 0) s.with_programs = true;
       s.forked = true;
       for (auto& one : s.gates)
         if (int const fd = one.exchange(0) - 1; fd >= 0) ::close(fd);
@@ -42,7 +52,7 @@ process_state& state() {
 void close_without_checkpoint(sqlite3* db) {
   sqlite3_busy_handler(db, nullptr, nullptr);  // its session may be gone
   while (auto* statement = sqlite3_next_stmt(db, nullptr)) sqlite3_finalize(statement);
-  sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  leave_wal_at_close(db);
   sqlite3_close_v2(db);
 }
 
@@ -51,17 +61,27 @@ void close_without_checkpoint(sqlite3* db) {
 inside::inside() noexcept { ++state().inside; }
 inside::~inside() { --state().inside; }
 
-void remember(sqlite3* db) {
+void remember(sqlite3* db, connection_owner& owner) {
   auto& s = state();
   std::lock_guard const lock(s.mutex);
-  s.connections.push_back(db);
+  s.connections.push_back({db, &owner});
 }
 
 void forget(sqlite3* db) noexcept {
   auto& s = state();
   std::lock_guard const lock(s.mutex);
-  s.connections.erase(std::remove(s.connections.begin(), s.connections.end(), db), s.connections.end());
+  std::erase_if(s.connections, [db](auto const& one) { return one.native == db; });
 }
+
+// An owner ends after forget(), which waits for the mutex: whoever is in the list is there.
+void close_replaced() noexcept {
+  auto& s = state();
+  std::lock_guard const lock(s.mutex);
+  std::erase_if(s.connections, [](auto const& one) { return one.owner->close_if_replaced(); });
+}
+
+programs_connection::programs_connection() noexcept { ++state().programs; }
+programs_connection::~programs_connection() { --state().programs; }
 
 void remember_gate(int fd) noexcept {
   for (auto& one : state().gates)
@@ -80,11 +100,16 @@ void close_inherited() {
                 "this process was forked while its parent was using SQLite, and SQLite can't be used here: "
                 "let the child "
                 "run another program (exec), or fork before the parent takes locks");
+  if (s.with_programs)
+    throw error(
+        errc::forked,
+        "this process was forked while its parent had a lock_manager over SOCI sessions on SQLite, and "
+        "SQLite can't be used here: let the child run another program (exec), or fork before");
   if (!s.forked) return;
   inside const here;
   std::lock_guard const lock(s.mutex);
   if (!s.forked) return;
-  for (auto* db : s.connections) close_without_checkpoint(db);
+  for (auto const& one : s.connections) close_without_checkpoint(one.native);
   s.connections.clear();
   s.forked = false;
 }

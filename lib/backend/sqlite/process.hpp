@@ -7,7 +7,9 @@
 // child commits goes into the deleted file: seen, with two owners of one lock. So before its first connection
 // the child closes the inherited ones.
 
-#include <sqlite3.h>
+#include <rowlock/export.hpp>
+
+struct sqlite3;
 
 namespace rowlock::backend::sqlite {
 
@@ -21,9 +23,33 @@ class inside {
   inside& operator=(inside const&) = delete;
 };
 
+/// Whose connection it is.
+class connection_owner {
+ public:
+  /// Closes it, by any thread, if its files were replaced and nobody uses it just now. @return whether it did
+  virtual bool close_if_replaced() noexcept = 0;
+
+ protected:
+  ~connection_owner() = default;
+};
+
 /// Connections that a later child would inherit. Called inside.
-void remember(sqlite3*);
+void remember(sqlite3*, connection_owner&);
 void forget(sqlite3*) noexcept;
+
+/// Closes those of this process whose files were replaced while they were open, unless they are in use: a new
+/// connection to the same file would share the old index of the WAL with them. Called inside.
+void close_replaced() noexcept;
+
+/// While it lives this process has connections to SQLite files that rowlock could not close in a forked
+/// child: those of the program's own pool. A child that is forked now can't use SQLite at all.
+class ROWLOCK_EXPORT programs_connection {
+ public:
+  programs_connection() noexcept;
+  ~programs_connection();
+  programs_connection(programs_connection const&) = delete;
+  programs_connection& operator=(programs_connection const&) = delete;
+};
 
 /// An open gate file. fork() copies its locks, so that they would outlive their owner: the child closes it at
 /// once. If there are too many, that child keeps them until it ends.
@@ -32,7 +58,7 @@ void forget_gate(int fd) noexcept;
 
 /// In a forked child: closes what it inherited, without a checkpoint; harmless to the parent, whose locks
 /// belong to its process. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was
-/// inside SQLite
-void close_inherited();
+/// inside SQLite, or the parent had a programs_connection
+ROWLOCK_EXPORT void close_inherited();
 
 }  // namespace rowlock::backend::sqlite

@@ -21,6 +21,9 @@ namespace {
 // Of a statement whose commit need not be flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
+constexpr char const* another_wal_here =
+    "the file -wal or -shm beside it was replaced, and this process has the old one open";
+
 bool has_wal(sqlite3* db) {
   prepared_statement const ask = [db] {
     sqlite3_stmt* s = nullptr;
@@ -58,14 +61,41 @@ session::session(database db, std::string path, std::optional<file_identity> fil
   wal_ = file_.has_value() && has_wal(database_.get());
   // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the whole file.
   if (wal_ && which == flushing::none) usual_ = synchronous::normal;
-  remember(database_.get());
+  if (wal_ && !look_for_wal()) {
+    leave_wal_at_close(database_.get());
+    throw error(errc::unreachable, fmt::format("{}: {}", where_, another_wal_here));
+  }
+  remember(database_.get(), *this);
 }
 
 session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-char const* session::change() const noexcept { return file_ ? change_since(*file_, path_) : nullptr; }
+// Not without owning it: the mutex may have been copied locked.
+void session::expect_own(std::string const& what) const {
+  if (forked())
+    throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
+}
+
+bool session::usable() const noexcept {
+  if (forked()) return database_ != nullptr;
+  std::lock_guard const use(use_);
+  return database_ != nullptr;
+}
+
+char const* session::change() const noexcept {
+  if (!file_) return nullptr;
+  if (auto const* why = change_since(*file_, path_)) return why;
+  return beside_ ? beside_->change() : nullptr;
+}
+
+// After it has read: then SQLite has them open. Whoever may only read, and can't make them, does without.
+bool session::look_for_wal() {
+  if (sqlite3_db_readonly(database_.get(), "main") != 0) return true;
+  beside_.emplace(sqlite3_db_filename(database_.get(), "main"));
+  return beside_->open_here();
+}
 
 void session::set_up(boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("session set-up");
@@ -97,13 +127,29 @@ void session::abandon() noexcept {
 }
 
 void session::close() noexcept {
-  if (!database_) return;
   if (forked()) return abandon();
   inside const sqlite;
-  forget(database_.get());
+  std::lock_guard const use(use_);
+  shut();
+}
+
+void session::shut() noexcept {
   gates_.close();
+  if (!database_) return;
+  forget(database_.get());
+  // Others have another WAL now: what is in ours must not be written over what they commit.
+  if (change() != nullptr) leave_wal_at_close(database_.get());
   prepared_.clear();
   database_.reset();
+}
+
+bool session::close_if_replaced() noexcept {
+  std::unique_lock const use(use_, std::try_to_lock);
+  if (!use || !database_ || change() == nullptr) return false;
+  leave_wal_at_close(database_.get());
+  prepared_.clear();
+  database_.reset();
+  return true;
 }
 
 session_facts session::facts() const {
@@ -116,13 +162,13 @@ session_facts session::facts() const {
 
 void session::give_up(errc code, std::string const& what, std::string const& why) {
   int const native = database_ ? sqlite3_extended_errcode(database_.get()) : 0;
-  close();
+  shut();
   throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", native);
 }
 
 void session::refuse(std::string const& what) {
   auto const problem = statement_error(database_.get(), what, where_);
-  if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) close();
+  if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) shut();
   throw problem;
 }
 
@@ -146,12 +192,10 @@ int session::look_again(void* self, int /*tries*/) noexcept {
 }
 
 // SQLite goes on writing to a file that has no name any more, and says nothing: two files, two owners of one
-// lock. And whoever opens it by another name (a hard link, made since) has another WAL. So the path is looked
-// at before each statement and after it, which costs two system calls: what happens in
-// between is seen by the second look, and then the statement's outcome is in doubt.
+// lock. And whoever opens it by another name (a hard link, made since), or after the WAL was removed, has
+// another WAL. So the paths are looked at before each statement and after it, which costs six system calls:
+// what happens in between is seen by the second look, and then the statement's outcome is in doubt.
 void session::begin(std::string const& what, boot_time_point deadline) {
-  if (forked())
-    throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
   if (auto const* why = change()) give_up(errc::unreachable, what, why);
@@ -172,6 +216,11 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
 }
 
 void session::end(std::string const& what) {
+  // A file that somebody has given a WAL since.
+  if (file_ && !beside_ && identify(path_ + "-wal") && has_wal(database_.get()) && !look_for_wal())
+    give_up(errc::in_doubt, what, another_wal_here);
+  // A script that has left that mode, for which it was alone with the file.
+  if (beside_ && beside_->change() != nullptr && !has_wal(database_.get())) beside_.reset();
   if (auto const* why = change()) give_up(errc::in_doubt, what, why);
 }
 
@@ -192,7 +241,9 @@ session::prepared const& session::prepare(statement const& s) {
 }
 
 result session::execute(statement const& s, std::span<value const> parameters, boot_time_point deadline) {
+  expect_own(s.name);
   inside const sqlite;
+  std::lock_guard const use(use_);
   begin(s.name, deadline);
   auto const& ready = prepare(s);
   auto* const native = ready.native.get();
@@ -217,7 +268,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
     auto const problem = statement_error(database_.get(), s.name, where_);
     if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) {
       at_end.s = nullptr;
-      close();
+      shut();
     }
     throw problem;
   }
@@ -230,7 +281,9 @@ result session::execute(statement const& s, std::span<value const> parameters, b
 
 void session::script(std::string_view sql, boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("script");
+  expect_own(what);
   inside const sqlite;
+  std::lock_guard const use(use_);
   begin(what, deadline);
   set_synchronous(usual_, what);
   std::string const text(sql);
@@ -243,8 +296,10 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
                                boot_time_point until, std::chrono::nanoseconds reply_timeout,
                                std::stop_token stop) {
   static auto const& what = base::never_destroyed<std::string>("gate");
+  expect_own(what);
   {
     inside const sqlite;
+    std::lock_guard const use(use_);
     begin(what, boot_clock::now() + reply_timeout);
   }
   // Outside: a child that is forked during the wait can use SQLite.

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -11,6 +12,8 @@
 #include "backend/sqlite/file_identity.hpp"
 #include "backend/sqlite/gate_file.hpp"
 #include "backend/sqlite/native.hpp"
+#include "backend/sqlite/process.hpp"
+#include "backend/sqlite/wal_files.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -20,7 +23,7 @@ enum class flushing {
   none,   ///< the file's content survives the end of every process, and not a power cut
 };
 
-class session final : public connection {
+class session final : public connection, private connection_owner {
  public:
   /// Takes over an open database whose file is at `path`, and was `file` when it was opened; or one in memory
   /// of that name, without a file.
@@ -36,14 +39,18 @@ class session final : public connection {
                         std::stop_token stop) override;
   bool leave_gate(boot_time_point deadline) override;
   bool is_waited_for(table_names const&, std::string const& name) noexcept override;
-  bool usable() const noexcept override { return database_ != nullptr; }
+  bool usable() const noexcept override;
   std::string const& server_identity() const noexcept override { return identity_; }
   session_facts facts() const override;
   void close() noexcept override;
 
  private:
+  bool close_if_replaced() noexcept override;
   bool forked() const noexcept;
+  void expect_own(std::string const& what) const;
   char const* change() const noexcept;
+  bool look_for_wal();
+  void shut() noexcept;
   struct prepared {
     std::string sql;
     prepared_statement native;
@@ -62,10 +69,13 @@ class session final : public connection {
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
   void abandon() noexcept;
 
+  /// Of what is SQLite's here: a session is used by one thread at a time, but may be closed by another.
+  mutable std::mutex use_;
   database database_;
   std::string path_;
   std::string where_;
   std::optional<file_identity> file_;
+  std::optional<wal_files> beside_;  ///< none: it uses no WAL, or may only read
   gate_file gates_;
   pid_t process_;
   synchronous synchronous_ = synchronous::unknown;  ///< as it is now

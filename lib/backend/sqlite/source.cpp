@@ -22,6 +22,7 @@ class file_source final : public source {
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     close_inherited();
     inside const whole;
+    close_replaced();
     auto [native, file] = open_existing(path_);
     return std::make_unique<session>(std::move(native), path_, file, deadline, flushing_);
   }
@@ -65,6 +66,7 @@ class function_source final : public source {
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
     close_inherited();
     inside const whole;
+    close_replaced();
     auto native = open();
     char const* name = sqlite3_db_filename(native.get(), "main");
     auto const path = checked_path(name == nullptr ? "" : name);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char const* once_footer = R"(
 Runs COMMAND unless it was done before, by whatever host, and records that it is done if it succeeds (status 0). Until --for
-is over, `rowlock once` with the same KEY and database does nothing: it says who did it and when, and exits with 0. KEY
+is over, 36500d (100 years) at most, `rowlock once` with the same KEY and database does nothing: it says who did it and when, and exits with 0. KEY
 names one piece of work, such as invoices-2026-11. `rowlock list --done` shows what is recorded, and
 `rowlock release --force KEY` forgets it.
 
@@ -49,7 +49,9 @@ void add_once(CLI::App& app, invocation& call) {
   auto* command = app.add_subcommand("once", "Runs a command unless it was done before");
   command->fallthrough();
   command->add_option("KEY", options->name, "The work: 1 to 255 bytes of UTF-8")->required();
-  add_duration(*command, "--for", options->record_for, "How long to keep that it was done")->required();
+  add_duration(*command, "--for", options->record_for,
+               "How long to keep that it was done: 36500d (100 years) at most")
+      ->required();
   add_duration(*command, "--wait", options->waiting.wait,
                "Wait this long at most if it runs elsewhere; default: not at all");
   add_duration(*command, "--ttl", options->ttl,

@@ -69,12 +69,13 @@ std::optional<end_of_program> session::take(invocation const& call) {
 }
 
 outcome session::guard_command() {
-  auto const& first = locks_.front();
-  guard_.start(options_.name, first.token(), first.term(), trusted_until().value_or(never),
-               traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
+  // First: what is lost by now ends a command that has not begun.
   auto const hear_of_it = [this] { lock_lost(); };
   std::deque<std::stop_callback<std::function<void()>>> on_loss;
   for (auto const& lock : locks_) on_loss.emplace_back(lock.loss_token(), hear_of_it);
+  auto const& first = locks_.front();
+  guard_.start(options_.name, first.token(), first.term(), trusted_until().value_or(never),
+               traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
   return guard_.wait(signal_fd_.get());
 }
 
@@ -132,7 +133,8 @@ std::optional<end_of_program> session::give_back(outcome const& o) {
     return end_of_program{exit_bug, {}};
   }
   if (ended_early) {
-    say(fmt::format("the lock '{}' was lost: {}. The command was ended.", name, reason));
+    say(fmt::format("the lock '{}' was lost: {}. The command was {}.", name, reason,
+                    o.what.not_begun != 0 ? "not started" : "ended"));
     return end_of_program{exit_lost, {}};
   }
   if (result == release_result::already_lost) {

@@ -21,6 +21,9 @@ namespace {
 
 /// How long processes that do not die of SIGKILL are waited for if no guardian is left to do it.
 constexpr std::chrono::seconds patience_without_guardian{2};
+/// How long a guardian that has nothing more to do may take to end; the same for one to report that has
+/// killed, beside what it waits itself.
+constexpr std::chrono::seconds patience_with_guardian{3};
 
 [[noreturn]] void be_guardian(guard_plan plan, signal_setup const& signals, descriptor rowlock) noexcept {
   int status = 0;
@@ -52,7 +55,11 @@ void put(std::array<char, Size>& to, std::string const& text) {
 }  // namespace
 
 guard::guard(guard_plan plan, signal_setup const& signals)
-    : slack_(plan.slack), child_changed_(watch_children()), trust_ends_(never.time_since_epoch().count()) {
+    : slack_(plan.slack),
+      grace_(plan.grace),
+      child_changed_(watch_children()),
+      trust_ends_(never.time_since_epoch().count()),
+      end_by_(never.time_since_epoch().count()) {
   require_own_proc();
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -72,7 +79,35 @@ guard::guard(guard_plan plan, signal_setup const& signals)
 
 guard::~guard() {
   guardian_.reset();  // it sees that we are gone
-  if (!done_) ::waitpid(guardian_pid_, nullptr, 0);
+  if (done_) return;
+  if (!started_) {
+    end_guardian();
+    return;
+  }
+  // One that is stopped for good (a debugger, a freezer) ends nothing: then we do.
+  if (!guardian_ends_within(grace_ + patience_with_guardian)) end_all(outcome::source::guardian_late);
+}
+
+/// Without that its end depends on whoever has stopped it. @return whether it has ended
+bool guard::guardian_ends_within(boot_clock::duration time) noexcept {
+  auto const until = boot_clock::now() + time;
+  for (;;) {
+    ::kill(guardian_pid_, SIGCONT);
+    if (::waitpid(guardian_pid_, nullptr, WNOHANG) != 0) return true;
+    if (boot_clock::now() >= until) return false;
+    // SIGCHLD may have been taken before: look again soon.
+    pollfd changed{child_changed_.get(), POLLIN, 0};
+    ::poll(&changed, 1, 20);
+    wake_guardian();
+  }
+}
+
+/// It has no command: there was none, or it has reported that all is gone.
+void guard::end_guardian() noexcept {
+  done_ = true;
+  if (guardian_ends_within(patience_with_guardian)) return;
+  ::kill(guardian_pid_, SIGKILL);
+  (void)guardian_ends_within(patience_with_guardian);  // not if it is frozen: then it dies when it thaws
 }
 
 void guard::send(order const& o) noexcept {
@@ -90,8 +125,20 @@ void guard::start(std::string const& name, fencing_token token, std::string cons
   put(o.term, term);
   put(o.database, database);
   trust_ends_ = o.trust_ends;
-  overdue_.set(earlier(trust_ends, slack_ / 2));
+  too_late_ = boot_clock::now() >= overdue();
+  if (too_late_) return;
+  started_ = true;
+  overdue_.set(overdue());
   send(o);
+}
+
+/// A guardian that has not reported by then does nothing: half of the slack is left for doing it ourselves.
+/// Where trust has no end, what the guardian needs after it was told to end the command.
+boot_time_point guard::overdue() const noexcept {
+  auto const time_of = [](std::int64_t ns) { return boot_time_point{boot_clock::duration{ns}}; };
+  auto const trust = time_of(trust_ends_.load());
+  auto const told = time_of(end_by_.load());
+  return trust != never || told == never ? earlier(trust, slack_ / 2) : told + patience_with_guardian;
 }
 
 void guard::renewed(boot_time_point trust_ends) noexcept {
@@ -102,7 +149,7 @@ void guard::renewed(boot_time_point trust_ends) noexcept {
   while (before < o.trust_ends && !trust_ends_.compare_exchange_weak(before, o.trust_ends)) {
   }
   if (before >= o.trust_ends) return;
-  overdue_.set(earlier(trust_ends, slack_ / 2));
+  overdue_.set(overdue());
   send(o);
 }
 
@@ -110,6 +157,8 @@ void guard::end(boot_time_point kill_by) noexcept {
   order o;
   o.kind = order_kind::end;
   o.trust_ends = kill_by.time_since_epoch().count();
+  end_by_ = o.trust_ends;
+  overdue_.set(overdue());
   send(o);
 }
 
@@ -121,6 +170,12 @@ outcome guard::wait(int signals) {
 }
 
 outcome guard::watch(int signals) {
+  if (too_late_) {
+    outcome late;
+    late.what.why = ending::trust_ends;
+    late.what.not_begun = 1;
+    return late;
+  }
   for (;;) {
     std::array<pollfd, 4> fds{{{guardian_.get(), POLLIN, 0},
                                {signals, POLLIN, 0},
@@ -134,28 +189,28 @@ outcome guard::watch(int signals) {
     // report.
     if (size < 0 && errno == ECONNRESET) size = ::recv(guardian_.get(), &o.what, sizeof o.what, MSG_DONTWAIT);
     if (size == sizeof o.what) {
-      ::waitpid(guardian_pid_, nullptr, 0);
-      done_ = true;
+      end_guardian();
       return o;
     }
     if (size == 0 || (errno != EAGAIN && errno != EINTR)) return end_all(outcome::source::guardian_gone);
     pass_on(signals);
-    auto const overdue = earlier(boot_time_point{boot_clock::duration{trust_ends_.load()}}, slack_ / 2);
-    if (boot_clock::now() >= overdue) return end_all(outcome::source::guardian_late);
+    if (boot_clock::now() >= overdue()) return end_all(outcome::source::guardian_late);
   }
 }
 
 /// What the terminal sent went to the whole foreground group, and what one of the command's own processes
 /// sends us (kill 0) it could send to the command as well: passing these on would have the command see them
-/// twice. But that the terminal is gone (closed, a connection lost) the kernel tells the session's leader
-/// alone, with SIGHUP and SIGCONT: it is for him to tell the others.
+/// twice. The command's are those below the guardian: what else is below us was started by the shell that has
+/// become rowlock (exec), or comes to us because we are a container's first process. But that the terminal is
+/// gone (closed, a connection lost) the kernel tells the session's leader alone, with SIGHUP and SIGCONT: it
+/// is for him to tell the others.
 void guard::pass_on(int signals) {
   signalfd_siginfo info{};
   while (::read(signals, &info, sizeof info) == sizeof info) {
     auto const signal = static_cast<int>(info.ssi_signo);
     bool const hung_up = info.ssi_code == SI_KERNEL && signal == SIGHUP && ::getsid(0) == ::getpid();
     if (info.ssi_code != SI_KERNEL && info.ssi_pid != 0 &&
-        is_descendant(static_cast<pid_t>(info.ssi_pid), ::getpid()))
+        is_descendant(static_cast<pid_t>(info.ssi_pid), guardian_pid_))
       continue;
     asked_to_end_ |= signal != SIGUSR1 && signal != SIGUSR2;
     if (info.ssi_code == SI_KERNEL && !hung_up) continue;

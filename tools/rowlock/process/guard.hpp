@@ -39,8 +39,9 @@ class guard {
   guard(guard const&) = delete;
   guard& operator=(guard const&) = delete;
 
-  /// Runs the command, the lock being held until `trust_ends` at least. `token`, `term` and, unless it is
-  /// empty, `database` are for its environment.
+  /// Runs the command, the lock being held until `trust_ends` at least; or does not, if end() was called
+  /// before, or if it is too late for it by then: wait() tells. `token`, `term` and, unless it is empty,
+  /// `database` are for its environment.
   void start(std::string const& name, fencing_token token, std::string const& term,
              boot_time_point trust_ends, std::string const& database = {});
   /// Trust goes on until then. Any thread.
@@ -59,14 +60,21 @@ class guard {
   void pass_on_one(int signal) noexcept;
   outcome watch(int signals);
   void wake_guardian() noexcept;
+  bool guardian_ends_within(boot_clock::duration) noexcept;
+  void end_guardian() noexcept;
+  boot_time_point overdue() const noexcept;
   outcome end_all(outcome::source);
 
   boot_clock::duration slack_;
+  boot_clock::duration grace_;
   descriptor child_changed_;  ///< a signalfd
   descriptor guardian_;
   pid_t guardian_pid_ = -1;
   std::atomic<std::int64_t> trust_ends_;
-  boot_timer overdue_;  ///< the guardian should have reported by then
+  std::atomic<std::int64_t> end_by_;  ///< after end()
+  boot_timer overdue_;                ///< the guardian should have reported by then
+  bool started_ = false;
+  bool too_late_ = false;
   bool done_ = false;
   bool asked_to_end_ = false;
 };

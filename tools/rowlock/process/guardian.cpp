@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "process/command_line.hpp"
 
@@ -38,11 +39,15 @@ descriptor block_all_but_children() {
   return fd;
 }
 
-void drop_other_files(std::initializer_list<int> keep) {
+std::vector<int> files_now() {
   std::vector<int> open;
   for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd"))
     open.push_back(std::atoi(entry.path().filename().c_str()));
-  for (int const fd : open)
+  return open;
+}
+
+void drop_files(std::vector<int> const& files, std::initializer_list<int> keep) {
+  for (int const fd : files)
     if (fd > STDERR_FILENO && std::find(keep.begin(), keep.end(), fd) == keep.end()) ::close(fd);
   descriptor const null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return;
@@ -69,6 +74,7 @@ void guardian::run() {
   while (!finished_) {
     wait();
     read_orders();
+    if (to_start_ && !finished_) start_in_time();
     if (exec_error_) read_exec_error();
     if (command_ != 0) look_at_children();
     if (!finished_) look_at_clock();
@@ -109,25 +115,47 @@ void guardian::read_orders() {
 void guardian::obey(order const& o) {
   switch (o.kind) {
     case order_kind::start:
-      return start(o);
+      trust_ends_ = time_of(o.trust_ends);
+      to_start_ = o;
+      return;
     case order_kind::renew:
       trust_ends_ = std::max(trust_ends_, time_of(o.trust_ends));
       return;
     case order_kind::end:
-      return begin_end(ending::lost, time_of(o.trust_ends));
+      if (command_ != 0) return begin_end(ending::lost, time_of(o.trust_ends));
+      lost_ = true;
+      return;
     case order_kind::signal:
+      if (to_start_) return for_command_.push_back(o.signal);
       // Not reaped yet, so the pid is still the command's.
       if (command_ > 0 && !children_.status()) ::kill(command_, o.signal);
       return;
   }
 }
 
+/// If one of us was stopped since the lock was taken, it may be too late: a command that would be ended at
+/// once does not begin. Renewals that came in meanwhile were read before.
+void guardian::start_in_time() {
+  auto const o = *std::exchange(to_start_, std::nullopt);
+  if (lost_) return not_begun(ending::lost);
+  if (boot_clock::now() >= end_begins()) return not_begun(ending::trust_ends);
+  start(o);
+  for (int const signal : std::exchange(for_command_, {}))
+    if (command_ > 0) ::kill(command_, signal);
+}
+
+void guardian::not_begun(ending why) {
+  report_.not_begun = 1;
+  report_.why = why;
+  finish(0);
+}
+
 void guardian::start(order const& o) {
-  trust_ends_ = time_of(o.trust_ends);
-  name_ = o.name.data();
+  // Before the command is there: what it does to /proc does not matter then.
+  auto const files = files_now();
   started_command started;
   try {
-    started = start_command(plan_.command, o, signals_);
+    started = start_command(plan_.command, o, end_begins(), signals_);
   } catch (std::system_error const& e) {
     report_.exec_error = e.code().value();
     return finish(0);
@@ -135,24 +163,31 @@ void guardian::start(order const& o) {
   command_ = started.pid;
   children_ = reaper(command_);
   exec_error_ = std::move(started.exec_error);
-  leave_terminal();
+  leave_terminal(files);
 }
 
 /// The command has our group, the terminal's foreground; we go, so that no Ctrl-Z or kill of the group stops
 /// us. Into a session of our own and not only a group: as the command's parent from another group of the same
 /// session we would be what keeps the caller's group from being orphaned, and the kernel would send SIGHUP to
 /// all of it when the command ends while anything in it is stopped (setpgid(2), "orphaned process group").
-void guardian::leave_terminal() {
+void guardian::leave_terminal(std::vector<int> const& files) {
   ::setsid();
-  drop_other_files({rowlock_.get(), child_ended_.get(), timer_.get(), exec_error_.get()});
+  drop_files(files, {rowlock_.get(), child_ended_.get(), timer_.get(), exec_error_.get()});
 }
 
 void guardian::read_exec_error() {
   pollfd ready{exec_error_.get(), POLLIN, 0};
   if (::poll(&ready, 1, 0) != 1) return;
   int error = 0;
-  if (::read(exec_error_.get(), &error, sizeof error) == sizeof error) report_.exec_error = error;
+  bool const failed = ::read(exec_error_.get(), &error, sizeof error) == sizeof error;
   exec_error_.reset();
+  if (!failed) return;
+  if (error != too_late_to_begin) {
+    report_.exec_error = error;
+    return;
+  }
+  report_.not_begun = 1;
+  if (!ending_) report_.why = ending::trust_ends;
 }
 
 void guardian::look_at_children() {
@@ -174,7 +209,12 @@ void guardian::look_at_clock() {
 
 boot_time_point guardian::next_event() const noexcept {
   if (command_ == 0) return never;
-  return ending_ ? kill_at_ : earlier(trust_ends_, plan_.slack + plan_.grace);
+  return ending_ ? kill_at_ : end_begins();
+}
+
+/// When the command has to be told to end, unless a renewal comes.
+boot_time_point guardian::end_begins() const noexcept {
+  return earlier(trust_ends_, plan_.slack + plan_.grace);
 }
 
 void guardian::begin_end(ending why, boot_time_point kill_by) {

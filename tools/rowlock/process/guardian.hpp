@@ -38,21 +38,26 @@ class guardian {
   void wait();
   void read_orders();
   void obey(order const&);
+  void start_in_time();
   void start(order const&);
-  void leave_terminal();
+  void not_begun(ending why);
+  void leave_terminal(std::vector<int> const& files);
   void read_exec_error();
   void look_at_children();
   void look_at_clock();
   void begin_end(ending why, boot_time_point kill_by);
   void finish(int left);
   boot_time_point next_event() const noexcept;
+  boot_time_point end_begins() const noexcept;
 
   guard_plan plan_;
   signal_setup const& signals_;
   descriptor rowlock_;
   descriptor child_ended_;
   boot_timer timer_;
-  std::string name_;
+  std::optional<order> to_start_;  ///< until all orders that came in with it are read
+  std::vector<int> for_command_;   ///< signals that came in meanwhile
+  bool lost_ = false;              ///< before there was a command
   pid_t command_ = 0;
   descriptor exec_error_;
   reaper children_;

@@ -34,6 +34,7 @@ enum class ending : std::int32_t {
 
 struct report {
   ending why = ending::by_itself;
+  std::int32_t not_begun = 0;    ///< 1: by then the command had not begun, and it did not begin any more
   std::int32_t exec_error = 0;   ///< errno of exec, 0 if it succeeded
   std::int32_t wait_status = 0;  ///< of the command, as waitpid() gives it
   std::int32_t ended = 0;        ///< how many processes were told to end, beside the command

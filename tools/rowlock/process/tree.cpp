@@ -114,7 +114,7 @@ std::vector<process_entry> descendants_of(pid_t root) {
 }
 
 bool is_descendant(pid_t pid, pid_t root) {
-  for (int depth = 0; pid > 1 && depth < 1000; ++depth) {
+  for (int depth = 0; pid > 0 && depth < 1000; ++depth) {
     if (pid == root) return true;
     auto const p = read_process(pid);
     if (!p) return false;

@@ -1,0 +1,194 @@
+// The files -wal and -shm beside an SQLite database are removed or replaced while it is open.
+
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <rowlock/migrator.hpp>
+#include <rowlock/sqlite.hpp>
+
+#include "backend/child.hpp"
+#include "backend/database.hpp"
+#include "backend/sqlite/caller_session.hpp"
+#include "backend/sqlite/native.hpp"
+
+namespace rowlock::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+backend::statement const add{"add", "UPDATE rowlock_meta SET token_floor = token_floor + 1"};
+backend::statement const floor_now{"floor", "SELECT token_floor FROM rowlock_meta"};
+
+/// Migrated, and all of it is in the file itself.
+struct open_file {
+  scratch_folder folder;
+  std::string path = folder.file("locks.db");
+  sqlite::source source{path};
+
+  open_file() { migrator(source).up(); }
+  std::unique_ptr<backend::connection> connect() const { return source.implementation()->connect(in(5000)); }
+  void remove_both() const {
+    for (auto const* end : {"-wal", "-shm"}) REQUIRE(fs::remove(path + end));
+  }
+};
+
+/// Another process, which has inherited nothing that was opened later, adds so often when it is told to.
+class adder {
+ public:
+  adder(open_file const& file, int times)
+      : child_([&file, times](child& parent) {
+          parent.hear();
+          auto const c = file.connect();
+          for (int i = 0; i < times; ++i) c->execute(add, {}, in(5000));
+          return 0;
+        }) {}
+  void go() {
+    child_.tell();
+    REQUIRE(child_.join() == 0);
+  }
+
+ private:
+  child child_;
+};
+
+std::int64_t floor_of(backend::connection& c) {
+  return backend::as_int(c.execute(floor_now, {}, in(5000)).rows.at(0).at(0));
+}
+
+void copy_over(std::string const& path) {
+  fs::copy_file(path, path + ".copy");
+  fs::rename(path + ".copy", path);
+}
+
+backend::sqlite::database program_opens(std::string const& path) {
+  sqlite3* db = nullptr;
+  sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
+  return backend::sqlite::database(db);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "sqlite: a WAL, or its index, that is removed or replaced while open is noticed by the next statement") {
+  for (std::vector<std::string> const& which : {std::vector<std::string>{"-wal"}, {"-shm"}, {"-wal", "-shm"}})
+    for (bool const removed : {true, false}) {
+      CAPTURE(which.front());
+      CAPTURE(which.size());
+      CAPTURE(removed);
+      open_file const file;
+      auto const c = file.connect();
+      c->execute(add, {}, in(5000));
+      for (auto const& end : which) removed ? (void)fs::remove(file.path + end) : copy_over(file.path + end);
+      auto const e = thrown_by([&] { c->execute(add, {}, in(5000)); });
+      CHECK(e.reason() == errc::unreachable);
+      CHECK(says(e, "-wal or -shm beside it was removed or replaced"));
+      CHECK_FALSE(c->usable());
+      auto const again = file.connect();
+      again->execute(add, {}, in(5000));
+      CHECK(floor_of(*again) == (removed && which.front() == "-wal" ? 1 : 2));
+    }
+}
+
+TEST_CASE("sqlite: a WAL that is removed during a statement leaves it in doubt") {
+  open_file const file;
+  auto const open = [&] {
+    auto db = program_opens(file.path);
+    auto const remove = [](sqlite3_context* context, int, sqlite3_value** arguments) {
+      ::unlink(reinterpret_cast<char const*>(sqlite3_value_text(arguments[0])));
+      sqlite3_result_int(context, 1);
+    };
+    sqlite3_create_function(db.get(), "remove_file", 1, SQLITE_UTF8, nullptr, remove, nullptr, nullptr);
+    return db.release();
+  };
+  auto const c = sqlite::source(open).implementation()->connect(in(5000));
+  backend::statement const s{"s", "UPDATE rowlock_meta SET token_floor = remove_file(?1)"};
+  CHECK(thrown_by([&] { c->execute(s, with(file.path + "-wal"), in(5000)); }).reason() == errc::in_doubt);
+  CHECK_FALSE(c->usable());
+}
+
+TEST_CASE("sqlite: what is in a removed WAL is not written over what others have committed since") {
+  for (bool const notices : {true, false}) {
+    CAPTURE(notices);
+    open_file const file;
+    adder elsewhere(file, 3);
+    auto c = file.connect();
+    c->execute(add, {}, in(5000));
+    file.remove_both();
+    elsewhere.go();
+    if (notices) CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
+    c.reset();
+    CHECK(floor_of(*file.connect()) == 3);
+  }
+}
+
+TEST_CASE("sqlite: a new session closes those of its process whose WAL was removed, and uses the new one") {
+  open_file const file;
+  adder elsewhere(file, 3);
+  adder later(file, 1);
+  auto const c = file.connect();
+  auto const idle = file.connect();
+  idle->execute(add, {}, in(5000));
+  file.remove_both();
+  elsewhere.go();
+  CHECK(thrown_by([&] { c->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+  auto const fresh = file.connect();
+  CHECK_FALSE(idle->usable());
+  CHECK(thrown_by([&] { idle->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(floor_of(*fresh) == 3);
+  later.go();
+  CHECK(floor_of(*fresh) == 4);
+}
+
+TEST_CASE("sqlite: while a connection of the program's has the old index open, a new session is refused") {
+  open_file const file;
+  adder elsewhere(file, 3);
+  auto theirs = program_opens(file.path);
+  REQUIRE(sqlite3_exec(theirs.get(), "SELECT * FROM rowlock_meta", nullptr, nullptr, nullptr) == SQLITE_OK);
+  file.remove_both();
+  elsewhere.go();
+  CHECK(thrown_by([&] { file.connect(); }).reason() == errc::unreachable);
+  backend::sqlite::leave_wal_at_close(theirs.get());
+  theirs.reset();
+  CHECK(floor_of(*file.connect()) == 3);
+}
+
+TEST_CASE("sqlite: in the program's own transaction a WAL that was removed is noticed") {
+  open_file const file;
+  adder elsewhere(file, 1);
+  auto const theirs = program_opens(file.path);
+  auto const begin = [&] {
+    REQUIRE(sqlite3_exec(theirs.get(), "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+  };
+  begin();
+  auto const first = backend::sqlite::borrow(theirs.get());
+  first->execute(add, {});
+  first->commit();
+  begin();
+  file.remove_both();
+  CHECK(thrown_by([&] { first->execute(add, {}); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { first->commit(); }).reason() == errc::unreachable);
+  first->rollback();
+  elsewhere.go();
+  begin();
+  auto const second = backend::sqlite::borrow(theirs.get());
+  CHECK(thrown_by([&] { second->execute(add, {}); }).reason() == errc::unreachable);
+  backend::sqlite::leave_wal_at_close(theirs.get());
+}
+
+TEST_CASE("sqlite: a file that gets a WAL while it is open is used as before, and its WAL is watched") {
+  open_file const file;
+  file.connect()->script("PRAGMA journal_mode = DELETE", in(5000));
+  auto const c = file.connect();
+  c->execute(add, {}, in(5000));
+  REQUIRE_FALSE(fs::exists(file.path + "-wal"));
+  file.connect()->script("PRAGMA journal_mode = WAL", in(5000));
+  c->execute(add, {}, in(5000));
+  c->execute(add, {}, in(5000));
+  CHECK(floor_of(*c) == 3);
+  REQUIRE(fs::remove(file.path + "-wal"));
+  CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
+}
+
+}  // namespace rowlock::test
