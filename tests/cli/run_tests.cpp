@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -205,6 +206,19 @@ CLI_CASE("run: 78 for tables that are missing, old or new, and for another strat
   auto const too_new = p.rowlock({"run", "m", "--", "true"});
   CHECK(too_new.status == 78);
   CHECK(too_new.says("newer rowlock"));
+}
+
+TEST_CASE("run: the WAL of an SQLite file is removed while a holder has it open: 76 at the next renewal") {
+  on_sqlite const p;
+  holder h(p, {"--ttl", "9s", "n"});
+  REQUIRE(held_locks(p).size() == 1);
+  for (auto const* end : {"-wal", "-shm"}) REQUIRE(std::filesystem::remove(p.file() + end));
+  CHECK(p.rowlock({"run", "--no-wait", "other", "--", "true"}).status == 0);
+  auto const began = std::chrono::steady_clock::now();
+  CHECK(h.wait() == 76);
+  CHECK(seconds_since(began) < 7);
+  CHECK(h.err().find("its row, or the file that it was in, is gone") != std::string::npos);
+  CHECK(p.rowlock({"run", "--no-wait", "n", "--", "true"}).status == 0);
 }
 
 TEST_CASE("run: 69 when the server can't be reached [postgresql]") {
