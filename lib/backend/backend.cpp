@@ -17,6 +17,31 @@ std::string const& as_text(value const& v) {
   throw error(errc::failed, "the database returned something else where text was expected");
 }
 
+void refuse_short_reply() {
+  throw error(errc::failed, "the database's reply lacks a row or a column that was asked for");
+}
+
+std::chrono::system_clock::time_point as_time(value const& us) {
+  std::chrono::microseconds const since_1970(as_int(us));
+  if (since_1970 > farthest || since_1970 < -farthest)
+    throw error(errc::failed, "the database returned a time that is more than 200 years away from 1970");
+  return std::chrono::system_clock::time_point(since_1970);
+}
+
+std::chrono::milliseconds as_duration(value const& ms) {
+  std::chrono::milliseconds const lasts(as_int(ms));
+  if (lasts > farthest || lasts < -farthest)
+    throw error(errc::failed, "the database returned a time of more than 200 years");
+  return lasts;
+}
+
+fencing_token as_token(value const& v) {
+  auto const number = as_int(v);
+  if (number > 0) return {number};
+  throw error(errc::failed,
+              fmt::format("the database returned {} where a fencing token was expected", number));
+}
+
 std::vector<result> connection::execute_at_once(std::span<step const> steps, boot_time_point) {
   auto const& name = steps.front().what.name;
   throw error(errc::unsupported, fmt::format("{}: this database takes one statement at a time", name), name,

@@ -12,6 +12,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,14 +22,53 @@ namespace rowlock::backend {
 
 /// A parameter or a column: SQL NULL, a 64-bit integer (booleans are 0 and 1), or text.
 using value = std::variant<std::nullptr_t, std::int64_t, std::string>;
-using row = std::vector<value>;
+
+/// @throws error(errc::failed)
+[[noreturn]] ROWLOCK_EXPORT void refuse_short_reply();
+
+/// What came with a reply. A server that is broken, or none, may send fewer rows or columns than were asked
+/// for: whoever takes one that is not there gets error(errc::failed), and never memory that is not ours.
+template <class T>
+class received : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  received() = default;
+  received(std::vector<T> all) noexcept : std::vector<T>(std::move(all)) {}  // NOLINT(*-explicit-*)
+
+  T const& at(std::size_t i) const {
+    if (i >= this->size()) refuse_short_reply();
+    return this->data()[i];
+  }
+  T& at(std::size_t i) {
+    if (i >= this->size()) refuse_short_reply();
+    return this->data()[i];
+  }
+  T const& operator[](std::size_t i) const { return at(i); }
+  T& operator[](std::size_t i) { return at(i); }
+  T const& front() const { return at(0); }
+  T& front() { return at(0); }
+  T const& back() const { return at(this->size() - 1); }
+  T& back() { return at(this->size() - 1); }
+};
+
+using row = received<value>;
+using row_list = received<row>;
 
 inline bool is_null(value const& v) { return v.index() == 0; }
 ROWLOCK_EXPORT std::int64_t as_int(value const& v);  ///< throws error(errc::failed) unless it is an integer
 ROWLOCK_EXPORT std::string const& as_text(value const& v);  ///< throws error(errc::failed) unless it is text
 
+/// A time that is further away can't be counted in nanoseconds, and is not meant.
+inline constexpr std::chrono::milliseconds farthest = std::chrono::hours(24 * 365) * 200;
+/// Microseconds since 1970; throws error(errc::failed) unless it is a time within `farthest`.
+ROWLOCK_EXPORT std::chrono::system_clock::time_point as_time(value const& us);
+/// Throws error(errc::failed) unless it is a time within `farthest`, forward or back.
+ROWLOCK_EXPORT std::chrono::milliseconds as_duration(value const& ms);
+/// A token that was granted; throws error(errc::failed) unless it is positive.
+ROWLOCK_EXPORT fencing_token as_token(value const& v);
+
 struct result {
-  std::vector<row> rows;      ///< of a SELECT or RETURNING
+  row_list rows;              ///< of a SELECT or RETURNING
   std::int64_t affected = 0;  ///< rows that an INSERT put there, or that an UPDATE or DELETE met
   /// A positive number that came with the reply of a statement that can't return rows: LAST_INSERT_ID(...).
   /// Empty also where the driver does not tell it: read it back then.

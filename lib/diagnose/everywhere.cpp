@@ -96,7 +96,8 @@ std::optional<opinion> clock(examination& x) {
   };
   x.ask("doctor_clock");  // so that the second time is one round trip, and no more
   auto const before = now();
-  auto const there = microseconds(backend::as_int(x.ask("doctor_clock").rows.at(0).at(0)));
+  auto const there = std::chrono::duration_cast<microseconds>(
+      backend::as_time(x.ask("doctor_clock").rows.at(0).at(0)).time_since_epoch());
   auto const after = now();
   auto const ahead = there - (before + (after - before) / 2);
   auto const unsure = (after - before) / 2;

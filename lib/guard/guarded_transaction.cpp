@@ -431,7 +431,7 @@ std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec
     while (taken.token.value == 0) {
       auto const drawn = run("token_draw", {spec.name});
       if (!drawn.rows.empty())
-        taken.token.value = backend::as_int(drawn.rows[0].at(0));
+        taken.token = backend::as_token(drawn.rows[0].at(0));
       else
         run("token_insert", {spec.name});
     }

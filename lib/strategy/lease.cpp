@@ -8,8 +8,10 @@ using backend::value;
 
 namespace {
 
-granted block_up_to(std::int64_t highest, take_request const& r) {
-  return {{highest - r.tokens + 1}, r.tokens};
+// A block begins with a token, too.
+granted block_up_to(value const& highest, take_request const& r) {
+  auto const first = backend::as_token(highest).value - r.tokens + 1;
+  return {backend::as_token(first), r.tokens};
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
   auto const done = c.execute(book_.at(statement), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
-  if (book_.returning()) return block_up_to(backend::as_int(done.rows.at(0).at(0)), r);
+  if (book_.returning()) return block_up_to(done.rows.at(0).at(0), r);
   if (done.number) return block_up_to(*done.number, r);
   return read_back(c, r, deadline);
 }

@@ -52,9 +52,8 @@ class lease : public row_strategy {
   highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
                             boot_time_point deadline, boot_time_point& sent_at) const;
   /// What a statement of all.sql returned.
-  std::vector<backend::row> rows_of(backend::connection&, std::string const& statement,
-                                    std::span<backend::value const> parameters,
-                                    boot_time_point deadline) const;
+  backend::row_list rows_of(backend::connection&, std::string const& statement,
+                            std::span<backend::value const> parameters, boot_time_point deadline) const;
   /// @return false if it met a transaction's
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;

@@ -64,8 +64,11 @@ struct lease::several {
   several(take_request const& r, std::span<wanted_lock const> w)
       : how(r), wanted(w), parameters(parameters_for_all(r, to_json(w))) {}
 
-  fencing_token token(std::int64_t highest) const {
-    return how.fencing ? fencing_token{highest} : fencing_token{};
+  /// The highest of a block of how.tokens.
+  fencing_token token(value const& highest) const {
+    if (!how.fencing) return {};
+    (void)backend::as_token(backend::as_token(highest).value - how.tokens + 1);
+    return backend::as_token(highest);
   }
   std::vector<name_and_term> terms() const {
     std::vector<name_and_term> all;
@@ -139,14 +142,14 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   sent_at = boot_clock::now();
   highest_tokens got(all.wanted.size());
   for (auto const& columns : rows_of(c, "all_take", parameters, deadline))
-    if (auto const at = find(all.wanted, as_text(columns.at(0)))) got[*at] = all.token(as_int(columns.at(1)));
+    if (auto const at = find(all.wanted, as_text(columns.at(0)))) got[*at] = all.token(columns.at(1));
   return got;
 }
 
 // Where an UPDATE can neither skip what others have locked nor return anything, a statement before it chooses
 // the rows, and one behind it tells.
-std::vector<backend::row> lease::rows_of(backend::connection& c, std::string const& statement,
-                                         std::span<value const> parameters, boot_time_point deadline) const {
+backend::row_list lease::rows_of(backend::connection& c, std::string const& statement,
+                                 std::span<value const> parameters, boot_time_point deadline) const {
   if (book_.returning()) return c.execute(book_.at(statement), parameters, deadline).rows;
   std::array<backend::step, 3> const steps{{{book_.at(statement + "_due"), parameters},
                                             {book_.at(statement), parameters},

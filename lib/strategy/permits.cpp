@@ -136,10 +136,10 @@ std::optional<granted> permits::grant(backend::connection& c, take_request const
   sent_at = boot_clock::now();
   auto const token = count(c, r, deadline);
   if (!token) return std::nullopt;
-  return granted{{r.fencing ? *token : 0}};
+  return granted{{*token}};
 }
 
-/// @return the token, if it was granted
+/// @return the token (0: none was wanted), if it was granted
 std::optional<std::int64_t> permits::count(backend::connection& c, take_request const& r,
                                            boot_time_point deadline) const {
   auto wanted = granting_parameters(r, which_);
@@ -158,7 +158,8 @@ std::optional<std::int64_t> permits::count(backend::connection& c, take_request 
   if (!book_.returning()) steps.push_back({book_.at("permit_token"), mine});
   auto const done = run_together(c, book_, steps, deadline);
   auto const& rows = book_.returning() ? done.at(1).rows : done.back().rows;
-  return rows.empty() ? std::nullopt : std::optional(as_int(rows[0].at(0)));
+  if (rows.empty()) return std::nullopt;
+  return r.fencing ? backend::as_token(rows[0].at(0)).value : 0;
 }
 
 void permits::purge(backend::connection& c, std::string const& name, boot_time_point deadline) const {

@@ -99,10 +99,10 @@ member_state quorum_member::read(backend::connection& c, backend::statement_book
                 as_int(columns.at(1)),
                 as_text(columns.at(2)),
                 divided_ids(as_text(columns.at(3))),
-                std::chrono::milliseconds(as_int(columns.at(4))),
+                backend::as_duration(columns.at(4)),
                 as_int(columns.at(5)) != 0};
   s.database_id = as_text(columns.at(6));
-  s.clock = std::chrono::system_clock::time_point(std::chrono::microseconds(as_int(columns.at(7))));
+  s.clock = backend::as_time(columns.at(7));
   s.highest.value = as_int(columns.at(8));
   return s;
 }

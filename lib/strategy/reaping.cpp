@@ -26,10 +26,6 @@ char const* named(reaped_table t, char const* of_locks, char const* of_tokens) {
   return t == reaped_table::locks ? of_locks : of_tokens;
 }
 
-std::chrono::system_clock::time_point in_microseconds(value const& v) {
-  return std::chrono::system_clock::time_point(std::chrono::microseconds(as_int(v)));
-}
-
 }  // namespace
 
 page_look reaping::look(backend::connection& c, page const& p, boot_time_point deadline) const {
@@ -106,17 +102,14 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
   for (auto const& columns : found.rows) {
     auto const how = strategy_from_string(as_text(columns.at(1)));
     if (how != strategy::lease && how != strategy::unique_insert && how != strategy::once) continue;
-    if (as_int(columns.at(4)) <= 0) continue;  // made by hand
+    auto const ttl = as_int(columns.at(4));
+    if (ttl <= 0 || ttl > backend::farthest.count()) continue;  // made by hand
     auto const name = as_text(columns.at(0));
     // Whether a term may be watched at all is decided as for takers.
     auto const row = term_rows(book_).read(c, name, deadline);
     if (!row || !row->must_be_silent_for()) continue;
-    out.push_back({name,
-                   *how,
-                   {as_text(columns.at(2))},
-                   as_int(columns.at(3)),
-                   std::chrono::milliseconds(as_int(columns.at(4))),
-                   now});
+    out.push_back(
+        {name, *how, {as_text(columns.at(2))}, as_int(columns.at(3)), std::chrono::milliseconds(ttl), now});
   }
   return out;
 }
@@ -160,7 +153,7 @@ std::optional<last_reap> reaping::last(backend::connection& c, boot_time_point d
   auto const found = c.execute(book_.at("reap_last"), {}, deadline);
   if (found.rows.empty() || is_null(found.rows[0].at(0))) return std::nullopt;
   auto const& columns = found.rows[0];
-  return last_reap{in_microseconds(columns.at(0)), in_microseconds(columns.at(1)), as_text(columns.at(2)),
+  return last_reap{backend::as_time(columns.at(0)), backend::as_time(columns.at(1)), as_text(columns.at(2)),
                    as_int(columns.at(3)), as_text(columns.at(4))};
 }
 

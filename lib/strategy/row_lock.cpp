@@ -194,9 +194,7 @@ std::vector<row_lock::held> row_lock::holders(backend::connection& c, std::strin
     h.by.strategy = rowlock::strategy::row_lock;
     if (!backend::is_null(columns.at(1))) h.by.owner.host = backend::as_text(columns.at(1));
     if (!backend::is_null(columns.at(2))) h.by.owner.pid = backend::as_int(columns.at(2));
-    if (!backend::is_null(columns.at(3)))
-      h.by.acquired_at =
-          std::chrono::system_clock::time_point(std::chrono::microseconds(backend::as_int(columns.at(3))));
+    if (!backend::is_null(columns.at(3))) h.by.acquired_at = backend::as_time(columns.at(3));
     if (!backend::is_null(columns.at(4))) h.by.note = backend::as_text(columns.at(4));
     found.push_back(std::move(h));
   }

@@ -23,8 +23,7 @@ using backend::value;
 std::int64_t int_or_zero(value const& v) { return is_null(v) ? 0 : as_int(v); }
 std::string text_or_empty(value const& v) { return is_null(v) ? std::string() : as_text(v); }
 
-// Two hundred years: a time that is further away can't be counted in nanoseconds, and is not meant.
-constexpr std::chrono::milliseconds farthest = std::chrono::hours(24 * 365) * 200;
+using backend::farthest;
 
 std::chrono::milliseconds readable(std::chrono::milliseconds d, char const* what, std::string& unreadable) {
   auto const near = std::clamp(d, -farthest, farthest);

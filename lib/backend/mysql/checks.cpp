@@ -104,7 +104,7 @@ std::optional<opinion> timeouts(examiner& x) {
                     "session's settings get lost",
                     too_soon),
         "Is there a proxy in between? Connect to the server itself."};
-  auto const idle = std::chrono::seconds(here.number("wait_timeout"));
+  auto const idle = std::chrono::seconds(std::clamp<std::int64_t>(here.number("wait_timeout"), 0, INT32_MAX));
   auto const between = x.options().ttl / 3;
   if (idle <= between)
     return opinion{

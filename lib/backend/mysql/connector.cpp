@@ -20,7 +20,7 @@ std::string with_end_mark(std::string_view sql) {
   return fmt::format("{}\n{}SELECT '{}'", sql, ended ? "" : ";", end_mark);
 }
 
-bool is_end_mark(std::vector<row> const& rows) {
+bool is_end_mark(row_list const& rows) {
   return rows.size() == 1 && rows[0].size() == 1 && rows[0][0] == value(std::string(end_mark));
 }
 

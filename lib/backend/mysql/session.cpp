@@ -128,7 +128,7 @@ void session::set_up(boot_time_point deadline) {
   last_used_ = boot_clock::now();
 }
 
-void session::read_facts(std::vector<row> const& variables, std::vector<row> const& database) {
+void session::read_facts(row_list const& variables, row_list const& database) {
   std::map<std::string, std::string> facts;
   for (auto const& one : variables) facts[as_text(one.at(0))] = as_text(one.at(1));
   auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
@@ -282,6 +282,11 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
     auto const limit = until(deadline);
     auto results = native_->run_all(text);
     last_used_ = boot_clock::now();
+    if (results.size() != commit + 2) {
+      close();
+      throw error(errc::in_doubt,
+                  fmt::format("{}: {}: the server's replies can't be told apart", where_, what), what, "", 0);
+    }
     return {std::make_move_iterator(results.begin() + before),
             std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(commit))};
   } catch (refusal const& e) {

@@ -72,7 +72,7 @@ class session final : public connection {
   bool forked() const noexcept;
   void abandon() noexcept;
   void set_up(boot_time_point deadline);
-  void read_facts(std::vector<row> const& variables, std::vector<row> const& database);
+  void read_facts(row_list const& variables, row_list const& database);
   void begin(std::string const& what, boot_time_point deadline);
   /// While it lives, the connection ends at the deadline.
   std::optional<wire_watch::scope> until(boot_time_point deadline,

@@ -41,8 +41,8 @@ void bind(sql::PreparedStatement& native, std::span<std::size_t const> order, st
   }
 }
 
-std::vector<row> decode(sql::ResultSet& rows) {
-  std::vector<row> out;
+row_list decode(sql::ResultSet& rows) {
+  row_list out;
   auto* const about = rows.getMetaData();
   unsigned const columns = about->getColumnCount();
   std::vector<bool> integer;

@@ -16,6 +16,6 @@ namespace rowlock::backend::mysql {
 void bind(sql::PreparedStatement&, std::span<std::size_t const> order, std::span<value const>);
 
 /// Integers of every size, and so booleans, become integers; everything else text.
-std::vector<row> decode(sql::ResultSet&);
+row_list decode(sql::ResultSet&);
 
 }  // namespace rowlock::backend::mysql

@@ -86,7 +86,7 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
                     PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
                     PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, said(), channel_.error_message());
-  auto r = collect_pipeline(c, until + reply_timeout, &stopped);
+  auto r = channel_.collect_pipelined(until + reply_timeout, &stopped);
   if (r.how != reply::outcome::complete) end_wait(errc::unreachable, said(), r.message);
   if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, said(), channel_.error_message());
   for (auto const& one : r.results)
@@ -109,8 +109,9 @@ bool session::leave_gate(boot_time_point deadline) {
   auto* c = channel_.native();
   bool const sent = PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
   auto const r = finish(sent, said(), stake::nothing, deadline);
-  auto const* last = r.back().get();
-  return PQntuples(last) != 1 || PQgetvalue(last, 0, 1) != std::string_view("t");
+  if (r.empty()) give_up(stake::nothing, said(), no_answer_text);
+  auto const got = decode(r.back().get());
+  return got.rows.at(0).at(1) != value(std::int64_t{1});
 }
 
 // With a synchronization point between them, which is a commit: in one transaction the gate would be left
@@ -137,6 +138,7 @@ left_gate session::execute_and_leave_gate(statement const& s, std::span<value co
     if (failed(one.get())) refuse(one.get(), s.name, stake::statement);
   }
   if (r.only_local) give_up(stake::statement, s.name, only_local_text);
+  if (r.results.empty()) give_up(stake::statement, s.name, no_answer_text);
   left_gate out{decode(r.results.back().get()), std::nullopt};
   if (!has_left_gate(deadline)) channel_.close();
   return out;

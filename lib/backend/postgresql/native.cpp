@@ -199,11 +199,11 @@ reply channel::collect(boot_time_point deadline) {
   return r;
 }
 
-reply channel::collect_pipelined(boot_time_point deadline) {
+reply channel::collect_pipelined(boot_time_point deadline, base::stop_event const* stop) {
   std::optional<wire_watch::scope> limit;  // as in collect()
   if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
   only_local_ = false;
-  auto r = collect_pipeline(native(), deadline);
+  auto r = collect_pipeline(native(), deadline, stop);
   r.only_local = only_local_;
   if (wire_ && wire_->overrun()) r.message = "the server's reply was longer than any that is expected";
   return r;

@@ -65,8 +65,8 @@ class channel {
   bool alive();
   /// After one of libpq's PQsend functions: everything until the server is ready again.
   reply collect(boot_time_point deadline);
-  /// The same in pipeline mode, up to the synchronization point.
-  reply collect_pipelined(boot_time_point deadline);
+  /// The same in pipeline mode, up to the synchronization point; or until `stop`, if given, is triggered.
+  reply collect_pipelined(boot_time_point deadline, base::stop_event const* stop = nullptr);
   /// The SQLSTATE of the last message of level INFO since forget_information(); empty if there was none.
   std::string const& informed() const noexcept { return informed_; }
   void forget_information() noexcept { informed_.clear(); }

@@ -78,7 +78,7 @@ result session::wait_once(prepared_wait const& ready, std::string const& what,
                     send(ready.what.server_name.c_str(), texts.count(), texts.data()) &&
                     PQpipelineSync(c) == 1;
   if (!sent) end_wait(errc::unreachable, what, channel_.error_message());
-  auto r = collect_pipeline(c, later(deadline, reply_timeout), &stop);
+  auto r = channel_.collect_pipelined(later(deadline, reply_timeout), &stop);
   if (r.how == reply::outcome::stopped) end_wait(errc::row_locked, what, "the wait was cancelled");
   if (r.how != reply::outcome::complete) end_wait(errc::unreachable, what, r.message);
   if (PQexitPipelineMode(c) != 1) end_wait(errc::unreachable, what, channel_.error_message());
@@ -90,6 +90,7 @@ result session::wait_once(prepared_wait const& ready, std::string const& what,
     roll_back();
     throw refused;
   }
+  if (r.results.empty()) end_wait(errc::unreachable, what, no_answer_text);
   return decode(r.results.back().get());
 }
 

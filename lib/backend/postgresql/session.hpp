@@ -21,6 +21,8 @@ class text_parameters;
 inline constexpr char const* only_local_text =
     "the wait for the synchronous standby was cancelled: the commit may be lost at a failover";
 
+inline constexpr char const* no_answer_text = "what answers there does not speak PostgreSQL's protocol";
+
 class session final : public connection {
  public:
   /// Takes over a connected session and sets it up in one round trip. `where` is for messages.

@@ -16,7 +16,6 @@ constexpr int oldest_server = 12'00'00;
 // A role's statement_timeout may be so short that it ends the set-up, now and then.
 constexpr int most_set_ups = 20;
 constexpr char const* set_up_name = "session set-up";
-constexpr char const* no_answer = "what answers there does not speak PostgreSQL's protocol";
 
 // Leaves out pg_temp if the user names it: nobody else sees a temporary table, so it excludes nobody.
 std::vector<std::string> schemas_in(char const* json) {
@@ -58,7 +57,7 @@ void session::set_up(boot_time_point deadline) {
       }
     }();
     if (results.empty()) continue;
-    if (results.size() <= who_place) give_up(stake::nothing, set_up_name, no_answer);
+    if (results.size() <= who_place) give_up(stake::nothing, set_up_name, no_answer_text);
     return meet(results[who_place].get());
   }
 }
@@ -66,7 +65,7 @@ void session::set_up(boot_time_point deadline) {
 void session::meet(PGresult const* who) {
   if (PQntuples(who) != 1 || PQnfields(who) != 4 || !is_number(PQgetvalue(who, 0, 0)) ||
       !is_number(PQgetvalue(who, 0, 1)))
-    give_up(stake::nothing, set_up_name, no_answer);
+    give_up(stake::nothing, set_up_name, no_answer_text);
   local_settings_ =
       local_settings_text(PQserverVersion(channel_.native()), {PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1)});
   identity_ = fmt::format("postgresql:{}:{}", PQgetvalue(who, 0, 0), PQgetvalue(who, 0, 1));
@@ -96,7 +95,8 @@ std::vector<std::string> session::usual_path(boot_time_point deadline) {
                          "SET LOCAL statement_timeout = 0; SET LOCAL search_path TO DEFAULT;"
                          " SELECT pg_catalog.array_to_json(pg_catalog.current_schemas(false))") == 1,
              what, stake::nothing, deadline);
-  if (results.empty() || PQntuples(results.back().get()) != 1) give_up(stake::nothing, what, no_answer);
+  if (results.empty() || PQntuples(results.back().get()) != 1 || PQnfields(results.back().get()) != 1)
+    give_up(stake::nothing, what, no_answer_text);
   return schemas_in(PQgetvalue(results.back().get(), 0, 0));
 }
 

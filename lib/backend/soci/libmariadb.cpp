@@ -48,8 +48,8 @@ value decode(MYSQL_FIELD const& about, char const* text, std::size_t size) {
 }
 
 /// Rows that came as text.
-std::vector<row> decode(MYSQL_RES* r) {
-  std::vector<row> out;
+row_list decode(MYSQL_RES* r) {
+  row_list out;
   auto const columns = ::mysql_num_fields(r);
   MYSQL_FIELD const* const about = ::mysql_fetch_fields(r);
   while (MYSQL_ROW const fields = ::mysql_fetch_row(r)) {
@@ -131,7 +131,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
   }
 
  private:
-  std::vector<row> fetch() {
+  row_list fetch() {
     auto* const s = native_.get();
     native_result const about(::mysql_stmt_result_metadata(s));
     if (!about) throw refusal_of_statement(s);
@@ -150,7 +150,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
       places[i].is_null = &c.null;
     }
     if (::mysql_stmt_bind_result(s, places.data()) != 0) throw refusal_of_statement(s);
-    std::vector<row> out;
+    row_list out;
     for (;;) {
       int const got = ::mysql_stmt_fetch(s);
       if (got == MYSQL_NO_DATA) return out;
