@@ -57,6 +57,12 @@ class history {
   history& fault(double from, double to, std::uint32_t process, std::string_view what = "stop") {
     return add(from, happening::fault, process, what).add(to, happening::mended, process, what);
   }
+  /// Whatever that process did concerns another lock.
+  history& on_another(std::uint32_t process) {
+    for (auto& r : records_)
+      if (r.process == process) r.name = 1;
+    return *this;
+  }
   /// The rules that are broken, each once.
   std::vector<std::string> broken(promise const& p) {
     std::stable_sort(records_.begin(), records_.end(),
@@ -148,10 +154,70 @@ TEST_CASE("checker: units are added up") {
 
 TEST_CASE("checker: a token that is not above all before it is seen") {
   history h;
-  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.2, 2);
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.05, 2);
   SUBCASE("as high") { h.got(1.6, 2, 3.6, 10); }
   SUBCASE("lower") { h.got(1.6, 2, 3.6, 9); }
   CHECK(h.gives_back(2, 2).broken(usual) == broken{"token"});
+}
+
+TEST_CASE("checker: where several hold it, who asks when another has it gets a higher token") {
+  promise p = usual;
+  p.limit = 5;
+  p.tokens_rise = false;
+  history h;
+  h.asks(1, 1).got(1.1, 1, 9, 10);
+  SUBCASE("later, and higher") { h.asks(1.2, 2).got(1.3, 2, 9, 11); }
+  SUBCASE("at the same time, and lower: it was granted first, and told last") {
+    h.asks(1.05, 2).got(1.3, 2, 9, 9);
+  }
+  SUBCASE("later, and lower") {
+    h.asks(1.2, 2).got(1.3, 2, 9, 9);
+    CHECK(h.gives_back(2, 1).gives_back(2, 2).broken(p) == broken{"token"});
+    return;
+  }
+  CHECK(h.gives_back(2, 1).gives_back(2, 2).broken(p).empty());
+}
+
+TEST_CASE("checker: a grant that was over before its process, which was stopped, could tell has any token") {
+  history h;
+  h.asks(1, 1).fault(1.05, 4, 1).asks(1.2, 2).got(3.1, 2, 5, 11).gives_back(3.5, 2);
+  h.got(4.001, 1, 3, 10).add(4.002, happening::lost, 1);
+  CHECK(h.gives_back(4.1, 1, to_string(release_result::already_lost)).broken(usual).empty());
+}
+
+TEST_CASE("checker: by force two have it at a time: that is counted, and tokens still rise") {
+  promise p = usual;
+  p.overlaps_happen = true;
+  p.tokens_rise = false;
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).asks(1.2, 2);
+  SUBCASE("and they do") { CHECK(h.got(1.3, 2, 3, 11).gives_back(2, 1).gives_back(2, 2).broken(p).empty()); }
+  SUBCASE("and they do not") {
+    CHECK(h.got(1.3, 2, 3, 10).gives_back(2, 1).gives_back(2, 2).broken(p) == broken{"token"});
+  }
+}
+
+TEST_CASE("checker: what an operator does excuses nothing") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).add(1.5, happening::deed, everybody, "reapers");
+  CHECK(h.add(2, happening::lost, 1, "row_gone").broken(usual) == broken{"loss"});
+}
+
+TEST_CASE("checker: who asks for several at once waits for the others, too") {
+  promise p = usual;
+  p.together = true;
+  history h;
+  // Number 2 wants the name of number 1, which is free, and another one, which is not.
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1).asks(1.2, 2);
+  SUBCASE("which somebody has") {
+    CHECK(h.broken(p) == broken{"waits"});
+    h.asks(1.3, 3).got(1.4, 3, 20, 11).gives_back(11, 3);
+    h.on_another(3);
+    CHECK(h.got(11.1, 2, 13, 12).gives_back(11.5, 2).broken(p).empty());
+  }
+  SUBCASE("which nobody has") {
+    CHECK(h.got(11.1, 2, 13, 12).gives_back(11.5, 2).broken(p) == broken{"progress"});
+  }
 }
 
 TEST_CASE("checker: a term that two have is seen") {

@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,47 +41,113 @@ struct socket_fd {
 
 int port_of(std::string const& address) { return std::stoi(address.substr(address.rfind('=') + 1)); }
 
+int listening(socket_fd const& s) {
+  auto at = loopback(0);
+  socklen_t size = sizeof at;
+  REQUIRE(::bind(s.fd, reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(::listen(s.fd, 5) == 0);
+  REQUIRE(::getsockname(s.fd, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  return ntohs(at.sin_port);
+}
+
+/// A server that accepts, and a wire to it.
+struct line {
+  socket_fd const listener;
+  int const port = listening(listener);
+  wire w{"host=127.0.0.1 port=" + std::to_string(port)};
+  sockaddr_in const by_way = loopback(port_of(w.address()));
+
+  void connect(socket_fd const& client) const {
+    REQUIRE(::connect(client.fd, reinterpret_cast<sockaddr const*>(&by_way), sizeof by_way) == 0);
+  }
+  socket_fd accepted() const { return socket_fd(::accept(listener.fd, nullptr, nullptr)); }
+};
+
+void say(socket_fd const& s) { REQUIRE(::send(s.fd, "x", 1, MSG_NOSIGNAL) == 1); }
+
+/// What comes within so long; 0: that it is over.
+std::optional<ssize_t> heard(socket_fd const& s, std::chrono::milliseconds wait) {
+  if (!s.has_something(wait)) return {};
+  char byte = 0;
+  return std::max<ssize_t>(0, ::read(s.fd, &byte, 1));
+}
+
 }  // namespace
 
 TEST_CASE("wire: a request arrives, its answer is lost, and the connection ends") {
-  socket_fd const listener;
-  auto at = loopback(0);
-  socklen_t size = sizeof at;
-  REQUIRE(::bind(listener.fd, reinterpret_cast<sockaddr*>(&at), size) == 0);
-  REQUIRE(::listen(listener.fd, 5) == 0);
-  REQUIRE(::getsockname(listener.fd, reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  wire w("host=127.0.0.1 port=" + std::to_string(ntohs(at.sin_port)));
-  REQUIRE(port_of(w.address()) != ntohs(at.sin_port));
-
+  line l;
+  REQUIRE(port_of(l.w.address()) != l.port);
   socket_fd const client;
-  auto const by_way = loopback(port_of(w.address()));
-  REQUIRE(::connect(client.fd, reinterpret_cast<sockaddr const*>(&by_way), sizeof by_way) == 0);
-  socket_fd const server(::accept(listener.fd, nullptr, nullptr));
-  char byte = 'x';
+  l.connect(client);
+  auto const server = l.accepted();
   auto const answered = [&](std::chrono::milliseconds patience) {
-    REQUIRE(::send(client.fd, &byte, 1, MSG_NOSIGNAL) == 1);
-    REQUIRE(::read(server.fd, &byte, 1) == 1);  // each request arrives
-    REQUIRE(::send(server.fd, &byte, 1, MSG_NOSIGNAL) == 1);
-    if (!client.has_something(patience)) return false;
-    REQUIRE(::read(client.fd, &byte, 1) == 1);
-    return true;
+    say(client);
+    REQUIRE(heard(server, 10s) == 1);  // each request arrives
+    say(server);
+    return heard(client, patience) == 1;
   };
   CHECK(answered(10s));
   {
-    std::jthread const loses([&] { w.lose_answers(2s); });
+    std::jthread const loses([&] { l.w.lose_answers(2s); });
     bool one_was_lost = false;
     while (!one_was_lost) one_was_lost = !answered(300ms);
     CHECK(one_was_lost);
   }
-  REQUIRE(client.has_something(10s));
-  CHECK(::read(client.fd, &byte, 1) <= 0);
+  CHECK(heard(client, 10s) == 0);
 
   // And those that come later are served.
   socket_fd const next;
-  REQUIRE(::connect(next.fd, reinterpret_cast<sockaddr const*>(&by_way), sizeof by_way) == 0);
-  socket_fd const its(::accept(listener.fd, nullptr, nullptr));
-  REQUIRE(::send(next.fd, &byte, 1, MSG_NOSIGNAL) == 1);
-  CHECK(its.has_something(10s));
+  l.connect(next);
+  auto const its = l.accepted();
+  say(next);
+  CHECK(heard(its, 10s) == 1);
+}
+
+TEST_CASE("wire: where everything is lost, nobody is told, nor who comes meanwhile, before it ends") {
+  line l;
+  socket_fd const client;
+  l.connect(client);
+  auto const server = l.accepted();
+  say(client);
+  REQUIRE(heard(server, 10s) == 1);
+  socket_fd const late;
+  {
+    std::jthread const loses([&] { l.w.lose_everything(3s); });
+    bool arrives = true;
+    while (arrives) {
+      say(client);
+      arrives = heard(server, 300ms).has_value();
+    }
+    say(server);
+    CHECK(!heard(client, 300ms));
+    l.connect(late);
+    auto const its = l.accepted();
+    say(late);
+    CHECK(!heard(its, 300ms));
+    CHECK(heard(late, 10s) == 0);
+  }
+  CHECK(heard(client, 10s) == 0);
+  CHECK(heard(server, 10s) == 0);
+}
+
+TEST_CASE("wire: half-open, the client is told at once, and the server at the end; others are served") {
+  line l;
+  socket_fd const client;
+  l.connect(client);
+  auto const server = l.accepted();
+  say(client);
+  REQUIRE(heard(server, 10s) == 1);
+  {
+    std::jthread const leaves([&] { l.w.leave_half_open(2s); });
+    CHECK(heard(client, 10s) == 0);
+    CHECK(!heard(server, 200ms));
+    socket_fd const next;
+    l.connect(next);
+    auto const its = l.accepted();
+    say(next);
+    CHECK(heard(its, 10s) == 1);
+  }
+  CHECK(heard(server, 10s) == 0);
 }
 
 TEST_CASE("wire: of a URL the port is replaced, and an address without one is refused") {

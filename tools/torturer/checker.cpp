@@ -77,9 +77,10 @@ class inquiry {
     look_at_terms();
     for (auto& [name, held] : by_name()) {
       look_for_overlaps(name, held);
-      if (promise_.tokens_rise) look_at_tokens(held);
-      look_at_progress(name);
+      look_at_tokens(held);
+      if (!promise_.together) look_at_progress([name = name](record const& r) { return r.name == name; });
     }
+    if (promise_.together) look_at_progress([](record const&) { return true; });
     look_at_faults();
     return std::move(verdict_);
   }
@@ -102,6 +103,9 @@ class inquiry {
         died_[{r.process, r.life}] = r.at;
         return;
       case happening::trusts:
+        return;
+      case happening::deed:
+        ++verdict_.deeds;
         return;
       default:
         break;
@@ -229,7 +233,9 @@ class inquiry {
       std::erase_if(inside, [&](auto const* other) { return other->end() <= begins; });
       auto units = t->got->units;
       for (auto const* other : inside) units += other->got->units;
-      if (units > promise_.limit) {
+      if (units > promise_.limit && promise_.overlaps_happen) {
+        ++verdict_.overlaps;
+      } else if (units > promise_.limit) {
         auto text = fmt::format("lock {}: {} of {} units are held at {:.6f} s: {}", name, units,
                                 promise_.limit, seconds(begins), torture::inquiry::held(*t));
         std::vector<record> records{*t->got};
@@ -244,33 +250,53 @@ class inquiry {
   }
 
   void look_at_tokens(std::vector<turn const*> const& held) {
+    // Who had the name when another one asked, by the time of that.
+    auto asked = held;
+    std::sort(asked.begin(), asked.end(), [](auto a, auto b) { return a->asks->at < b->asks->at; });
+    turn const* before = nullptr;
+    auto next = held.begin();
+    for (auto const* t : asked) {
+      for (; next != held.end() && (*next)->got->at < t->asks->at; ++next)
+        if (before == nullptr || (*next)->got->token > before->got->token) before = *next;
+      if (before != nullptr && t->got->token != 0 && t->got->token <= before->got->token)
+        complain_of_tokens(*before, *t);
+    }
     turn const* highest = nullptr;
     for (auto const* t : held) {
-      if (t->got->token == 0) continue;
-      if (highest != nullptr && t->got->token <= highest->got->token)
-        complain(
-            "token",
-            fmt::format("{}; before that, {}", torture::inquiry::held(*t), torture::inquiry::held(*highest)),
-            {*highest->got, *t->got});
+      // One that was over when it was told (its process was stopped meanwhile) has no place in the order.
+      if (!promise_.tokens_rise || t->got->token == 0 || t->end() <= t->got->at) continue;
+      // Those who asked later were looked at above.
+      if (highest != nullptr && t->got->token <= highest->got->token && t->asks->at <= highest->got->at)
+        complain_of_tokens(*highest, *t);
       if (highest == nullptr || t->got->token > highest->got->token) highest = t;
     }
   }
 
-  /// How long it was possible to take the lock, wanted, and not done.
-  void look_at_progress(std::uint32_t name) {
+  void complain_of_tokens(turn const& earlier, turn const& later) {
+    complain(
+        "token",
+        fmt::format("{}; before that, {}", torture::inquiry::held(later), torture::inquiry::held(earlier)),
+        {*earlier.got, *later.got});
+  }
+
+  /// How long it was possible to take a lock, wanted, and not done.
+  template <class IsMeant>
+  void look_at_progress(IsMeant const& is_meant) {
     struct change {
       std::int64_t at;
       int waits, holds, faults;
       bool grant;
     };
     std::vector<change> all;
+    std::string waited_for = "any lock";
     for (auto const& [k, t] : turns_) {
-      if (t.asks && t.asks->name == name) {
+      if (t.asks && is_meant(*t.asks)) {
+        if (!promise_.together) waited_for = fmt::format("lock {}", t.asks->name);
         auto const answered = t.got ? t.got->at : t.no ? t.no->at : std::min(t.died, end_);
         all.push_back({t.asks->at, 1, 0, 0, false});
         all.push_back({answered, -1, 0, 0, t.got.has_value()});
       }
-      if (t.got && t.got->name == name) {
+      if (t.got && is_meant(*t.got)) {
         all.push_back({t.got->at, 0, 1, 0, false});
         // What a dead owner leaves is bounded by the ttl, which the bound has in it.
         auto const given = t.gave_back ? t.gave_back->at : t.end();
@@ -293,8 +319,8 @@ class inquiry {
       verdict_.longest_gap = std::max(verdict_.longest_gap, std::chrono::nanoseconds(gap));
       if (gap > promise_.longest_gap.count())
         complain("progress",
-                 fmt::format("lock {}: nobody got it for {:.3f} s up to {:.6f} s, though it was waited for",
-                             name, seconds(gap), seconds(at)),
+                 fmt::format("{}: nobody got it for {:.3f} s up to {:.6f} s, though it was waited for",
+                             waited_for, seconds(gap), seconds(at)),
                  {});
     };
     for (auto const& c : all) {

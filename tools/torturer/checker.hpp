@@ -13,11 +13,13 @@ namespace rowlock::torture {
 /// What was promised for the locks of a history.
 struct promise {
   std::int64_t limit = 1;          ///< units of one name that may be held at a time
+  bool overlaps_happen = false;    ///< they are counted, and break nothing
   bool tokens_rise = true;         ///< in the order of the terms
   std::chrono::nanoseconds ttl{};  ///< how long a dead one may keep a lock
   /// No longer between two grants of one name that somebody waits for, faults not counted.
   std::chrono::nanoseconds longest_gap{};
   bool faults_hit_everybody = false;  ///< also one that hits a single process
+  bool together = false;  ///< progress of any name is enough: who waits for one may want another, too
 };
 
 struct violation {
@@ -32,6 +34,8 @@ struct verdict {
   std::int64_t errors = 0;
   std::int64_t losses = 0;
   std::int64_t faults = 0;
+  std::int64_t deeds = 0;
+  std::int64_t overlaps = 0;          ///< where promise::overlaps_happen
   std::int64_t faults_in_flight = 0;  ///< of these: somebody who was hit had asked, or gave back
   std::chrono::nanoseconds longest_gap{};
   std::int64_t added = 0;  ///< of a ledger, which no history tells of
@@ -44,6 +48,8 @@ struct verdict {
 ///                begins when the caller has the lock; it ends with the last trust that the caller was told,
 ///                or before, when it is told of the loss, begins to give back, or dies.
 ///   token        of two terms of one name whose intervals follow each other, the later has the higher token
+///                Where tokens do not rise in that order (as several may hold a name at a time): who asked
+///                when another one had the name already has a higher one than that.
 ///   term         no two grants have the same term
 ///   late loss    a loss is told before trust ends, unless the process was stopped
 ///   loss         nothing is lost without a fault

@@ -36,6 +36,8 @@ char const* to_string(happening h) noexcept {
       return "mended";
     case happening::died:
       return "died";
+    case happening::deed:
+      return "deed";
   }
   return "?";
 }

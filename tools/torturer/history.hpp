@@ -23,6 +23,7 @@ enum class happening : std::uint32_t {
   fault,       ///< a fault begins; text: its name; process: whom it hits, or everybody
   mended,      ///< and ends
   died,        ///< process was killed in this life: it does nothing after that
+  deed,        ///< somebody does something to the database that must not disturb anybody; text: what
 };
 char const* to_string(happening) noexcept;
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <rowlock/rowlock.hpp>
+#include <string>
 
 #include "options.hpp"
 
@@ -18,6 +19,10 @@ class section {
   virtual ~section() = default;
   /// @param think passes the section's time, or some of it if the lock is lost
   virtual void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think) = 0;
+  /// Of workload row_lock: takes the lock itself, in its transaction. @param got is called then
+  /// @throws std::exception before or after that; what COMMIT was to write may be there or not
+  virtual void lock_and_run(std::string const& lock, std::uint32_t name, std::function<void()> const& got,
+                            std::function<void()> const& think);
 };
 
 struct sums {

@@ -2,69 +2,16 @@
 #include "ledger_in_database.hpp"
 
 #include <fmt/format.h>
-#include <soci/mysql/soci-mysql.h>
-#include <soci/postgresql/soci-postgresql.h>
-#include <soci/soci.h>
-#include <soci/sqlite3/soci-sqlite3.h>
-#include <uriparser/Uri.h>
 
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <rowlock/soci_transaction.hpp>
-#include <stdexcept>
 #include <string>
+
+#include "sql_session.hpp"
 
 namespace rowlock::torture {
 namespace {
-
-constexpr std::string_view sqlite_scheme = "sqlite:";
-constexpr std::string_view mysql_scheme = "mysql:";
-
-bool is_sqlite(std::string const& db) { return db.starts_with(sqlite_scheme); }
-
-std::string text_of(UriTextRangeA const& range) {
-  if (range.first == nullptr) return {};
-  std::string text(range.first, range.afterLast);
-  text.resize(static_cast<std::size_t>(::uriUnescapeInPlaceA(text.data()) - text.data()));
-  return text;
-}
-
-/// mysql://USER:PASSWORD@HOST:PORT/DATABASE, in SOCI's words.
-std::string mysql_string(std::string const& url) {
-  UriUriA uri;
-  if (::uriParseSingleUriA(&uri, url.c_str(), nullptr) != URI_SUCCESS)
-    throw std::runtime_error("--db is no URL");  // it may have a password: not repeated
-  std::string said;
-  auto const say = [&](char const* key, std::string const& value) {
-    if (value.find_first_of(" \t\"'") != value.npos)
-      throw std::runtime_error(fmt::format("SOCI can't be told a {} with blanks or quotation marks", key));
-    if (!value.empty()) said += fmt::format("{}={} ", key, value);
-  };
-  auto const user = text_of(uri.userInfo);
-  auto const colon = user.find(':');
-  auto const host = text_of(uri.hostText);
-  auto const port = text_of(uri.portText);
-  auto const database = uri.pathHead != nullptr ? text_of(uri.pathHead->text) : std::string();
-  ::uriFreeUriMembersA(&uri);
-  say("host", host);
-  say("port", port);
-  say("user", user.substr(0, colon));
-  if (colon != user.npos) say("password", user.substr(colon + 1));
-  say("db", database);
-  return said;
-}
-
-std::unique_ptr<::soci::session> connect(std::string const& db) {
-  if (is_sqlite(db)) {
-    auto const path = db.substr(sqlite_scheme.size());
-    auto s = std::make_unique<::soci::session>(::soci::sqlite3, path.substr(0, path.find('?')));
-    *s << "PRAGMA busy_timeout = 10000";
-    return s;
-  }
-  if (db.starts_with(mysql_scheme)) return std::make_unique<::soci::session>(::soci::mysql, mysql_string(db));
-  return std::make_unique<::soci::session>(::soci::postgresql, db);
-}
 
 class adds final : public section {
  public:
@@ -90,6 +37,24 @@ class adds final : public section {
     session_.reset();
   }
 
+  void lock_and_run(std::string const& lock, std::uint32_t name, std::function<void()> const& got,
+                    std::function<void()> const& think) override try {
+    if (!session_) session_ = connect(db_);
+    *session_ << (is_sqlite(db_) ? "BEGIN IMMEDIATE" : "BEGIN");
+    soci::transaction(manager_, *session_).lock(lock);
+    got();
+    auto const number = static_cast<int>(name);
+    long long total = 0;
+    *session_ << "SELECT total FROM torture_sums WHERE name = " << number, ::soci::into(total);
+    think();
+    *session_ << "UPDATE torture_sums SET total = " << total + 1
+              << ", added = added + 1 WHERE name = " << number;
+    *session_ << "COMMIT";
+  } catch (std::exception const&) {
+    session_.reset();
+    throw;
+  }
+
  private:
   std::string db_;
   lock_manager& manager_;
@@ -99,7 +64,7 @@ class adds final : public section {
 
 class ledger_in_database final : public ledger {
  public:
-  explicit ledger_in_database(options const& o) : db_(o.db), requires_(o.what == workload::guarded_set) {
+  explicit ledger_in_database(options const& o) : db_(o.db), requires_(keeps_what_is_written(o.what)) {
     auto const s = connect(db_);
     try {
       *s << "DROP TABLE torture_sums";  // of a run that was killed; IF EXISTS has PostgreSQL's client print a
@@ -135,7 +100,7 @@ class ledger_in_database final : public ledger {
   }
 
  private:
-  char const* integer() const { return db_.starts_with(mysql_scheme) ? "SIGNED" : "BIGINT"; }
+  char const* integer() const { return is_mysql(db_) ? "SIGNED" : "BIGINT"; }
 
   std::string db_;
   bool requires_;

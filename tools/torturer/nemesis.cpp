@@ -14,7 +14,11 @@
 #include <thread>
 #include <utility>
 
+#include "by_hand.hpp"
 #include "client.hpp"
+#include "deeds.hpp"
+#include "sockets.hpp"
+#include "worker.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -23,6 +27,8 @@ using namespace std::chrono_literals;
 
 /// How long a client may take to end by itself: releases wait for a server, and that for a dead one's lock.
 constexpr auto patience = 60s;
+/// And an operator, where nothing is broken.
+constexpr auto operators_patience = 20s;
 
 }  // namespace
 
@@ -30,6 +36,8 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto always = [](options const&) { return true; };
   constexpr auto server = [](options const& o) { return !o.server.empty(); };
   constexpr auto wire = [](options const& o) { return o.through_wire; };
+  constexpr auto sessions = [](options const& o) { return !o.db.starts_with("sqlite:") && has_soci(); };
+  constexpr auto by_force = [](options const& o) { return o.what == workload::force; };
   static std::vector<nemesis_name> const all{
       {"kill", "SIGKILL for a client, and another begins in its place", always, ""},
       {"stop", "SIGSTOP for a client, for up to twice the ttl", always, ""},
@@ -39,14 +47,30 @@ std::vector<nemesis_name> const& nemeses() {
       {"lost-answers",
        "requests are done, their answers are lost, and then the connections, for up to half the ttl", wire,
        "--wire"},
+      {"cut", "whatever either side says is lost for up to twice the ttl, and then the connections", wire,
+       "--wire"},
+      {"half-open",
+       "the clients' connections are reset, and the server hears of it up to twice the ttl later", wire,
+       "--wire"},
+      {"sessions", "an operator ends some of the clients' sessions in the server", sessions,
+       "a server, and a build with SOCI"},
+      {"operator",
+       "several reapers at once delete what nobody uses, until they are killed, or the tables are taken to "
+       "an "
+       "older version and back; nobody may notice any of it",
+       always, ""},
+      {"force", "an operator takes a lock away: as `rowlock release --now`, or by DELETE", by_force,
+       "--workload force"},
   };
   return all;
 }
 
-crew::crew(options const& o, ledger& l, std::filesystem::path const& folder, wire* between)
+crew::crew(options const& o, ledger& l, std::filesystem::path const& folder, wire* between,
+           std::string direct)
     : options_(o),
       ledger_(l),
       wire_(between),
+      direct_(std::move(direct)),
       folder_(folder),
       history_(folder / "nemesis.history"),
       random_(o.seed) {
@@ -72,17 +96,52 @@ void crew::start(std::uint32_t which) {
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
-    // A client that is stopped would stay so for ever if this process was killed.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The others' ends: who had them would keep the others from hearing the end.
-    for (auto const& other : seats_)
-      if (other.line >= 0) ::close(other.line);
+    be_child();
     ::close(ends[1]);
     be_client(options_, ledger_, folder_, which, s.life, ends[0]);
   }
   ::close(ends[0]);
   s.pid = pid;
   s.line = ends[1];
+}
+
+void crew::be_child() const {
+  // A client that is stopped would stay so for ever if this process was killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (auto const& s : seats_)
+    if (s.line >= 0) ::close(s.line);
+}
+
+void crew::errand(std::chrono::milliseconds at_most, std::function<void()> const& does) {
+  auto const pid = ::fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid == 0) {
+    be_child();
+    int status = 0;
+    try {
+      does();
+    } catch (std::exception const& e) {
+      fmt::print(stderr, "an operator: {}\n", e.what());
+      status = 1;
+    }
+    ::_exit(status);
+  }
+  auto const end = boot_clock::now() + at_most;
+  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (boot_clock::now() > end) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      return;
+    }
+    std::this_thread::sleep_for(1ms);  // waitpid() has no timeout
+  }
+}
+
+std::vector<pid_t> crew::connected() const {
+  if (wire_ != nullptr) return {wire_->process()};
+  std::vector<pid_t> all;
+  for (auto const& s : seats_) all.push_back(s.pid);
+  return all;
 }
 
 void crew::kill(std::uint32_t which) {
@@ -107,6 +166,15 @@ void crew::fault(std::string const& name, std::uint32_t whom, std::function<void
   happens();
   r.what = happening::mended;
   history_.write(r);
+}
+
+void crew::deed(std::string const& name, std::function<void()> const& happens) {
+  record r;
+  r.what = happening::deed;
+  r.process = everybody;
+  r.set_text(name);
+  history_.write(r);
+  happens();
 }
 
 void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
@@ -137,6 +205,27 @@ void crew::apply(std::string const& nemesis) {
   if (nemesis == "stop") fault(nemesis, which, [&] { stop(which, length); });
   if (nemesis == "server-kill") fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
   if (nemesis == "lost-answers") fault(nemesis, everybody, [&] { wire_->lose_answers(length / 4); });
+  if (nemesis == "cut") fault(nemesis, everybody, [&] { wire_->lose_everything(length); });
+  if (nemesis == "half-open") fault(nemesis, everybody, [&] { wire_->leave_half_open(length); });
+  if (nemesis == "sessions") {
+    std::mt19937 chance(random_());
+    auto const ends = [&] { end_sessions(direct_, ports_of(connected()), chance); };
+    fault(nemesis, everybody, [&] { errand(operators_patience, ends); });
+  }
+  if (nemesis == "operator" && random_() % 4 != 0) {
+    deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(direct_)); }); });
+  } else if (nemesis == "operator") {
+    // Members of a quorum need all of the tables.
+    bool const down = options_.what != workload::quorum;
+    deed("migrations",
+         [&] { errand(operators_patience, [&] { migrate(options_.connect(direct_), down); }); });
+  }
+  if (nemesis == "force") {
+    auto const name = name_of(random_() % static_cast<unsigned>(options_.names));
+    bool const by_hand = random_() % 2 == 0;
+    fault(nemesis, everybody,
+          [&] { errand(operators_patience, [&] { take_away(direct_, name, by_hand); }); });
+  }
   if (nemesis == "server-stop") fault(nemesis, everybody, [&] { server("pause", "resume", length); });
 }
 

@@ -28,8 +28,8 @@ std::vector<nemesis_name> const& nemeses();
 /// The clients; kills what is left of them at the end. This process must have no other thread.
 class crew {
  public:
-  /// `between`: what the options' address leads through; may be null.
-  crew(options const&, ledger&, std::filesystem::path const& folder, wire* between);
+  /// `between`: what the options' address leads through; may be null. `direct`: the address without it.
+  crew(options const&, ledger&, std::filesystem::path const& folder, wire* between, std::string direct);
   crew(crew const&) = delete;
   crew& operator=(crew const&) = delete;
   ~crew();
@@ -51,12 +51,20 @@ class crew {
   void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds);
   /// Writes down when it begins and ends.
   void fault(std::string const& name, std::uint32_t whom, std::function<void()> const& happens);
+  /// Writes down that it begins: it excuses nothing.
+  void deed(std::string const& name, std::function<void()> const& happens);
+  /// In a process of its own, which may have threads; it is killed when the time is over.
+  void errand(std::chrono::milliseconds at_most, std::function<void()> const& does);
+  /// Of a child: the others' ends of the lines, which would keep the others from hearing the end.
+  void be_child() const;
+  std::vector<pid_t> connected() const;
   void apply(std::string const& nemesis);
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 
   options const& options_;
   ledger& ledger_;
   wire* wire_;
+  std::string direct_;
   std::filesystem::path folder_;
   history_writer history_;
   std::mt19937 random_;

@@ -74,6 +74,18 @@ char const* to_string(workload w) noexcept {
   switch (w) {
     case workload::mutex:
       return "mutex";
+    case workload::recursive_mutex:
+      return "recursive_mutex";
+    case workload::all_at_once:
+      return "all_at_once";
+    case workload::election:
+      return "election";
+    case workload::quorum:
+      return "quorum";
+    case workload::row_lock:
+      return "row_lock";
+    case workload::force:
+      return "force";
     case workload::shared:
       return "shared";
     case workload::semaphore:
@@ -97,20 +109,34 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->required()
       ->type_name("URL");
   std::map<std::string, workload> workloads;
-  for (auto const w : {workload::mutex, workload::shared, workload::semaphore, workload::memory_set,
-                       workload::set, workload::guarded_set})
+  for (auto const w : {workload::mutex, workload::recursive_mutex, workload::shared, workload::semaphore,
+                       workload::all_at_once, workload::election, workload::quorum, workload::row_lock,
+                       workload::memory_set, workload::set, workload::guarded_set, workload::force})
     workloads.emplace(to_string(w), w);
-  app.add_option("--workload", o.what,
-                 "What clients take: mutex, shared, semaphore. Or a mutex under which each reads a number, "
-                 "thinks, and writes it with one more: in memory (memory_set), in the database (set), there "
-                 "in a transaction that requires the lock (guarded_set). What two at a time have written is "
-                 "counted as lost; only guarded_set promises that nothing is")
+  app.add_option(
+         "--workload", o.what,
+         "What clients take: mutex, recursive_mutex, shared, semaphore, all_at_once (several mutexes, all or "
+         "none), election, quorum (of --db and the --members). Or a mutex under which each reads a number, "
+         "thinks, and writes it with one more: in memory (memory_set), in the database (set), there "
+         "in a transaction that requires the lock (guarded_set), the same while an operator takes "
+         "locks away by force (force), or in a transaction that locks the row (row_lock). What two at a "
+         "time have written is counted as lost; guarded_set, force and row_lock promise that nothing is")
       ->transform(one_of(workloads))
       ->type_name("NAME");
-  app.add_option("--strategy", o.how, "How a mutex is taken: lease, unique_insert")
-      ->transform(one_of(std::map<std::string, rowlock::strategy>{
-          {"lease", strategy::lease}, {"unique_insert", strategy::unique_insert}}))
+  app.add_option("--strategy", o.how,
+                 "How a mutex is taken: lease, unique_insert, row_lock. (row_lock has "
+                 "no trust: whether two held it at a time is not judged)")
+      ->transform(one_of(std::map<std::string, rowlock::strategy>{{"lease", strategy::lease},
+                                                                  {"unique_insert", strategy::unique_insert},
+                                                                  {"row_lock", strategy::row_lock}}))
       ->type_name("NAME");
+  app.add_option("--takeover", o.how_over,
+                 "When a mutex whose owner died may be taken: clock, or observed, which no clock can mislead")
+      ->transform(one_of(
+          std::map<std::string, takeover>{{"clock", takeover::clock}, {"observed", takeover::observed}}))
+      ->type_name("NAME");
+  app.add_option("--member", o.members, "Of workload quorum: a further database; two at least")
+      ->type_name("URL");
   app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");
   app.add_option("--threads", o.threads, "Of each (2)")->check(CLI::Range(1, 100))->type_name("N");
   app.add_option("--names", o.names, "Locks that they compete for (3)")
@@ -142,6 +168,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     app.parse(argc, argv);
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? 0 : 64;
+  }
+  if (o.what == workload::quorum && o.members.size() < 2) {
+    app.exit(CLI::ValidationError("--workload quorum needs two --member at least", 64));
+    return 64;
   }
   if (seed->empty()) o.seed = std::random_device{}();
   if (o.nemeses == std::vector<std::string>{"none"}) {

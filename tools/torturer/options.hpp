@@ -13,18 +13,26 @@ namespace rowlock::torture {
 /// What clients take.
 enum class workload {
   mutex,
+  recursive_mutex,
   shared,
   semaphore,
-  // A mutex, under which something is written: ledger.hpp.
+  all_at_once,  ///< several mutexes, all or none
+  election,
+  quorum,
+  // Under which something is written: ledger.hpp.
+  row_lock,  ///< in the client's own transaction
   memory_set,
   set,
   guarded_set,
+  force,  ///< guarded_set, and an operator who takes locks away by force
 };
 
 struct options {
   std::string db;
+  std::vector<std::string> members;  ///< of a quorum, besides db
   workload what = workload::mutex;
   rowlock::strategy how = strategy::lease;
+  takeover how_over = takeover::clock;
   int processes = 5;
   int threads = 2;
   int names = 3;
@@ -40,12 +48,20 @@ struct options {
   std::function<connection_source(std::string const&)> connect = source_from_url;
 };
 
-constexpr bool is_mutex(workload w) { return w != workload::shared && w != workload::semaphore; }
-
-/// Whether something is written under the lock: ledger.hpp.
-constexpr bool writes(workload w) {
-  return w == workload::memory_set || w == workload::set || w == workload::guarded_set;
+/// A mutex that is taken by itself.
+constexpr bool is_mutex(workload w) {
+  return w == workload::mutex || w == workload::recursive_mutex || w == workload::memory_set ||
+         w == workload::set || w == workload::guarded_set || w == workload::force;
 }
+
+/// Whether something is written under the lock, in a transaction of the client's own.
+constexpr bool writes_to_database(workload w) {
+  return w == workload::set || w == workload::guarded_set || w == workload::force || w == workload::row_lock;
+}
+constexpr bool writes(workload w) { return w == workload::memory_set || writes_to_database(w); }
+
+/// Whether it is promised that nothing that was written is lost.
+constexpr bool keeps_what_is_written(workload w) { return writes_to_database(w) && w != workload::set; }
 
 /// Units that one name has in a workload.
 constexpr std::int64_t limit_of(workload w) {

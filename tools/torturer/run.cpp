@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <rowlock/rowlock.hpp>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "checker.hpp"
 #include "history.hpp"
@@ -73,15 +78,53 @@ class tables {
   migrator migrator_;
 };
 
+/// The databases are members of a quorum as long as this exists. It keeps no threads: clients are forked.
+class voters {
+ public:
+  explicit voters(options const& o) : options_(o) {
+    ask([&](quorum& q) { q.init(std::max<std::chrono::milliseconds>(o.ttl, 1s)); });
+  }
+  voters(voters const&) = delete;
+  voters& operator=(voters const&) = delete;
+  ~voters() {
+    try {
+      ask([](quorum& q) { (void)q.drop(); });
+    } catch (std::exception const& e) {
+      fmt::print(stderr, "the databases are still members of a quorum: {}\n", e.what());
+    }
+  }
+
+ private:
+  void ask(std::function<void(quorum&)> const& what) const {
+    manager_options mo;
+    mo.table_prefix = "torture_";
+    std::vector<std::unique_ptr<lock_manager>> managers;
+    managers.push_back(std::make_unique<lock_manager>(source_from_url(options_.db), mo));
+    for (auto const& each : options_.members)
+      managers.push_back(std::make_unique<lock_manager>(source_from_url(each), mo));
+    std::vector<lock_manager*> all;
+    for (auto const& each : managers) all.push_back(each.get());
+    quorum q(all);
+    what(q);
+  }
+  options const& options_;
+};
+
 promise promise_of(options const& o) {
+  bool const trusts = o.what != workload::row_lock && !(is_mutex(o.what) && o.how == strategy::row_lock);
+  bool const in_turn =
+      o.what != workload::shared && o.what != workload::semaphore && o.what != workload::force;
   promise p;
-  p.limit = limit_of(o.what);
-  p.tokens_rise = is_mutex(o.what);
+  p.limit = trusts ? limit_of(o.what) : std::numeric_limits<std::int64_t>::max();
+  p.overlaps_happen = o.what == workload::force;
+  p.tokens_rise = trusts && in_turn;
   p.ttl = o.ttl;
-  p.longest_gap = o.ttl + 5s;
+  // Who goes by what it has observed waits for up to twice the ttl.
+  bool const observes = o.what == workload::quorum || o.how_over == takeover::observed;
+  p.longest_gap = (observes ? 2 * o.ttl + o.ttl / 10 : o.ttl) + 5s;
   // Who is stopped in the middle of a write has the whole file.
-  p.faults_hit_everybody =
-      (o.what == workload::set || o.what == workload::guarded_set) && o.db.starts_with("sqlite:");
+  p.faults_hit_everybody = writes_to_database(o.what) && o.db.starts_with("sqlite:");
+  p.together = o.what == workload::all_at_once || o.what == workload::row_lock;
   return p;
 }
 
@@ -118,6 +161,8 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
           {"losses", v.losses},
           {"faults", v.faults},
           {"faults_in_flight", v.faults_in_flight},
+          {"deeds", v.deeds},
+          {"overlaps", v.overlaps},
           {"added", v.added},
           {"lost_additions", v.lost_additions},
           {"longest_gap_ms", std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count()},
@@ -131,6 +176,8 @@ void print(options const& o, verdict const& v, std::string const& kept) {
       "longest without a grant, though somebody waited and nothing was broken: {} ms\n",
       v.acquisitions, v.refused, v.errors, v.losses, v.faults, v.faults_in_flight,
       std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count());
+  if (v.deeds > 0) fmt::print("{} times an operator worked on the tables\n", v.deeds);
+  if (v.overlaps > 0) fmt::print("{} times two had a lock at a time, by force\n", v.overlaps);
   if (v.added > 0)
     fmt::print("{} times a number was read and written with one more: {} of these are lost\n", v.added,
                v.lost_additions);
@@ -149,12 +196,16 @@ void print(options const& o, verdict const& v, std::string const& kept) {
 verdict torture(options const& o, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell) {
   tables const ours(o.db);
+  std::vector<std::unique_ptr<tables>> theirs;
+  for (auto const& each : o.members) theirs.push_back(std::make_unique<tables>(each));
+  std::optional<voters> vote;
+  if (o.what == workload::quorum) vote.emplace(o);
   auto const written = make_ledger(o);
   {
     std::optional<wire> between;
     auto led = o;
     if (o.through_wire) led.db = between.emplace(o.db).address();
-    crew clients(led, *written, folder, between ? &*between : nullptr);
+    crew clients(led, *written, folder, between ? &*between : nullptr, o.db);
     clients.torture(tell);
     clients.finish();
   }
@@ -166,10 +217,10 @@ verdict torture(options const& o, std::filesystem::path const& folder,
   // Sections that fail are none of a lock's faults, but where all do, nothing was looked at.
   if (added == 0 && writes(o.what))
     throw std::runtime_error("no client could ever write under its lock, by SOCI: there is nothing to judge");
-  if (lost > 0 && o.what == workload::guarded_set)
+  if (lost > 0 && keeps_what_is_written(o.what))
     v.violations.push_back(
         {"guard",
-         fmt::format("{} of {} additions are lost, though each required the lock", lost, added),
+         fmt::format("{} of {} additions are lost, though each had or required the lock", lost, added),
          {}});
   return v;
 }

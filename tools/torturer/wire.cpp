@@ -22,7 +22,10 @@
 namespace rowlock::torture {
 namespace {
 
+// Orders. Whatever one of the first three was done to ends with the last.
 constexpr char hush = 'h';
+constexpr char silence = 's';
+constexpr char reset = 'r';
 constexpr char cut = 'c';
 constexpr std::size_t room = 1 << 16;
 
@@ -47,14 +50,19 @@ struct flow {
   int from = -1;
   int to = -1;
   std::string waiting;
+  bool lost = false;
 
   /// False: it is at its end.
-  bool read(bool lost) {
+  bool read() {
     std::array<char, room> some{};
     auto const n = ::read(from, some.data(), some.size());
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (!lost) waiting.append(some.data(), static_cast<std::size_t>(n));
     return n > 0;
+  }
+  void lose() {
+    lost = true;
+    waiting.clear();
   }
   bool write() {
     auto const n = ::send(to, waiting.data(), waiting.size(), MSG_NOSIGNAL);
@@ -71,22 +79,26 @@ void at_once(int fd) {
 }
 
 struct connection {
-  connection(int client, int server) : asks{client, server, {}}, answers{server, client, {}} {
+  connection(int client, int server) : asks{client, server, {}, false}, answers{server, client, {}, false} {
     at_once(client);
     at_once(server);
   }
   connection(connection const&) = delete;
   connection& operator=(connection const&) = delete;
   ~connection() {
-    // At once, and unread: a client that waits for an answer is told.
+    if (asks.from >= 0) reset_client();
+    ::close(asks.to);
+  }
+  /// At once, and unread: a client that waits for an answer is told.
+  void reset_client() {
     linger const now{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(asks.from, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     ::close(asks.from);
-    ::close(asks.to);
+    asks.from = answers.to = -1;  // which poll() does not look at
   }
+  bool broken() const { return asks.lost || answers.lost; }
   flow asks;
   flow answers;
-  bool hushed = false;
 };
 
 short wanted(flow const& in, flow const& out) {
@@ -99,32 +111,46 @@ bool served(connection& c, short client, short server) {
   // First what was said before: the last request of a client that was killed is still done.
   if ((server & POLLOUT) != 0 && !c.asks.write()) return false;
   if ((client & POLLOUT) != 0 && !c.answers.write()) return false;
-  if ((client & readable) != 0 && !c.asks.read(false)) return false;
-  return (server & readable) == 0 || c.answers.read(c.hushed);
+  if ((client & readable) != 0 && !c.asks.read()) {
+    if (!c.asks.lost) return false;
+    c.reset_client();  // of which the server hears nothing either
+  }
+  return (server & readable) == 0 || c.answers.read();
 }
 
-void accept_one(int listener, std::uint16_t server_port, std::list<connection>& all) {
+/// @param silent nothing that is said on it arrives
+void accept_one(int listener, std::uint16_t server_port, bool silent, std::list<connection>& all) {
   int const client = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (client < 0) return;
   int const server = stream();
   auto const to = loopback(server_port);
-  all.emplace_back(client, server);
+  auto& c = all.emplace_back(client, server);
+  if (silent) {
+    c.asks.lose();
+    c.answers.lose();
+  }
   if (::connect(server, reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0 && errno != EINPROGRESS)
     all.pop_back();
 }
 
+/// @param silent whether a new connection is cut off
 /// @return whether there may be more orders
-bool obey(int orders, std::list<connection>& all) {
+bool obey(int orders, bool& silent, std::list<connection>& all) {
   char order = 0;
   if (::read(orders, &order, 1) != 1) return false;
-  if (order == hush)
-    for (auto& c : all) c.hushed = true;
-  if (order == cut) all.remove_if([](connection const& c) { return c.hushed; });
+  silent = order == silence;
+  if (order == cut) all.remove_if([](connection const& c) { return c.broken(); });
+  for (auto& c : all) {
+    if (order == hush || order == reset || order == silence) c.answers.lose();
+    if (order == reset || order == silence) c.asks.lose();
+    if (order == reset) c.reset_client();
+  }
   return ::write(orders, &order, 1) == 1;
 }
 
 void forward(int listener, std::uint16_t server_port, int orders) {
   std::list<connection> all;
+  bool silent = false;
   for (;;) {
     std::vector<pollfd> fds{{orders, POLLIN, 0}, {listener, POLLIN, 0}};
     for (auto const& c : all) {
@@ -135,8 +161,8 @@ void forward(int listener, std::uint16_t server_port, int orders) {
     std::size_t at = 2;
     for (auto c = all.begin(); c != all.end(); at += 2)
       c = served(*c, fds[at].revents, fds[at + 1].revents) ? std::next(c) : all.erase(c);
-    if (fds[1].revents != 0) accept_one(listener, server_port, all);
-    if (fds[0].revents != 0 && !obey(orders, all)) return;
+    if (fds[1].revents != 0) accept_one(listener, server_port, silent, all);
+    if (fds[0].revents != 0 && !obey(orders, silent, all)) return;
   }
 }
 
@@ -172,7 +198,7 @@ wire::wire(std::string const& address) {
     ::close(ends[0]);
     try {
       forward(listener, server_port, ends[1]);
-    } catch (std::exception const&) {  // lose_answers() is told by the end of the orders
+    } catch (std::exception const&) {  // order() is told by the end of the socket
     }
     ::_exit(0);
   }
@@ -187,12 +213,25 @@ wire::~wire() {
   ::waitpid(pid_, nullptr, 0);
 }
 
+void wire::order(char what) {
+  if (::send(orders_, &what, 1, MSG_NOSIGNAL) != 1 || ::read(orders_, &what, 1) != 1)
+    throw std::runtime_error("the process between clients and server has ended");
+}
+
 void wire::lose_answers(std::chrono::milliseconds length) {
-  auto const order = [this](char what) {
-    if (::send(orders_, &what, 1, MSG_NOSIGNAL) != 1 || ::read(orders_, &what, 1) != 1)
-      throw std::runtime_error("the process between clients and server has ended");
-  };
   order(hush);
+  std::this_thread::sleep_for(length);  // the fault
+  order(cut);
+}
+
+void wire::lose_everything(std::chrono::milliseconds length) {
+  order(silence);
+  std::this_thread::sleep_for(length);  // the fault
+  order(cut);
+}
+
+void wire::leave_half_open(std::chrono::milliseconds length) {
+  order(reset);
   std::this_thread::sleep_for(length);  // the fault
   order(cut);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Between the clients and the server: a process that forwards their connections, and can lose what the server
-// answers. A request whose reply is lost was done, and its sender can't know.
+// Between the clients and the server: a process that forwards their connections, and can lose what either
+// side says. A request whose reply is lost was done, and its sender can't know.
 
 #include <sys/types.h>
 
@@ -24,8 +24,17 @@ class wire {
   /// For so long requests reach the server, and its answers are lost. Then every connection of that time
   /// ends.
   void lose_answers(std::chrono::milliseconds);
+  /// For so long whatever either side says is lost, and neither is told; also on connections that are new.
+  /// Then all of them end.
+  void lose_everything(std::chrono::milliseconds);
+  /// The clients' ends are reset at once. The server's stay open for so long, and then end.
+  void leave_half_open(std::chrono::milliseconds);
+
+  /// The process that has the connections to the server.
+  pid_t process() const noexcept { return pid_; }
 
  private:
+  void order(char);
   std::string address_;
   int orders_ = -1;
   pid_t pid_ = 0;

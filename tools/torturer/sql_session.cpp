@@ -1,0 +1,69 @@
+#include "sql_session.hpp"
+
+#include <fmt/format.h>
+#include <soci/mysql/soci-mysql.h>
+#include <soci/postgresql/soci-postgresql.h>
+#include <soci/sqlite3/soci-sqlite3.h>
+#include <uriparser/Uri.h>
+
+#include <stdexcept>
+#include <string_view>
+
+namespace rowlock::torture {
+namespace {
+
+constexpr std::string_view sqlite_scheme = "sqlite:";
+constexpr std::string_view mysql_scheme = "mysql:";
+constexpr std::string_view mariadb_scheme = "mariadb:";
+
+std::string text_of(UriTextRangeA const& range) {
+  if (range.first == nullptr) return {};
+  std::string text(range.first, range.afterLast);
+  text.resize(static_cast<std::size_t>(::uriUnescapeInPlaceA(text.data()) - text.data()));
+  return text;
+}
+
+/// mysql://USER:PASSWORD@HOST:PORT/DATABASE, in SOCI's words.
+std::string mysql_string(std::string const& url) {
+  UriUriA uri;
+  if (::uriParseSingleUriA(&uri, url.c_str(), nullptr) != URI_SUCCESS)
+    throw std::runtime_error("--db is no URL");  // it may have a password: not repeated
+  std::string said;
+  auto const say = [&](char const* key, std::string const& value) {
+    if (value.find_first_of(" \t\"'") != value.npos)
+      throw std::runtime_error(fmt::format("SOCI can't be told a {} with blanks or quotation marks", key));
+    if (!value.empty()) said += fmt::format("{}={} ", key, value);
+  };
+  auto const user = text_of(uri.userInfo);
+  auto const colon = user.find(':');
+  auto const host = text_of(uri.hostText);
+  auto const port = text_of(uri.portText);
+  auto const database = uri.pathHead != nullptr ? text_of(uri.pathHead->text) : std::string();
+  ::uriFreeUriMembersA(&uri);
+  say("host", host);
+  say("port", port);
+  say("user", user.substr(0, colon));
+  if (colon != user.npos) say("password", user.substr(colon + 1));
+  say("db", database);
+  return said;
+}
+
+}  // namespace
+
+bool is_sqlite(std::string const& db) { return db.starts_with(sqlite_scheme); }
+bool is_mysql(std::string const& db) {
+  return db.starts_with(mysql_scheme) || db.starts_with(mariadb_scheme);
+}
+
+std::unique_ptr<::soci::session> connect(std::string const& db) {
+  if (is_sqlite(db)) {
+    auto const path = db.substr(sqlite_scheme.size());
+    auto s = std::make_unique<::soci::session>(::soci::sqlite3, path.substr(0, path.find('?')));
+    *s << "PRAGMA busy_timeout = 10000";
+    return s;
+  }
+  if (is_mysql(db)) return std::make_unique<::soci::session>(::soci::mysql, mysql_string(db));
+  return std::make_unique<::soci::session>(::soci::postgresql, db);
+}
+
+}  // namespace rowlock::torture

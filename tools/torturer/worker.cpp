@@ -1,0 +1,119 @@
+#include "worker.hpp"
+
+#include <exception>
+#include <thread>
+
+namespace rowlock::torture {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::int64_t ns(boot_time_point t) { return t.time_since_epoch().count(); }
+
+/// A lock whose term was read is not handed on inside the process: half of the processes do not read it.
+bool reads_terms(std::uint32_t seat) { return seat % 2 == 0; }
+
+}  // namespace
+
+std::string name_of(std::size_t lock) { return "torture/" + std::to_string(lock); }
+
+worker::worker(desk const& d, std::uint32_t thread)
+    : desk_(d),
+      section_(d.numbers.open(d.o.db, d.manager)),
+      random_(d.o.seed + 1000 * d.seat + 100 * thread + 7919 * d.life),
+      thread_(thread) {}
+
+record worker::begin(std::size_t lock, std::int64_t units) {
+  record r;
+  r.process = desk_.seat;
+  r.life = desk_.life;
+  r.thread = thread_;
+  r.name = static_cast<std::uint32_t>(lock);
+  r.turn = ++turn_;
+  r.units = units;
+  return r;
+}
+
+void worker::write(record r, happening what, std::string_view text) const {
+  r.what = what;
+  r.set_text(text);
+  desk_.history.write(r);
+}
+
+void worker::failed(record const& r, std::exception const& e) const {
+  write(r, happening::failed, e.what());
+  std::this_thread::sleep_for(10ms);  // a database that is away is not asked more often
+}
+
+void worker::think(std::function<bool()> const& goes_on) {
+  // Now and then longer than the lock lasts without a renewal.
+  auto const ttl = desk_.o.ttl;
+  auto const end = boot_clock::now() + (draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4)));
+  while (boot_clock::now() < end && goes_on()) std::this_thread::sleep_for(1ms);
+}
+
+std::chrono::milliseconds worker::patience() {
+  switch (draw(4)) {
+    case 0:
+      return 0ms;
+    case 1:
+      return std::chrono::milliseconds(draw(100));
+    default:
+      return 60s;
+  }
+}
+
+mutex_options worker::how() const {
+  mutex_options how;
+  how.ttl = desk_.o.ttl;
+  how.retry = {.first = 1ms, .longest = 100ms};
+  return how;
+}
+
+template <class Lock>
+std::function<void()> worker::told::on_loss(Lock const& lock) {
+  record_.token = lock.token().value;
+  if (trust_) {
+    record_.trusted_until = last_ = trust_();
+    record_.set_term(lock.name() + "#" + std::to_string(lock.token().value));
+  }
+  worker_.write(record_, happening::got);
+  return [this, &lock] {
+    record r = record_;
+    r.trusted_until = 0;
+    auto const why = lock.loss();
+    worker_.write(r, happening::lost, why ? to_string(*why) : "");
+  };
+}
+
+worker::told::told(worker const& w, record r, held_lock const& lock)
+    : worker_(w),
+      record_([&] {
+        if (!reads_terms(r.process)) return r;
+        r.trusted_until = lock.trusted_until() ? ns(*lock.trusted_until()) : 0;
+        r.set_term(lock.term().value);
+        return r;
+      }()),
+      trust_(reads_terms(r.process) || !lock.trusted_until()
+                 ? std::function<std::int64_t()>()
+                 : [&lock] { return ns(lock.trusted_until().value_or(boot_time_point{})); }),
+      loss_(lock.loss_token(), on_loss(lock)) {}
+
+worker::told::told(worker const& w, record r, quorum_lock const& lock)
+    : worker_(w),
+      record_(r),
+      trust_([&lock] { return ns(lock.trusted_until()); }),
+      loss_(lock.loss_token(), on_loss(lock)) {}
+
+void worker::told::look() {
+  if (!trust_) return;
+  auto const until = trust_();
+  if (until <= last_) return;
+  last_ = until;
+  record r = record_;
+  r.trusted_until = until;
+  r.turn = 0;
+  worker_.write(r, happening::trusts);
+}
+
+}  // namespace rowlock::torture
