@@ -92,13 +92,14 @@ acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mut
   auto const m = manager_;
   auto const order = names;
   auto const specs = m->specs(std::move(names), options);
-  auto came = m->acquire_all(specs, patience, std::move(stop));
-  if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
-  std::map<std::string_view, std::shared_ptr<holding::hold>> won;
-  for (std::size_t i = 0; i < specs.size(); ++i) won.emplace(specs[i].name, std::move(came.won[i]));
+  std::map<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < specs.size(); ++i) place.emplace(specs[i].name, i);
   std::vector<held_lock> locks;
   locks.reserve(order.size());
-  for (auto const& name : order) locks.push_back(held_lock(m, std::move(won.at(name))));
+  auto came = m->acquire_all(specs, patience, std::move(stop));
+  if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
+  // From here on nothing may need memory: nobody would give them back.
+  for (auto const& name : order) locks.push_back(held_lock(m, std::move(came.won[place.find(name)->second])));
   return held_locks(std::move(locks));
 }
 

@@ -125,7 +125,7 @@ void basic_mutex::unlock() noexcept {
   std::optional<held_lock> last;
   {
     std::lock_guard const guard(s->mutex);
-    auto const found = s->kept.find(s->spec.owner().thread);
+    auto const found = s->kept.find(s->spec.thread_of_owner());
     if (found == s->kept.end()) return;
     last.emplace(std::move(found->second.back()));
     found->second.pop_back();
@@ -137,7 +137,7 @@ void basic_mutex::unlock() noexcept {
 held_lock const* basic_mutex::current() const noexcept {
   if (!state_ || state_->epoch != base::fork_epoch()) return nullptr;
   std::lock_guard const guard(state_->mutex);
-  auto const found = state_->kept.find(state_->spec.owner().thread);
+  auto const found = state_->kept.find(state_->spec.thread_of_owner());
   return found == state_->kept.end() ? nullptr : &found->second.back();
 }
 

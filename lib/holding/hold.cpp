@@ -24,6 +24,13 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
 
 }  // namespace
 
+boot_time_point leftover_until(rowlock::takeover how, std::chrono::milliseconds ttl,
+                               boot_time_point from) noexcept {
+  constexpr std::chrono::nanoseconds at_most_if_observed = 1h;
+  std::chrono::nanoseconds const lasts = ttl;
+  return from + (how == takeover::observed ? std::max(lasts, at_most_if_observed) : lasts);
+}
+
 boot_time_point first_trust(grant_facts const& f) noexcept {
   if (!traits_of(f).has_expiry) return boot_time_point::max();  // as long as the session lives
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
@@ -42,10 +49,10 @@ grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_poin
   return f;
 }
 
-hold::hold(grant_facts facts, waiting::local_queue::turn turn) noexcept
+hold::hold(grant_facts&& facts, waiting::local_queue::turn&& turn) noexcept
     : facts_(std::move(facts)), turn_(std::move(turn)), trust_(first_trust(facts_).time_since_epoch()) {}
 
-std::shared_ptr<hold> hold::make(grant_facts facts, waiting::local_queue::turn turn) {
+std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn&& turn) {
   auto made = std::make_shared<hold>(std::move(facts), std::move(turn));
   made->turn_.took(made);
   return made;
@@ -89,6 +96,19 @@ bool hold::prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noe
     if (after <= before) return true;
   } while (!trust_.compare_exchange_weak(before, after));
   return true;
+}
+
+void hold::may_last(boot_time_point until) noexcept {
+  auto before = extended_until_.load();
+  while (before < until.time_since_epoch() &&
+         !extended_until_.compare_exchange_weak(before, until.time_since_epoch())) {
+  }
+}
+
+boot_time_point hold::leftover_until() const noexcept {
+  // A renewal may be on its way.
+  return std::max(holding::leftover_until(facts_.takeover, facts_.ttl, boot_clock::now()),
+                  boot_time_point(extended_until_.load()));
 }
 
 void hold::end_trust_now() noexcept {

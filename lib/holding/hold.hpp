@@ -53,6 +53,12 @@ struct grant_facts {
 
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
 
+/// Until when what is left in the row of a term, which was prolonged at `from` for the last time, may keep
+/// the name from others. With takeover::observed the row's expiry ends nothing, so long as nobody watches:
+/// then it is a bound for whoever tries to give it back.
+boot_time_point leftover_until(rowlock::takeover, std::chrono::milliseconds ttl,
+                               boot_time_point from) noexcept;
+
 /// Until when a term as it was granted may be trusted.
 boot_time_point first_trust(grant_facts const&) noexcept;
 
@@ -63,7 +69,7 @@ grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_poin
 /// releasing, if nobody took it over); nothing leads back. While it is held it may become exposed.
 class hold final : public waiting::occupant {
  public:
-  hold(grant_facts, waiting::local_queue::turn) noexcept;
+  hold(grant_facts&&, waiting::local_queue::turn&&) noexcept;
   /// Before anybody else knows it: the gate at which it was waited for, which is left when the lock is given
   /// back.
   void keep_gate(waiting::gates::ticket t) noexcept {
@@ -76,9 +82,21 @@ class hold final : public waiting::occupant {
     return gate_ && gate_->leave_with(give_back);
   }
   /// As the constructor, and makes the hold known to the local queue.
-  static std::shared_ptr<hold> make(grant_facts, waiting::local_queue::turn);
+  /// If there is no memory for it, both are as before.
+  static std::shared_ptr<hold> make(grant_facts&&, waiting::local_queue::turn&&);
 
   grant_facts const& facts() const noexcept { return facts_; }
+
+  /// Its caller has it from now on. What it never had is given back without at_least.
+  void hand_out() noexcept { handed_out_.store(true); }
+  std::chrono::milliseconds at_least() const noexcept {
+    return handed_out_.load() ? facts_.at_least : std::chrono::milliseconds(0);
+  }
+
+  /// Before an extension is sent: the row may last until then, whatever becomes of the reply.
+  void may_last(boot_time_point until) noexcept;
+  /// Until when what is left of it in its row, if it is not renewed any more, may keep the name from others.
+  boot_time_point leftover_until() const noexcept;
 
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool held() const noexcept { return is_held(state_.load()) && !forked(); }
@@ -176,6 +194,7 @@ class hold final : public waiting::occupant {
   unsigned epoch_ = base::fork_epoch();
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;
+  std::atomic<boot_clock::duration> extended_until_{boot_clock::duration::min()};  ///< of the row, at most
   // Small, because there may be many locks.
   static constexpr std::int8_t no_reason = -1;
   std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason; set before the state
@@ -184,6 +203,7 @@ class hold final : public waiting::occupant {
   std::atomic<bool> may_be_recorded_{false};  ///< record_ is there
   std::atomic<bool> recorded_in_transaction_{false};
   std::atomic<bool> recorded_{false};
+  std::atomic<bool> handed_out_{false};
   std::atomic<int> handles_{1};
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;

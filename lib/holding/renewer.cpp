@@ -1,8 +1,8 @@
 #include "holding/renewer.hpp"
 
 #include <algorithm>
-#include <map>
 #include <rowlock/error.hpp>
+#include <string_view>
 #include <unordered_set>
 
 #include "base/calls.hpp"
@@ -21,7 +21,11 @@ std::chrono::nanoseconds retry_interval(hold const& h) {
   return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
 }
 
-constexpr auto late_release_interval = 200ms;
+// Between two tries to give something back late: the pause doubles.
+constexpr std::chrono::milliseconds first_late_pause = 200ms;
+constexpr std::chrono::milliseconds longest_late_pause = 5s;
+// Where whoever writes locks the whole database, that can only be tried.
+constexpr auto late_try_of_a_file = 100ms;
 
 // Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
 constexpr std::size_t most_rows = 1000;
@@ -61,10 +65,16 @@ void renewer::forget(hold const& h) noexcept {
   kept_.erase(&h);
 }
 
-void renewer::give_back_later(late_release r) noexcept try {
+void renewer::give_back_later(hold const& h) noexcept {
+  auto const& f = h.facts();
+  give_back_later(f.name, f.term, f.strategy, h.at_least(), h.leftover_until());
+}
+
+void renewer::give_back_later(std::string const& name, term_id const& term, rowlock::strategy how,
+                              std::chrono::milliseconds at_least, boot_time_point until) noexcept try {
+  late_release r{{name, term}, how, at_least, until, boot_clock::now() + first_late_pause / 10};
   std::lock_guard const guard(mutex_);
-  late_.push_back(std::move(r));
-  late_next_ = std::min(late_next_, boot_clock::now() + late_release_interval / 10);
+  late_.emplace_hint(late_.end(), ++late_number_, std::move(r));
   start();
   waiter_.wake();
 } catch (std::exception const& e) {  // no memory or thread left: the term ends by its expiry
@@ -104,7 +114,7 @@ boot_time_point renewer::work() {
     reschedule(holds, start, interval);
     reschedule(soon, boot_clock::now(), retry_interval);
   }
-  give_back_due(std::min(boot_clock::now() + release_timeout_, stop_by()));
+  give_back_due();
   return std::min({next_work(), close_own_unused(), close_unused_()});
 }
 
@@ -128,7 +138,7 @@ boot_time_point renewer::next_work() {
   std::lock_guard const guard(mutex_);
   // As in the watchdog: what it was to wake for may have been given back.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
-  if (!late_.empty()) armed_for_ = std::min(armed_for_, late_next_);
+  armed_for_ = std::min(armed_for_, late_next());
   for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
   return armed_for_;
 }
@@ -251,7 +261,7 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
       h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
       // Too late for us: the row has just been prolonged although nobody holds the lock.
-      give_back_later({which(*h), h->facts().strategy, h->facts().at_least, sent_at + h->facts().ttl});
+      give_back_later(*h);
     }
   }
   return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
@@ -298,39 +308,87 @@ bool renewer::renewal_waits() {
   return any_due(boot_clock::now());
 }
 
-void renewer::give_back_due(boot_time_point deadline) {
-  std::vector<late_release> work;
-  {
-    std::lock_guard const guard(mutex_);
-    if (late_.empty() || boot_clock::now() < late_next_) return;
-    work.swap(late_);
-    late_next_ = boot_time_point::max();
-  }
-  std::vector<late_release> again;
-  for (auto it = work.begin(); it != work.end(); ++it) {
-    if (boot_clock::now() >= it->until) continue;
-    try {
-      auto const start = boot_clock::now();
-      auto& session = connection(deadline);
-      bool const was_there =
-          strategies_.of(it->strategy).give_back(session, it->which, it->at_least, deadline).was_there;
-      if (was_there)
-        events_.tell({.kind = event_kind::released,
-                      .name = it->which.name,
-                      .term = it->which.term.value,
-                      .duration = boot_clock::now() - start});
-    } catch (error const& e) {
-      failed(e.what());
-      again.push_back(std::move(*it));
-      // Each locked row costs a wait of a second; renewal comes first.
-      if (e.reason() == errc::row_locked && !renewal_waits()) continue;
-      again.insert(again.end(), std::move_iterator(it + 1), std::move_iterator(work.end()));
-      break;
-    }
-  }
+// Those that may be tried now: of each name the first, for what comes behind it may count on that it is gone.
+// Those that were not tried yet come before those that have failed.
+std::vector<std::uint64_t> renewer::late_due() {
+  std::vector<std::uint64_t> fresh;
+  std::vector<std::uint64_t> again;
+  std::unordered_set<std::string_view> names;
   std::lock_guard const guard(mutex_);
-  late_.insert(late_.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
-  if (!late_.empty()) late_next_ = boot_clock::now() + late_release_interval;
+  auto const now = boot_clock::now();
+  if (now < late_not_before_) return fresh;
+  for (auto const& [number, one] : late_)
+    if (names.insert(one.which.name).second && (one.next <= now || one.until <= now))
+      (one.pause == 0ms ? fresh : again).push_back(number);
+  fresh.insert(fresh.end(), again.begin(), again.end());
+  return fresh;
+}
+
+boot_time_point renewer::late_next() {
+  auto next = boot_time_point::max();
+  std::unordered_set<std::string_view> names;
+  for (auto const& [number, one] : late_)
+    if (names.insert(one.which.name).second) next = std::min(next, std::min(one.next, one.until));
+  return std::max(next, late_not_before_);
+}
+
+// Renewal comes first. Each is taken out only while it is tried: whatever is thrown, none gets lost.
+void renewer::give_back_due() {
+  for (auto const number : late_due()) {
+    if (renewal_waits()) return;
+    std::unique_lock lock(mutex_);
+    auto one = late_.extract(number);
+    lock.unlock();
+    if (one.empty()) continue;  // it is given back elsewhere
+    auto const what = try_late(one.mapped());
+    if (what == tried::done) continue;
+    lock.lock();
+    one.mapped().next = boot_clock::now() + (closed_ ? first_late_pause : one.mapped().pause);
+    if (what == tried::no_answer) late_not_before_ = boot_clock::now() + first_late_pause;
+    late_.insert(std::move(one));
+    if (what == tried::no_answer) return;
+  }
+}
+
+renewer::tried renewer::try_late(late_release& one) noexcept {
+  if (boot_clock::now() >= one.until) return tried::done;
+  auto what = tried::again;
+  try {
+    if (give_back(one)) return tried::done;
+  } catch (error const& e) {
+    failed(e.what());
+    if (e.reason() != errc::row_locked && e.reason() != errc::conflict) what = tried::no_answer;
+  } catch (std::exception const& e) {  // no memory, perhaps: there may be some in a moment
+    failed(e.what());
+    what = tried::no_answer;
+  }
+  one.pause = std::clamp(2 * one.pause, first_late_pause, longest_late_pause);
+  return what;
+}
+
+// Waits neither for a row that somebody has locked, nor for a reply for longer than a renewal can wait.
+// @return false if the row is locked
+bool renewer::give_back(late_release const& one) {
+  auto const start = boot_clock::now();
+  auto deadline = late_deadline();
+  auto& session = connection(deadline);
+  if (database_.sql().writes_lock_database)
+    deadline = std::min<boot_time_point>(deadline, start + late_try_of_a_file);
+  else if (tables_.of(one.strategy).is_locked(session, one.which, deadline))
+    return false;
+  if (strategies_.of(one.strategy).give_back(session, one.which, one.at_least, deadline).was_there)
+    events_.tell({.kind = event_kind::released,
+                  .name = one.which.name,
+                  .term = one.which.term.value,
+                  .duration = boot_clock::now() - start});
+  return true;
+}
+
+boot_time_point renewer::late_deadline() {
+  std::lock_guard const guard(mutex_);
+  auto until = std::min<boot_time_point>(boot_clock::now() + release_timeout_, stop_by_);
+  for (auto const& [key, k] : kept_) until = std::min(until, k.next + interval(*k.what) / 2);
+  return until;
 }
 
 void renewer::failed(std::string_view what) noexcept {
@@ -343,6 +401,8 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   closed_ = true;
   dropped.swap(kept_);
   stop_by_ = deadline;
+  late_not_before_ = {};
+  for (auto& [number, one] : late_) one.next = {};
   try {
     if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
   } catch (std::exception const& e) {  // no thread could be started: the term ends by its expiry
@@ -366,26 +426,27 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
 void renewer::give_back_here(boot_time_point deadline) noexcept try {
   base::event const never;
   for (;;) {
-    std::vector<late_release> left;
+    late_releases left;
     {
       std::lock_guard const guard(mutex_);
       left.swap(late_);
     }
-    std::erase_if(left, [&](late_release const& r) {
+    std::erase_if(left, [&](late_releases::value_type const& entry) {
+      auto const& r = entry.second;
       try {
         auto loan = pool_.borrow(deadline);
         strategies_.of(r.strategy).give_back(*loan, r.which, r.at_least, deadline);
         return true;
-      } catch (error const& e) {
+      } catch (std::exception const& e) {
         failed(e.what());
         return boot_clock::now() >= deadline;
       }
     });
     if (left.empty()) return;
     std::unique_lock lock(mutex_);
-    late_.insert(late_.end(), std::move_iterator(left.begin()), std::move_iterator(left.end()));
+    late_.merge(left);
     lock.unlock();
-    base::wait_for(never, std::min(deadline, boot_clock::now() + late_release_interval / 4));
+    base::wait_for(never, std::min<boot_time_point>(deadline, boot_clock::now() + first_late_pause / 4));
   }
 } catch (std::exception const& e) {  // no memory, or descriptor, left
   failed(e.what());

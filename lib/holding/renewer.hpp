@@ -2,10 +2,13 @@
 // Renews what is held, many in one statement, on a connection of its own; and gives back later what
 // could not be given back at once. Nothing that goes wrong here ends the thread.
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -17,13 +20,14 @@
 
 namespace rowlock::holding {
 
-/// Something to be given back as soon as the database lets us; dropped at `until`, when the term has expired
-/// anyway.
+/// Something to be given back as soon as the database lets us.
 struct late_release {
   strategies::name_and_term which;
   rowlock::strategy strategy;
   std::chrono::milliseconds at_least{0};
-  boot_time_point until;
+  boot_time_point until;               ///< dropped then: what is left in the row is in nobody's way any more
+  boot_time_point next{};              ///< when it is to be tried
+  std::chrono::milliseconds pause{0};  ///< after the last try, which failed; 0: it was not tried yet
 };
 
 /// One thread, started when first needed. Thread-safe.
@@ -38,7 +42,12 @@ class renewer {
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  void give_back_later(late_release) noexcept;
+  /// Tried until `until`; those of one name in the order in which they come. If there is no memory for it,
+  /// the term ends by its expiry.
+  void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
+                       std::chrono::milliseconds at_least, boot_time_point until) noexcept;
+  /// What is left of it.
+  void give_back_later(hold const&) noexcept;
 
   /// Nothing is renewed from now on. Ends the thread; what is still to be given back is tried until
   /// `deadline`. Does not wait for the thread `spare`, which is told to end all the same.
@@ -50,6 +59,8 @@ class renewer {
     boot_time_point next;  ///< when it is to be renewed
   };
   using batch = std::vector<std::shared_ptr<hold>>;
+  /// In the order in which they came. A map, because its nodes are taken out and put back without memory.
+  using late_releases = std::map<std::uint64_t, late_release>;
 
   void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
@@ -73,7 +84,13 @@ class renewer {
   /// A transaction of the program's has recorded that it is done.
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
-  void give_back_due(boot_time_point deadline);
+  void give_back_due();
+  std::vector<std::uint64_t> late_due();
+  boot_time_point late_next();  ///< with the mutex
+  enum class tried { done, again, no_answer };
+  tried try_late(late_release&) noexcept;
+  bool give_back(late_release const&);
+  boot_time_point late_deadline();
   void give_back_here(boot_time_point deadline) noexcept;
   backend::connection& connection(boot_time_point deadline);
   void failed(std::string_view what) noexcept;
@@ -93,8 +110,9 @@ class renewer {
   base::boot_waiter waiter_;
   std::mutex mutex_;
   std::unordered_map<hold const*, kept> kept_;
-  std::vector<late_release> late_;
-  boot_time_point late_next_ = boot_time_point::max();
+  late_releases late_;
+  std::uint64_t late_number_ = 0;    ///< of the last one
+  boot_time_point late_not_before_;  ///< none is tried before: the database did not answer
   boot_time_point armed_for_ = boot_time_point::max();
   boot_time_point stop_by_ = boot_time_point::max();
 

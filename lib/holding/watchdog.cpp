@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/calls.hpp"
+#include "base/per_process.hpp"
 
 namespace rowlock::holding {
 
@@ -10,20 +11,42 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Loss is reported a little before trust ends, so that whoever hears of it can still stop in time: a
-// twentieth of the ttl, or of the hard limit if that is shorter.
-boot_time_point alarm_time(hold const& h) {
+/// Those of this process: the same owner may take a lock once more by way of another manager.
+struct all_watchdogs {
+  std::mutex mutex;
+  std::vector<watchdog*> all;
+};
+
+}  // namespace
+
+watchdog::watchdog(sessions::events const& e) : events_(e) {
+  auto& known = base::per_process<all_watchdogs>();
+  std::lock_guard const guard(known.mutex);
+  known.all.push_back(this);
+}
+
+watchdog::~watchdog() {
+  auto& known = base::per_process<all_watchdogs>();
+  {
+    std::lock_guard const guard(known.mutex);
+    std::erase(known.all, this);
+  }
+  stop({});
+}
+
+// So that whoever hears of it can still stop in time: a twentieth of the ttl before, or of the hard limit if
+// that is shorter.
+boot_time_point watchdog::tells_at(hold const& h) noexcept {
   auto const& facts = h.facts();
   auto const lasts = facts.hard_limit == 0ms ? facts.ttl : std::min(facts.ttl, facts.hard_limit);
   return h.trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
 }
 
-}  // namespace
-
 bool watchdog::watch(std::shared_ptr<hold> const& h) {
   holds one{h};
   std::lock_guard const guard(mutex_);
   if (closed_) return false;
+  make_room();
   start();
   if (!h->held()) {  // superseded already: whoever did it did not find it here
     lost_.splice(lost_.end(), one);
@@ -32,7 +55,7 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
   }
   where_.emplace(h.get(), one.begin());
   watched_.splice(watched_.end(), one);
-  if (auto const alarm = alarm_time(*h); alarm < armed_for_) {
+  if (auto const alarm = tells_at(*h); alarm < armed_for_) {
     armed_for_ = alarm;
     waiter_.wake();
   }
@@ -46,17 +69,24 @@ void watchdog::forget(hold const& h) noexcept {
   told_.erase(&h);
 }
 
-void watchdog::move_to(holds& other, hold const& h) noexcept {
+bool watchdog::move_to(holds& other, hold const& h) noexcept {
   auto const found = where_.find(&h);
-  if (found == where_.end()) return;
+  if (found == where_.end()) return false;
   other.splice(other.end(), watched_, found->second);
   where_.erase(found);
+  return true;
 }
 
-void watchdog::to_be_announced(hold const& h) noexcept {
+bool watchdog::to_be_announced(hold const& h) noexcept {
   std::lock_guard const guard(mutex_);
-  move_to(lost_, h);
-  waiter_.wake();
+  bool const mine = move_to(lost_, h);
+  if (mine) waiter_.wake();
+  return mine;
+}
+
+void watchdog::make_room() {
+  auto const all = watched_.size() + lost_.size() + told_.size() + 1;
+  if (left_.capacity() < all) left_.reserve(2 * all);
 }
 
 bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noexcept {
@@ -68,7 +98,11 @@ bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noex
 std::optional<waiting::local_queue::turn> watchdog::report_superseded(
     std::shared_ptr<hold> const& h) noexcept {
   auto turn = h->lose_to_successor();
-  if (turn) to_be_announced(*h);
+  if (!turn || to_be_announced(*h)) return turn;
+  // One that is watched nowhere yet will be told by whoever comes to watch it.
+  auto& known = base::per_process<all_watchdogs>();
+  std::lock_guard const guard(known.mutex);
+  (void)std::any_of(known.all.begin(), known.all.end(), [&](watchdog* w) { return w->to_be_announced(*h); });
   return turn;
 }
 
@@ -81,7 +115,7 @@ boot_time_point watchdog::look() noexcept {
     for (auto it = watched_.begin(); it != watched_.end();) {
       hold& h = **it++;
       if (!h.held()) continue;  // whoever ended it is about to say so here
-      auto const alarm = alarm_time(h);
+      auto const alarm = tells_at(h);
       if (alarm > now)
         next = std::min(next, alarm);
       else if (h.lose(h.why_expired()))
@@ -128,7 +162,8 @@ void watchdog::run(std::stop_token stop) {
 std::vector<std::shared_ptr<hold>> watchdog::close() noexcept {
   std::lock_guard const guard(mutex_);
   closed_ = true;
-  std::vector<std::shared_ptr<hold>> all(watched_.begin(), watched_.end());
+  auto all = std::move(left_);  // with room for all of them: nothing may fail here
+  all.insert(all.end(), watched_.begin(), watched_.end());
   all.insert(all.end(), lost_.begin(), lost_.end());
   for (auto const& [key, one] : told_)
     if (auto h = one.lock()) all.push_back(std::move(h));

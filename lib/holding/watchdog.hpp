@@ -18,8 +18,13 @@ namespace rowlock::holding {
 /// One thread, started with the first lock. Thread-safe.
 class watchdog {
  public:
-  explicit watchdog(sessions::events const& e) : events_(e) {}
-  ~watchdog() { stop({}); }
+  explicit watchdog(sessions::events const&);
+  ~watchdog();
+  watchdog(watchdog const&) = delete;
+  watchdog& operator=(watchdog const&) = delete;
+
+  /// When its holder is told at the latest that the lock is lost: a little before trust ends.
+  static boot_time_point tells_at(hold const&) noexcept;
 
   /// @return false after close(): nobody would give it back
   bool watch(std::shared_ptr<hold> const&);
@@ -29,8 +34,9 @@ class watchdog {
   /// @return false if the hold was lost or given back already
   bool report_lost(std::shared_ptr<hold> const&, loss_reason) noexcept;
 
-  /// As report_lost(taken_over), if the same owner took the lock once more. @return the turn, for the new
-  /// term; empty if the hold was lost or given back already
+  /// As report_lost(taken_over), if the same owner took the lock once more. Of the two, the former may be
+  /// another manager's, whose watchdog tells it. @return the turn, for the new term; empty if the hold was
+  /// lost or given back already
   std::optional<waiting::local_queue::turn> report_superseded(std::shared_ptr<hold> const&) noexcept;
 
   /// Watches nothing more. @return all that are held now, and those that were lost and not given back
@@ -46,8 +52,10 @@ class watchdog {
   void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
   boot_time_point look() noexcept;
-  void to_be_announced(hold const&) noexcept;
-  void move_to(holds& other, hold const&) noexcept;
+  /// @return whether it was watched here
+  bool to_be_announced(hold const&) noexcept;
+  bool move_to(holds& other, hold const&) noexcept;
+  void make_room();                                           ///< with the mutex: for close()
   void remember_told(std::shared_ptr<hold> const&) noexcept;  ///< with the mutex
 
   sessions::events const& events_;
@@ -60,7 +68,8 @@ class watchdog {
   boot_time_point armed_for_ = boot_time_point::max();
   /// Their loss was reported, but their handles still exist.
   std::unordered_map<hold const*, std::weak_ptr<hold>> told_;
-  bool stopping_ = false;  ///< a former thread still ends
+  std::vector<std::shared_ptr<hold>> left_;  ///< empty; what close() returns must have room without memory
+  bool stopping_ = false;                    ///< a former thread still ends
   bool closed_ = false;
   std::jthread thread_;
 };

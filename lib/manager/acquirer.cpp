@@ -124,6 +124,7 @@ void acquirer::say_would_deadlock(char const* does) const {
 }
 
 std::optional<acquirer::need> acquirer::line_up() {
+  failure_.reset();
   if (stopped()) return lost(acquire_status::cancelled);
   if (auto had = look_at_own_permit()) return had;
   bool const would_wait = !patience_.one_attempt && !patience_.over();
@@ -190,7 +191,7 @@ std::optional<acquirer::need> acquirer::stand_in_line() {
 std::optional<acquirer::need> acquirer::take_turn(waiting::local_queue::arrival came) {
   if (came.inherited)
     if (auto mine = inherit(static_cast<holding::hold&>(*came.inherited), came.turn))
-      return result{std::move(mine)};
+      return hand_out(std::move(mine));
   attempts_.draw_for_others();
   had_turn_ = true;
   return begin_to_compete(std::move(came.turn));
@@ -245,16 +246,21 @@ bool acquirer::make_attempt() {
   if (beside == nullptr || !(gate_.got() || had_turn_) || std::exchange(was_in_front_, true))
     return attempts_.make(wait_until, place_in_line());
   attempts_.propose(beside->asks());
+  others_asked_ = true;
   bool had = false;
   try {
     had = attempts_.make(wait_until, place_in_line());
   } catch (error const&) {
     attempts_.propose(std::nullopt);
+    others_asked_ = false;
     beside->refused();
     throw;
   }
   attempts_.propose(std::nullopt);
-  if (!had) beside->refused();
+  if (!had) {
+    others_asked_ = false;
+    beside->refused();
+  }
   return had;
 }
 
@@ -279,8 +285,35 @@ strategies::wanted_permit::place acquirer::place_in_line() const noexcept {
   return patience_.one_attempt || engine_.gates.there() ? place::in_line : place::without_line;
 }
 
+std::optional<acquirer::need> acquirer::hand_out(std::shared_ptr<holding::hold> mine) {
+  if (is_too_late(*mine)) return came_too_late(mine);
+  mine->hand_out();
+  return result{std::move(mine)};
+}
+
+// This thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
+// Whoever waits gets another one.
+std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::hold> const& lost) {
+  (void)releasing(engine_).give_back(lost, boot_clock::now() + engine_.options.release_timeout);
+  granted_ = false;
+  former_self_.reset();
+  as_reader_.reset();
+  turn_.reset();
+  line_.reset();
+  if (std::exchange(others_asked_, false)) patience_.beside->refused();
+  failure_ = too_late(spec_.name);
+  if (stopped()) return give_up(acquire_status::cancelled);
+  if (!can_ride_out(*failure_)) {
+    (void)give_up(acquire_status::busy);
+    throw *failure_;
+  }
+  auto const until = next_attempt_at();
+  if (!until) return conclude();
+  return rest_before(&acquirer::line_up, *until);
+}
+
 std::optional<acquirer::need> acquirer::judge() {
-  if (won_) return result{std::move(won_)};
+  if (won_) return hand_out(std::exchange(won_, nullptr));
   if (granted_) return give_up(acquire_status::cancelled);
   if (failure_) {
     if (stopped()) return give_up(acquire_status::cancelled);
@@ -406,24 +439,32 @@ bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noex
 
 // Looks at the clock: this thread may have been stopped since it was rung.
 std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::local_queue::turn& turn) {
-  auto f = holding::for_heir(left.facts(), owner_, left.offered_until());
-  f.on_trust = spec_.options.on_trust;
+  holding::grant_facts f;
+  try {
+    f = holding::for_heir(left.facts(), owner_, left.offered_until());
+    f.on_trust = spec_.options.on_trust;
+  } catch (...) {  // no memory
+    engine_.renewals.give_back_later(left);
+    throw;
+  }
   if (auto gate = left.take_gate()) gate_.inherit(*std::move(gate));
   if (boot_clock::now() < holding::first_trust(f)) return start_holding(std::move(f), std::move(turn));
-  engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, 0ms, f.sent_at + f.ttl});
+  engine_.renewals.give_back_later(left);
   return nullptr;
 }
 
 std::shared_ptr<holding::hold> acquirer::start_holding(holding::grant_facts facts,
                                                        waiting::local_queue::turn turn) {
   auto* const won = attempts_.granted();
-  return managing::start_holding(
+  auto held = managing::start_holding(
       engine_, {.facts = std::move(facts),
                 .turn = std::move(turn),
                 .session = won == nullptr ? std::nullopt : std::exchange(won->session, std::nullopt),
                 .gate = spec_.alone() ? gate_.take() : std::nullopt,
                 .had_to_wait = waits_.attempts() > 1,
                 .waited = steady_clock::now() - called_at_});
+  attempts_.is_held();
+  return held;
 }
 
 acquirer::result drive(acquirer& call, waiting::thread_bell& bell) {

@@ -64,6 +64,8 @@ class acquirer : private waiting::heir {
   std::optional<need> stand_in_line();
   std::optional<need> compete();
   std::optional<need> judge();
+  std::optional<need> hand_out(std::shared_ptr<holding::hold>);
+  std::optional<need> came_too_late(std::shared_ptr<holding::hold> const&);
   std::optional<need> at_gate();
   need try_now() noexcept;
   std::optional<need> try_again_later();
@@ -142,6 +144,7 @@ class acquirer : private waiting::heir {
   bool rested_ = false;                         ///< since the last attempt
   bool had_turn_ = false;                       ///< after others of this process
   bool was_in_front_ = false;                   ///< and somebody was told
+  bool others_asked_ = false;                   ///< by that one, for the last attempt
   std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
 
   // What became of the last question.

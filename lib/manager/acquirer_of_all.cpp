@@ -236,6 +236,7 @@ std::optional<std::size_t> acquirer_of_all::begins_at() const {
 
 acquirer_of_all::result acquirer_of_all::hold_all() {
   std::exception_ptr failed;
+  std::fill(won_.begin(), won_.end(), nullptr);
   for (std::size_t i = 0; i < specs_.size(); ++i) try {
       bool const at_gate = gate_ && gate_of_ == i;
       won_[i] = start_holding(engine_, {.facts = std::move(attempts_.granted()[i]),
@@ -247,10 +248,22 @@ acquirer_of_all::result acquirer_of_all::hold_all() {
     } catch (...) {  // it has been given back
       failed = std::current_exception();
     }
-  if (std::find(won_.begin(), won_.end(), nullptr) == won_.end()) return {std::move(won_), {}, {}, {}};
-  for (auto const& h : won_)
-    if (h) (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+  bool const all = std::find(won_.begin(), won_.end(), nullptr) == won_.end();
+  // Lost, or about to be, before this thread could go on: then it is another try's turn.
+  bool const late =
+      all && std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
+  if (all) attempts_.are_held();
+  if (all && !late) {
+    for (auto const& h : won_) h->hand_out();
+    return {std::move(won_), {}, {}, {}};
+  }
+  for (auto& h : won_)
+    if (h) {
+      (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+      h = nullptr;
+    }
   if (failed) std::rethrow_exception(failed);
+  if (late) throw too_late(specs_.front().name);
   return give_up(acquire_status::cancelled);
 }
 

@@ -106,23 +106,25 @@ std::optional<bool> attempts::ask_with_others() {
           take_together(engine_, *loan, all);
       });
   if (alone) return ask(**alone);
-  if (mine.in_doubt) {
-    remember({mine.what.term, mine.sent_at, mine.what.tokens});
-    throw error(*mine.in_doubt);
+  if (!mine.doubtful && !mine.won) return std::nullopt;
+  give_back_sent();
+  sent_.emplace(doubt{std::move(mine.what.term), mine.sent_at, mine.what.tokens});
+  if (mine.doubtful) {
+    remember_sent();
+    if (mine.in_doubt) throw error(*mine.in_doubt);
+    throw error(errc::in_doubt, "no memory for the reply");
   }
-  if (!mine.won) return std::nullopt;
-  try {
-    return accept_grant(*mine.won, mine.what.term, mine.sent_at, mine.server);
-  } catch (error const&) {
-    give_back_later(mine.what.term);
-    throw;
-  }
+  return accept_grant(*mine.won, sent_->term, mine.sent_at, mine.server);
 }
 
-void attempts::remember(doubt d) {
+// It stays in sent_ if there is no memory.
+void attempts::remember_sent() {
   in_doubt_ = true;
-  doubts_.push_back(std::move(d));
-  if (doubts_.size() > most_doubts) doubts_.erase(doubts_.begin());
+  doubts_.push_back(*sent_);
+  sent_.reset();
+  if (doubts_.size() <= most_doubts) return;
+  give_back_later(doubts_.front());
+  doubts_.erase(doubts_.begin());
 }
 
 bool attempts::ask(backend::connection& session) {
@@ -143,20 +145,33 @@ bool attempts::ask(backend::connection& session) {
 bool attempts::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
   auto what = request();
   boot_time_point sent_at;
+  give_back_sent();
   try {
-    auto const came = sessions::retry_deadlocks(engine_.events, spec_.name, engine_.reply_deadline(), [&] {
+    auto came = sessions::retry_deadlocks(engine_.events, spec_.name, engine_.reply_deadline(), [&] {
       what.term = {base::random_id()};
+      sent_.emplace(doubt{what.term, boot_clock::now(), what.tokens});
       return strategy_.take(session, what, old, engine_.reply_deadline(), sent_at);
     });
+    sent_->sent_at = sent_at;
     if (auto const* won = std::get_if<strategies::granted>(&came))
       return accept_grant(session, *won, what.term, sent_at);
-    auto const& why_not = std::get<strategies::refused>(came);
-    seen_ = why_not.row;
+    auto& why_not = std::get<strategies::refused>(came);
+    seen_ = std::move(why_not.row);
     contended_ = why_not.by_nobody;
     if (why_not.waited_for) waited_for_until_ = std::chrono::steady_clock::now() + 500ms;
+    if (seen_ && seen_->term == what.term)
+      remember_sent();  // refused by its own grant: the reply to that was no good
+    else
+      sent_.reset();
     return false;
   } catch (error const& e) {
-    if (e.reason() == errc::in_doubt) remember({what.term, sent_at, what.tokens});
+    if (!sent_) throw;
+    if (e.reason() == errc::in_doubt) {
+      sent_->sent_at = sent_at;
+      remember_sent();
+    } else if (e.reason() != errc::failed) {  // what fails may have been a reply that can't be read
+      sent_.reset();
+    }
     throw;
   }
 }
@@ -175,11 +190,15 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   auto const found =
       std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
   if (found == doubts_.end()) return false;
-  auto const mine = *found;
+  sent_ = *found;
   doubts_.erase(found);
+  auto const& mine = *sent_;
   if (!spec_.fencing) return accept_grant(session, strategies::granted{}, mine.term, mine.sent_at);
-  strategies::granted const won{{row.holder.token.value - mine.tokens + 1}, mine.tokens};
-  return accept_grant(session, won, mine.term, mine.sent_at);
+  auto const lowest = row.holder.token.value - mine.tokens + 1;
+  if (lowest < 1)
+    throw error(errc::failed,
+                fmt::format("'{}': its row has {}, which is no token", spec_.name, row.holder.token.value));
+  return accept_grant(session, {{lowest}, mine.tokens}, mine.term, mine.sent_at);
 }
 
 bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,
@@ -187,6 +206,7 @@ bool attempts::accept_grant(backend::connection& session, strategies::granted co
   return accept_grant(won, term, sent_at, engine_.database.server_of(session));
 } catch (error const&) {
   give_back_at_once(session, term);
+  sent_.reset();
   throw;
 }
 
@@ -212,22 +232,32 @@ void attempts::give_back_at_once(backend::connection& session, term_id const& te
 }
 
 void attempts::give_back_later(term_id const& term) noexcept {
-  engine_.renewals.give_back_later(
-      {{spec_.name, term}, spec_.strategy, 0ms, boot_clock::now() + spec_.options.ttl});
+  auto const& o = spec_.options;
+  auto const until = holding::leftover_until(o.takeover, o.ttl, boot_clock::now());
+  engine_.renewals.give_back_later(spec_.name, term, spec_.strategy, 0ms, until);
+}
+
+void attempts::give_back_later(doubt const& d) noexcept {
+  auto const& o = spec_.options;
+  // The server may go on with it for as long as the session waited, and longer.
+  auto const until = holding::leftover_until(
+      o.takeover, o.ttl, d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout));
+  if (boot_clock::now() < until)
+    engine_.renewals.give_back_later(spec_.name, d.term, spec_.strategy, 0ms, until);
 }
 
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
   return seen_ ? watch_.can_be_had_in(*seen_) : std::nullopt;
 }
 
-attempts::~attempts() try {
-  for (auto const& d : doubts_) {
-    auto const until = d.sent_at + std::chrono::nanoseconds(spec_.options.ttl);
-    if (boot_clock::now() < until)
-      engine_.renewals.give_back_later({{spec_.name, d.term}, spec_.strategy, 0ms, until});
-  }
-} catch (std::exception const&) {  // no memory: the terms end by their expiry
-  return;
+void attempts::give_back_sent() noexcept {
+  if (sent_ && traits(spec_.strategy).has_expiry) give_back_later(*sent_);
+  sent_.reset();
+}
+
+attempts::~attempts() {
+  for (auto const& d : doubts_) give_back_later(d);
+  give_back_sent();
 }
 
 }  // namespace rowlock::managing

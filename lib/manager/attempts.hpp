@@ -36,6 +36,8 @@ class attempts {
   };
   /// Null if there was none.
   grant* granted() noexcept { return granted_ ? &*granted_ : nullptr; }
+  /// It is held: from now on others see to it that it is given back.
+  void is_held() noexcept { sent_.reset(); }
 
   /// The row as last seen, or who of this process has the name.
   std::optional<strategies::term_row> const& seen() const noexcept { return seen_; }
@@ -72,8 +74,10 @@ class attempts {
   /// @return nothing if this take was not granted together with those of other threads: it is to be tried
   /// alone
   std::optional<bool> ask_with_others();
-  void remember(doubt);
+  void remember_sent();
   void give_back_later(term_id const&) noexcept;
+  void give_back_later(doubt const&) noexcept;
+  void give_back_sent() noexcept;
   bool wait_in_server(std::optional<boot_time_point> until);
   bool take(backend::connection&, std::optional<strategies::superseded> const&);
   bool settle_doubts(backend::connection&);
@@ -95,6 +99,9 @@ class attempts {
   bool contended_ = false;
   bool in_doubt_ = false;
   std::chrono::steady_clock::time_point waited_for_until_{};
+  /// What was sent last, until its fate is known and somebody has it in hand: whatever is thrown meanwhile,
+  /// it is given back.
+  std::optional<doubt> sent_;
   std::vector<doubt> doubts_;
   std::optional<strategies::term_row> seen_;
   watched_row watch_;  ///< of the row as last seen

@@ -66,29 +66,52 @@ bool attempts_at_all::take(backend::connection& session, to_be_superseded const&
   strategies::take_request const how{{},     {},    owner_,  o.ttl, o.hard_limit, o.takeover, any_.fencing,
                                      o.note, false, nullptr, 1};
   std::vector<strategies::wanted_lock> wanted(specs_.size());
-  std::vector<term_id> terms(specs_.size());
   boot_time_point sent_at;
   try {
     auto came = sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(), [&] {
       auto ids = base::random_ids(specs_.size());
+      std::vector<term_id> terms(specs_.size());
       for (std::size_t i = 0; i < specs_.size(); ++i) {
         terms[i] = {std::move(ids[i])};
         wanted[i] = {specs_[i].name, terms[i], old[i]};
       }
+      sent_.emplace(doubt{std::move(terms), boot_clock::now()});
       return strategy_.take_all(session, how, wanted, engine_.reply_deadline(), sent_at);
     });
-    if (auto const* won = std::get_if<strategies::all_granted>(&came))
-      return accept(session, terms, won->tokens, sent_at);
+    sent_->sent_at = sent_at;
+    if (auto const* won = std::get_if<strategies::all_granted>(&came)) return accept(session, won->tokens);
     saw(std::get<strategies::all_refused>(std::move(came)).rows);
+    if (has_sent(seen_))
+      remember_sent();  // refused by its own grant: the reply to that was no good
+    else
+      sent_.reset();
     return false;
   } catch (error const& e) {
+    if (!sent_) throw;
     if (e.reason() == errc::in_doubt) {
-      in_doubt_ = true;
-      doubts_.push_back({std::move(terms), sent_at});
-      if (doubts_.size() > most_doubts_of_all) doubts_.erase(doubts_.begin());
+      sent_->sent_at = sent_at;
+      remember_sent();
+    } else if (e.reason() != errc::failed) {  // what fails may have been a reply that can't be read
+      sent_.reset();
     }
     throw;
   }
+}
+
+bool attempts_at_all::has_sent(rows const& r) const noexcept {
+  for (std::size_t i = 0; i < r.size(); ++i)
+    if (r[i] && r[i]->term == sent_->terms[i]) return true;
+  return false;
+}
+
+// It stays in sent_ if there is no memory.
+void attempts_at_all::remember_sent() {
+  in_doubt_ = true;
+  doubts_.push_back(*sent_);
+  sent_.reset();
+  if (doubts_.size() <= most_doubts_of_all) return;
+  give_back_later(doubts_.front());
+  doubts_.erase(doubts_.begin());
 }
 
 void attempts_at_all::saw(rows r) {
@@ -111,17 +134,21 @@ bool attempts_at_all::adopt(backend::connection& session, rows const& r) {
         tokens.push_back(any_.fencing ? r[i]->holder.token : fencing_token{});
       }
     if (there.empty()) continue;
-    auto const mine = std::move(doubts_[k]);
+    sent_ = std::move(doubts_[k]);
     doubts_.erase(doubts_.begin() + static_cast<std::ptrdiff_t>(k));
-    if (there.size() == specs_.size()) return accept(session, mine.terms, tokens, mine.sent_at);
+    if (there.size() == specs_.size()) return accept(session, tokens);
     give_back(session, there);
+    sent_.reset();
   }
   return false;
 }
 
 // Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
-bool attempts_at_all::accept(backend::connection& session, std::vector<term_id> const& terms,
-                             std::vector<fencing_token> const& tokens, boot_time_point sent_at) {
+bool attempts_at_all::accept(backend::connection& session, std::vector<fencing_token> const& tokens) {
+  auto const& [terms, sent_at] = *sent_;
+  for (auto const& token : tokens)
+    if (any_.fencing && token.value < 1)
+      throw error(errc::failed, fmt::format("'{}': a row has {}, which is no token", any_.name, token.value));
   auto const server = engine_.database.server_of(session);
   granted_.clear();
   for (std::size_t i = 0; i < specs_.size(); ++i)
@@ -129,6 +156,7 @@ bool attempts_at_all::accept(backend::connection& session, std::vector<term_id> 
   if (boot_clock::now() < holding::first_trust(granted_.front())) return true;
   granted_.clear();
   give_back(session, with(terms));
+  sent_.reset();
   throw error(errc::unreachable,
               fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts", any_.name,
                           any_.options.ttl.count()));
@@ -143,13 +171,21 @@ void attempts_at_all::give_back(backend::connection& session,
   } catch (error const&) {  // later
   }
   for (std::size_t i = 0; i < which.size(); ++i)
-    if (!done[i].was_there) give_back_later(which[i], now);
-} catch (std::exception const&) {  // no memory: the terms end by their expiry
+    if (!done[i].was_there) give_back_later(which[i].name, which[i].term, now);
+} catch (std::exception const&) {  // no memory
+  for (auto const& one : which) give_back_later(one.name, one.term, boot_clock::now());
 }
 
-void attempts_at_all::give_back_later(strategies::name_and_term const& which, boot_time_point sent_at) {
-  auto const until = sent_at + std::chrono::nanoseconds(any_.options.ttl);
-  if (boot_clock::now() < until) engine_.renewals.give_back_later({which, any_.strategy, 0ms, until});
+void attempts_at_all::give_back_later(std::string const& name, term_id const& term,
+                                      boot_time_point sent_at) noexcept {
+  auto const until = holding::leftover_until(any_.options.takeover, any_.options.ttl, sent_at);
+  if (boot_clock::now() < until) engine_.renewals.give_back_later(name, term, any_.strategy, 0ms, until);
+}
+
+void attempts_at_all::give_back_later(doubt const& d) noexcept {
+  // The server may go on with it for as long as the session waited, and longer.
+  auto const last = d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
+  for (std::size_t i = 0; i < d.terms.size(); ++i) give_back_later(specs_[i].name, d.terms[i], last);
 }
 
 // @return nothing if one of them is held and may not be replaced, or none need be
@@ -177,11 +213,9 @@ std::optional<std::chrono::milliseconds> attempts_at_all::can_be_had_in() const 
   return busy_ ? watch_[*busy_].can_be_had_in(*seen_[*busy_]) : std::nullopt;
 }
 
-attempts_at_all::~attempts_at_all() try {
-  for (auto const& d : doubts_)
-    for (auto const& which : with(d.terms)) give_back_later(which, d.sent_at);
-} catch (std::exception const&) {  // no memory: the terms end by their expiry
-  return;
+attempts_at_all::~attempts_at_all() {
+  for (auto const& d : doubts_) give_back_later(d);
+  if (sent_) give_back_later(*sent_);
 }
 
 }  // namespace rowlock::managing

@@ -29,6 +29,8 @@ class attempts_at_all {
   bool make();
 
   std::vector<holding::grant_facts>& granted() noexcept { return granted_; }
+  /// They are held: from now on others see to it that they are given back.
+  void are_held() noexcept { sent_.reset(); }
   /// The first name that somebody has, as last seen.
   std::optional<std::size_t> busy() const noexcept { return busy_; }
   /// Who has that.
@@ -53,11 +55,13 @@ class attempts_at_all {
   bool take(backend::connection&, to_be_superseded const&);
   void saw(rows);
   bool adopt(backend::connection&, rows const&);
-  bool accept(backend::connection&, std::vector<term_id> const&, std::vector<fencing_token> const&,
-              boot_time_point sent_at);
+  bool accept(backend::connection&, std::vector<fencing_token> const&);  ///< of what is in sent_
   std::optional<to_be_superseded> what_may_be_superseded();
   void give_back(backend::connection&, std::vector<strategies::name_and_term> const&) noexcept;
-  void give_back_later(strategies::name_and_term const&, boot_time_point sent_at);
+  void give_back_later(std::string const& name, term_id const&, boot_time_point sent_at) noexcept;
+  void give_back_later(doubt const&) noexcept;
+  void remember_sent();
+  bool has_sent(rows const&) const noexcept;
   std::vector<strategies::name_and_term> with(std::vector<term_id> const&) const;
 
   engine& engine_;
@@ -69,6 +73,7 @@ class attempts_at_all {
 
   bool contended_ = false;
   bool in_doubt_ = false;
+  std::optional<doubt> sent_;  ///< last: see attempts
   std::vector<doubt> doubts_;
   rows seen_;
   std::optional<std::size_t> busy_;

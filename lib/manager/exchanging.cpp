@@ -52,6 +52,7 @@ std::shared_ptr<holding::hold> exchanging::exchange(std::shared_ptr<holding::hol
     auto now = managing::start_holding(
         engine_, {.facts = *std::move(fresh), .turn = *std::move(turn), .session = {}, .gate = {}});
     end(h);
+    if (now) now->hand_out();
     return now;
   } catch (...) {  // its row is gone all the same
     engine_.expiries.report_lost(h, loss_reason::row_gone);
@@ -124,8 +125,8 @@ bool exchanging::was_granted(holding::grant_facts& asked) noexcept try {
 void exchanging::lose(std::shared_ptr<holding::hold> const& h, holding::grant_facts const& asked) noexcept {
   engine_.expiries.report_lost(h, loss_reason::database_unreachable);
   auto const until = std::max(asked.sent_at, h->trusted_until()) + asked.ttl;
-  engine_.renewals.give_back_later({{asked.name, h->facts().term}, asked.strategy, 0ms, until});
-  engine_.renewals.give_back_later({{asked.name, asked.term}, asked.strategy, 0ms, until});
+  engine_.renewals.give_back_later(asked.name, h->facts().term, asked.strategy, 0ms, until);
+  engine_.renewals.give_back_later(asked.name, asked.term, asked.strategy, 0ms, until);
 }
 
 void exchanging::end(std::shared_ptr<holding::hold> const& h) noexcept {

@@ -21,17 +21,21 @@ struct process_identity {
   std::string id = base::random_id();
 };
 
-std::int64_t fresh_number() {
+std::int64_t fresh_number() noexcept {
   static std::atomic<std::int64_t> last{0};
   return ++last;
 }
 
 }  // namespace
 
-owner_id this_thread_owner() {
+std::int64_t this_thread_number() noexcept {
   thread_local std::int64_t const number = fresh_number();
+  return number;
+}
+
+owner_id this_thread_owner() {
   auto const& self = base::per_process<process_identity>();
-  return {self.host, self.pid, self.id, number};
+  return {self.host, self.pid, self.id, this_thread_number()};
 }
 
 owner_id fresh_owner() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <rowlock/types.hpp>
 
 namespace rowlock::managing {
@@ -8,6 +9,9 @@ namespace rowlock::managing {
 /// containers share host names and pid 1, and pids are reused), and a number of the thread that is never used
 /// again.
 owner_id this_thread_owner();
+
+/// Its number, which an owner_id has as `thread`.
+std::int64_t this_thread_number() noexcept;
 
 /// One that no other call of this process gives, of this function or the former one.
 owner_id fresh_owner();

@@ -119,6 +119,10 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
           "a recursive_mutex needs an owner that comes again: a thread, or a text");
 }
 
+std::int64_t lock_spec::thread_of_owner() const noexcept {
+  return std::holds_alternative<std::string>(options.owner) ? 0 : this_thread_number();
+}
+
 owner_id lock_spec::owner() const {
   if (auto const* text = std::get_if<std::string>(&options.owner)) return explicit_owner(*text);
   return known_again() ? this_thread_owner() : fresh_owner();

@@ -32,6 +32,8 @@ struct lock_spec {
             std::optional<permit_spec> permit = {}, std::optional<strategies::wanted_vote> vote = {});
 
   owner_id owner() const;  ///< of a call that takes it
+  /// owner().thread, if that is known again.
+  std::int64_t thread_of_owner() const noexcept;
   /// Whether unlock() finds again what lock() took.
   bool known_again() const noexcept { return !std::holds_alternative<each_acquire>(options.owner); }
   /// Whether nobody else of this process can have the name meanwhile.

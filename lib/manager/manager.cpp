@@ -137,6 +137,7 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
   auto const& f = h->facts();
   auto loan = engine_->pool.borrow(deadline);
   auto const sent_at = boot_clock::now();
+  h->may_last(deadline + std::chrono::nanoseconds(duration));
   bool const extended = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {
     return engine_->tables.of(f.strategy).extend(*loan, {f.name, f.term}, duration, deadline);
   });

@@ -72,7 +72,7 @@ release_result releasing::end(holding::hold& h, boot_time_point deadline) noexce
     why = loss_reason::row_gone;
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
-    engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, start + f.ttl});
+    engine_.renewals.give_back_later(h);
   h.end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt,
                 outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
   if (outcome == release_result::released) tell_released(h, start);
@@ -108,7 +108,7 @@ release_result releasing::give_back_all(holds all, boot_time_point deadline) noe
 
 bool releasing::goes_with_others(holding::hold const& h) const noexcept {
   auto const& f = h.facts();
-  return holding::traits_of(f).has_expiry && f.at_least == 0ms && !h.guarded() &&
+  return holding::traits_of(f).has_expiry && h.at_least() == 0ms && !h.guarded() &&
          !engine_.database.gone(f.server);
 }
 
@@ -213,7 +213,7 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
       deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
   }
   auto const given = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
-    return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
+    return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, h.at_least(), deadline);
   });
   if (!h.has_gate())
     engine_.gates.others_wait(f.name,
@@ -226,7 +226,7 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
 std::optional<strategies::given_back> releasing::give_back_at_gate(holding::hold& h,
                                                                    boot_time_point deadline) {
   auto const& f = h.facts();
-  if (!engine_.database.sql().leaves_gate_at_once || f.at_least != 0ms || h.guarded()) return std::nullopt;
+  if (!engine_.database.sql().leaves_gate_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
   std::optional<strategies::given_back> done;
   (void)h.leave_gate_with([&](backend::connection& session) {
     done = engine_.strategies.of(f.strategy).give_back_at_gate(session, {f.name, f.term}, deadline);
@@ -283,7 +283,7 @@ void releasing::give_back_lost(holding::hold const& h) noexcept {
   if (holding::traits_of(f).owns_session && h.loss())
     (void)engine_.pings.give_back(h, boot_clock::now() + engine_.options.release_timeout);
   else if (row_may_be_ours(h))
-    engine_.renewals.give_back_later({{f.name, f.term}, f.strategy, f.at_least, boot_clock::now() + f.ttl});
+    engine_.renewals.give_back_later(h);
 }
 
 void releasing::give_back_lost(holding::hold const& h, boot_time_point deadline) noexcept {
@@ -291,7 +291,7 @@ void releasing::give_back_lost(holding::hold const& h, boot_time_point deadline)
   auto const& f = h.facts();
   try {
     auto loan = engine_.pool.borrow(deadline);
-    engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, f.at_least, deadline);
+    engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const&) {
     give_back_lost(h);
   }

@@ -1,5 +1,7 @@
 #include "manager/start_holding.hpp"
 
+#include <fmt/format.h>
+
 #include "base/process_end.hpp"
 
 namespace rowlock::managing {
@@ -21,7 +23,7 @@ void give_back_unwatched(engine& e, holding::hold& h) {
     auto loan = e.pool.borrow(e.reply_deadline());
     e.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, 0ms, e.reply_deadline());
   } catch (std::exception const&) {
-    e.renewals.give_back_later({{f.name, f.term}, f.strategy, 0ms, f.sent_at + f.ttl});
+    e.renewals.give_back_later(h);
   }
 }
 
@@ -63,8 +65,26 @@ holding::grant_facts facts_of(lock_spec const& s, owner_id const& owner, fencing
           .on_trust = o.on_trust};
 }
 
+bool is_too_late(holding::hold const& h) noexcept {
+  return !h.held() || boot_clock::now() >= holding::watchdog::tells_at(h);
+}
+
+error too_late(std::string const& name) {
+  return {errc::unreachable,
+          fmt::format("'{}': it was granted, and lost again before this thread could go on", name)};
+}
+
 std::shared_ptr<holding::hold> start_holding(engine& e, winnings w) {
-  auto h = holding::hold::make(std::move(w.facts), std::move(w.turn));
+  std::shared_ptr<holding::hold> h;
+  try {
+    h = holding::hold::make(std::move(w.facts), std::move(w.turn));
+  } catch (...) {  // no memory; the facts are still there
+    auto const& f = w.facts;
+    if (!w.session)
+      e.renewals.give_back_later(f.name, f.term, f.strategy, 0ms,
+                                 holding::leftover_until(f.takeover, f.ttl, boot_clock::now()));
+    throw;
+  }
   if (w.gate) h->keep_gate(*std::move(w.gate));
   e.has_granted = true;
   try {

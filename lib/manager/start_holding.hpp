@@ -4,6 +4,8 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <rowlock/error.hpp>
+#include <string>
 
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
@@ -23,6 +25,11 @@ struct winnings {
   bool had_to_wait = false;
   std::chrono::nanoseconds waited{0};
 };
+
+/// Whether it is lost, or its holder is about to be told so, before its caller has it in hand.
+bool is_too_late(holding::hold const&) noexcept;
+/// What is said then to who asks once. `name`: of the lock, or the first of them
+error too_late(std::string const& name);
 
 /// @return null if the manager was closed meanwhile, or the process ends; then the lock has been given back
 /// @throws std::system_error, std::bad_alloc if no thread is to be had for it; it has been given back

@@ -62,7 +62,11 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
       auto const won = first.strategy->take_each(session, first.what, wanted, e.reply_deadline(), sent_at);
       for (std::size_t i = 0; i < all.size(); ++i) all[i]->won = won[i];
     } catch (error const& problem) {
+      if (problem.reason() == errc::in_doubt)
+        for (auto* one : all) one->doubtful = true;
       tell_doubt(std::span<shared_take* const>(all), problem);
+    } catch (std::exception const&) {  // no memory for the reply
+      for (auto* one : all) one->doubtful = true;
     }
     for (auto* one : all) {
       one->sent_at = sent_at;

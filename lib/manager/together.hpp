@@ -22,7 +22,8 @@ struct shared_take {
   std::optional<strategies::granted> won{};
   boot_time_point sent_at{};
   std::size_t server = 0;
-  std::optional<error> in_doubt{};  ///< the term may have been granted, or may still be granted
+  bool doubtful = false;            ///< the term may have been granted, or may still be granted
+  std::optional<error> in_doubt{};  ///< why, if there was memory to say so
 };
 
 /// Whether one statement can take both.

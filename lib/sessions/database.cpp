@@ -156,7 +156,7 @@ std::size_t database::server_of(backend::connection const& c) {
   return servers_.size() - 1;
 }
 
-bool database::gone(std::size_t server) const {
+bool database::gone(std::size_t server) const noexcept try {
   std::string identity;
   std::shared_ptr<backend::source> source;
   {
@@ -166,6 +166,8 @@ bool database::gone(std::size_t server) const {
     source = source_;
   }
   return source->gone(identity);
+} catch (std::exception const&) {  // no memory: that is certain of nothing
+  return false;
 }
 
 }  // namespace rowlock::sessions

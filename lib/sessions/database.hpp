@@ -49,7 +49,7 @@ class database {
 
   /// Whether this certainly does not lead to that server's database any more (a file that was
   /// removed, replaced, or got another name). Locks that were held there are then lost.
-  bool gone(std::size_t server) const;
+  bool gone(std::size_t server) const noexcept;
 
   backend::statement_book const& statements() const noexcept { return book_; }
   /// Where the tables are; the schema is known after the first open(), if the options name none.

@@ -8,10 +8,8 @@ using backend::value;
 
 namespace {
 
-// A block begins with a token, too.
-granted block_up_to(value const& highest, take_request const& r) {
-  auto const first = backend::as_token(highest).value - r.tokens + 1;
-  return {backend::as_token(first), r.tokens};
+granted block_up_to(std::int64_t highest, take_request const& r) {
+  return {{checked_token(highest, r.tokens) - r.tokens + 1}, r.tokens};
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
   auto const done = c.execute(book_.at(statement), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
-  if (book_.returning()) return block_up_to(done.rows.at(0).at(0), r);
+  if (book_.returning()) return block_up_to(token_in(done, r.tokens), r);
   if (done.number) return block_up_to(*done.number, r);
   return read_back(c, r, deadline);
 }

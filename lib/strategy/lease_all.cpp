@@ -64,11 +64,8 @@ struct lease::several {
   several(take_request const& r, std::span<wanted_lock const> w)
       : how(r), wanted(w), parameters(parameters_for_all(r, to_json(w))) {}
 
-  /// The highest of a block of how.tokens.
-  fencing_token token(value const& highest) const {
-    if (!how.fencing) return {};
-    (void)backend::as_token(backend::as_token(highest).value - how.tokens + 1);
-    return backend::as_token(highest);
+  fencing_token token(std::int64_t highest) const {
+    return how.fencing ? fencing_token{checked_token(highest, how.tokens)} : fencing_token{};
   }
   std::vector<name_and_term> terms() const {
     std::vector<name_and_term> all;
@@ -92,11 +89,14 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
     bool locked = false;
     try {
       auto const got = claim_each(c, all, all.wanted.size(), deadline, sent_at);
-      if (std::find(got.begin(), got.end(), std::nullopt) == got.end()) {
+      auto const missing = std::count(got.begin(), got.end(), std::nullopt);
+      if (missing == 0) {
         all_granted done;
         for (auto const& one : got) done.tokens.push_back(*one);
         return done;
       }
+      if (missing != std::ssize(got))
+        throw error(errc::in_doubt, "the database has answered that some were taken, not all or none");
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
       locked = true;  // the whole file
@@ -141,8 +141,12 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   parameters.emplace_back(static_cast<std::int64_t>(at_least));
   sent_at = boot_clock::now();
   highest_tokens got(all.wanted.size());
-  for (auto const& columns : rows_of(c, "all_take", parameters, deadline))
-    if (auto const at = find(all.wanted, as_text(columns.at(0)))) got[*at] = all.token(columns.at(1));
+  for (auto const& columns : rows_of(c, "all_take", parameters, deadline)) {
+    auto const* const name = columns.size() < 2 ? nullptr : std::get_if<std::string>(&columns[0]);
+    auto const* const token = name == nullptr ? nullptr : std::get_if<std::int64_t>(&columns[1]);
+    if (token == nullptr) throw error(errc::in_doubt, "the database has answered without a token");
+    if (auto const at = find(all.wanted, *name)) got[*at] = all.token(*token);
+  }
   return got;
 }
 

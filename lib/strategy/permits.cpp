@@ -157,9 +157,9 @@ std::optional<std::int64_t> permits::count(backend::connection& c, take_request 
   if (!r.permit.replaces.empty()) steps.push_back({book_.at("permit_replaced"), replaced});
   if (!book_.returning()) steps.push_back({book_.at("permit_token"), mine});
   auto const done = run_together(c, book_, steps, deadline);
-  auto const& rows = book_.returning() ? done.at(1).rows : done.back().rows;
-  if (rows.empty()) return std::nullopt;
-  return r.fencing ? backend::as_token(rows[0].at(0)).value : 0;
+  auto const& reply = book_.returning() ? done.at(1) : done.back();
+  if (reply.rows.empty()) return std::nullopt;
+  return r.fencing ? token_in(reply) : 0;
 }
 
 void permits::purge(backend::connection& c, std::string const& name, boot_time_point deadline) const {

@@ -41,6 +41,18 @@ refused refused_by(std::optional<term_row> row, std::optional<superseded> const&
   return {std::move(row), by_nobody};
 }
 
+std::int64_t checked_token(std::int64_t highest, int tokens) {
+  if (highest >= tokens) return highest;
+  throw error(errc::in_doubt, fmt::format("the database has answered with {}, which is no token", highest));
+}
+
+std::int64_t token_in(backend::result const& reply, int tokens) {
+  auto const* const first = reply.rows.empty() || reply.rows[0].empty() ? nullptr : &reply.rows[0][0];
+  auto const* const highest = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
+  if (highest == nullptr) throw error(errc::in_doubt, "the database has answered without a token");
+  return checked_token(*highest, tokens);
+}
+
 std::vector<value> granting_parameters(take_request const& r, rowlock::strategy how) {
   value const hard_limit =
       r.hard_limit.count() == 0 ? value(nullptr) : value(std::int64_t{r.hard_limit.count()});

@@ -35,6 +35,11 @@ refused refused_by(std::optional<term_row> row, std::optional<superseded> const&
 /// others wait at the gate.
 given_back what_became(backend::result const&);
 
+/// Of the reply to a statement that has granted a term: the highest of `tokens` tokens that were drawn.
+/// @throws error(errc::in_doubt) if it is none that can be: whether the term was granted is to be looked at
+std::int64_t token_in(backend::result const&, int tokens = 1);
+std::int64_t checked_token(std::int64_t highest, int tokens = 1);
+
 /// The parameters that the granting statements have in common, in their order: $1 to $11.
 std::vector<backend::value> granting_parameters(take_request const&, rowlock::strategy);
 

@@ -67,7 +67,7 @@ std::optional<granted> unique_insert::insert_at_once(backend::connection& c, tak
   auto const done = c.execute_at_once(steps, deadline);
   if (done.front().affected != 1) return std::nullopt;
   if (!r.fencing) return granted{};
-  if (!done.back().rows.empty()) return granted{backend::as_token(done.back().rows[0].at(0))};
+  if (!done.back().rows.empty()) return granted{{token_in(done.back())}};
   give_back(c, {r.name, r.term}, 0ms, deadline);
   throw error(
       errc::failed,

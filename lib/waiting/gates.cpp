@@ -138,7 +138,7 @@ bool gates::begins_at(std::string const& name) const {
   return waited_for_.contains(name);
 }
 
-void gates::others_wait(std::string const& name, bool do_they) {
+void gates::others_wait(std::string const& name, bool do_they) noexcept try {
   std::lock_guard const guard(mutex_);
   if (!do_they) {
     waited_for_.erase(name);
@@ -146,6 +146,8 @@ void gates::others_wait(std::string const& name, bool do_they) {
   }
   if (waited_for_.size() >= most_names) waited_for_.clear();
   waited_for_.insert(name);
+} catch (std::exception const&) {  // no memory: it is a hint
+  return;
 }
 
 }  // namespace rowlock::waiting

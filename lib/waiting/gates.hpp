@@ -83,7 +83,7 @@ class gates {
   /// Whether an acquire of the name should begin at its gate: others waited there a moment ago, and would be
   /// overtaken for ever.
   bool begins_at(std::string const& name) const;
-  void others_wait(std::string const& name, bool);
+  void others_wait(std::string const& name, bool) noexcept;
 
   void close() noexcept { sessions_.close(); }
 

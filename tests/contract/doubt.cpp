@@ -166,3 +166,121 @@ CONTRACT_CASE(
   CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
   CHECK(lock->valid());
 }
+
+namespace {
+
+/// As a server, or something in between, that answers nonsense to what it has done.
+void spoil(running_pair const& pair, backend::result& reply, bool shorten) {
+  if (pair.engine == dialect::mysql) reply.number = -5;
+  if (reply.rows.empty()) return;
+  if (shorten)
+    reply.rows.clear();
+  else
+    reply.rows[0].at(0) = std::int64_t{-5};
+}
+
+}  // namespace
+
+LEASE_CASE("a take whose reply has no token, or one that none can be, is in doubt, and found by its term") {
+  bool shorten = false;
+  SUBCASE("none") { shorten = true; }
+  SUBCASE("none that can be") { shorten = false; }
+  stranger other(f);
+  std::atomic<int> spoilt{1};
+  auto const m = f.manager();
+  auto x = m->make_mutex("x");
+  { auto const makes_row = x.acquire(); }
+  f.seam->reply = [&](std::string const& s, backend::result& r) {
+    if (s == "lock_take" && spoilt-- > 0) spoil(pair, r, shorten);
+  };
+  f.seam->reset();
+  auto const lock = x.try_acquire();
+  REQUIRE(lock);
+  CHECK(f.seam->executed("lock_take") == 1);  // not taken twice
+  CHECK(other.read("x")->term == lock->term());
+  CHECK(lock->token() == other.read("x")->holder.token);
+  CHECK(lock->token().value > 0);
+}
+
+CONTRACT_CASE("a take that is granted as memory runs out leaves nothing taken") {
+  stranger other(f);
+  std::atomic<int> failing{1};
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 1h});
+  { auto const makes_row = x.acquire(); }
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && failing-- > 0) throw std::bad_alloc();
+  };
+  CHECK_THROWS_AS((void)x.try_acquire(), std::bad_alloc);
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+LEASE_CASE("several that are granted as memory runs out: nothing is left taken") {
+  stranger other(f);
+  std::atomic<int> failing{1};
+  auto const m = f.manager();
+  { auto const makes_rows = m->acquire_all({"a", "b"}); }
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && failing-- > 0) throw std::bad_alloc();
+  };
+  CHECK_THROWS_AS((void)m->try_acquire_all({"a", "b"}, {.ttl = 1h}), std::bad_alloc);
+  CHECK(eventually([&] { return other.sees_free("a") && other.sees_free("b"); }));
+}
+
+CONTRACT_CASE("R3: what could not be given back is tried for as long as its row may last, not for one ttl") {
+  stranger other(f);
+  std::atomic<bool> away{false};
+  auto const m = f.manager();
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && away) throw error(errc::unreachable, "away by the test");
+  };
+  mutex_options o{.ttl = 2s, .renew = false};
+  bool extend = true;
+  SUBCASE("it was extended") {}
+  SUBCASE("only silence ends it") {
+    o.takeover = takeover::observed;
+    extend = false;
+  }
+  auto lock = m->make_mutex("x", o).acquire();
+  if (extend) REQUIRE(lock->extend(1h));
+  away = true;
+  auto const start = boot_clock::now();
+  CHECK(lock->release() != release_result::released);
+  REQUIRE(eventually([&] { return boot_clock::now() > start + 3s; }));
+  CHECK_FALSE(other.sees_free("x"));
+  away = false;
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+CONTRACT_CASE("R3: what is to be given back later is not forgotten when memory runs out") {
+  stranger other(f);
+  std::atomic<int> failing{4};
+  auto const m = f.manager();
+  auto lock = m->make_mutex("x", {.ttl = 1h}).acquire();
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && failing-- > 0) throw std::bad_alloc();
+  };
+  CHECK(lock->release() == release_result::in_doubt);
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+PAIRS_CASE("a late release does not wait for a row that somebody has locked: renewals come first",
+           all<leases, on_a_server>) {
+  stranger other(f);
+  auto o = f.options;
+  o.release_timeout = 20s;  // InnoDB looks once a second whether a wait is over
+  auto const m = f.manager(o);
+  auto lock = m->make_mutex("x").acquire();
+  auto const renewed = m->make_mutex("y", {.ttl = 6s}).acquire();
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
+  transaction->script(begin_of(f), boot_clock::now() + 10s);
+  transaction->script(f.tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'x'"),
+                      boot_clock::now() + 10s);
+  CHECK(lock->release() == release_result::handed_over);
+  f.seam->reset();
+  CHECK(eventually([&] { return f.seam->executed("lock_renew") >= 3; }));
+  CHECK(f.seam->executed("lock_idle") >= 2);
+  CHECK(f.seam->executed("lock_release") == 0);
+  transaction->script("COMMIT", boot_clock::now() + 10s);
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+}

@@ -167,3 +167,88 @@ CONTRACT_CASE("a loss callback may release the handle that other threads look at
   CHECK(looked);
   CHECK_FALSE(lock.valid());
 }
+
+namespace {
+
+std::optional<errc> why_not(auto const& call) {
+  try {
+    (void)call();
+    return std::nullopt;
+  } catch (error const& e) {
+    return e.reason();
+  }
+}
+
+/// Keeps the thread that has just been granted `name` from its work, until that is lost; once.
+class kept_too_long {
+ public:
+  kept_too_long(fixture& f, std::string name) : other_(f), name_(std::move(name)) {}
+  void operator()(event const& e) {
+    if (e.kind == event_kind::lost && e.name == name_) lost_ = true;
+    if (e.kind != event_kind::taken || taken_.exchange(true)) return;
+    first = {std::string(e.term)};
+    CHECK(other_.take_over(name_));
+    CHECK(eventually([&] { return lost_.load(); }));
+    CHECK(other_.release(name_));
+  }
+  term_id first;
+
+ private:
+  stranger other_;
+  std::string name_;
+  std::atomic<bool> taken_{false};
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace
+
+CONTRACT_CASE(
+    "B17: what was lost before its caller had it in hand is not handed out: who waits gets another") {
+  kept_too_long late(f, "x");
+  auto o = f.options;
+  o.on_event = [&](event const& e) { late(e); };
+  auto const m = f.manager(o);
+  auto x = m->make_mutex("x", {.ttl = 2s});
+  SUBCASE("who waits") {
+    auto const got = x.try_acquire_for(60s);
+    REQUIRE(got);
+    CHECK(got->valid());
+    CHECK(got->term() != late.first);
+  }
+  SUBCASE("who asks once") {
+    CHECK(why_not([&] { return x.try_acquire(); }) == errc::unreachable);
+    CHECK(x.try_acquire());
+  }
+}
+
+CONTRACT_CASE("B17: what comes too late is given back without at_least: its caller never had it") {
+  stranger other(f);
+  std::atomic<bool> taken{false};
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    if (e.kind == event_kind::taken && !taken.exchange(true))
+      CHECK(eventually([&] { return boot_clock::now() >= e.trusted_until; }));
+  };
+  auto const m = f.manager(o);
+  auto x = m->make_mutex("x", {.ttl = 2s, .renew = false, .at_least = 1h});
+  CHECK(why_not([&] { return x.try_acquire(); }) == errc::unreachable);
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+LEASE_CASE("B17: of several that are taken at once none is handed out if one came too late") {
+  kept_too_long late(f, "a");
+  auto o = f.options;
+  o.on_event = [&](event const& e) { late(e); };
+  auto const m = f.manager(o);
+  stranger other(f);
+  SUBCASE("who waits") {
+    auto const got = m->try_acquire_all_for({"a", "b"}, 60s, {.ttl = 2s});
+    REQUIRE(got);
+    CHECK(got->valid());
+    CHECK((*got)[0].term() != late.first);
+  }
+  SUBCASE("who asks once") {
+    CHECK(why_not([&] { return m->try_acquire_all({"a", "b"}, {.ttl = 2s}); }) == errc::unreachable);
+    CHECK(other.take("b"));
+  }
+}

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "contract/fixture.hpp"
+#include "contract/no_memory.hpp"
+#include "holding/watchdog.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -78,4 +80,44 @@ TEST_CASE("sqlite::memory: a forked child is refused: it has a copy, which would
   int status = -1;
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
+}
+
+TEST_CASE("current() and unlock() need no memory: there would be nobody to tell that there is none") {
+  lock_manager m("sqlite::memory:");
+  auto x = m.make_mutex("x", {.ttl = 2s});
+  x.lock();
+  {
+    no_memory const none;
+    auto const* const lock = x.current();
+    if (lock == nullptr || !lock->valid()) std::abort();  // doctest would need some
+  }
+  // The statement that gives it back fails for want of memory: then the term ends by its expiry.
+  {
+    no_memory const none;
+    x.unlock();
+  }
+  CHECK(x.current() == nullptr);
+  CHECK(eventually([&] { return bool(m.make_mutex("x").try_acquire()); }));
+}
+
+TEST_CASE("the end of a watchdog needs no memory") {
+  sessions::events const nobody({});
+  holding::watchdog w(nobody);
+  std::vector<std::shared_ptr<holding::hold>> held;
+  for (int i = 0; i < 100; ++i) {
+    holding::grant_facts f;
+    f.name = "name";
+    f.term = {"term"};
+    f.ttl = 60s;
+    f.sent_at = boot_clock::now();
+    held.push_back(std::make_shared<holding::hold>(std::move(f), waiting::local_queue::turn()));
+    REQUIRE(w.watch(held.back()));
+  }
+  std::vector<std::shared_ptr<holding::hold>> left;
+  {
+    no_memory const none;
+    left = w.close();
+  }
+  CHECK(left == held);
+  CHECK_FALSE(w.watch(held.front()));
 }

@@ -241,3 +241,24 @@ CONTRACT_CASE(
   x.unlock();
   CHECK(x.try_acquire());
 }
+
+CONTRACT_CASE(
+    "an explicit owner that comes back by another manager: its former self is told there, at once") {
+  std::atomic<bool> told{false};
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    if (e.kind == event_kind::lost && e.loss == loss_reason::taken_over) told = true;
+  };
+  auto const m = f.manager(o);
+  auto const n = f.manager();
+  auto const former = m->make_mutex("x", {.ttl = 1h, .owner = "job-7"}).acquire();
+  REQUIRE(former);
+  auto const now = std::async(std::launch::async, [&] {
+                     return n->make_mutex("x", {.ttl = 1h, .owner = "job-7"}).try_acquire();
+                   }).get();
+  REQUIRE(now);
+  CHECK(former->loss() == loss_reason::taken_over);
+  CHECK(eventually([&] { return former->loss_token().stop_requested(); }));
+  CHECK(eventually([&] { return told.load(); }));
+  CHECK(now->valid());
+}

@@ -1,0 +1,37 @@
+#include "contract/no_memory.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local bool starved = false;
+}  // namespace
+
+namespace rowlock::test {
+
+no_memory::no_memory() noexcept { starved = true; }
+no_memory::~no_memory() { starved = false; }
+
+}  // namespace rowlock::test
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define ROWLOCK_OTHER_ALLOCATOR
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ROWLOCK_OTHER_ALLOCATOR
+#endif
+
+#ifndef ROWLOCK_OTHER_ALLOCATOR
+// The other forms of new and delete call these.
+// NOLINTBEGIN(cppcoreguidelines-no-malloc,hicpp-no-malloc,misc-new-delete-overloads)
+void* operator new(std::size_t size) {
+  auto* const got = starved ? nullptr : std::malloc(size == 0 ? 1 : size);
+  if (got == nullptr) throw std::bad_alloc();
+  return got;
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+// NOLINTEND(cppcoreguidelines-no-malloc,hicpp-no-malloc,misc-new-delete-overloads)
+#endif
