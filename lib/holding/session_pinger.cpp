@@ -1,8 +1,8 @@
 #include "holding/session_pinger.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <rowlock/error.hpp>
-#include <vector>
 
 #include "base/calls.hpp"
 
@@ -17,6 +17,14 @@ std::chrono::nanoseconds ping_interval(hold const& h) {
   return std::min<std::chrono::nanoseconds>(h.facts().ttl, backend::longest_silence) / 3;
 }
 
+constexpr std::size_t most_pings_at_once = 64;
+
+void remember_problem(std::string& where, std::exception const& e) noexcept try {
+  where = e.what();
+} catch (std::exception const&) {  // no memory: the loss is reported all the same
+  return;
+}
+
 }  // namespace
 
 session_pinger::session_pinger(strategies::catalogue const& all, watchdog& w, sessions::events const& e,
@@ -29,9 +37,8 @@ session_pinger::session_pinger(strategies::catalogue const& all, watchdog& w, se
       strategies_(all) {}
 
 void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
-  auto one = std::make_shared<kept>(h, std::move(held));
-  auto const next = boot_clock::now() + ping_interval(*h);
-  one->next_ping = next;
+  auto one = std::make_shared<kept>(h, std::move(held), ping_interval(*h));
+  auto const next = one->next_ping;
   std::lock_guard const guard(mutex_);
   if (!thread_.joinable() && !stopping_)
     thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
@@ -50,13 +57,16 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     one = std::move(found->second);
     kept_.erase(found);
   }
-  std::lock_guard const guard(one->in_use);
+  // A ping that is not answered by then is the last to have the session, and ends it.
+  auto const patience = std::max<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns);
+  std::unique_lock const guard(one->in_use, patience);
+  if (!guard.owns_lock()) return false;
   auto& session = *one->lock.session;
   if (!session.usable()) return false;
   auto const& f = h.facts();
   auto const& strategy = strategies_.of(f.strategy);
   try {
-    strategy.give_back(session, {f.name, f.term}, f.at_least, deadline);
+    strategy.give_back(session, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const& e) {
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
     session.close();  // whatever became of it, the server ends the transaction with it
@@ -86,13 +96,7 @@ void session_pinger::run(std::stop_token stop) {
 }
 
 boot_time_point session_pinger::ping_due() {
-  std::vector<std::shared_ptr<kept>> due;
-  {
-    std::lock_guard const guard(mutex_);
-    for (auto const& [h, one] : kept_)
-      if (one->next_ping <= boot_clock::now()) due.push_back(one);
-  }
-  for (auto const& one : due) ping(*one);
+  ping_all(due());
   std::lock_guard const guard(mutex_);
   // As in the watchdog: what it was to wake for may have been given back.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
@@ -100,16 +104,60 @@ boot_time_point session_pinger::ping_due() {
   return armed_for_;
 }
 
-void session_pinger::ping(kept& one) {
+// All that are due, and those that would be soon: so that a server that is silent keeps none of them waiting
+// behind another.
+session_pinger::batch session_pinger::due() {
+  std::lock_guard const guard(mutex_);
+  batch all;
+  auto const now = boot_clock::now();
+  auto const due_within = [now](kept const& k, std::chrono::nanoseconds time) {
+    return k.next_ping != boot_time_point::max() && k.next_ping - time <= now;
+  };
+  if (std::none_of(kept_.begin(), kept_.end(), [&](auto const& k) { return due_within(*k.second, 0ns); }))
+    return all;
+  for (auto const& [h, one] : kept_)
+    if (due_within(*one, one->interval / 2)) all.push_back(one);
+  return all;
+}
+
+void session_pinger::ping_all(batch const& all) {
+  std::atomic<std::size_t> next{0};
+  auto const ping_next = [&]() noexcept {
+    for (auto i = next++; i < all.size(); i = next++) ping(*all[i]);
+  };
+  {
+    std::vector<std::jthread> beside;
+    try {
+      while (beside.size() + 1 < std::min(all.size(), most_pings_at_once))
+        beside.emplace_back([&ping_next] {
+          base::serving const here;
+          ping_next();
+        });
+    } catch (std::exception const& e) {  // no thread to be had: with those that there are
+      events_.tell({.kind = event_kind::error, .message = e.what()});
+    }
+    ping_next();
+  }
+  // By this thread, for a hook may end the manager, or the process.
+  for (auto const& one : all) {
+    if (one->problem.empty()) continue;
+    auto const h = one->what.lock();
+    events_.tell({.kind = event_kind::error,
+                  .name = h ? std::string_view(h->facts().name) : std::string_view(),
+                  .message = one->problem});
+    one->problem.clear();
+  }
+}
+
+void session_pinger::ping(kept& one) noexcept {
   auto const h = one.what.lock();
   if (!h || !h->held()) {  // being given back, or lost already
     one.next_ping = boot_time_point::max();
     return;
   }
   auto const start = boot_clock::now();
-  auto const deadline =
-      start + std::min<std::chrono::nanoseconds>(reply_timeout_,
-                                                 std::max(ping_interval(*h), std::chrono::nanoseconds(1s)));
+  auto const deadline = start + std::min<std::chrono::nanoseconds>(
+                                    reply_timeout_, std::max(one.interval, std::chrono::nanoseconds(1s)));
   bool lives = true;
   {
     std::lock_guard const guard(one.in_use);
@@ -118,10 +166,10 @@ void session_pinger::ping(kept& one) {
     } catch (std::exception const& e) {
       lives = false;
       one.lock.session->close();
-      events_.tell({.kind = event_kind::error, .name = h->facts().name, .message = e.what()});
+      remember_problem(one.problem, e);
     }
   }
-  one.next_ping = lives ? start + ping_interval(*h) : boot_time_point::max();
+  one.next_ping = lives ? start + one.interval : boot_time_point::max();
   if (!lives) watchdog_.report_lost(h, loss_reason::session_ended);
 }
 

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/boot_waiter.hpp"
 #include "holding/watchdog.hpp"
@@ -17,8 +19,8 @@
 
 namespace rowlock::holding {
 
-/// One thread, started when first needed. Thread-safe. A server that does not answer costs a ping
-/// reply_timeout at most, and the pings after it wait as long.
+/// One thread, started when first needed, and others for as long as it pings several sessions at once: none
+/// waits for the reply to another. Thread-safe.
 class session_pinger {
  public:
   /// `close_unused`: as the renewer's.
@@ -43,8 +45,9 @@ class session_pinger {
   };
   void keep(std::shared_ptr<hold> const&, anchor);
 
-  /// Gives the lock back; waits for a ping that is under way. @return false if the session had ended before,
-  /// and the lock with it
+  /// Gives the lock back. Waits until `deadline` at most for a ping that is under way; if the server does not
+  /// answer that, the session ends with it. @return false if the session had ended before, or ends so, and
+  /// the lock with it
   bool give_back(hold const&, boot_time_point deadline) noexcept;
 
   /// Ends the thread, but does not wait for `spare`, and the sessions of locks that were lost.
@@ -52,16 +55,22 @@ class session_pinger {
 
  private:
   struct kept {
-    kept(std::shared_ptr<hold> const& h, anchor held) : what(h), lock(std::move(held)) {}
-    std::mutex in_use;  ///< a session is one thread's at a time
+    kept(std::shared_ptr<hold> const& h, anchor held, std::chrono::nanoseconds i)
+        : what(h), lock(std::move(held)), interval(i), next_ping(boot_clock::now() + i) {}
+    std::timed_mutex in_use;  ///< a session is one thread's at a time
     std::weak_ptr<hold> what;
     anchor lock;
+    std::chrono::nanoseconds const interval;
     boot_time_point next_ping;
+    std::string problem;  ///< of the last ping
   };
+  using batch = std::vector<std::shared_ptr<kept>>;
 
   void run(std::stop_token);
   boot_time_point ping_due();
-  void ping(kept&);
+  batch due();
+  void ping_all(batch const&);
+  void ping(kept&) noexcept;
 
   watchdog& watchdog_;
   sessions::events const& events_;

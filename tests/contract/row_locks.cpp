@@ -370,3 +370,45 @@ ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything writ
   CHECK(f.seam->executed("lock_take") == 1);
   CHECK(f.seam->executed("lock_release") == 1);
 }
+
+ROW_LOCK_CASE(
+    "K9: a server that is silent keeps no ping waiting behind another: all holders are told together") {
+  constexpr int all = 6;
+  std::atomic<int> pinged{0};
+  std::atomic<bool> at_once{false};
+  auto const m = f.manager();
+  f.seam->before = [&](std::string const& s) {
+    if (s != "row_ping") return;
+    ++pinged;
+    // As long as this waits no reply has come to any.
+    if (eventually([&] { return pinged >= all || at_once; })) at_once = true;
+    throw error(errc::unreachable, "silent by the test");
+  };
+  std::vector<acquisition> locks;
+  for (int i = 0; i < all; ++i) {
+    locks.push_back(m->make_mutex(std::to_string(i), {.ttl = 60s}).try_acquire());
+    REQUIRE(locks.back());
+  }
+  CHECK(eventually([&] { return at_once.load(); }, 60s));
+  for (auto const& one : locks) CHECK(eventually([&] { return one->loss_token().stop_requested(); }));
+}
+
+ROW_LOCK_CASE("giving back does not wait for a ping that is not answered; the session ends with that") {
+  stranger other(f);
+  std::atomic<bool> pinging{false};
+  std::atomic<bool> given_back{false};
+  auto o = f.options;
+  o.release_timeout = 100ms;
+  auto const m = f.manager(o);
+  auto lock = m->make_mutex("x", {.ttl = 600ms}).try_acquire();
+  REQUIRE(lock);
+  f.seam->before = [&](std::string const& s) {
+    if (s != "row_ping" || pinging.exchange(true)) return;
+    CHECK(eventually([&] { return given_back.load(); }));
+  };
+  REQUIRE(eventually([&] { return pinging.load(); }));
+  CHECK(lock->release() == release_result::already_lost);
+  CHECK(lock->loss() == loss_reason::session_ended);
+  given_back = true;
+  CHECK(eventually([&] { return other.take("x"); }));
+}
