@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -30,6 +31,15 @@ constexpr auto patience = 60s;
 /// And an operator, where nothing is broken.
 constexpr auto operators_patience = 20s;
 
+/// Says how far a clock is from the true time.
+void move_clock(std::string const& file, std::int64_t seconds) {
+  int const fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), file);
+  auto const n = ::pwrite(fd, &seconds, sizeof seconds, 0);
+  ::close(fd);
+  if (n != sizeof seconds) throw std::system_error(errno, std::generic_category(), file);
+}
+
 }  // namespace
 
 std::vector<nemesis_name> const& nemeses() {
@@ -37,6 +47,11 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto server = [](options const& o) { return !o.server.empty(); };
   constexpr auto wire = [](options const& o) { return o.through_wire; };
   constexpr auto sessions = [](options const& o) { return !o.db.starts_with("sqlite:") && has_soci(); };
+  // SQLite's clock is the clients'.
+  constexpr auto clock = [](options const& o) { return !o.clock.empty() && !o.db.starts_with("sqlite:"); };
+  constexpr auto server_clock = [](options const& o) {
+    return !o.server_clock.empty() && !o.db.starts_with("sqlite:");
+  };
   constexpr auto by_force = [](options const& o) { return o.what == workload::force; };
   static std::vector<nemesis_name> const all{
       {"kill", "SIGKILL for a client, and another begins in its place", always, ""},
@@ -61,6 +76,13 @@ std::vector<nemesis_name> const& nemeses() {
        always, ""},
       {"force", "an operator takes a lock away: as `rowlock release --now`, or by DELETE", by_force,
        "--workload force"},
+      {"clock", "the wall clock of the clients jumps by up to an hour, back or forth; nobody may notice",
+       clock, "--clock, and a server"},
+      {"server-clock",
+       "so does the server's. With --takeover observed nobody may notice; else locks are lost, and two may "
+       "have "
+       "one: that is counted",
+       server_clock, "--server-clock, and a server"},
   };
   return all;
 }
@@ -185,7 +207,8 @@ void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
 
 void crew::server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds length) {
   auto const run = [&](std::string const& verb) {
-    auto const command = options_.server + " " + verb;
+    // What moves this program's clock is not for the server.
+    auto const command = (options_.clock.empty() ? "" : "env -u LD_PRELOAD ") + options_.server + " " + verb;
     if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c): the user's own command
       throw std::runtime_error("failed: " + command);
   };
@@ -198,9 +221,11 @@ std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chr
   return from + std::chrono::milliseconds(random_() % static_cast<unsigned>((to - from).count() + 1));
 }
 
-void crew::apply(std::string const& nemesis) {
+void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) {
   auto const which = static_cast<std::uint32_t>(random_() % seats_.size());
-  auto const length = between(options_.ttl / 4, 2 * options_.ttl);
+  auto const length = std::min(between(options_.ttl / 4, 2 * options_.ttl), longest);
+  constexpr int hour = 3600;
+  auto const jump = static_cast<std::int64_t>(random_() % (2 * hour + 1)) - hour;
   if (nemesis == "kill") kill(which);
   if (nemesis == "stop") fault(nemesis, which, [&] { stop(which, length); });
   if (nemesis == "server-kill") fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
@@ -226,6 +251,14 @@ void crew::apply(std::string const& nemesis) {
     fault(nemesis, everybody,
           [&] { errand(operators_patience, [&] { take_away(direct_, name, by_hand); }); });
   }
+  if (nemesis == "clock") deed(nemesis, [&] { move_clock(options_.clock, jump); });
+  if (nemesis == "server-clock") {
+    auto const jumps = [&] { move_clock(options_.server_clock, jump); };
+    if (options_.how_over == takeover::observed)
+      deed(nemesis, jumps);
+    else
+      fault(nemesis, everybody, jumps);
+  }
   if (nemesis == "server-stop") fault(nemesis, everybody, [&] { server("pause", "resume", length); });
 }
 
@@ -236,7 +269,8 @@ void crew::torture(std::function<void(std::string const&)> const& tell) {
     if (options_.nemeses.empty()) continue;
     auto const& chosen = options_.nemeses[random_() % options_.nemeses.size()];
     tell(chosen);
-    apply(chosen);
+    auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(end - boot_clock::now());
+    apply(chosen, std::max(left, options_.ttl / 4));
     for (std::uint32_t i = 0; i < seats_.size(); ++i) {
       int status = 0;
       if (::waitpid(seats_[i].pid, &status, WNOHANG) != seats_[i].pid) continue;

@@ -58,7 +58,7 @@ class crew {
   /// Of a child: the others' ends of the lines, which would keep the others from hearing the end.
   void be_child() const;
   std::vector<pid_t> connected() const;
-  void apply(std::string const& nemesis);
+  void apply(std::string const& nemesis, std::chrono::milliseconds longest);
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 
   options const& options_;

@@ -155,6 +155,15 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       "--wire", o.through_wire,
       "Clients reach the server by way of this program, which can lose its answers. The server must be on "
       "127.0.0.1, and --db name its port");
+  app.add_option(
+         "--clock", o.clock,
+         "A file with 8 bytes, the seconds by which this program's wall clock differs from the machine's, "
+         "where something preloaded sees to that, as tests/servers/moved_clock.cpp does")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
+  app.add_option("--server-clock", o.server_clock, "The same for the server's clock")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
                          ->type_name("N");

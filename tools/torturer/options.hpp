@@ -41,6 +41,8 @@ struct options {
   std::vector<std::string> nemeses;  ///< of those that nemesis.hpp has
   std::string server;                ///< a command that takes the verbs kill, restart, pause and resume
   bool through_wire = false;         ///< clients come by way of wire.hpp
+  std::string clock;                 ///< the file that moves the clients' wall clock; empty: none
+  std::string server_clock;          ///< and the server's
   std::uint32_t seed = 0;
   std::string history;  ///< a folder; empty: one that is removed unless something is wrong
   bool json = false;

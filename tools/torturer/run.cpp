@@ -114,14 +114,15 @@ promise promise_of(options const& o) {
   bool const trusts = o.what != workload::row_lock && !(is_mutex(o.what) && o.how == strategy::row_lock);
   bool const in_turn =
       o.what != workload::shared && o.what != workload::semaphore && o.what != workload::force;
+  bool const any_clock = o.how_over == takeover::observed || o.what == workload::quorum;
+  bool const misled = !any_clock && std::count(o.nemeses.begin(), o.nemeses.end(), "server-clock") > 0;
   promise p;
   p.limit = trusts ? limit_of(o.what) : std::numeric_limits<std::int64_t>::max();
-  p.overlaps_happen = o.what == workload::force;
-  p.tokens_rise = trusts && in_turn;
+  p.overlaps_happen = o.what == workload::force || misled;
+  p.tokens_rise = trusts && in_turn && !misled;
   p.ttl = o.ttl;
   // Who goes by what it has observed waits for up to twice the ttl.
-  bool const observes = o.what == workload::quorum || o.how_over == takeover::observed;
-  p.longest_gap = (observes ? 2 * o.ttl + o.ttl / 10 : o.ttl) + 5s;
+  p.longest_gap = (any_clock || misled ? 2 * o.ttl + o.ttl / 10 : o.ttl) + 5s;
   // Who is stopped in the middle of a write has the whole file.
   p.faults_hit_everybody = writes_to_database(o.what) && o.db.starts_with("sqlite:");
   p.together = o.what == workload::all_at_once || o.what == workload::row_lock;
