@@ -371,8 +371,7 @@ ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything writ
   CHECK(f.seam->executed("lock_release") == 1);
 }
 
-ROW_LOCK_CASE(
-    "K9: a server that is silent keeps no ping waiting behind another: all holders are told together") {
+ROW_LOCK_CASE("a server that is silent keeps no ping waiting behind another: all holders are told together") {
   constexpr int all = 6;
   std::atomic<int> pinged{0};
   std::atomic<bool> at_once{false};
