@@ -74,6 +74,31 @@ PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<
   CHECK(refused_at(path + ".second"));
 }
 
+PAIRS_CASE("what is held in a WAL that is removed while it is open is lost: row gone; the manager goes on",
+           all<in_rows, on_sqlite, direct>) {
+  for (std::string const name : {"noticed by the holder", "noticed by another"}) {
+    CAPTURE(name);
+    auto const m = f.manager();
+    m->connect();
+    f.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    auto renewed = m->make_mutex(name, {.ttl = 3s}).acquire();
+    auto released = m->make_mutex(name + ", not renewed", {.ttl = 60s, .renew = false}).acquire();
+    for (auto const* end : {"-wal", "-shm"}) REQUIRE(fs::remove(path_of(f) + end));
+    if (name == "noticed by another") {
+      // Another manager of this process comes first, and finds sessions that have not noticed it.
+      auto const other = f.manager();
+      auto const theirs = other->make_mutex("other").try_acquire();
+      CHECK(theirs);
+    }
+    CHECK(eventually([&] { return renewed->loss_token().stop_requested(); }));
+    CHECK(renewed->loss() == loss_reason::row_gone);
+    CHECK(released->release() == release_result::already_lost);
+    auto again = m->make_mutex(name).try_acquire();
+    REQUIRE(again);
+    CHECK(again->release() == release_result::released);
+  }
+}
+
 PAIRS_CASE("an SQLite URL may say how takes are flushed, and nothing else", all<leases, direct, on_sqlite>) {
   for (std::string const option : {"?synchronous=normal", "?synchronous=full"}) {
     lock_manager m(f.url() + option);
