@@ -87,6 +87,29 @@ TEST_CASE_TEMPLATE(
   CHECK(as_int(s.connect(10'000)->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 1);
 }
 
+// Over TLS the client library has another number for a connection that ends, 2026.
+TEST_CASE_TEMPLATE("server over TLS: a reply that did not come leaves it unknown what was done", On,
+                   ROWLOCK_MYSQLS) {
+  scene s(On::kind, {.tls = On::kind == kind::mariadb});  // MySQL has a certificate anyway
+  mysql::source const encrypted(s.server.address() + "?ssl-mode=require");
+  auto const slowly = encrypted.implementation()->connect(in(10'000));
+  backend::statement const slow_row{"slow_row", "INSERT INTO t SELECT 2 FROM (SELECT sleep(1)) AS later"};
+  auto const late = thrown_by([&] { slowly->execute(slow_row, {}, in(300)); });
+  CHECK(late.reason() == errc::in_doubt);
+  CHECK_FALSE(slowly->usable());
+  CHECK(eventually([&] { return as_int(s.c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 2; }));
+  auto const busy = encrypted.implementation()->connect(in(10'000));
+  std::jthread killer([&] {
+    backend::statement const sleeping{
+        "sleeping", "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"};
+    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(5000)).rows.at(0).at(0)) > 0; }));
+    s.server.kill();
+  });
+  auto const cut = thrown_by([&] { busy->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000)); });
+  CHECK(cut.reason() == errc::in_doubt);
+  CHECK_FALSE(busy->usable());
+}
+
 TEST_CASE_TEMPLATE(
     "T15: a server that is set to be read-only is not busy, and one that takes writes is preferred", On,
     ROWLOCK_MYSQLS) {

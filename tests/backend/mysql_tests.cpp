@@ -53,9 +53,9 @@ TEST_CASE("mysql errors: what the numbers mean") {
   CHECK(of(1213) == errc::conflict);
   CHECK(of(1213, stake::commit) == errc::conflict);
   CHECK(of(1180) == errc::in_doubt);
-  for (int unknown : {1180, 1317, 2013, 2006, 1053, 1205, 1047, 1290, 1, 0})
+  for (int unknown : {1180, 1317, 2013, 2006, 2026, 1053, 1205, 1047, 1290, 1, 0})
     CHECK(of(unknown, stake::commit) == errc::in_doubt);
-  for (int lost : {2006, 2013, 1053, 1927}) {
+  for (int lost : {2006, 2013, 2026, 1053, 1927}) {
     CHECK(of(lost) == errc::in_doubt);
     CHECK(of(lost, stake::nothing) == errc::unreachable);
     CHECK(backend::mysql::ends_session(lost));

@@ -14,7 +14,7 @@ namespace {
 using meaning = std::pair<int, errc>;
 
 // 1290 and 1030 are not here: what they mean is in the message.
-constexpr std::array<meaning, 54> meanings{{
+constexpr std::array<meaning, 53> meanings{{
     {1205, errc::row_locked},  // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
     {3572, errc::row_locked},  // ER_LOCK_NOWAIT
     {3024, errc::row_locked},  // ER_QUERY_TIMEOUT: MySQL's max_execution_time
@@ -69,17 +69,17 @@ constexpr std::array<meaning, 54> meanings{{
     {2003, errc::unreachable},       // CR_CONN_HOST_ERROR
     {2005, errc::unreachable},       // CR_UNKNOWN_HOST
     {2014, errc::unreachable},       // CR_COMMANDS_OUT_OF_SYNC: not sent
-    {2026, errc::unreachable},       // CR_SSL_CONNECTION_ERROR
     {2030, errc::unreachable},       // CR_NO_PREPARE_STMT: not sent
 }};
 
 // The reply was lost, or the server ended the session in the middle of something.
-constexpr std::array<int, 16> lost{
+constexpr std::array<int, 17> lost{
     1053,                                      // ER_SERVER_SHUTDOWN
     1152, 1158, 1159, 1160, 1161, 1184, 1189,  // network errors
     1927,                                      // ER_CONNECTION_KILLED
     2006, 2012, 2013, 2020, 2027, 2055,        // the client library's
-    3169,                                      // ER_SESSION_WAS_KILLED
+    2026,  // CR_SSL_CONNECTION_ERROR: over TLS, a connection that ends, or that we end at the deadline
+    3169,  // ER_SESSION_WAS_KILLED
 };
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
