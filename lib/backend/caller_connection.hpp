@@ -51,7 +51,7 @@ class ROWLOCK_EXPORT caller_connection {
   /// @return false if nothing was committed, and the transaction is as it was: a guard found nothing or was
   /// refused, or this connection has no such way. The same is then to be done by single statements, which
   /// tell the reason.
-  /// @throws error as commit(), and expect_transaction()
+  /// @throws error as commit(), execute() and expect_transaction()
   virtual bool commit_if(statement_book const& /*book*/, std::span<std::vector<value> const> /*locks*/) {
     return false;
   }

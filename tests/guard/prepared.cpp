@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "backend/mysql/caller_session.hpp"
+#include "backend/mysql/connector.hpp"
 #include "backend/mysql/dialect.hpp"
 #include "backend/mysql/errors.hpp"
 #include "guard/handles.hpp"
@@ -42,7 +43,28 @@ class scripted_channel final : public backend::mysql::borrowed_channel {
   script script_;
 };
 
-[[noreturn]] void refuse(int number) { throw backend::mysql::refusal(number, "HY000", "refused"); }
+[[noreturn]] void refuse(int number, std::string const& message = "refused") {
+  throw backend::mysql::refusal(number, "HY000", message);
+}
+
+constexpr auto read_only_text = "The server is running with the --read-only option";
+
+/// The program's own connection, on which the server ends the transaction at PREPARE, as it does after a
+/// deadlock or a failed certification.
+class ended_at_prepare final : public backend::mysql::borrowed_channel {
+ public:
+  explicit ended_at_prepare(::sql::Connection& c) : real_(backend::mysql::borrowed_channel_over(c)) {}
+  bool in_transaction() override { return real_->in_transaction(); }
+  bool is_mariadb() override { return real_->is_mariadb(); }
+  backend::result run(std::string const& sql) override {
+    if (!sql.starts_with("PREPARE")) return real_->run(sql);
+    real_->run("ROLLBACK");
+    refuse(1213);
+  }
+
+ private:
+  std::unique_ptr<backend::mysql::borrowed_channel> real_;
+};
 
 /// Commits that are asked for one after the other; what the server saw.
 struct scripted {
@@ -197,4 +219,59 @@ TEST_CASE("prepared commits: a refusal of the guard, and an error of which nothi
   number = 1317;  // KILL QUERY: before COMMIT, or after
   CHECK(reason_of([&] { s.commit(); }) == errc::in_doubt);
   CHECK(s.seen == list{"EXECUTE"});
+}
+
+TEST_CASE(
+    "prepared commits: an error at PREPARE that may have ended the transaction: nothing is sent behind it "
+    "<mariadb>") {
+  int number = 1213;
+  std::string message = "refused";
+  scripted s([&](std::string const& sql, std::size_t) {
+    if (sql.starts_with("PREPARE")) refuse(number, message);
+  });
+  auto const prepared_only = [&](errc reason) {
+    CAPTURE(number);
+    CHECK(reason_of([&] { s.commit(); }) == reason);
+    CHECK(s.seen == list{"PREPARE"});
+  };
+  prepared_only(errc::transaction_ended);
+  number = 1020;
+  prepared_only(errc::transaction_ended);
+  number = 2013;
+  prepared_only(errc::unreachable);
+  number = 1290;
+  message = read_only_text;
+  prepared_only(errc::read_only);
+  number = 1105;  // unknown
+  prepared_only(errc::failed);
+}
+
+// COMMIT, too, is refused on a server that takes no writes since, and rolls back.
+TEST_CASE("prepared commits: a server that has become read-only: nothing is sent behind it <mariadb>") {
+  scripted s([](std::string const& sql, std::size_t) {
+    if (!sql.starts_with("PREPARE")) refuse(1290, read_only_text);
+  });
+  CHECK(reason_of([&] { s.commit(); }) == errc::read_only);
+  CHECK(s.seen == list{"PREPARE", "EXECUTE"});
+}
+
+// With autocommit off the next statement begins another transaction, where the guard finds its row.
+TEST_CASE("prepared commits: a transaction that ended at PREPARE is not replaced by an empty one <mariadb>") {
+  connector_on_mariadb f;
+  f.make_counter();
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto held = had(*m, "a");
+  p->run("SET autocommit = 0");
+  p->run(f.set_counter(7));
+  auto const view = backend::mysql::borrow(
+      std::make_unique<ended_at_prepare>(*static_cast<::sql::Connection*>(p->native())), true);
+  backend::statement_book const book(
+      backend::mysql::mysql_dialect(),
+      backend::table_names::of(backend::mysql::mysql_dialect(), f.options.schema, "rowlock_"));
+  std::vector<std::vector<backend::value>> const which{{held.name(), held.term().value}};
+  CHECK(reason_of([&] { (void)view->commit_if(book, which); }) == errc::transaction_ended);
+  p->run("ROLLBACK");
+  CHECK(p->value(f.read_counter()) == "0");
+  CHECK(stranger(f).read("a")->renewals == 0);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <rowlock/error.hpp>
@@ -22,6 +24,8 @@ constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
 constexpr int syntax_error = 1064;  // of a server that says it is MariaDB, but knows no compound statements
 constexpr int unknown_prepared = 1243;
+// ER_UNSUPPORTED_PS, ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NOT_SUPPORTED_YET.
+constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (its default since 11.6) ends the transaction with 1020 if a locking
@@ -81,6 +85,9 @@ class caller_session final : public caller_connection {
     } catch (refusal const& e) {
       if (e.native() == syntax_error) knows_compound_ = false;
       if (is_before_commit(e)) return false;
+      // The guard was refused, or COMMIT, which rolls back then: nothing was committed, and what comes next
+      // may be in another transaction.
+      if (classify(e.native(), e.what(), stake::nothing) == errc::read_only) refuse(e, "commit");
       throw statement_error(e, stake::commit, "commit", describe());
     }
   }
@@ -153,7 +160,10 @@ class caller_session final : public caller_connection {
     if (keep_prepared_) native_->run(execute);
   }
 
-  /// There is no backslash in the text, which would mean itself in some of the program's modes only.
+  /// Clears keep_prepared_ if it can't be prepared, which harms no transaction. After any other error there
+  /// may be none any more (a failed certification in Galera, a deadlock). With autocommit off, a text that
+  /// was sent then would begin another one, find its guard there, and commit it instead. There is no
+  /// backslash in the text, which would mean itself in some of the program's modes only.
   void prepare(std::string const& name, std::string text) {
     for (auto at = text.find('\''); at != text.npos; at = text.find('\'', at + 2)) text.insert(at, 1, '\'');
     try {
@@ -161,6 +171,9 @@ class caller_session final : public caller_connection {
       prepared_.insert(name);
     } catch (refusal const& e) {
       if (e.native() == unknown_variable) throw;  // see on_newest()
+      if (std::find(can_not_be_prepared.begin(), can_not_be_prepared.end(), e.native()) ==
+          can_not_be_prepared.end())
+        refuse(e, "prepare");
       keep_prepared_ = false;
     }
   }
@@ -176,7 +189,7 @@ class caller_session final : public caller_connection {
   static bool is_before_commit(refusal const& e) {
     if (e.native() == guard_refused || e.native() == syntax_error) return true;
     auto const what = classify(e.native(), e.what(), stake::nothing);
-    return what == errc::read_only || what == errc::access_denied || what == errc::schema_missing;
+    return what == errc::access_denied || what == errc::schema_missing;
   }
 
   void run(std::string const& text) {
