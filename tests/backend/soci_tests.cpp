@@ -15,6 +15,7 @@
 
 #include "backend/child.hpp"
 #include "backend/database.hpp"
+#include "backend/soci/connect_string.hpp"
 #include "support/database_server.hpp"
 #include "support/eventually.hpp"
 #include "support/soci_pool.hpp"
@@ -175,6 +176,69 @@ TEST_CASE_TEMPLATE("soci: what SOCI's own options say holds before and after, an
       return false;
     }
   }));
+}
+
+TEST_CASE_TEMPLATE("soci: a program's USE leads neither us to another database, nor itself after us", On,
+                   ROWLOCK_SOCI_MYSQLS) {
+  scene s(On::kind, 2);
+  auto const other = make_database(plain(On::kind));  // with tables of the same names
+  auto const name_of = [](database& db) {
+    return backend::as_text(
+        db.connect()->execute({"name", "SELECT database()"}, {}, in(5000)).rows.at(0).at(0));
+  };
+  auto const rows_in = [](database& db) {
+    return db.connect()->execute(db.book().at("lock_read"), with("x"), in(5000)).rows.size();
+  };
+  for (std::size_t i = 0; i < 2; ++i) s.pool->at(i) << "USE " + name_of(*other);
+  {
+    auto const m = s.manager();
+    auto const held = m->make_mutex("x", {.ttl = 1500ms}).try_acquire();
+    REQUIRE(held);
+    wait_for_renewal(*held);
+    CHECK(rows_in(*s.db) == 1);
+    CHECK(rows_in(*other) == 0);
+  }
+  lease const a(*s.pool);
+  lease const b(*s.pool);
+  for (auto const* l : {&a, &b}) {
+    std::string where;
+    **l << "SELECT database()", ::soci::into(where);
+    CHECK(where == name_of(*s.db));
+  }
+}
+
+TEST_CASE_TEMPLATE("soci: what the program's session may do and ours may not, it may again behind us", On,
+                   ROWLOCK_SOCI_MYSQLS) {
+  scene s(On::kind, 1);
+  auto const may_send_files = [&] {
+    unsigned on = 0;
+    auto* const c = static_cast<::soci::mysql_session_backend&>(*s.pool->at(0).get_backend()).conn_;
+    CHECK(::mysql_get_option(c, MYSQL_OPT_LOCAL_INFILE, &on) == 0);
+    return on;
+  };
+  auto const before = may_send_files();
+  {
+    auto const m = s.manager();
+    CHECK(m->make_mutex("x").try_acquire());
+    CHECK(may_send_files() == 0);
+  }
+  lease const l(*s.pool);
+  CHECK(may_send_files() == before);
+  std::string large;
+  *l << "SELECT repeat('x', 5000000)", ::soci::into(large);
+  CHECK(large.size() == 5'000'000);
+}
+
+TEST_CASE("soci: the database that a connect string for mysql names") {
+  using backend::soci::mysql_database_in;
+  CHECK(mysql_database_in("user=u password=p host=h port=3306 db=app") == "app");
+  CHECK(mysql_database_in("  dbname = app\tuser=u") == "app");
+  CHECK(mysql_database_in("password='x db=no' service='it\\'s mine' user=u") == "it's mine");
+  CHECK(mysql_database_in("password=a\\ db=no db=yes") == "yes");
+  CHECK(mysql_database_in("db='' user=u") == "");
+  CHECK_FALSE(mysql_database_in("user=u mydb=x"));
+  CHECK_FALSE(mysql_database_in(""));
+  CHECK_FALSE(mysql_database_in("db"));
 }
 
 TEST_CASE_TEMPLATE("soci: the connections that a pool leads to are no more than its sessions", On,

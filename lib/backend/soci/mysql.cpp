@@ -10,6 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
 #include <rowlock/error.hpp>
 
 #include "backend/mysql/dialect.hpp"
@@ -17,6 +21,7 @@
 #include "backend/mysql/handshake.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/session.hpp"
+#include "backend/soci/connect_string.hpp"
 #include "backend/soci/libmariadb.hpp"
 #include "backend/soci/seat.hpp"
 
@@ -80,21 +85,26 @@ std::string text(char const* t) { return t == nullptr ? "" : t; }
 
 class mysql_seat final : public seat, public source {
  public:
-  explicit mysql_seat(MYSQL& c)
+  mysql_seat(MYSQL& c, std::optional<std::string> database)
       : native_(c),
+        database_(std::move(database)),
+        option_flags_(c.options.client_flag),
+        longest_packet_(c.options.max_allowed_packet),
         flags_(c.client_flag & ~static_cast<unsigned long>(CLIENT_REMEMBER_OPTIONS)),
         reconnects_(c.options.reconnect),
         character_set_(c.charset->csname),
         collation_(c.charset->name),
-        description_(c.unix_socket == nullptr ? fmt::format("mysql host={} port={} db={} user={}",
-                                                            text(c.host), c.port, text(c.db), text(c.user))
-                                              : fmt::format("mysql unix_socket={} db={} user={}",
-                                                            c.unix_socket, text(c.db), text(c.user))) {}
+        description_(c.unix_socket == nullptr
+                         ? fmt::format("mysql host={} port={} db={} user={}", text(c.host), c.port,
+                                       database_.value_or(""), text(c.user))
+                         : fmt::format("mysql unix_socket={} db={} user={}", c.unix_socket,
+                                       database_.value_or(""), text(c.user))) {}
 
   source& native() noexcept override { return *this; }
   void vacate() noexcept override { hang_up(native_); }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {
+    name_database();
     auto const socket =
         connect_ours(native_, flags_ | CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS, deadline, description_);
     auto channel = channel_over(native_);
@@ -106,6 +116,9 @@ class mysql_seat final : public seat, public source {
   void restore(boot_time_point deadline) noexcept override {
     try {
       mysql::handshake::leave(native_);
+      native_.options.client_flag = option_flags_;
+      native_.options.max_allowed_packet = longest_packet_;
+      name_database();
       reconnect(native_, flags_, deadline);
       restore_names();
     } catch (std::exception const&) {
@@ -115,6 +128,15 @@ class mysql_seat final : public seat, public source {
   }
 
  private:
+  // The library notes where a session's USE has led, also the program's, and would connect to that the next
+  // time.
+  void name_database() {
+    char* const named = database_ ? ::strdup(database_->c_str()) : nullptr;
+    if (database_ && named == nullptr) throw std::bad_alloc();
+    std::free(native_.db);  // NOLINT(cppcoreguidelines-no-malloc): the library's own way
+    native_.db = named;
+  }
+
   // The library has taken our session's, and by SET NAMES the server's default collation for it. What the
   // program had was made by the greeting, which names the collation that the library takes for the default.
   // The server takes it at its word; MariaDB since 11.2 takes its own default instead
@@ -128,6 +150,9 @@ class mysql_seat final : public seat, public source {
   }
 
   MYSQL& native_;
+  std::optional<std::string> database_;  ///< as the connect string names it
+  unsigned long option_flags_;           ///< whether a server may ask for a file
+  unsigned long longest_packet_;
   unsigned long flags_;
   my_bool reconnects_;
   std::string character_set_;
@@ -143,7 +168,7 @@ std::unique_ptr<seat> make_mysql_seat(::soci::session& s) {
   if (native == nullptr || native->host_info == nullptr)
     throw error(errc::invalid_argument,
                 "a session of the soci::connection_pool was never connected: reconnect() it");
-  return std::make_unique<mysql_seat>(*native);
+  return std::make_unique<mysql_seat>(*native, mysql_database_in(connect_string_of(s)));
 }
 
 }  // namespace rowlock::backend::soci
