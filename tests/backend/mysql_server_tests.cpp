@@ -170,4 +170,32 @@ TEST_CASE(
   CHECK(c->usable());
 }
 
+// Without a group: what matters is how members would be told to work. (Each of them certifies what it
+// commits, and locks for itself.)
+TEST_CASE(
+    "Group Replication with several primaries: lease and unique_insert work, a row is not waited for, nor a "
+    "gate [D1] "
+    "<mysql>") {
+  database_server const server(server_kind::mysql);
+  mysql::source const source(server.address());
+  migrator(source).up();
+  auto const connect = [&] { return source.implementation()->connect(in(5000)); };
+  connect()->script("INSTALL PLUGIN group_replication SONAME 'group_replication.so'", in(20'000));
+  CHECK_NOTHROW(connect()->expect_row_locks());  // one primary is the default
+  CHECK(connect()->has_gates());
+  connect()->script("SET GLOBAL group_replication_single_primary_mode = OFF", in(5000));
+  auto const c = connect();
+  CHECK_FALSE(c->has_gates());
+  auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });
+  CHECK(e.reason() == errc::unsupported);
+  CHECK(std::string_view(e.what()).find("use lease or unique_insert") != std::string_view::npos);
+  CHECK(c->usable());
+  for (auto how : {strategy::lease, strategy::unique_insert}) {
+    manager_options o;
+    o.strategy = how;
+    lock_manager m(source, o);
+    CHECK(m.make_mutex(to_string(how)).try_acquire());
+  }
+}
+
 }  // namespace rowlock::test

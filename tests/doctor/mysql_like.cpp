@@ -1,6 +1,7 @@
 // MySQL and MariaDB as they should not be, one thing after the other on one server.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "doctor/scene.hpp"
@@ -136,4 +137,15 @@ TEST_CASE("Galera: a node of a cluster, and one that has lost the rest of it <ma
   auto const all = s.examine();
   expect(all, "galera", verdict::error, "wsrep_cluster_status = non-Primary", "primary component");
   expect(all, "writable", verdict::unknown, "WSREP has not yet prepared node");
+}
+
+TEST_CASE("group_replication: several primaries <mysql>") {
+  server_scene const s(server_kind::mysql, {.durable = true});
+  s.sql("INSTALL PLUGIN group_replication SONAME 'group_replication.so'");
+  auto const one = s.examine();
+  CHECK(std::none_of(one.begin(), one.end(), [](auto const& f) { return f.check == "group_replication"; }));
+  s.sql("SET GLOBAL group_replication_single_primary_mode = OFF");
+  auto const several = s.examine();
+  expect(several, "group_replication", verdict::ok, "several primaries");
+  expect(several, "waiting", verdict::ok, "tries again and again");
 }

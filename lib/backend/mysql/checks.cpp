@@ -202,6 +202,14 @@ std::optional<opinion> galera(examiner& x) {
                   now["wsrep_cluster_size"])};
 }
 
+std::optional<opinion> group_replication(examiner& x) {
+  if (x.known("doctor_session")["group_replication_single_primary_mode"] != "OFF") return std::nullopt;
+  return opinion{verdict::ok,
+                 "a group with several primaries (group_replication_single_primary_mode = OFF): lease and "
+                 "unique_insert work across its members; row_lock, which would lock within one member, is "
+                 "refused, and who waits tries again and again"};
+}
+
 std::optional<opinion> tls(examiner& x) {
   auto const& now = x.known("doctor_status");
   auto const& cipher = now["ssl_cipher"];
@@ -260,6 +268,7 @@ std::span<named_check const> checks() noexcept {
                                         {"durability", durability},
                                         {"replicas", replicas},
                                         {"galera", galera},
+                                        {"group_replication", group_replication},
                                         {"clock"},
                                         {"keepalive"},
                                         {"waiting"},

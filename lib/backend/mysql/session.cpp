@@ -31,7 +31,7 @@ constexpr std::string_view set_up_text =
     " idle_write_transaction_timeout = 0 */;"
     "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
     " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
-    "'max_execution_time');"
+    "'group_replication_single_primary_mode', 'max_execution_time');"
     "SELECT database()";
 
 constexpr std::size_t most_rows_kept = 1000;
@@ -134,6 +134,8 @@ void session::read_facts(row_list const& variables, row_list const& database) {
   auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
   read_only_ = on("read_only") || on("super_read_only") || on("innodb_read_only");
   galera_ = on("wsrep_on");
+  // Only a server with the plugin has it.
+  several_primaries_ = facts["group_replication_single_primary_mode"] == "OFF";
   auto const& name = database.at(0).at(0);
   identity_ = fmt::format("mysql:{}{}:{}:{}:{}:{}:{}", facts["server_uuid"], facts["server_uid"],
                           facts["server_id"], facts["hostname"], facts["port"], facts["datadir"],
@@ -356,6 +358,12 @@ void session::expect_row_locks() const {
   if (galera_)
     throw error(errc::unsupported,
                 where_ + ": Galera (wsrep_on) locks rows only within one node: use lease or unique_insert");
+  if (several_primaries_)
+    throw error(
+        errc::unsupported,
+        where_ +
+            ": Group Replication with several primaries (group_replication_single_primary_mode = OFF) "
+            "locks rows only within one member: use lease or unique_insert");
 }
 
 result session::wait_for_row(statement const& s, std::span<value const> parameters, boot_time_point deadline,

@@ -39,8 +39,8 @@ class session final : public connection {
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   void expect_row_locks() const override;
-  /// Galera keeps user locks within one node.
-  bool has_gates() const noexcept override { return !galera_; }
+  /// Galera keeps user locks within one node, and Group Replication within one member.
+  bool has_gates() const noexcept override { return !galera_ && !several_primaries_; }
   gate_entry enter_gate(table_names const&, std::string const& name, std::string const& who,
                         boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                         std::stop_token stop) override;
@@ -100,7 +100,8 @@ class session final : public connection {
   bool mariadb_ = false;
   bool read_only_ = false;
   bool galera_ = false;
-  std::string gate_;  ///< the last one's name, an expression in SQL
+  bool several_primaries_ = false;  ///< of Group Replication
+  std::string gate_;                ///< the last one's name, an expression in SQL
 };
 
 }  // namespace rowlock::backend::mysql

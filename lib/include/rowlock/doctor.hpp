@@ -27,7 +27,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - row_security: may this role see and write all rows (PostgreSQL)
 /// - durability: does what was acknowledged survive a crash of the server
 /// - replicas: does it survive a failover
-/// - galera: is the node part of the cluster (MariaDB, MySQL)
+/// - galera, group_replication: is the node part of the cluster; has the group several primaries (MySQL)
 /// - creators: may others create objects beside the tables (PostgreSQL)
 /// - pooler: is there one in between, and how are its sessions used (PostgreSQL)
 /// - clock: how far this machine's clock and the database's are apart

@@ -112,8 +112,8 @@ struct manager_options {
   /// How many connections may be used besides, so that who waits for a lease or unique_insert stands in a
   /// line and is woken: each name that is waited for, or that is held after it was waited for, uses one. For
   /// further names threads try again and again (retry_options), as they do for all of them if this is 0, with
-  /// SOCI, behind a pooler, on Galera, and with a source made from a function. SQLite: the line is in a file
-  /// beside the database, PATH-rowlock; in memory there is none.
+  /// SOCI, behind a pooler, on Galera, in a MySQL group with several primaries, with a source made from a
+  /// function. SQLite: the line is in a file beside the database, PATH-rowlock; in memory there is none.
   int gate_connections = 4;
   /// Connections that nobody has used for this long are closed, but one of `connections` stays.
   std::chrono::milliseconds idle_timeout{60'000};

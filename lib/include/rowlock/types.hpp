@@ -158,8 +158,8 @@ struct lock_info {
   std::string unknown{};
   /// Of a held lock: how many wait for it in the server's line, at this moment. A process counts once,
   /// however many of its threads wait; who tries again and again, without a place in the line, does not
-  /// count. Empty where the database does not tell (SQLite, Galera, a pooler; row_lock on MySQL and MariaDB),
-  /// if the lock is idle, and from find().
+  /// count. Empty where the database does not tell (SQLite, Galera and the like, a pooler; row_lock on MySQL
+  /// and MariaDB), if the lock is idle, and from find().
   std::optional<int> waiting{};
   std::vector<waiter_info> waiters{};  ///< as many, in no order
   term_id term{};                      ///< of a permit, from list(): by it one of several can be revoked

@@ -4,7 +4,8 @@
 SHOW SESSION VARIABLES WHERE Variable_name IN (
   'transaction_isolation', 'tx_isolation', 'autocommit', 'wait_timeout', 'innodb_lock_wait_timeout',
   'max_statement_time', 'max_execution_time', 'idle_transaction_timeout', 'idle_write_transaction_timeout',
-  'idle_readonly_transaction_timeout', 'binlog_format', 'wsrep_on', 'wsrep_sync_wait')
+  'idle_readonly_transaction_timeout', 'binlog_format', 'wsrep_on', 'wsrep_sync_wait',
+  'group_replication_single_primary_mode')
 
 -- name: doctor_settings
 SHOW GLOBAL VARIABLES WHERE Variable_name IN (
