@@ -23,7 +23,8 @@ DROP PROCEDURE IF EXISTS rowlock_admit;
 
 -- For SQL without C++: in the transaction that is to be kept from a holder that has lost such a lock. Raises the highest token that was
 -- admitted, or fails with 30001 if it is higher already: then ROLLBACK. Two at once: the second waits for the first one's end, as
--- long as innodb_lock_wait_timeout says, and decides by the newest version.
+-- long as innodb_lock_wait_timeout says, and decides by the newest version. A row that is there changes twice, to -token and back,
+-- also if the token is the same again: Galera certifies nothing less.
 CREATE PROCEDURE rowlock_admit(
   IN in_name TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
   IN in_token BIGINT)
@@ -38,8 +39,9 @@ BEGIN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30002, MESSAGE_TEXT = 'this token is none';
   END IF;
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  INSERT INTO rowlock_admitted (name, token) VALUES (CAST(in_name AS BINARY), in_token)
-  ON DUPLICATE KEY UPDATE token = greatest(rowlock_admitted.token, in_token);
+  INSERT INTO rowlock_admitted (name, token) VALUES (CAST(in_name AS BINARY), 0), (CAST(in_name AS BINARY), in_token)
+  ON DUPLICATE KEY UPDATE
+    token = if(rowlock_admitted.token > 0, -rowlock_admitted.token, greatest(-rowlock_admitted.token, in_token));
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT a.token INTO known FROM rowlock_admitted AS a WHERE a.name = CAST(in_name AS BINARY) FOR UPDATE;
   IF known > in_token THEN

@@ -1,10 +1,24 @@
 // transaction::admit(): what a fencing token can do in a database that has no row of the lock.
 // lib/doc/quorum.md
 
+#include <functional>
+
 #include "guard/handles.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
+
+namespace {
+
+/// How many changes of rows this session has asked the storage engine for: not those that would change
+/// nothing.
+int changes(program& p, bool mysql) {
+  return std::stoi(*p.value(std::string("SELECT variable_value FROM ") +
+                            (mysql ? "performance_schema" : "information_schema") +
+                            ".session_status WHERE variable_name = 'HANDLER_UPDATE'"));
+}
+
+}  // namespace
 
 TEST_CASE_TEMPLATE(
     "admit: a token, a higher one, the same again; a lower one is refused, and changes nothing", On,
@@ -67,4 +81,29 @@ TEST_CASE_TEMPLATE("admit: who comes second waits for the first one's end, and d
   waits.join();
   CHECK(why == expected);
   second->run("ROLLBACK");
+}
+
+TEST_CASE_TEMPLATE("admit: the same token again changes the row, for Galera certifies no less [B7]", On,
+                   ROWLOCK_INNODB_HANDLES) {
+  On f;
+  f.make_functions();
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  bool const mysql = std::string_view(On::backend) == "mysql";
+  auto const admitted = [&] { return p->value("SELECT token FROM rowlock_admitted WHERE name = 'x'"); };
+  std::function<void()> admit = [&] { tx->admit("x", {5}); };
+  SUBCASE("by the library") {}
+  SUBCASE("by the procedure") {
+    admit = [&] { p->run("CALL rowlock_admit('x', 5)"); };
+  }
+  for (int i = 0; i < 3; ++i) {
+    begin(f, *p);
+    auto const before = changes(*p, mysql);
+    admit();
+    CHECK(changes(*p, mysql) > before);
+    CHECK(admitted() == "5");
+    p->run("COMMIT");
+    CHECK(admitted() == "5");
+  }
 }

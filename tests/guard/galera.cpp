@@ -43,6 +43,51 @@ std::int64_t replicated(connection_source const& source) {
       "'WSREP_REPLICATED'");
 }
 
+/// Two nodes. The fixture is the one here, which applies what the other one has committed one after the
+/// other.
+struct two_nodes {
+  two_nodes() {
+    f.make_counter();
+    f.sql("CREATE TABLE stall (i INT PRIMARY KEY)");
+    auto const name = f.url().substr(f.url().rfind('/') + 1);
+    url_there = there.address();
+    url_there.replace(url_there.rfind('/') + 1, url_there.npos, name);
+  }
+  mysql::source source_there() const { return mysql::source(url_there); }
+  bool arrives_there(std::string const& count, std::int64_t how_many) const {
+    auto const source = source_there();
+    return eventually([&] { return number(source, count) == how_many; });
+  }
+  /// What is committed there from now on is behind this.
+  void stall_there() const {
+    source_there()
+        .implementation()
+        ->connect(boot_clock::now() + 10s)
+        ->script("INSERT INTO stall VALUES (1)", boot_clock::now() + 10s);
+  }
+
+  database_server here{server_kind::mariadb, {.galera = true, .settings = {"wsrep_slave_threads = 1"}}};
+  database_server there{server_kind::mariadb, {.node_of = &here}};
+  instead_of shared{"ROWLOCK_TEST_MARIADB", here.address()};
+  connector_on_mariadb f;
+  std::string url_there;
+};
+
+/// Commits here what was overtaken there, with its place in the cluster's order behind that.
+void commit_behind(two_nodes const& all, std::optional<stalled_node>& stalled, program& p) {
+  CHECK(number(all.f.source, "SELECT count(*) FROM stall") == 0);
+  auto const sent = replicated(all.f.source);
+  auto commit = std::async(std::launch::async, [&] { p.commit(); });
+  // Sent, behind what came from there; that decides when it has its turn.
+  bool const was_sent = eventually([&] { return replicated(all.f.source) > sent; });
+  stalled.reset();
+  CHECK(was_sent);
+  CHECK(reason_of([&] { commit.get(); }) == errc::conflict);
+  REQUIRE(eventually([&] { return number(all.f.source, "SELECT count(*) FROM stall") == 1; }));
+  CHECK(number(all.f.source, "SELECT n FROM counter") == 0);
+  CHECK(number(all.source_there(), "SELECT n FROM counter") == 0);
+}
+
 }  // namespace
 
 TEST_CASE("galera: it locks rows within one node only, and that is refused [D1] <mariadb>") {
@@ -68,46 +113,74 @@ TEST_CASE("galera: it locks rows within one node only, and that is refused [D1] 
 // there, commits.
 TEST_CASE(
     "galera: a guard does not commit after a takeover that another node has acknowledged [B7] <mariadb>") {
-  database_server const here(server_kind::mariadb, {.galera = true, .settings = {"wsrep_slave_threads = 1"}});
-  database_server const there(server_kind::mariadb, {.node_of = &here});
-  instead_of const shared("ROWLOCK_TEST_MARIADB", here.address());
-  connector_on_mariadb f;
-  f.make_counter();
-  f.sql("CREATE TABLE stall (i INT PRIMARY KEY)");
+  two_nodes all;
+  auto& f = all.f;
   auto const m = f.manager();
   auto held = *m->make_mutex("a", {.ttl = 1h}).acquire();
   auto const p = f.open();
   auto const tx = p->view(*m);
-
-  auto const name = f.url().substr(f.url().rfind('/') + 1);
-  auto address = there.address();
-  mysql::source const source_there(address.replace(address.rfind('/') + 1, address.npos, name));
-  auto const source_here = std::exchange(f.source, source_there);
-  REQUIRE(eventually([&] {
-    return number(source_there, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 1;
-  }));
+  REQUIRE(all.arrives_there("SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL", 1));
+  auto const source_here = std::exchange(f.source, all.source_there());
   stranger other(f);
   f.source = source_here;
 
-  std::future<void> commit;
-  {
-    std::optional<stalled_node> stalled(f);
-    begin(f, *p);
-    tx->require(held);
-    p->run(f.set_counter(1));
-    source_there.implementation()
-        ->connect(boot_clock::now() + 10s)
-        ->script("INSERT INTO stall VALUES (1)", boot_clock::now() + 10s);
-    REQUIRE(other.take_over("a"));
-    CHECK(number(source_here, "SELECT count(*) FROM stall") == 0);
-    auto const sent = replicated(source_here);
-    commit = std::async(std::launch::async, [&] { p->commit(); });
-    // Sent, behind the takeover; that decides when it has its turn.
-    REQUIRE(eventually([&] { return replicated(source_here) > sent; }));
-  }
-  CHECK(reason_of([&] { commit.get(); }) == errc::conflict);
-  REQUIRE(eventually([&] { return number(source_here, "SELECT count(*) FROM stall") == 1; }));
-  CHECK(number(source_here, "SELECT n FROM counter") == 0);
-  CHECK(number(source_there, "SELECT n FROM counter") == 0);
+  std::optional<stalled_node> stalled(f);
+  begin(f, *p);
+  tx->require(held);
+  p->run(f.set_counter(1));
+  all.stall_there();
+  REQUIRE(other.take_over("a"));
+  commit_behind(all, stalled, *p);
   CHECK(reason_of([&] { tx->require(held); }).has_value());
+}
+
+TEST_CASE(
+    "galera: a token does not commit after a higher one that another node has admitted [B7] <mariadb>") {
+  two_nodes all;
+  auto& f = all.f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  begin(f, *p);
+  tx->admit("q", {5});
+  p->commit();
+  REQUIRE(all.arrives_there("SELECT count(*) FROM rowlock_admitted", 1));
+  auto const q = connect_by(driver::connector, all.url_there);
+
+  std::optional<stalled_node> stalled(f);
+  begin(f, *p);
+  tx->admit("q", {5});  // again: it is the highest one that is known here
+  p->run(f.set_counter(1));
+  all.stall_there();
+  begin(f, *q);
+  q->view(*m)->admit("q", {6});
+  q->commit();
+  commit_behind(all, stalled, *p);
+  CHECK(number(f.source, "SELECT token FROM rowlock_admitted") == 6);
+  begin(f, *p);
+  CHECK(reason_of([&] { tx->admit("q", {5}); }) == errc::lock_lost);
+}
+
+// The next statement of a transaction that lost to another node's hears of it: at PREPARE, here. With
+// autocommit off, a guard that is sent behind that finds its lock in another transaction, which has nothing
+// in it.
+TEST_CASE("galera: execute_commit does not commit another transaction than the program's <mariadb>") {
+  two_nodes all;
+  auto& f = all.f;
+  auto const m = f.manager();
+  auto held = *m->make_mutex("a", {.ttl = 1h}).acquire();
+  auto const p = f.open();
+  auto const tx = p->view(*m, {.keep_prepared = true});
+  p->run("SET autocommit = 0");
+  p->run(f.set_counter(7));
+  all.source_there()
+      .implementation()
+      ->connect(boot_clock::now() + 10s)
+      ->script(f.set_counter(1), boot_clock::now() + 10s);
+  REQUIRE(eventually([&] { return number(f.source, f.read_counter()) == 1; }));
+  CHECK(reason_of([&] { tx->execute_commit(held); }) == errc::transaction_ended);
+  CHECK(number(f.source, f.read_counter()) == 1);
+  p->run(f.set_counter(8));
+  tx->execute_commit(held);
+  CHECK(number(f.source, f.read_counter()) == 8);
 }
