@@ -23,6 +23,7 @@
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/parameters.hpp"
 #include "backend/mysql_tools.hpp"
+#include "support/database_server.hpp"
 #include "support/eventually.hpp"
 #include "support/innodb.hpp"
 
@@ -133,6 +134,9 @@ TEST_CASE_TEMPLATE("connector: passwords by file and environment", On, ROWLOCK_M
     good += thrown_by([&] { connect_to(url); }).reason() == errc::access_denied ? 0 : 2;
     std::ofstream(folder.file(".my.cnf")) << "[client]\npassword=" << p.password << "\n";
     good += own_id(*connect_to(url)) > 0 ? 0 : 4;
+    std::ofstream(folder.file(".my.cnf"))
+        << "[mysqld]\npassword=no\n[client]\nhost=nowhere\npassword='" << p.password << "' # mine\n";
+    good += own_id(*connect_to(url)) > 0 ? 0 : 8;
     return good;
   });
   CHECK(const_cast<child&>(other).join() == 0);
@@ -155,6 +159,25 @@ TEST_CASE_TEMPLATE("connector: encryption is had, or the connection is refused",
   }
   // A certificate that has nothing to do with the server's.
   CHECK_THROWS_AS(connect_to(url + "?ssl-mode=verify&ssl-ca=/etc/ssl/certs/ca-certificates.crt"), error);
+}
+
+// The client library would read it after all that the URL has set.
+TEST_CASE("C13: connector: whom to trust says the URL, and not the user's option file <mariadb>") {
+  database_server const server(server_kind::mariadb, {.tls = true});
+  auto const certificate = as_text(ask(*connect_to(server.address()), "SELECT @@ssl_cert"));
+  auto const p = parts_of(server.address());
+  auto const url =
+      fmt::format("mysql://{}@{}:{}/{}?ssl-mode=verify&ssl-ca=", p.user, p.host, p.port, p.database);
+  scratch_folder const folder;
+  std::ofstream(folder.file(".my.cnf"))
+      << "[client]\npassword=" << p.password << "\nssl-ca=" << certificate << "\n";
+  child careless([&](child&) {
+    ::setenv("HOME", folder.path().c_str(), 1);
+    int const good = own_id(*connect_to(url + certificate)) > 0 ? 0 : 1;
+    auto const e = thrown_by([&] { connect_to(url + "/etc/ssl/certs/ca-certificates.crt"); });
+    return good + (e.reason() == errc::unreachable ? 0 : 2);
+  });
+  CHECK(careless.join() == 0);
 }
 
 }  // namespace rowlock::test

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <rowlock/mysql.hpp>
+#include <sstream>
 
 #include "backend/database.hpp"
+#include "backend/mysql/option_file.hpp"
 #include "backend/mysql/url.hpp"
 
 namespace rowlock::test {
@@ -65,6 +67,32 @@ TEST_CASE("mysql url: what can't be used is said, without the URL") {
   CHECK_FALSE(contains(refusal("mysql://h/d?password=secret1"), "secret1"));
   CHECK(contains(refusal("mysql://h/d?ssl-mode=preferred"), "disable, require"));
   CHECK(contains(refusal("mysql://u:p@ss@h/d"), "%40"));
+}
+
+TEST_CASE("mysql option file: the password in group [client], and nothing else") {
+  auto const password = [](std::string const& text) {
+    std::istringstream in(text);
+    return backend::mysql::password_in(in);
+  };
+  CHECK(password("[client]\npassword=secret") == "secret");
+  CHECK(password("# c\n; c\n\n[mysqld]\npassword=no\n[ client ]\r\nuser=u\r\n password = secret \r\n[mysql]\n"
+                 "password=no\n") == "secret");
+  CHECK(password("[client]\npassword=one\npassword=two") == "two");
+  CHECK(password("[client]\npassword=") == "");
+  CHECK(password("[client]\npassword=a b # c") == "a b");
+  CHECK(password("[client]\npassword=a#b") == "a");
+  CHECK(password("[client]\npassword=\"a#b\" # c") == "a#b");
+  CHECK(password("[client]\npassword='a\"# b '") == "a\"# b ");
+  CHECK(password("[client]\npassword='it\\'s'") == "it's");
+  CHECK(password("[client]\npassword=a\\\\b\\sc\\td\\x") == "a\\b c\td\\x");
+  CHECK(password("[client]\npassword='a") == "'a");
+  CHECK(password("[client]\npassword==") == "=");
+  for (std::string const none :
+       {"", "password=x", "[client]\npassword", "[client]\n#password=x", "[clients]\npassword=x",
+        "[client]\nssl-password=x", "[client", "[", "[]\npassword=x"}) {
+    CAPTURE(none);
+    CHECK_FALSE(password(none));
+  }
 }
 
 TEST_CASE("mysql url: describe() names everything but the password") {

@@ -112,6 +112,12 @@ TEST_CASE("C13: mysql: ssl-mode=verify, and a server that has no encryption, get
 TEST_CASE("C13: mysql: a server that asks for a file instead of answering gets none") {
   scratch_folder const folder;
   auto const file = folder.file("secret");
+  environment more;
+  SUBCASE("") {}
+  SUBCASE("also if the user's option file would give it one") {
+    more["HOME"] = folder.path().string();
+    std::ofstream(folder.file(".my.cnf")) << "[client]\npassword=" << password << "\nlocal-infile=1\n";
+  }
   REQUIRE(run({"sh", "-c", "echo the-secret > " + file}).status == 0);
   fake_server* self = nullptr;
   fake_server server([&](peer& p) {
@@ -123,7 +129,9 @@ TEST_CASE("C13: mysql: a server that asks for a file instead of answering gets n
     self->note(p.hear(200));
   });
   self = &server;
-  CHECK(list(mysql_at(server)).status != 0);
+  more["ROWLOCK_DB"] =
+      more.empty() ? mysql_at(server) : fmt::format("mysql://u@127.0.0.1:{}/d", server.port());
+  CHECK(run({rowlock_program, "list"}, more).status != 0);
   CHECK(server.noted().find("the-secret") == std::string::npos);
 }
 

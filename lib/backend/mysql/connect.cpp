@@ -1,15 +1,13 @@
 #include "backend/mysql/connect.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "backend/mysql/connector.hpp"
 #include "backend/mysql/handshake.hpp"
+#include "backend/mysql/option_file.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -24,29 +22,15 @@ int whole_seconds(std::chrono::nanoseconds left) {
       std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(left).count(), 1, 86'400));
 }
 
-std::string option_file() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
-  char const* home = std::getenv("HOME");
-  passwd const* self = home == nullptr ? ::getpwuid(::geteuid()) : nullptr;
-  std::string const path = std::string(home != nullptr   ? home
-                                       : self != nullptr ? self->pw_dir
-                                                         : "") +
-                           "/.my.cnf";
-  return ::access(path.c_str(), R_OK) == 0 ? path : std::string();
-}
-
 sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int seconds) {
   sql::ConnectOptionsMap o;
   auto const text = [&](char const* name, std::string const& value) { o[name] = sql::SQLString(value); };
   text("hostName",
        place == nullptr ? handshake::gate("localhost", 0) : handshake::gate(place->host, place->port));
   text("userName", s.user);
-  if (auto const password = s.password()) {
-    text("password", *password);
-  } else if (auto const file = option_file(); !file.empty()) {
-    text("readDefaultFile", file);
-    text("readDefaultGroup", "client");
-  }
+  auto password = s.password();
+  if (!password) password = password_of_option_file();
+  if (password) text("password", *password);
   if (!s.database.empty()) text("schema", s.database);
   o["CLIENT_FOUND_ROWS"] = true;
   o["CLIENT_MULTI_STATEMENTS"] = true;

@@ -31,7 +31,8 @@ struct settings {
   std::string ssl_cert;
   std::string ssl_key;
 
-  /// The URL's, or the password file's, or MYSQL_PWD's, as they are now; nothing if none of them says one.
+  /// The URL's, or the password file's, or MYSQL_PWD's, as they are now; nothing if none of them says one
+  /// (there may be one in the user's option file: option_file.hpp).
   /// @throws error(errc::invalid_argument) if the password file can't be read
   std::optional<std::string> password() const;
   /// For messages: everything but the password.

@@ -27,9 +27,9 @@ class ROWLOCK_EXPORT source : public connection_source {
   ///   the server has a certificate for HOST that `ssl-ca` signed)
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
-  /// The password is the URL's, or else password-file's, or MYSQL_PWD's, or the one in group [client] of
-  /// ~/.my.cnf. The default user is the one who runs the program. Characters that mean something in a URL are
-  /// written %40 and so on. Does not connect yet.
+  /// The password is the URL's, or else password-file's, or MYSQL_PWD's, or in group [client] of ~/.my.cnf
+  /// (nothing else of that file counts). The default user is who runs the program. Characters that mean
+  /// something in a URL are written %40 and so on. Does not connect yet.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message has no password in it
   explicit source(std::string const& url);
 
