@@ -118,8 +118,8 @@ enum class gate_entry {
 /// Errors: every call throws rowlock::error. errc::unreachable if certainly nothing was sent; errc::in_doubt
 /// if the statement was sent and no reply came (connection ended, or deadline passed: the connection is given
 /// up then); errc::row_locked if the statement gave up waiting for a row or file lock; errc::conflict after a
-/// deadlock or serialization failure; errc::read_only, schema_missing (undefined table or column),
-/// storage_full, access_denied (missing grant), failed. After unreachable and in_doubt, usable() is false.
+/// deadlock or serialization failure; read_only, schema_missing (no such table or column), storage_full,
+/// access_denied (no grant), failed. usable() is false after unreachable, in_doubt, a server's read_only.
 class ROWLOCK_EXPORT connection {
  public:
   virtual ~connection() = default;

@@ -313,6 +313,7 @@ TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOC
   auto const e =
       thrown_by([&] { c->execute(db->book().at("lock_insert_free"), with("n", "lease"), in(5000)); });
   CHECK(e.reason() == errc::read_only);
+  CHECK_FALSE(c->usable());
 }
 
 TEST_CASE_TEMPLATE("connector: missing grants and refused logins are access_denied, and no password is told",

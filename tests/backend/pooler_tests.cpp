@@ -232,7 +232,8 @@ TEST_CASE(
   CHECK(refused.sqlstate() == "25006");
   CHECK(says(refused, "another program has left default_transaction_read_only"));
   other.run("SET default_transaction_read_only = off");
-  CHECK(c->execute(add, with("a"), in(10'000)).affected == 1);
+  CHECK_FALSE(c->usable());
+  CHECK(p.connect()->execute(add, with("a"), in(10'000)).affected == 1);
 }
 
 TEST_CASE(

@@ -227,7 +227,13 @@ TEST_CASE("postgresql: a read-only session is read_only") {
   auto const e = thrown_by([&] { c->execute(book.at("lock_take"), take_parameters("job", "t"), in(5000)); });
   CHECK(e.reason() == errc::read_only);
   CHECK(e.sqlstate() == "25006");
-  CHECK(c->execute(book.at("meta_read"), {}, in(5000)).rows.size() == 1);
+  CHECK_FALSE(c->usable());
+  auto const d = db->connect();
+  d->script("SET default_transaction_read_only = on", in(5000));
+  auto const row = with("x");
+  CHECK(thrown_by([&] { d->wait_for_row(book.at("row_wait"), row, in(1000), 5s, {}); }).reason() ==
+        errc::read_only);
+  CHECK_FALSE(d->usable());
 }
 
 TEST_CASE("postgresql: a missing grant is access_denied") {

@@ -1,6 +1,7 @@
 // Servers that are stopped, killed, restarted, read-only, full. One of the test's own each time.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <regex>
@@ -153,6 +154,43 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   CHECK(waiting.get());  // the keeper gave it back
   CHECK(late.get());
   CHECK(m.make_mutex("x").try_acquire_for(60s));
+}
+
+// As behind one name that leads to the new primary since: sessions that were opened before stay with the
+// former one.
+SERVER_CASE("read-only to its old sessions only, after a switch-over: none of those is used again") {
+  away_fixture f(Server::kind);
+  auto const new_sessions_read_only = [&](bool on) {
+    auto const session = f.as_admin();
+    if (f.postgresql())
+      session->script(on ? "ALTER ROLE app SET default_transaction_read_only = on"
+                         : "ALTER ROLE app RESET default_transaction_read_only",
+                      f.soon());
+    else
+      session->script(on ? "SET GLOBAL init_connect = 'SET SESSION TRANSACTION READ ONLY'"
+                         : "SET GLOBAL init_connect = ''",
+                      f.soon());
+  };
+  std::atomic<int> failed{0};
+  manager_options o;
+  o.on_event = [&](event const& e) { failed += e.kind == event_kind::error ? 1 : 0; };
+  lock_manager m(f.as_app(), o);
+  auto held = m.make_mutex("held", {.ttl = 15s}).acquire();
+  new_sessions_read_only(true);
+  REQUIRE(eventually([&] { return failed > 0; }));  // the keeper's session is one of these
+  lock_manager late(f.as_app());
+  for (auto const how : {strategy::lease, strategy::unique_insert})
+    CHECK(refused([&] { (void)late.make_mutex("x", {.strategy = how}).try_acquire(); }) == errc::read_only);
+  new_sessions_read_only(false);
+  for (auto const how : {strategy::lease, strategy::unique_insert}) {
+    auto lock = late.make_mutex(to_string(how), {.strategy = how}).try_acquire();
+    REQUIRE(lock);
+    CHECK(lock->release() == release_result::released);
+  }
+  CHECK(late.make_mutex("row", {.strategy = strategy::row_lock}).try_acquire());
+  auto const trust = *held->trusted_until();
+  CHECK(eventually([&] { return *held->trusted_until() > trust; }));
+  CHECK(held->valid());
 }
 
 SERVER_CASE("out of connections: told as that within the deadline, and ridden out by those who wait") {

@@ -102,7 +102,10 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
   base::stay_out_of_ended_drivers();
   bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
-  if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable) close();
+  // Whoever opens the next session in the place of one that takes no writes may find the new primary.
+  if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable ||
+      problem.reason() == errc::read_only)
+    close();
   throw problem;
 }
 

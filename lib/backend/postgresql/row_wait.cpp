@@ -87,7 +87,10 @@ result session::wait_once(prepared_wait const& ready, std::string const& what,
     auto const refused = statement_error(one.get(), what, where_);
     if (refused.reason() == errc::in_doubt || refused.sqlstate().empty() || ends_session(one.get()))
       end_wait(errc::unreachable, what, one_line(PQresultErrorMessage(one.get())));
-    roll_back();
+    if (refused.reason() == errc::read_only)
+      channel_.close();  // as in refuse()
+    else
+      roll_back();
     throw refused;
   }
   if (r.results.empty()) end_wait(errc::unreachable, what, no_answer_text);

@@ -100,6 +100,8 @@ void session::refuse(PGresult const* r, std::string const& what, stake at_stake)
     give_up(at_stake, what, one_line(PQresultErrorMessage(r)));
   if (refused.sqlstate() == "22023" && std::string_view(refused.what()).find(moved) != std::string_view::npos)
     give_up(stake::nothing, what, other_server);
+  // Whoever opens the next session in the place of one that takes no writes may find the new primary.
+  if (refused.reason() == errc::read_only) channel_.close();
   if (pooling_ == pooling::transaction && refused.reason() == errc::read_only)
     throw error(errc::read_only, base::plain_message(refused) + left_read_only, what, refused.sqlstate(), 0);
   throw refused;
