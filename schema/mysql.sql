@@ -139,7 +139,9 @@ SET SESSION sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION
 -- keep its holder from renewing until the caller's transaction ends (InnoDB lets go of no row before, at REPEATABLE READ). In
 -- an old snapshot a lock that was given back since is busy, too; and a row that looks absent is inserted before it
 -- is read FOR UPDATE, which would lock the gap. Then SKIP LOCKED: of two takers the second one is refused at once. In
--- autocommit that lock is gone with its statement; the UPDATE looks at all of it again.
+-- autocommit that lock is gone with its statement; the UPDATE looks at all of it again. The row that is locked must be the
+-- one that the plain read has shown, in each column that a term changes: at REPEATABLE READ that read is as old as the caller's
+-- snapshot, and somebody who had the lock since may have written what the caller can't see. Busy then, until a new transaction.
 -- The floor is looked up by the row's token, as in lock_take. owner_thread -1: no thread and no explicit owner of the library
 -- is ever the same.
 CREATE PROCEDURE rowlock_try_acquire(
@@ -156,6 +158,10 @@ take: BEGIN
   DECLARE fresh VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE other VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE takeable, locked INT;
+  DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE seen_token, seen_renewals BIGINT;
+  DECLARE seen_highest, floor_now, highest_now BIGINT DEFAULT 0;
+  DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   DECLARE EXIT HANDLER FOR 1205 BEGIN
@@ -188,11 +194,18 @@ take: BEGIN
   SET present = utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND;
   SET SESSION innodb_lock_wait_timeout = 1;
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present) INTO other, takeable
+  SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present),
+    l.term, l.token, l.renewals, l.acquired_at, l.expires_at, l.longest_term
+  INTO other, takeable, seen_term, seen_token, seen_renewals, seen_at, seen_until, seen_longest
   FROM rowlock_locks AS l WHERE l.name = wanted;
   IF other IS NULL THEN
+    -- Whoever has the name since has changed what is put there now, or has raised one of these two with its end.
+    SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
+    INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
+    SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES (wanted, 'lease', 0, present)
+    INSERT INTO rowlock_locks (name, strategy, token, expires_at, longest_term)
+    VALUES (wanted, 'lease', 0, present, fresh)
     ON DUPLICATE KEY UPDATE name = rowlock_locks.name;
   ELSEIF other <> 'lease' THEN
     SET problem = concat('the lock ''', left(CONVERT(in_name USING ascii), 64), ''' is used with another strategy than lease');
@@ -205,7 +218,21 @@ take: BEGIN
   SELECT 1 INTO locked FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
   WHERE l.name = wanted AND l.strategy = 'lease'
     AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
+    AND l.term <=> seen_term AND l.token = seen_token AND l.renewals = seen_renewals AND l.acquired_at <=> seen_at
+    AND l.expires_at = seen_until AND l.longest_term <=> seen_longest
   FOR UPDATE SKIP LOCKED;
+  IF locked IS NOT NULL AND other IS NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    SELECT m.token_floor INTO floor_now FROM rowlock_meta AS m WHERE m.id = 1 LOCK IN SHARE MODE;
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    SELECT t.token INTO highest_now FROM rowlock_tokens AS t WHERE t.name = wanted LOCK IN SHARE MODE;
+    IF greatest(floor_now, highest_now) > seen_highest THEN
+      -- What this transaction has put there itself would be what it sees the next time.
+      /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+      DELETE FROM rowlock_locks WHERE name = wanted AND term IS NULL AND longest_term = fresh;
+      SET locked = NULL;
+    END IF;
+  END IF;
   IF locked IS NOT NULL THEN
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET
@@ -679,6 +706,10 @@ take: BEGIN
   DECLARE fresh VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE other VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE takeable, locked INT;
+  DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
+  DECLARE seen_token, seen_renewals BIGINT;
+  DECLARE seen_highest, floor_now, highest_now BIGINT DEFAULT 0;
+  DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   DECLARE EXIT HANDLER FOR 1205 BEGIN
@@ -711,11 +742,18 @@ take: BEGIN
   SET present = utc_timestamp(6) + INTERVAL timestampdiff(MICROSECOND, now(6), sysdate(6)) MICROSECOND;
   SET SESSION innodb_lock_wait_timeout = 1;
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-  SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present) INTO other, takeable
+  SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present),
+    l.term, l.token, l.renewals, l.acquired_at, l.expires_at, l.longest_term
+  INTO other, takeable, seen_term, seen_token, seen_renewals, seen_at, seen_until, seen_longest
   FROM rowlock_locks AS l WHERE l.name = wanted;
   IF other IS NULL THEN
+    -- Whoever has the name since has changed what is put there now, or has raised one of these two with its end.
+    SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
+    INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
+    SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES (wanted, 'once', 0, present)
+    INSERT INTO rowlock_locks (name, strategy, token, expires_at, longest_term)
+    VALUES (wanted, 'once', 0, present, fresh)
     ON DUPLICATE KEY UPDATE name = rowlock_locks.name;
   ELSEIF other <> 'once' THEN
     SET problem = concat('the lock ''',
@@ -734,7 +772,21 @@ take: BEGIN
   SELECT 1 INTO locked FROM rowlock_locks AS l FORCE INDEX (PRIMARY)
   WHERE l.name = wanted AND l.strategy = 'once'
     AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
+    AND l.term <=> seen_term AND l.token = seen_token AND l.renewals = seen_renewals AND l.acquired_at <=> seen_at
+    AND l.expires_at = seen_until AND l.longest_term <=> seen_longest
   FOR UPDATE SKIP LOCKED;
+  IF locked IS NOT NULL AND other IS NULL THEN
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    SELECT m.token_floor INTO floor_now FROM rowlock_meta AS m WHERE m.id = 1 LOCK IN SHARE MODE;
+    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+    SELECT t.token INTO highest_now FROM rowlock_tokens AS t WHERE t.name = wanted LOCK IN SHARE MODE;
+    IF greatest(floor_now, highest_now) > seen_highest THEN
+      -- What this transaction has put there itself would be what it sees the next time.
+      /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
+      DELETE FROM rowlock_locks WHERE name = wanted AND term IS NULL AND longest_term = fresh;
+      SET locked = NULL;
+    END IF;
+  END IF;
   IF locked IS NOT NULL THEN
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET

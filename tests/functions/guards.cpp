@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "functions/place.hpp"
+#include "support/eventually.hpp"
 #include "support/source_path.hpp"
 
 using namespace rowlock;
@@ -303,6 +304,131 @@ MYSQL_FUNCTIONS_CASE("REPEATABLE READ with an old snapshot: never a wrong yes, a
     CHECK(p.require(*old, "held", first->term).empty());
     CHECK(old->run("COMMIT;").empty());
   }
+}
+
+// C4: whoever had it since may have written what this transaction can't see.
+void take_in_an_old_snapshot(place const& p, bool once) {
+  auto const old = p.session();
+  auto const other = p.session();
+  auto const m = p.manager();
+  CHECK(p.ask("CREATE TABLE work (n int); INSERT INTO work VALUES (0);").empty());
+  auto const text = [&](std::string const& name) { return once ? p.once_text(name) : p.take_text(name); };
+  auto const take_it = [&](std::string const& name) {
+    auto const reply = other->run(text(name));
+    REQUIRE(reply.size() > 32);
+    return reply.substr(0, 32);
+  };
+  auto const release = [&](std::string const& name, std::string const& term) {
+    REQUIRE(other->run(p.call(once ? "release_once" : "release", name, term)) == "1");
+  };
+  auto const begin = [&] {
+    CHECK(old->run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; START TRANSACTION; SELECT n "
+                   "FROM work;") == "0");
+  };
+  auto const refused = [&](std::string const& name) {
+    CHECK(p.ask("UPDATE work SET n = 1;").empty());
+    for (int i = 0; i < 2; ++i) CHECK(old->run(text(name)).empty());
+    CHECK(old->run("SELECT n FROM work; ROLLBACK;") == "0");
+    CHECK(old->run("START TRANSACTION; SELECT n FROM work;") == "1");
+    CHECK(old->run(text(name)).size() > 32);
+    CHECK(old->run("COMMIT;").empty());
+  };
+  auto const section = [&](std::string const& name) { release(name, take_it(name)); };
+  std::string const n = once ? "once" : "lease";
+  CHECK(p.ask("UPDATE work SET n = 0;").empty());
+  SUBCASE("a free row was taken and given back") {
+    section(n);
+    begin();
+    section(n);
+    refused(n);
+  }
+  SUBCASE("a name without a row was taken and given back") {
+    begin();
+    section(n);
+    refused(n);
+  }
+  SUBCASE("a name without a row was taken, given back and reaped") {
+    begin();
+    section(n);
+    CHECK(p.ask("UPDATE rowlock_meta SET token_floor = (SELECT max(token) FROM rowlock_locks); "
+                "DELETE FROM rowlock_locks;")
+              .empty());
+    refused(n);
+  }
+  SUBCASE("a name without a row was drawn from by another strategy") {
+    begin();
+    CHECK(p.ask(fmt::format("INSERT INTO rowlock_tokens VALUES ('{}', 7);", n)).empty());
+    refused(n);
+  }
+  SUBCASE("what had expired was taken over, and that has expired, too") {
+    take_it(n);
+    p.expire(n);
+    begin();
+    take_it(n);
+    p.expire(n);
+    refused(n);
+  }
+  SUBCASE("what had expired was taken over and given back") {
+    take_it(n);
+    p.expire(n);
+    begin();
+    section(n);
+    refused(n);
+  }
+  SUBCASE("what had expired was renewed by its late holder, and has expired again") {
+    auto const term = take_it(n);
+    p.expire(n);
+    begin();
+    CHECK(p.renew(*other, n, term) == "1");
+    p.expire(n);
+    refused(n);
+  }
+  SUBCASE("a free row was taken and given back without fencing") {
+    if (once) return;
+    auto lock = m->make_mutex(n, {.fencing = false});
+    REQUIRE(lock.try_acquire()->release() == release_result::released);
+    begin();
+    REQUIRE(lock.try_acquire()->release() == release_result::released);
+    refused(n);
+  }
+  SUBCASE("nobody had it since") {
+    section(n);
+    begin();
+    CHECK(old->run(text(n)).size() > 32);
+    CHECK(old->run("ROLLBACK;").empty());
+  }
+  SUBCASE("nobody had it ever, and others work on other names") {
+    begin();
+    section("another " + n);
+    CHECK(old->run(text(n)).size() > 32);
+    CHECK(old->run("ROLLBACK;").empty());
+  }
+  // The one that is left: what expired after the snapshot, and was touched by nobody (lib/doc/functions.md).
+  SUBCASE("what expired since, and nobody touched") {
+    take_it(n);
+    CHECK(
+        p.ask(fmt::format("UPDATE rowlock_locks SET expires_at = {} WHERE name = '{}';", p.in_seconds(2), n))
+            .empty());
+    begin();
+    CHECK(eventually(
+        [&] {
+          return p.ask(fmt::format(
+                     "SELECT expires_at < utc_timestamp(6) FROM rowlock_locks WHERE name = '{}';", n)) == "1";
+        },
+        60s));
+    CHECK(old->run(text(n)).size() > 32);
+    CHECK(old->run("ROLLBACK;").empty());
+  }
+}
+
+MYSQL_FUNCTIONS_CASE(
+    "C4: a snapshot that is older than somebody's whole section gets no lock, a new one does") {
+  take_in_an_old_snapshot(Place(), false);
+}
+
+MYSQL_FUNCTIONS_CASE(
+    "C4: once: a snapshot that is older than somebody's whole section does not run it, a new one does") {
+  take_in_an_old_snapshot(Place(), true);
 }
 
 // On by default in MariaDB 11.8 (tools/test --newer).
