@@ -105,9 +105,12 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     auto const rank = [](strategies::member_record const& r) { return std::pair(r.votes, r.epoch); };
     if (newest == nullptr || rank(s->record) > rank(newest->record)) newest = &*s;
   }
-  if (newest == nullptr) {
+  if (newest == nullptr || (!newest->record.votes && newest->record.epoch == 1)) {
     if (answered <= peers_.size() / 2 && trouble) throw error(*trouble);
-    throw error(errc::not_voting, "these databases are no quorum: `rowlock quorum init` makes one of them");
+    throw error(errc::not_voting,
+                newest == nullptr
+                    ? "these databases are no quorum: `rowlock quorum init` makes one of them"
+                    : "`rowlock quorum init` of these databases was not finished: call it again");
   }
   auto seen = std::make_shared<quorum_view>();
   seen->record = newest->record;

@@ -27,6 +27,10 @@ bool among(std::string const& id, std::vector<std::string> const& all) {
   return std::find(all.begin(), all.end(), id) != all.end();
 }
 
+/// The id of the epoch of those that don't vote yet, before that with this id, which has the number 1. As
+/// long as others: that is the column's length.
+std::string before_the_first(std::string const& epoch_id) { return "-" + epoch_id.substr(1); }
+
 }  // namespace
 
 std::vector<quorum_members::answer> quorum_members::ask(bool with_highest) {
@@ -73,6 +77,31 @@ std::vector<quorum_member_info> quorum_members::status() {
   return all;
 }
 
+// One that votes has granted locks, perhaps, and a database beside it without a record may have, too, and
+// have forgotten it.
+void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) const {
+  auto const at = [&](auto const& is_such) {
+    return std::find_if(asked.begin(), asked.end(),
+                        [&](answer const& a) { return is_such(a.state->record); });
+  };
+  auto const votes = at([](member_record const& r) { return r.votes; });
+  auto const none = at([](member_record const& r) { return r.quorum_id.empty(); });
+  if (votes == asked.end() || none == asked.end()) return;
+  auto const where = [&](auto const& one) {
+    return peers_.where(static_cast<std::size_t>(one - asked.begin()));
+  };
+  throw error(
+      errc::invalid_argument,
+      fmt::format("{} votes in a quorum, of which {} knows nothing: it has forgotten that, or is new. "
+                  "Then it must not vote at once: `rowlock quorum join` has it vote; `rowlock quorum "
+                  "drop` ends that quorum",
+                  where(votes), where(none)));
+}
+
+// In two rounds: a member may grant as soon as it votes, and who has no record by then has forgotten it. A
+// call that was cut off is gone on with. In the first round nobody votes: the list is given to all anew, with
+// an epoch of this call's own, so that a slow call finds another one's, and gives up. In the second one the
+// epoch of those that vote tells that the others were given theirs in the same call.
 void quorum_members::init(std::chrono::milliseconds max_ttl) {
   if (max_ttl < shortest_max_ttl || max_ttl > longest_max_ttl)
     throw error(errc::invalid_argument,
@@ -80,7 +109,6 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
   auto const asked = ask(true);
   member_record fresh{base::random_id(), 1, base::random_id(), {}, max_ttl, true};
   fencing_token highest;
-  member_record const* begun = nullptr;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (asked[i].failure) throw error(*asked[i].failure);
     auto const& s = *asked[i].state;
@@ -90,30 +118,44 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
                               peers_.where(i)));
     fresh.members.push_back(s.database_id);
     highest.value = std::max(highest.value, s.highest.value);
-    if (!s.record.quorum_id.empty()) begun = &s.record;
   }
-  // A former call that was interrupted has given the same list to some of them.
-  if (begun != nullptr) {
-    if (begun->members != fresh.members || begun->epoch != 1 || begun->max_ttl != max_ttl)
+  refuse_who_must_join(asked);
+  member_record const* voting = nullptr;
+  for (auto const& a : asked) {
+    auto const& r = a.state->record;
+    if (r.votes) voting = &r;
+    if (!r.quorum_id.empty() && (r.members != fresh.members || r.epoch != 1 || r.max_ttl != max_ttl))
       throw error(errc::invalid_argument,
                   "one of these databases is a member of a quorum already: `rowlock quorum status` tells; "
                   "`rowlock quorum drop` ends that one");
-    fresh.quorum_id = begun->quorum_id;
-    fresh.epoch_id = begun->epoch_id;
   }
+  if (voting != nullptr) {
+    fresh.quorum_id = voting->quorum_id;
+    fresh.epoch_id = voting->epoch_id;
+  }
+  auto waits = fresh;
+  waits.epoch_id = before_the_first(fresh.epoch_id);
+  waits.votes = false;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto const& r = asked[i].state->record;
-    if (r.quorum_id == fresh.quorum_id) continue;
-    if (!r.quorum_id.empty())
-      throw error(
-          errc::invalid_argument,
-          fmt::format("{} is a member of another quorum: `rowlock quorum status` tells", peers_.where(i)));
-    managing::voting m(peers_.at(i).parts());
-    m.raise_tokens(highest);  // of quorums that were dropped
-    if (!m.write("", fresh))
-      throw error(errc::conflict,
-                  fmt::format("{} was made a member of another quorum just now", peers_.where(i)));
+    if (voting == nullptr) {
+      managing::voting m(peers_.at(i).parts());
+      m.raise_tokens(highest);  // of quorums that were dropped
+      if (!m.write(r.epoch_id, waits)) throw changed_meanwhile(i);
+    } else if (r.quorum_id != fresh.quorum_id || r.epoch_id != (r.votes ? fresh : waits).epoch_id) {
+      throw error(errc::invalid_argument,
+                  fmt::format("{} is a member of another quorum: `rowlock quorum status` tells; `rowlock "
+                              "quorum drop` ends them all",
+                              peers_.where(i)));
+    }
   }
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (!asked[i].state->record.votes && !managing::voting(peers_.at(i).parts()).write(waits.epoch_id, fresh))
+      throw changed_meanwhile(i);
+}
+
+error quorum_members::changed_meanwhile(std::size_t member) const {
+  return error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(member)));
 }
 
 member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::size_t place,
@@ -183,8 +225,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   managing::voting joins(peers_.at(place).parts());
   auto waits = next;
   waits.votes = false;
-  if (!joins.write(asked[place].state->record.epoch_id, waits))
-    throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
+  if (!joins.write(asked[place].state->record.epoch_id, waits)) throw changed_meanwhile(place);
   std::vector<std::size_t> told;
   std::optional<error> trouble;
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -223,8 +264,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
                             "needed: {} does not vote yet; join it again",
                             heard, needed, peers_.where(place)));
   joins.raise_tokens(highest);
-  if (!joins.write(next.epoch_id, next))
-    throw error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(place)));
+  if (!joins.write(next.epoch_id, next)) throw changed_meanwhile(place);
 }
 
 quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std::size_t)> const& what) {
@@ -293,7 +333,8 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
       all.push_back(
           fmt::format("{} and {} are on the same server: they fail together", beside->second, m.database));
     if (m.quorum_id.empty()) {
-      all.push_back(fmt::format("{} belongs to no quorum: init, or join", m.database));
+      all.push_back(fmt::format("{} belongs to no quorum: {}", m.database,
+                                quorum_votes(members) > 0 ? "join it" : "init, or join"));
       continue;
     }
     ++quorums[m.quorum_id];
@@ -326,7 +367,8 @@ std::vector<std::string> quorum_findings(std::vector<quorum_member_info> const& 
                     m.database, m.epoch, newest, begun->database)
               : fmt::format("{} is in epoch {}, and the newest is {}: join it", m.database, m.epoch, newest));
     else if (!m.votes)
-      all.push_back(fmt::format("{} does not vote: its join was not finished; join it again", m.database));
+      all.push_back(fmt::format("{} does not vote: its {} was not finished; {} again", m.database,
+                                m.epoch == 1 ? "init" : "join", m.epoch == 1 ? "init" : "join it"));
   }
   auto const voting = quorum_votes(members);
   if (size > 0 && size != members.size())

@@ -34,6 +34,9 @@ class quorum_members {
     std::optional<error> failure{};
   };
   std::vector<answer> ask(bool with_highest);
+  /// Precondition: all have answered. @throws error(errc::invalid_argument)
+  void refuse_who_must_join(std::vector<answer> const&) const;
+  error changed_meanwhile(std::size_t member) const;
   strategies::member_record next_epoch(std::vector<answer> const&, std::size_t place,
                                        std::string const& replaces) const;
 

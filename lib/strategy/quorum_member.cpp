@@ -74,7 +74,7 @@ outcome quorum_member::take(backend::connection& c, take_request const& r,
       its.quorum_id.empty()
           ? fmt::format("'{}': this database belongs to no quorum", r.name)
           : fmt::format("'{}': this database does not vote in the epoch that is asked for: it {} {}", r.name,
-                        its.votes ? "votes in epoch" : "was not joined yet, in epoch", its.epoch));
+                        its.votes ? "votes in epoch" : "does not vote yet, in epoch", its.epoch));
 }
 
 bool quorum_member::confirm(backend::connection& c, backend::statement_book const& book,

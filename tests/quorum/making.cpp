@@ -2,6 +2,7 @@
 
 #include <rowlock/error.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/event.hpp"
 #include "quorum/members.hpp"
@@ -55,6 +56,85 @@ TEST_CASE("quorum: databases that are none grant nothing, and init makes them on
   auto b = members.program();
   (void)message_of([&] { (void)b->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
   (void)message_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
+}
+
+TEST_CASE("quorum: C60: a member that was wiped is not let vote by a second init: it must join") {
+  three_members members;
+  auto a = members.program();
+  CHECK(a->make_mutex("x", short_term()).acquire());
+  members.wipe(1);
+  auto const why = message_of([&] { a->init(short_ttl); }, errc::invalid_argument);
+  CHECK(mentions(why, "knows nothing"));
+  CHECK(mentions(why, "quorum join"));
+  auto const now = a->status();
+  CHECK(now[1].quorum_id.empty());
+  CHECK(quorum_votes(now) == 2);
+  CHECK(any_mentions(quorum_findings(now), "belongs to no quorum: join it"));
+  a->join(1);
+  CHECK(quorum_findings(a->status()).empty());
+}
+
+TEST_CASE(
+    "quorum: an init that dies has let nobody vote before all have the list, and another one completes it") {
+  three_members members(false);
+  auto a = members.program();
+  std::size_t dies_at = 0;
+  int writes = 0;
+  std::size_t votes = 0;
+  SUBCASE("when the first has it") { dies_at = 1; }
+  SUBCASE("when two have it") { dies_at = 2; }
+  SUBCASE("when all have it") { writes = 1; }
+  SUBCASE("when one votes") {
+    dies_at = 1;
+    writes = 1;
+    votes = 1;
+  }
+  SUBCASE("when two vote") {
+    dies_at = 2;
+    writes = 1;
+    votes = 2;
+  }
+  members.at(dies_at).seam->before = [&](std::string const& statement) {
+    if (statement == "quorum_write" && writes-- == 0)
+      throw error(errc::unreachable, "cut off by the test", statement, "", 0);
+  };
+  (void)message_of([&] { a->init(short_ttl); }, errc::unreachable);
+  members.mend(dies_at);
+  auto const then = a->status();
+  CHECK(quorum_votes(then) == votes);
+  CHECK(any_mentions(quorum_findings(then), "init was not finished; init again"));
+  if (votes < 2) {
+    auto const b = members.program();
+    (void)message_of([&] { (void)b->make_mutex("x", short_term()).try_acquire(); }, errc::not_voting);
+  }
+  CHECK(mentions(message_of([&] { a->init(short_ttl + 1s); }, errc::invalid_argument), "already"));
+  a->init(short_ttl);
+  CHECK(quorum_findings(a->status()).empty());
+  CHECK(quorum_votes(a->status()) == 3);
+  CHECK(a->make_mutex("x", short_term()).acquire());
+}
+
+TEST_CASE("quorum: C60: an init that is slow lets nobody vote who has forgotten what it granted meanwhile") {
+  three_members members(false);
+  auto a = members.program();
+  auto b = members.program();
+  bool come = false;
+  // `a` has given the list to two members. `b` makes the quorum, the third grants a lock, and forgets it.
+  members.at(2).seam->before = [&](std::string const& statement) {
+    if (statement != "quorum_write" || std::exchange(come, true)) return;
+    b->init(short_ttl);
+    members.wipe(2);
+    members.at(2).sql("INSERT INTO rowlock_quorum (id) VALUES (1)");
+  };
+  (void)message_of([&] { a->init(short_ttl); }, errc::conflict);
+  CHECK(come);
+  members.mend(2);
+  CHECK(quorum_votes(a->status()) == 2);
+  CHECK(members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 0);
+  // What it has of `a` does not make it a member that only waits to vote.
+  (void)message_of([&] { b->init(short_ttl); }, errc::invalid_argument);
+  b->join(2);
+  CHECK(quorum_findings(b->status()).empty());
 }
 
 TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {

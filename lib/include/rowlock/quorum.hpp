@@ -233,10 +233,12 @@ class ROWLOCK_EXPORT quorum {
   /// @throws error a member's, if less than a majority could be asked: the holder may go on
   quorum_outcome revoke(std::string const& name, revoke_mode);
 
-  /// Makes these databases a quorum. All of them must answer, and belong to none. May be repeated after it
-  /// was interrupted. `max_ttl`: of all locks, from 1 s to 1 h: a member that joins is kept waiting for that
-  /// long.
-  /// @throws error(errc::invalid_argument) naming the member that is in the way
+  /// Makes these databases a quorum. All of them must answer, and belong to none. First all of them are
+  /// given the list, then they are allowed to vote. May be repeated after it was interrupted; but where one
+  /// of them votes, one without the list has forgotten it, or is new, and must join(). `max_ttl`: of all
+  /// locks, from 1 s to 1 h: a member that joins is kept waiting for that long.
+  /// @throws error(errc::invalid_argument) naming the member that is in the way; errc::conflict if somebody
+  /// else makes one of them a member at the same time
   void init(std::chrono::milliseconds max_ttl);
 
   /// The member at `place` (from 0) was wiped, restored or replaced: has it vote again. A new epoch goes to a
