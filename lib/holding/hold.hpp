@@ -89,6 +89,9 @@ class hold final : public waiting::occupant {
 
   /// Its caller has it from now on. What it never had is given back without at_least.
   void hand_out() noexcept { handed_out_.store(true); }
+  /// Its caller can do nothing by it: a member's term of a quorum, without a majority.
+  void forget_at_least() noexcept { handed_out_.store(false); }
+  /// How long after it was taken the name stays taken, if it is given back earlier.
   std::chrono::milliseconds at_least() const noexcept {
     return handed_out_.load() ? facts_.at_least : std::chrono::milliseconds(0);
   }

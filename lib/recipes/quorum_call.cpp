@@ -174,8 +174,11 @@ quorum_call::next quorum_call::settle(quorum_view const& v, std::size_t first) {
 void quorum_call::give_back() noexcept {
   if (!hold_) return;
   bool was_held = false;
-  if (auto granted = hold_->end(was_held); !granted.empty())
-    (void)crew_.give_back(std::move(granted), hold_->first());
+  auto granted = hold_->end(was_held);
+  if (granted.empty()) return;
+  for (auto const& h : granted)
+    if (h) h->forget_at_least();
+  (void)crew_.give_back(std::move(granted), hold_->first());
 }
 
 // Those who have said why they can't, leave a majority of others, or they don't. One that has refused says

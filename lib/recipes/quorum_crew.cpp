@@ -94,6 +94,7 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
     b.holder = std::move(came.holder);
     if (came.won && came.won->expose()) b.granted = std::move(came.won);
     if (b.granted && is_far_ahead(b.granted->facts().token)) {
+      b.granted->forget_at_least();
       (void)m.release(std::exchange(b.granted, nullptr));
       throw error(
           errc::failed,
@@ -129,6 +130,7 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         if (!b.revoked && h->is_wanted()) b = take(i, h->name(), options, vote, {.one_attempt = true}, {});
         auto const won = b.granted;
         if (h->answered(i, std::move(b)) || !won) return;
+        won->forget_at_least();
         (void)peers_.at(i).release(won);
       },
       errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);

@@ -209,6 +209,7 @@ std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t 
     if (p.granted->loss() == loss_reason::revoked) return std::nullopt;
     if (trust_of(p, token()) > boot_clock::now()) return std::nullopt;
     p.former = p.granted->facts().term;
+    p.granted->forget_at_least();  // it is to be free for the next take
   }
   return former_grant{std::exchange(p.granted, nullptr), p.former};
 }

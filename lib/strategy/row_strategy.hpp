@@ -9,7 +9,7 @@ namespace rowlock::strategies {
 class row_strategy : public locking_strategy {
  public:
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
-                       boot_time_point deadline) const final;
+                       boot_time_point deadline) const override;
   given_back give_back_at_gate(backend::connection&, name_and_term const&,
                                boot_time_point deadline) const final;
 

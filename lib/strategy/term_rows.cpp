@@ -300,6 +300,13 @@ bool term_rows::release_at_least(backend::connection& c, name_and_term const& wh
   return c.execute(book_.at("lock_release_at_least"), parameters, deadline).affected > 0;
 }
 
+bool term_rows::release_until(backend::connection& c, name_and_term const& which,
+                              std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  std::vector<value> const parameters{which.name, which.term.value, std::int64_t{at_least.count()},
+                                      base::random_id()};
+  return c.execute(book_.at("unique_release_at_least"), parameters, deadline).affected > 0;
+}
+
 bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode, term_id const& only,
                        boot_time_point deadline) const {
   auto const changes = [&](char const* statement, std::vector<value> const& which) {

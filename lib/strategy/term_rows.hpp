@@ -119,6 +119,9 @@ class term_rows {
   /// @return false if the term is not there any more
   bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                         boot_time_point deadline) const;
+  /// The same, but does nothing if that time is over. @return false then, and if the term is not there
+  bool release_until(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                     boot_time_point deadline) const;
 
   /// `only`: of several permits that one; empty: all. @return false if nobody holds it
   bool revoke(backend::connection&, std::string const& name, revoke_mode, term_id const& only,

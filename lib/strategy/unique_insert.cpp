@@ -40,6 +40,12 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
   return refused_by({}, old);
 }
 
+given_back unique_insert::give_back(backend::connection& c, name_and_term const& which,
+                                    std::chrono::milliseconds at_least, boot_time_point deadline) const {
+  if (at_least > 0ms && rows_.release_until(c, which, at_least, deadline)) return {.was_there = true};
+  return row_strategy::give_back(c, which, 0ms, deadline);
+}
+
 std::optional<granted> unique_insert::insert(backend::connection& c, take_request const& r, bool clear_first,
                                              std::optional<superseded> const& old,
                                              boot_time_point deadline) const {

@@ -18,6 +18,10 @@ class unique_insert final : public row_strategy {
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
+  /// A row goes at once if `at_least` is over: one without a term would keep out who locks by INSERT.
+  given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
+                       boot_time_point deadline) const override;
+
  private:
   char const* release_statement() const noexcept override { return "unique_release"; }
   std::optional<granted> insert(backend::connection&, take_request const&, bool clear_first,

@@ -195,6 +195,26 @@ CONTRACT_CASE("at_least that is over already frees the name at once") {
   f.sql("UPDATE rowlock_locks SET acquired_at = " + in_ms(f, -1000));
   CHECK(lock->release() == release_result::released);
   CHECK(other.sees_free("x"));
+  // A row, also one without a term, keeps out who locks by INSERT.
+  CHECK(other.read("x").has_value() == pair.keeps_row());
+}
+
+// Each has a manager of its own, which has seen the row never before: who has to watch it is busy.
+CONTRACT_CASE("at_least that is over is over for those who try once, also if the lock was observed") {
+  auto const m = f.manager();
+  fencing_token before;
+  {
+    auto const lock =
+        m->make_mutex("x", {.ttl = 300s, .at_least = 4s, .takeover = takeover::observed}).acquire();
+    before = lock->token();
+  }
+  auto const try_once = [&] {
+    auto const fresh = f.manager();
+    auto const lock = fresh->make_mutex("x", {.takeover = takeover::observed}).try_acquire();
+    return lock && lock->token() > before;
+  };
+  CHECK_FALSE(try_once());
+  CHECK(eventually(try_once));
 }
 
 CONTRACT_CASE("events tell of taken, renewed, released, lost and errors") {

@@ -194,6 +194,8 @@ SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).
+-- It ends by the clock, also where the lock was `observed`: who tries once could not have it otherwise. Nobody trusts the term
+-- $4, so that no two own the lock by that, whatever the clock does.
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   expires_at = greatest(utc_timestamp(6), least(acquired_at, utc_timestamp(6)) + INTERVAL 1000 * $3 MICROSECOND),
@@ -202,6 +204,7 @@ UPDATE rowlock_locks SET
   longest = $3,
   longest_term = $4,
   owner_process = NULL,
+  takeover = 'clock',
   renewals = renewals + 1,
   hard_until = NULL,
   term = CASE WHEN acquired_at + INTERVAL 1000 * $3 MICROSECOND > utc_timestamp(6) THEN $4 END
@@ -250,6 +253,21 @@ UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2
 -- (No number comes with the reply to a DELETE.)
 -- name: unique_release
 DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
+
+-- As lock_release_at_least, but only until then: after it, unique_release, so that no row stays that keeps out everybody who
+-- locks by INSERT (C33). (A row whose time ends later is deleted by whoever takes the name next, or by the reaper.)
+-- name: unique_release_at_least
+UPDATE rowlock_locks SET
+  expires_at = least(acquired_at, utc_timestamp(6)) + INTERVAL 1000 * $3 MICROSECOND,
+  ttl = least($3, $3 + CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), acquired_at) / 1000) AS SIGNED)),
+  longest = $3,
+  longest_term = $4,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL,
+  term = $4
+WHERE name = $1 AND term = $2 AND acquired_at + INTERVAL 1000 * $3 MICROSECOND > utc_timestamp(6)
 
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row. The floor is looked up by the row's token

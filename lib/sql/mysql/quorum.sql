@@ -1,7 +1,7 @@
 -- What a member of a quorum does: a database among several that grant a lock by majority (strategy quorum), for MySQL and MariaDB.
 -- lib/doc/quorum.md; the same names, parameters and columns as in the other dialects. A lock of this strategy is the name's row in
--- rowlock_locks, as a lease's, always `observed` and fenced. The one row of rowlock_quorum says whether, and in which epoch, this
--- database votes.
+-- rowlock_locks, as a lease's, `observed` while somebody has it, and fenced. The one row of rowlock_quorum says whether, and in
+-- which epoch, this database votes.
 --
 -- In autocommit at READ COMMITTED. Who comes in between: a statement that waited for the row reads WHERE on its newest version; the
 -- sub-select is a plain read, perhaps of before the wait. So a take or a renewal that waited may be granted in an epoch that has
@@ -10,8 +10,10 @@
 
 -- As lock_take, for a member that votes in the epoch $14. $12: the token that other members have granted already: this one grants it,
 -- too, if it is above all that it knows; null: the clock says which. $13: the term that was watched, whose renewals are still
--- $15; null: only a free row. $16: the term that this taker has had here already, or null: not where an operator has revoked that
--- one, which stays marked in the row after it was given back. No row: busy, or that, or it does not vote: quorum_read tells.
+-- $15; null: only a free row, or one that lock_release_at_least has left, whose time is over by the clock: no other row of this
+-- strategy has takeover `clock`, and nobody trusts its term. $16: the term that this taker has had here already, or null: not where
+-- an operator has revoked that one, which stays marked in the row after it was given back. No row: busy, or that, or it does not
+-- vote: quorum_read tells.
 -- name: quorum_take
 UPDATE rowlock_locks AS l SET
   l.token = last_insert_id(greatest(
@@ -37,7 +39,9 @@ UPDATE rowlock_locks AS l SET
   l.longest_term = $3,
   l.term = $3
 WHERE l.name = $1 AND l.strategy = $2
-  AND CASE WHEN $13 IS NULL THEN l.term IS NULL ELSE l.term = $13 AND l.renewals = $15 END
+  AND CASE WHEN $13 IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
+        ELSE l.term = $13 AND l.renewals = $15 END
   AND NOT (l.revoked = 1 AND coalesce(l.longest_term = $16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes = 1 AND q.epoch_id = $14)
 

@@ -178,6 +178,8 @@ FOR UPDATE SKIP LOCKED
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).
+-- It ends by the clock, also where the lock was `observed`: who tries once could not have it otherwise. Nobody trusts the term
+-- $4, so that no two own the lock by that, whatever the clock does.
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp() THEN $4 END,
@@ -187,6 +189,7 @@ UPDATE rowlock_locks SET
   longest = $3::bigint,
   longest_term = $4,
   owner_process = NULL,
+  takeover = 'clock',
   renewals = renewals + 1,
   hard_until = NULL
 WHERE name = $1 AND term = $2
@@ -264,6 +267,22 @@ RETURNING token
 DELETE FROM rowlock_locks WHERE name = $1 AND term = $2
 RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid::bigint)))::int,
   set_config('synchronous_commit', 'off', true)
+
+-- As lock_release_at_least, but only until then: after it, unique_release, so that no row stays that keeps out everybody who
+-- locks by INSERT (C33). (A row whose time ends later is deleted by whoever takes the name next, or by the reaper.)
+-- name: unique_release_at_least
+UPDATE rowlock_locks SET
+  term = $4,
+  expires_at = least(acquired_at, clock_timestamp()) + $3::bigint * interval '1 millisecond',
+  ttl = least($3::bigint, ceil(extract(epoch FROM acquired_at - clock_timestamp()) * 1000)::bigint + $3::bigint),
+  longest = $3::bigint,
+  longest_term = $4,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL
+WHERE name = $1 AND term = $2 AND acquired_at + $3::bigint * interval '1 millisecond' > clock_timestamp()
+RETURNING term
 
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row. The floor is read in this statement's

@@ -1,6 +1,7 @@
 -- What a member of a quorum does: a database among several that grant a lock by majority (strategy quorum). lib/doc/quorum.md; the
 -- same names, parameters and columns as in the other dialects. A lock of this strategy is the name's row in rowlock_locks,
--- as a lease's, always `observed` and fenced. The one row of rowlock_quorum says whether, and in which epoch, this database votes.
+-- as a lease's, `observed` while somebody has it, and fenced. The one row of rowlock_quorum says whether, and in which epoch, this
+-- database votes.
 --
 -- In autocommit at READ COMMITTED. Who comes in between: after a wait for the row, WHERE is read again on its newest version, but
 -- the sub-select still sees the member's record as it was when the statement began (B1). So a take or a renewal that waited may be
@@ -9,9 +10,10 @@
 
 -- As lock_take, for a member that votes in the epoch $14. $12: the token that other members have granted already: this one grants it,
 -- too, if it is above all that it knows; null: the clock says which. $13: the term that was watched, whose renewals are still
--- $15; null: only a free row. $16: the term that this taker has had here already, or null: not where an operator has revoked that
--- one, which stays marked in the row after it was given back; a revocation at the same time has the row locked, and is met.
--- No row: busy, or that, or it does not vote: quorum_read tells.
+-- $15; null: only a free row, or one that lock_release_at_least has left, whose time is over by the clock: no other row of this
+-- strategy has takeover `clock`, and nobody trusts its term. $16: the term that this taker has had here already, or null: not where
+-- an operator has revoked that one, which stays marked in the row after it was given back; a revocation at the same time has the
+-- row locked, and is met. No row: busy, or that, or it does not vote: quorum_read tells.
 -- name: quorum_take
 UPDATE rowlock_locks AS l SET
   term = $3,
@@ -37,7 +39,9 @@ UPDATE rowlock_locks AS l SET
   longest = $8::bigint,
   longest_term = $3
 WHERE l.name = $1 AND l.strategy = $2
-  AND CASE WHEN $13::text IS NULL THEN l.term IS NULL ELSE l.term = $13 AND l.renewals = $15::bigint END
+  AND CASE WHEN $13::text IS NULL
+        THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
+        ELSE l.term = $13 AND l.renewals = $15::bigint END
   AND NOT (l.revoked AND coalesce(l.longest_term = $16, false))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes AND q.epoch_id = $14)
 RETURNING l.token

@@ -131,6 +131,8 @@ SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
 -- For a lock that is given back earlier than ?3 milliseconds after it was taken. Until then the row has the term ?4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).
+-- It ends by the clock, also where the lock was `observed`: who tries once could not have it otherwise. Nobody trusts the term
+-- ?4, so that no two own the lock by that, whatever the clock does.
 -- name: lock_release_at_least
 UPDATE rowlock_locks SET
   term = CASE WHEN acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN ?4 END,
@@ -140,6 +142,7 @@ UPDATE rowlock_locks SET
   longest = ?3,
   longest_term = ?4,
   owner_process = NULL,
+  takeover = 'clock',
   renewals = renewals + 1,
   hard_until = NULL
 WHERE name = ?1 AND term = ?2
@@ -185,6 +188,22 @@ UPDATE rowlock_locks SET token = ?3 WHERE name = ?1 AND term = ?2
 -- As lock_release.
 -- name: unique_release
 /* unflushed */ DELETE FROM rowlock_locks WHERE name = ?1 AND term = ?2
+
+-- As lock_release_at_least, but only until then: after it, unique_release, so that no row stays that keeps out everybody who
+-- locks by INSERT (C33). (A row whose time ends later is deleted by whoever takes the name next, or by the reaper.)
+-- name: unique_release_at_least
+UPDATE rowlock_locks SET
+  term = ?4,
+  expires_at = min(acquired_at, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)) + ?3,
+  ttl = min(?3, acquired_at + ?3 - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
+  longest = ?3,
+  longest_term = ?4,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL
+WHERE name = ?1 AND term = ?2 AND acquired_at + ?3 > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+RETURNING term
 
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row.

@@ -1,12 +1,15 @@
 -- What a member of a quorum does: a database among several that grant a lock by majority (strategy quorum). lib/doc/quorum.md; the
 -- same names, parameters and columns as in the other dialects. A lock of this strategy is the name's row in rowlock_locks,
--- as a lease's, always `observed` and fenced. The one row of rowlock_quorum says whether, and in which epoch, this database votes.
+-- as a lease's, `observed` while somebody has it, and fenced. The one row of rowlock_quorum says whether, and in which epoch, this
+-- database votes.
 -- SQLite has one writer at a time, so that nobody comes in between.
 
 -- As lock_take, for a member that votes in the epoch ?14. ?12: the token that other members have granted already: this one grants it,
 -- too, if it is above all that it knows; null: the clock says which. ?13: the term that was watched, whose renewals are still
--- ?15; null: only a free row. ?16: the term that this taker has had here already, or null: not where an operator has revoked that
--- one, which stays marked in the row after it was given back. No row: busy, or that, or it does not vote: quorum_read tells.
+-- ?15; null: only a free row, or one that lock_release_at_least has left, whose time is over by the clock: no other row of this
+-- strategy has takeover `clock`, and nobody trusts its term. ?16: the term that this taker has had here already, or null: not where
+-- an operator has revoked that one, which stays marked in the row after it was given back. No row: busy, or that, or it does not
+-- vote: quorum_read tells.
 -- name: quorum_take
 UPDATE rowlock_locks SET
   term = ?3,
@@ -31,7 +34,10 @@ UPDATE rowlock_locks SET
   longest = ?8,
   longest_term = ?3
 WHERE name = ?1 AND strategy = ?2
-  AND CASE WHEN ?13 IS NULL THEN term IS NULL ELSE term = ?13 AND renewals = ?15 END
+  AND CASE WHEN ?13 IS NULL
+        THEN term IS NULL
+          OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+        ELSE term = ?13 AND renewals = ?15 END
   AND NOT (revoked = 1 AND coalesce(longest_term = ?16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes = 1 AND q.epoch_id = ?14)
 RETURNING token
