@@ -58,7 +58,7 @@ bool quorum_lock::extend(std::chrono::milliseconds duration) {
   for (std::size_t i = 0; i < crew_->peers().size(); ++i)
     if (!v->left_out[i]) crew_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
   hold_->wait_for_answers(before + crew_->peers().reply_timeout());
-  return hold_->valid() && hold_->trusted_until() >= before + duration - duration / 10;
+  return hold_->valid() && hold_->trusted_until() >= holding::trust_after(before, duration);
 }
 
 release_result quorum_lock::release() noexcept {
@@ -68,6 +68,8 @@ release_result quorum_lock::release() noexcept {
   bool was_held = false;
   auto granted = hold_->end(was_held);
   if (granted.empty()) return release_result::released;
+  // A paused process may be here before its keeper.
+  if (hold_->announcement_is_due()) crew_->tell_loss(*hold_);
   auto const gone = crew_->give_back(std::move(granted), hold_->first());
   if (!was_held) return release_result::already_lost;
   crew_->tell({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});

@@ -49,7 +49,7 @@ quorum_result quorum_call::run() {
       failure_ = e;
     }
     if (came == next::won) {
-      crew_.keep(hold_);
+      keep();
       crew_.tell({.kind = event_kind::taken,
                   .name = name_,
                   .token = hold_->token(),
@@ -170,7 +170,15 @@ quorum_call::next quorum_call::settle(quorum_view const& v, std::size_t first) {
   return judge(v);
 }
 
-// By term, also where no reply came: that is for the member's own manager.
+// Nobody would renew it, and nobody would say that it is lost.
+void quorum_call::keep() try { crew_.keep(hold_); } catch (...) {
+  crew_.forget(*hold_);
+  give_back();
+  throw;
+}
+
+// By term, also where no reply came: that is for the member's own manager. Nobody has had it, so the members
+// are free at once.
 void quorum_call::give_back() noexcept {
   if (!hold_) return;
   bool was_held = false;

@@ -55,6 +55,7 @@ class quorum_call : private managing::beside_front {
   /// Waits for their answers, and has a majority know the highest token.
   next settle(quorum_view const&, std::size_t first);
   next judge(quorum_view const&);
+  void keep();
   void give_back() noexcept;
   void remember(std::size_t member, ballot const&, std::string const& epoch_id);
   void pause();

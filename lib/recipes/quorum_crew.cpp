@@ -289,16 +289,18 @@ boot_time_point quorum_crew::look() {
       k = kept_.erase(k);
     }
   }
-  for (auto const& h : lost) {
-    auto const why = h->loss();
-    tell({.kind = event_kind::lost,
-          .name = h->name(),
-          .token = h->token(),
-          .loss = why,
-          .message = why ? to_string(*why) : ""});
-    h->announce_loss();
-  }
+  for (auto const& h : lost) tell_loss(*h);
   return next;
+}
+
+void quorum_crew::tell_loss(quorum_hold& h) const noexcept {
+  auto const why = h.loss();
+  tell({.kind = event_kind::lost,
+        .name = h.name(),
+        .token = h.token(),
+        .loss = why,
+        .message = why ? to_string(*why) : ""});
+  h.announce_loss();
 }
 
 // A member that has it is to renew it; one that has not, or has lost it, is asked to grant it again, in the

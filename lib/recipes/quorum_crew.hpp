@@ -54,12 +54,15 @@ class quorum_crew {
   /// @return how many said that it was there
   int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
 
-  /// From now on it is renewed, and its loss reported.
+  /// From now on it is renewed, and its loss reported. @throws std::system_error if there is no thread to be
+  /// had for that
   void keep(std::shared_ptr<quorum_hold> const&);
   void forget(quorum_hold const&) noexcept;
   /// Whether the calling thread holds that name.
   bool held_by_this_thread(std::string const& name) const;
   void tell(event const&) const noexcept;
+  /// Once: quorum_hold::announcement_is_due().
+  void tell_loss(quorum_hold&) const noexcept;
 
  private:
   /// @return whether an operator had revoked it

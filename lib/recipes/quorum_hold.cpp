@@ -302,17 +302,19 @@ loss_reason quorum_hold::why_lost() const {
   for (auto const why : order)
     for (auto const& p : parts_)
       if (p.granted && p.granted->loss() == why) return why;
-  if (boot_clock::now() >= hard_until_ - std::min<std::chrono::nanoseconds>(options_.ttl / 20, 1s))
-    return loss_reason::expired;
+  if (boot_clock::now() >= hard_until_ - ahead_of_end()) return loss_reason::expired;
   bool const troubled =
       std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.trouble || p.last.failure; });
   return troubled ? loss_reason::database_unreachable : loss_reason::expired;
 }
 
-boot_time_point quorum_hold::alarm() const noexcept {
-  return trusted_until() -
-         std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(options_.ttl) / 20, 1s);
+// A hard limit may be shorter than the ttl, and then is all that it lasts.
+boot_clock::duration quorum_hold::ahead_of_end() const noexcept {
+  auto const lasts = options_.hard_limit == 0ms ? options_.ttl : std::min(options_.ttl, options_.hard_limit);
+  return std::min<boot_clock::duration>(std::chrono::nanoseconds(lasts) / 20, 1s);
 }
+
+boot_time_point quorum_hold::alarm() const noexcept { return trusted_until() - ahead_of_end(); }
 
 bool quorum_hold::look() noexcept {
   std::lock_guard const guard(mutex_);
@@ -329,13 +331,14 @@ quorum_hold::due quorum_hold::look_what_is_due() noexcept {
   (void)look();
   std::lock_guard const guard(mutex_);
   if (phase_.load() == phase::held) return due::renewal;
-  return lost_.load() && !announced_.exchange(true) ? due::announcement : due::nothing;
+  return announcement_is_due() ? due::announcement : due::nothing;
 }
 
 std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
   std::lock_guard const guard(mutex_);
   was_held = phase_.load() == phase::held && valid();
   if (phase_.load() == phase::over) return {};
+  if (phase_.load() == phase::held && !was_held) recount();  // nobody has come to its loss yet
   phase_ = phase::over;
   trust_ = ended;
   if (was_held) last_trust_ = std::min(last_trust_.load(), boot_clock::now().time_since_epoch().count());

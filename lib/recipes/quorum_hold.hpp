@@ -94,6 +94,8 @@ class quorum_hold {
   /// It has answered that somebody else has it.
   bool has_refused(std::size_t member) const;
 
+  /// Whether its loss is still to be announced; true once.
+  bool announcement_is_due() noexcept { return lost_.load() && !announced_.exchange(true); }
   /// When the loss is to be reported if no renewal comes: a little before trust ends.
   boot_time_point alarm() const noexcept;
   /// held -> lost, if that time has come, or less than a majority can be trusted. @return true if it was that
@@ -105,8 +107,8 @@ class quorum_hold {
   enum class due { renewal, announcement, nothing };
   due look_what_is_due() noexcept;
 
-  /// -> over. @return what the members have granted, by member; null where nothing. Empty if it was over
-  /// before
+  /// -> over, and before that, if trust has ended unseen, -> lost. @return what the members have granted, by
+  /// member; null where nothing. Empty if it was over before
   std::vector<std::shared_ptr<holding::hold>> end(bool& was_held);
 
  private:
@@ -136,6 +138,8 @@ class quorum_hold {
   void tell_trust() noexcept;
   void lose();
   loss_reason why_lost() const;
+  /// Before the end of trust: when a loss is reported.
+  boot_clock::duration ahead_of_end() const noexcept;
 
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
 

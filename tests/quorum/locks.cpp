@@ -4,8 +4,11 @@
 #include <mutex>
 #include <rowlock/error.hpp>
 #include <rowlock/postgresql_transaction.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "base/event.hpp"
 #include "quorum/members.hpp"
 #include "support/threads.hpp"
 
@@ -249,6 +252,15 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
     CHECK(eventually([&] { return !got->valid(); }));
     CHECK_FALSE(got->extend(short_ttl));
   }
+  SUBCASE("by what a tenth of is no whole number") {
+    auto got = a->make_mutex("x", options).try_acquire();
+    REQUIRE(got);
+    REQUIRE(eventually([&] { return got->votes() == 3; }));
+    int refused = 0;
+    for (int i = 0; i < 20; ++i)
+      if (!got->extend(1509ms)) ++refused;
+    CHECK(refused == 0);
+  }
   SUBCASE("hard limit") {
     options.hard_limit = 3s;
     auto got = a->make_mutex("x", options).try_acquire();
@@ -270,6 +282,70 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
     options.ttl = short_ttl + 1ms;
     CHECK(reason_of([&] { (void)a->make_mutex("x", options).try_acquire(); }) == errc::invalid_argument);
   }
+}
+
+TEST_CASE("quorum: a hard limit that is much shorter than the ttl is not over at once") {
+  three_members members(false);
+  auto a = members.program();
+  a->init(60s);
+  std::atomic<boot_clock::rep> left = 0;
+  mutex_options options;
+  options.ttl = 60s;
+  options.hard_limit = 2s;
+  auto const got = a->make_mutex("x", options).acquire();
+  REQUIRE(got);
+  std::stop_callback const at_loss(got->loss_token(),
+                                   [&] { left = (got->trusted_until() - boot_clock::now()).count(); });
+  CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
+  CHECK(boot_clock::duration(left.load()) <= options.hard_limit / 20);
+  CHECK(got->loss() == loss_reason::expired);
+}
+
+// The keeper is kept from its work by somebody's hook.
+TEST_CASE("quorum: a loss that nobody has come to yet is told by who gives the lock back") {
+  three_members members(false);
+  base::event keeper_is_busy, keeper_may_go;
+  std::mutex mutex;
+  std::vector<std::string> lost;
+  auto a = members.program({.on_event = [&](event const& e) {
+    if (e.kind != event_kind::lost) return;
+    {
+      std::lock_guard const guard(mutex);
+      lost.emplace_back(e.name);
+    }
+    if (e.name != "first") return;
+    keeper_is_busy.set();
+    CHECK(base::wait_for(keeper_may_go, boot_clock::now() + 60s));
+  }});
+  auto const losses = [&] {
+    std::lock_guard const guard(mutex);
+    return lost;
+  };
+  a->init(5s);
+  mutex_options fixed;
+  fixed.ttl = 1s;
+  fixed.renew = false;
+  auto const first = a->make_mutex("first", fixed).acquire();
+  REQUIRE(first);
+  fixed.ttl = 5s;
+  auto x = a->make_mutex("x", fixed);
+  auto got = x.acquire();
+  REQUIRE(got);
+  REQUIRE(base::wait_for(keeper_is_busy, boot_clock::now() + 20s));
+  CHECK(eventually([&] { return !got->valid(); }));
+  CHECK_FALSE(got->loss_token().stop_requested());
+  CHECK(got->release() == release_result::already_lost);
+  CHECK(got->loss_token().stop_requested());
+  CHECK(got->loss() == loss_reason::expired);
+  CHECK(losses() == std::vector<std::string>{"first", "x"});
+  x.lock();
+  auto const over = boot_clock::now() + fixed.ttl;
+  CHECK(eventually([&] { return boot_clock::now() > over; }));
+  x.unlock();
+  CHECK(losses() == std::vector<std::string>{"first", "x", "x"});
+  keeper_may_go.set();
+  CHECK(eventually([&] { return first->loss_token().stop_requested(); }));
+  CHECK(losses().size() == 3);
 }
 
 TEST_CASE("quorum: it is a TimedLockable; the same thread is told that it has it") {

@@ -1,9 +1,14 @@
 // Processes that are copied, members that do not answer or whose rows are locked, and what can't be had.
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
 #include <rowlock/error.hpp>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/event.hpp"
 #include "contract/open_transaction.hpp"
@@ -26,6 +31,28 @@ int wrong_in_child(program_of_members p, quorum_lock lock) {
   if (lock.release() != release_result::already_lost) wrong |= 32;
   return wrong;
 }
+
+/// While it lives, this process gets no thread: each would have a stack that there is no room for.
+class no_more_threads {
+ public:
+  no_more_threads() {
+    REQUIRE(::pthread_getattr_default_np(&before_) == 0);
+    pthread_attr_t huge;
+    REQUIRE(::pthread_attr_init(&huge) == 0);
+    REQUIRE(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47) == 0);
+    REQUIRE(::pthread_setattr_default_np(&huge) == 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~no_more_threads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+  no_more_threads(no_more_threads const&) = delete;
+  no_more_threads& operator=(no_more_threads const&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
 
 }  // namespace
 
@@ -94,6 +121,30 @@ TEST_CASE(
   members.cut_off(2);
   CHECK(reason_of([&] { b->drop(); }) == errc::unreachable);
   for (std::size_t i = 0; i < members.size; ++i) members.mend(i);
+}
+
+TEST_CASE("quorum: a lock that nobody can renew, because there is no thread for that, is given back") {
+  three_members members;
+  auto a = members.program();
+  // Each manager has its threads.
+  std::vector<acquisition> own;
+  for (auto const& m : a.managers) own.push_back(m->make_mutex("own").acquire());
+  auto mine = a->make_mutex("x", short_term());
+  std::optional<no_more_threads> limit;
+  auto const here = std::this_thread::get_id();
+  members.at(0).seam->after = [&](std::string const& statement) {
+    if (statement == "lock_take" && std::this_thread::get_id() == here) limit.emplace();
+  };
+  CHECK_THROWS_AS((void)mine.try_acquire(), std::system_error);
+  CHECK(limit);
+  members.at(0).seam->after = nullptr;
+  limit.reset();
+  for (std::size_t i = 0; i < members.size; ++i)
+    CHECK(eventually([&] {
+      return members.number(i, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND term IS NOT NULL") ==
+             0;
+    }));
+  CHECK(mine.try_acquire_for(20s));
 }
 
 TEST_CASE("quorum: a bound of attempts and a policy are refused, not forgotten") {

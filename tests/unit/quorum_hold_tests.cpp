@@ -282,3 +282,35 @@ TEST_CASE("quorum: the end gives all of it back, once; what is granted after it 
   CHECK_FALSE(was_held);
   CHECK_FALSE(q.lock.valid());
 }
+
+TEST_CASE("quorum: a hard limit that is shorter than the ttl is told shortly before its end, not at once") {
+  three q({.ttl = ttl, .hard_limit = 1s});
+  for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5));
+  REQUIRE(q.lock.begin({5}));
+  CHECK(q.lock.trusted_until() - q.lock.alarm() == 50ms);
+}
+
+TEST_CASE(
+    "quorum: a lock that is given back when its trust has ended unseen was lost, which is to be told once") {
+  three q;
+  auto const sent = boot_clock::now() - ttl * 9 / 10 + 50ms;
+  for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5, sent));
+  REQUIRE(q.lock.begin({5}));
+  while (boot_clock::now() < sent + ttl * 9 / 10) std::this_thread::yield();
+  bool was_held = true;
+  CHECK(q.lock.end(was_held).size() == 3);
+  CHECK_FALSE(was_held);
+  CHECK(q.lock.loss() == loss_reason::expired);
+  CHECK(q.lock.announcement_is_due());
+  CHECK_FALSE(q.lock.announcement_is_due());
+}
+
+TEST_CASE("quorum: a lock that is given back in time was not lost") {
+  three q;
+  q.is_held();
+  bool was_held = false;
+  CHECK(q.lock.end(was_held).size() == 3);
+  CHECK(was_held);
+  CHECK_FALSE(q.lock.loss());
+  CHECK_FALSE(q.lock.announcement_is_due());
+}

@@ -45,8 +45,9 @@ class ROWLOCK_EXPORT quorum_lock {
   /// False once the lock was lost, for ever: as soon as less than a majority can be trusted.
   [[nodiscard]] bool valid() const noexcept;
   /// Triggered when the lock is lost, a twentieth of the ttl (1 s at most) before trust ends where that can
-  /// be known. Its callbacks run on a thread of the quorum's: keep them short. They may release locks; they
-  /// must not wait for another one, nor destroy the quorum.
+  /// be known. Its callbacks run on a thread of the quorum's, or of who gives the lock back before that one
+  /// has come to it: keep them short. They may release locks; they must not wait for another one, nor destroy
+  /// the quorum.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
   /// Why it was lost; empty while it is held, and after it was given back in time. Where members differ, what
   /// most of those that were lost say.
@@ -63,7 +64,7 @@ class ROWLOCK_EXPORT quorum_lock {
   /// Gives it back at all members at once. Blocks for manager_options::release_timeout of the members at
   /// most.
   /// @return released if a majority of the members has given it back; a member that did not answer gives it
-  /// back later, or it expires there
+  /// back later, or it expires there. already_lost if it was lost, which the hook and loss_token() have told
   [[nodiscard]] release_result release() noexcept;
 
  private:
