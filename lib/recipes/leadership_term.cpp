@@ -32,6 +32,12 @@ leadership_term::leadership_term(held_lock lock, election_options const& options
     watching_health_ = std::jthread([this](std::stop_token done) { watch_health(std::move(done)); });
 }
 
+leadership_term::~leadership_term() {
+  watching_.request_stop();
+  watching_.join();
+  (void)lock_.release();
+}
+
 void leadership_term::end_soon::operator()() const noexcept {
   term.ends_ = true;
   term.waiter_.wake();

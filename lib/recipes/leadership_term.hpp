@@ -24,6 +24,9 @@ class leadership_term {
  public:
   /// `stop`: of the caller of run(). @throws std::system_error if there is no thread to be had
   leadership_term(held_lock, election_options const&, std::stop_token stop);
+  /// The work has returned: nobody is told of an overrun from now on, and others may lead, although a health
+  /// check may still be under way, which is waited for.
+  ~leadership_term();
   leadership_term(leadership_term const&) = delete;
   leadership_term& operator=(leadership_term const&) = delete;
 
@@ -55,9 +58,9 @@ class leadership_term {
   bool overrun_ = false;  ///< of watch() alone
   std::stop_callback<end_soon> on_stop_;
   std::stop_callback<end_soon> on_loss_;
-  // Last, so that they end first.
-  std::jthread watching_;
+  // Last, so that they end first. The one that may hang in a health check ends after the one that watches.
   std::jthread watching_health_;
+  std::jthread watching_;
 };
 
 }  // namespace rowlock::recipes

@@ -444,3 +444,38 @@ ROW_LOCK_CASE("set_note: refused for row_lock, which writes nothing") {
     CHECK(e.reason() == errc::unsupported);
   }
 }
+
+// The check has a thread of its own, which is waited for at the end of a term.
+LEASE_CASE(
+    "election: a health check that is slow makes no overrun of work that has returned, and keeps nobody from "
+    "leading") {
+  std::atomic<bool> slow{false}, may_go_on{false};
+  std::atomic<int> overruns{0}, in_check{0};
+  auto const m = f.manager();
+  auto const n = f.manager();
+  election_options o;
+  o.ttl = 3s;
+  o.stop_within = 1s;
+  o.health_interval = 10ms;
+  o.healthy = [&] {
+    if (!slow) return true;
+    ++in_check;
+    CHECK(eventually([&] { return may_go_on.load(); }, 60s));
+    return true;
+  };
+  o.on_overrun = [&] { ++overruns; };
+  candidate a(*m, o);
+  REQUIRE(a.comes_to_lead());
+  slow = true;
+  REQUIRE(eventually([&] { return in_check > 0; }));
+  auto const told_at = boot_clock::now();
+  a.as_leader([](leadership& l) { l.resign(); });
+  REQUIRE(eventually([&] { return !a.leads(); }));
+  auto const returned_at = boot_clock::now();
+  candidate b(*n);
+  CHECK(b.comes_to_lead());
+  CHECK(eventually([&] { return boot_clock::now() > returned_at + 2 * o.stop_within; }));
+  if (returned_at - told_at < o.stop_within) CHECK(overruns == 0);
+  slow = false;
+  may_go_on = true;
+}
