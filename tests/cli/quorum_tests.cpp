@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <rowlock/sqlite.hpp>
 
@@ -142,4 +143,55 @@ TEST_CASE("quorum: release --force says which members it could not ask, and fail
   CHECK(dropped.out == "1 of 3 databases belong to no quorum any more.\n");
   std::filesystem::remove(q.folder.file("1.db"));
   CHECK(q.all({"quorum", "drop", "--force"}).status != 0);
+}
+
+TEST_CASE(
+    "quorum: list says what it does not know: which member did not answer, and 69 if they are too many") {
+  three_files const q;
+  REQUIRE(q.all({"quorum", "init", "--max-ttl", "10s"}).status == 0);
+  program held(q.with({"run", "--ttl", "10s", "x", "--", "sh", "-c", "echo in; sleep 100"}));
+  REQUIRE(held.prints("in"));
+  std::filesystem::rename(q.folder.file("3.db"), q.folder.file("gone"));
+  auto const some = q.all({"list", "--json"});
+  CHECK(some.status == 0);
+  auto const list = json::parse(some.out);
+  REQUIRE(list.size() == 1);
+  REQUIRE(list[0]["members"].size() == 3);
+  CHECK(list[0]["members"][0]["state"] == "held");
+  CHECK_FALSE(list[0]["members"][0].contains("trouble"));
+  CHECK(list[0]["members"][2]["trouble"].is_string());
+  CHECK(some.says("member 3"));
+  std::filesystem::rename(q.folder.file("2.db"), q.folder.file("gone, too"));
+  auto const few = q.all({"list"});
+  CHECK(few.status == 69);
+  CHECK(few.says("1 of 3 members could be asked"));
+  std::filesystem::rename(q.folder.file("1.db"), q.folder.file("gone as well"));
+  for (auto const& none : {q.all({"list"}), q.all({"list", "--json"})}) {
+    CHECK(none.status == 69);
+    CHECK(none.says("what is held is not known"));
+  }
+}
+
+TEST_CASE(
+    "quorum: a password file is for the members that can have one, also in a join, and for one at least") {
+  three_files const q;
+  std::ofstream(q.folder.file("password")) << "hush\n";
+  words const with_file{"--password-file", q.folder.file("password")};
+  words const mysql{"--db", "mysql://u@127.0.0.1:1/d", "--db", q.url(2)};
+  auto const told = [&](words args) {
+    args.insert(args.begin(), rowlock_program);
+    args.insert(args.end(), with_file.begin(), with_file.end());
+    return run(args);
+  };
+  words joins_a_file{"quorum", "join", q.url(1)};
+  joins_a_file.insert(joins_a_file.end(), mysql.begin(), mysql.end());
+  auto const file = told(joins_a_file);
+  CHECK(file.status == 78);  // too few of the others vote
+  CHECK_FALSE(file.says("--password-file is for"));
+  auto const server = told({"quorum", "join", "mysql://u@127.0.0.1:1/d", "--db", q.url(1), "--db", q.url(2)});
+  CHECK(server.status == 69);
+  auto const nobodys = told({"quorum", "join", q.url(3), "--db", q.url(1), "--db", q.url(2)});
+  CHECK(nobodys.status == 64);
+  CHECK(nobodys.says("--password-file is for"));
+  CHECK(told(q.with({"quorum", "status"})).status == 64);
 }

@@ -187,9 +187,10 @@ database const& invocation::use_database() {
 
 std::vector<database> invocation::use_members() const {
   std::vector<database> all;
+  bool const for_some = std::any_of(urls.begin(), urls.end(), takes_password_file);
   for (auto const& url : urls) {
-    auto const for_mysql = takes_password_file(url) ? password_file : std::string();
-    all.push_back(choose_database(url, for_mysql, table_prefix, schema));
+    bool const not_for_it = for_some && !takes_password_file(url);
+    all.push_back(choose_database(url, not_for_it ? std::string() : password_file, table_prefix, schema));
   }
   return all;
 }

@@ -36,6 +36,7 @@ struct invocation {
   database const& use_database();
   /// Whether several were given: the members of a quorum.
   bool has_members() const noexcept { return urls.size() > 1; }
+  /// The password file is for those that can have one. @throws failure(exit_usage) if none of them can
   std::vector<database> use_members() const;
 };
 

@@ -2,10 +2,12 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <rowlock/rowlock.hpp>
+#include <variant>
 
 #include "cli.hpp"
 #include "duration.hpp"
@@ -155,12 +157,25 @@ std::string at_member(lock_info const& lock) {
   return fmt::format("{} {}", state_of(lock), left.count() > 0 ? format_duration(left) : "0s");
 }
 
+bool has_answered(std::variant<std::vector<lock_info>, std::string> const& member) {
+  return std::holds_alternative<std::vector<lock_info>>(member);
+}
+
+/// A lock that a majority has granted is seen at one member at least, if a majority has answered.
+end_of_program end_of_list(std::size_t answered, std::size_t all) {
+  if (answered > all / 2) return {};
+  say(fmt::format("{} of {} members could be asked, and {} are needed: what is held is not known", answered,
+                  all, all / 2 + 1));
+  return {exit_unreachable, {}};
+}
+
 /// All members side by side: a row for each name, a column for each member.
 end_of_program list_members(invocation& call, list_options const& options) {
   if (options.reaper || options.metrics || options.all || options.done)
     throw failure(exit_usage, "--all, --done, --reaper and --metrics are of one database: give one --db");
   members m(call.use_members());
   auto const lists = m.all().list();
+  auto const answered = static_cast<std::size_t>(std::count_if(lists.begin(), lists.end(), has_answered));
   std::map<std::string, std::vector<lock_info const*>> names;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     auto const* locks = std::get_if<std::vector<lock_info>>(&lists[i]);
@@ -177,11 +192,15 @@ end_of_program list_members(invocation& call, list_options const& options) {
     auto out = nlohmann::ordered_json::array();
     for (auto const& [name, each] : names) {
       auto list = nlohmann::ordered_json::array();
-      for (auto const* l : each) list.push_back(l == nullptr ? nlohmann::ordered_json() : to_json(*l));
+      for (std::size_t i = 0; i < each.size(); ++i)
+        list.push_back(each[i] != nullptr ? to_json(*each[i])
+                       : has_answered(lists[i])
+                           ? nlohmann::ordered_json()
+                           : nlohmann::ordered_json{{"trouble", std::get<std::string>(lists[i])}});
       out.push_back({{"name", name}, {"members", list}});
     }
     fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    return {};
+    return end_of_list(answered, lists.size());
   }
   std::vector<std::string> heading{"NAME"};
   for (std::size_t i = 0; i < lists.size(); ++i) heading.push_back(std::to_string(i + 1));
@@ -191,8 +210,7 @@ end_of_program list_members(invocation& call, list_options const& options) {
     std::vector<std::string> row{printable(name)};
     lock_info const* newest = nullptr;
     for (std::size_t i = 0; i < each.size(); ++i) {
-      bool const known = std::holds_alternative<std::vector<lock_info>>(lists[i]);
-      row.push_back(each[i] != nullptr ? at_member(*each[i]) : known ? "-" : "?");
+      row.push_back(each[i] != nullptr ? at_member(*each[i]) : has_answered(lists[i]) ? "-" : "?");
       if (each[i] != nullptr &&
           (newest == nullptr || each[i]->holder.token.value > newest->holder.token.value))
         newest = each[i];
@@ -203,7 +221,7 @@ end_of_program list_members(invocation& call, list_options const& options) {
     rows.push_back(std::move(row));
   }
   fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
-  return {};
+  return end_of_list(answered, lists.size());
 }
 
 end_of_program list(invocation& call, list_options const& options) {
@@ -259,7 +277,7 @@ Under a lock stands how many processes wait for it in the server's line, where t
 null where it does not), and the sessions in which they do.
 
 With several --db: the locks of a quorum, and what each member says of them, in a column of its own; - it is free there, ? the
-member does not answer.
+member does not answer ("trouble" of --json tells why). If less than a majority answers, the exit status is 69.
 
 Examples:
   rowlock list

@@ -84,11 +84,8 @@ end_of_program init(invocation& call, quorum_command_options const& options) {
 }
 
 end_of_program join(invocation& call, quorum_command_options const& options) {
-  auto each = call.use_members();
-  auto own = call;
-  own.urls = {options.joins};
-  own.db.reset();
-  each.push_back(own.use_database());
+  call.urls.push_back(options.joins);
+  auto const each = call.use_members();
   members m(each);
   signal_setup const signals;
   auto const fd = signals.open();
