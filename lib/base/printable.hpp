@@ -18,6 +18,9 @@ inline std::size_t harmless_prefix(std::string_view s) {
   if (lead < 0xc2 || lead > 0xf4 || s.size() < size) return 0;
   for (std::size_t i = 1; i < size; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates, and what is beyond U+10FFFF.
+  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f)) return 0;
+  if ((lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f)) return 0;
   if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
   // U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
   if (lead == 0xd8 && byte(1) == 0x9c) return 0;

@@ -38,6 +38,8 @@ TEST_CASE("durations: as they are printed") {
   CHECK(format_duration(2h) == "2h");
   CHECK(format_duration(50h) == "2d 2h");
   CHECK(format_duration(-5s) == "-5s");
+  CHECK(format_duration(std::chrono::milliseconds::min()) ==
+        format_duration(-std::chrono::milliseconds::max()));
 }
 
 TEST_CASE("a password in a URL or keyword string is found") {
@@ -86,6 +88,11 @@ TEST_CASE("names are harmless on a terminal") {
   CHECK(printable("a\xd8\x9ctxt") == "a\\xd8\\x9ctxt");           // U+061C, Arabic letter mark
   CHECK(printable("\xd8\x9b") == "\xd8\x9b");                     // its neighbour, which people read
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
+  CHECK(printable("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");           // overlong
+  CHECK(printable("\xf0\x80\x80\xaf") == "\\xf0\\x80\\x80\\xaf");  // overlong, too
+  CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
+  CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
+  CHECK(printable("\xed\x9f\xbf\xf4\x8f\xbf\xbf") == "\xed\x9f\xbf\xf4\x8f\xbf\xbf");
   CHECK(printable(std::string("a\0b", 3)) == "a\\x00b");
 }
 

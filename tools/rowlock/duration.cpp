@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -46,7 +47,7 @@ std::string exact_duration(milliseconds d) {
 
 std::string format_duration(milliseconds d) {
   auto const ms = d.count();
-  if (ms < 0) return "-" + format_duration(-d);
+  if (ms < 0) return "-" + format_duration(-std::max(d, -milliseconds::max()));  // the least has no opposite
   if (ms < 1'000) return fmt::format("{}ms", ms);
   if (ms < 60'000)
     return ms % 1'000 < 100 ? fmt::format("{}s", ms / 1'000)
