@@ -218,8 +218,11 @@ std::optional<term_row> term_rows::find(backend::connection& c, std::string cons
 
 void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name,
                                  boot_time_point deadline) const {
-  auto const& hidden = book_.at("lock_hidden");
-  if (as_int(c.execute(hidden, {}, deadline).rows.at(0).at(0)) == 0) return;
+  auto const hides = [&](backend::statement const& asked) {
+    return as_int(c.execute(asked, {}, deadline).rows.at(0).at(0)) != 0;
+  };
+  // Of permits the name's anchor may be hidden, too.
+  if (!hides(at("lock_hidden")) && (one_for_each_name() || !hides(book_.at("lock_hidden")))) return;
   throw error(
       errc::access_denied,
       fmt::format(

@@ -85,6 +85,17 @@ BEGIN
       USING ERRCODE = 'feature_not_supported',
             HINT = 'The section would read what was there before the permit. Take it in a transaction at READ COMMITTED.';
   END IF;
+  -- What row-level security hides would not be counted. (The calling statement has read the table: no policy changes before the
+  -- end of this transaction.)
+  IF row_security_active('rowlock_permits'::regclass) AND (
+    EXISTS (SELECT FROM pg_policy AS o WHERE o.polrelid = 'rowlock_permits'::regclass AND NOT o.polpermissive)
+    OR NOT EXISTS (SELECT FROM pg_policy AS o WHERE o.polrelid = 'rowlock_permits'::regclass AND o.polpermissive
+      AND o.polcmd = '*' AND pg_get_expr(o.polqual, o.polrelid) = 'true'
+      AND coalesce(pg_get_expr(o.polwithcheck, o.polrelid), 'true') = 'true'
+      AND EXISTS (SELECT FROM unnest(o.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage')))) THEN
+    RAISE EXCEPTION 'a permit of ''%'' can''t be taken: row-level security may hide others'' permits from this role', wanted
+      USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
+  END IF;
   SELECT l.strategy, l.permit_limit INTO other, most FROM rowlock_locks AS l WHERE l.name = wanted;
   IF FOUND AND other <> strategy_of THEN
     RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not %', wanted, other, strategy_of USING ERRCODE = 'RL002';

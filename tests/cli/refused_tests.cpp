@@ -70,6 +70,41 @@ TEST_CASE("C34: postgresql: a row that row-level security hides is not busy, and
   CHECK(told.out.find("CREATE POLICY") != std::string::npos);
 }
 
+TEST_CASE(
+    "C34: postgresql: permits that row-level security hides are not taken for free, and doctor says so") {
+  on_postgresql const p;
+  locker const role(p);
+  p.sql(
+      "ALTER TABLE rowlock_permits ENABLE ROW LEVEL SECURITY; CREATE POLICY mine ON rowlock_permits USING "
+      "(note = 'mine')");
+  auto const take = [&](words const& how) {
+    words all{"run", "--no-wait", "--note", "mine"};
+    all.insert(all.end(), how.begin(), how.end());
+    all.insert(all.end(), {"n", "--", "true"});
+    return role.rowlock(all);
+  };
+  auto const refused = [&](finished const& f) {
+    CAPTURE(f.err);
+    CHECK(f.status == 77);
+    CHECK(f.says("row-level security"));
+  };
+  {
+    holder const held(p, {"--permits", "1", "n"});
+    refused(take({"--permits", "1"}));
+    auto const told = role.rowlock({"doctor"});
+    CHECK(told.status == 1);
+    CHECK(told.out.find("may hide rows of rowlock_permits from this role") != std::string::npos);
+    // What a restrictive policy takes away, one that is for all does not give back.
+    p.sql("CREATE POLICY all_rows ON rowlock_permits USING (true)");
+    CHECK(take({"--permits", "1"}).status == 75);
+    p.sql("CREATE POLICY less ON rowlock_permits AS RESTRICTIVE USING (note = 'mine')");
+    refused(take({"--permits", "1"}));
+    p.sql("DROP POLICY less ON rowlock_permits");
+  }
+  p.sql("DELETE FROM rowlock_permits");  // which the holder has left behind
+  CHECK(take({"--permits", "1"}).status == 0);
+}
+
 TEST_CASE("C34: postgresql: with a policy that hides nothing locks work, and busy is busy") {
   on_postgresql const p;
   locker const role(p);

@@ -19,6 +19,25 @@ TEST_CASE(
          "ALTER TABLE rowlock_tokens SET LOGGED");
 }
 
+TEST_CASE("C34: postgresql: row-level security and unlogged tables: none of the tables is left out") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  for (std::string const table :
+       {"rowlock_locks", "rowlock_tokens", "rowlock_meta", "rowlock_permits", "rowlock_quorum",
+        "rowlock_admitted", "rowlock_reaper", "rowlock_migrations"}) {
+    CAPTURE(table);
+    s.sql("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY");
+    expect(s.examine(), "row_security", verdict::error, "may hide rows of " + table + " from this role",
+           "DISABLE ROW LEVEL SECURITY");
+    s.sql("CREATE POLICY all_rows ON " + table + " USING (true)");
+    expect(s.examine(), "row_security", verdict::ok, "hides nothing");
+    s.sql("DROP POLICY all_rows ON " + table + "; ALTER TABLE " + table + " DISABLE ROW LEVEL SECURITY");
+    s.sql("ALTER TABLE " + table + " SET UNLOGGED");
+    expect(s.examine(), "durability", verdict::error, table + " is an unlogged table",
+           "ALTER TABLE " + table + " SET LOGGED");
+    s.sql("ALTER TABLE " + table + " SET LOGGED");
+  }
+}
+
 TEST_CASE("postgresql: grants, schema, writable: one by one") {
   server_scene const s(server_kind::postgresql, {.durable = true});
   s.sql("REVOKE INSERT, UPDATE ON rowlock_tokens FROM rowlock_locking");

@@ -303,3 +303,37 @@ MYSQL_FUNCTIONS_CASE("permits: trap B42: a caller's SET timestamp moves no expir
                             p.in_seconds(30), p.in_seconds(61))) == "1");
   }
 }
+
+TEST_CASE("functions: C34: postgresql: permits that row-level security hides are an error, and not taken") {
+  postgresql_place const p;
+  auto const admin = p.session();
+  auto const sql = p.session();
+  auto const role = unique_identifier();
+  CHECK(admin
+            ->run(fmt::format(
+                "CREATE ROLE {0}; GRANT USAGE ON SCHEMA {1} TO {0}; GRANT SELECT, INSERT, UPDATE, "
+                "DELETE ON ALL TABLES IN SCHEMA {1} TO {0};",
+                role, admin->run("SELECT current_schema();")))
+            .empty());
+  CHECK(sql->run(fmt::format("SET ROLE {};", role)).empty());
+  CHECK(
+      admin
+          ->run(
+              "ALTER TABLE rowlock_permits ENABLE ROW LEVEL SECURITY; CREATE POLICY mine ON rowlock_permits "
+              "USING (note = 'by psql');")
+          .empty());
+  auto const theirs = p.taken_in(
+      admin->run("SELECT term, token FROM rowlock_try_acquire_exclusive('n', '1 min', 'theirs');"));
+  REQUIRE(theirs);
+  for (auto const& text : {p.write_text("n"), p.read_text("n"), p.permit_text("m", 1, 1)}) {
+    auto const refused = sql->run(text);
+    CAPTURE(refused);
+    CHECK(refused.find("42501") != std::string::npos);
+    CHECK(refused.find("row-level security") != std::string::npos);
+  }
+  CHECK(admin->run("CREATE POLICY all_rows ON rowlock_permits USING (true);").empty());
+  CHECK(sql->run(p.write_text("n")).empty());
+  CHECK(admin->run(p.call("release_permit", "n", theirs->term)) == "1");
+  CHECK(p.write(*sql, "n"));
+  CHECK(admin->run(fmt::format("DROP OWNED BY {0}; DROP ROLE {0};", role)).empty());
+}

@@ -74,10 +74,13 @@ std::optional<opinion> timeouts(examiner& x) {
                                                 usual)};
 }
 
-// A policy that hides rows also hides that somebody holds them.
+constexpr auto tables_of_ours = {"meta",   "locks",    "tokens", "permits",
+                                 "quorum", "admitted", "reaper", "migrations"};
+
+// A policy that hides rows also hides that somebody holds them, what was admitted, or who votes.
 std::optional<opinion> row_security(examiner& x) {
   bool active = false;
-  for (auto const* what : {"locks", "tokens", "meta"}) {
+  for (auto const* what : tables_of_ours) {
     auto const table = x.options().table_prefix + what;
     auto const found = x.table(what);
     if (!found || as_int(found->at(5)) == 0) continue;
@@ -111,7 +114,7 @@ std::optional<opinion> durability(examiner& x) {
         fmt::format("synchronous_commit = {}, although rowlock has set on: a session's settings get lost",
                     commit),
         "Is there a pooler in between? See `pooler`."};
-  for (auto const* what : {"locks", "tokens"})
+  for (auto const* what : tables_of_ours)
     if (auto const found = x.table(what); found && as_text(found->at(0)) != "p")
       return opinion{verdict::error,
                      fmt::format("{0}{1} is an unlogged table: a crash of the server empties it",

@@ -25,7 +25,7 @@ UNION ALL SELECT 'user', session_user::text
 SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))
 FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
 
--- Of table $2 in schema $1 (empty: where the search path leads): how it is stored; how names are compared; whether one
+-- Of table $2 in schema $1 (empty: where the search path leads): how it is stored; how names are compared, if it has any; whether one
 -- index sees to it that a name is there once, also for ON CONFLICT; whether row-level security is active for this
 -- role, and then, whether it may hide rows: no policy of ours or everybody's lets all rows be seen and written, or a
 -- restrictive one narrows that.
@@ -42,7 +42,7 @@ SELECT t.relpersistence::text, c.collname::text, c.collisdeterministic,
       AND coalesce(pg_get_expr(p.polwithcheck, p.polrelid), 'true') = 'true'
       AND EXISTS (SELECT 1 FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage'))))
 FROM pg_class AS t
-JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
+LEFT JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
 LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
 WHERE t.oid = to_regclass(CASE WHEN $1::text = '' THEN '' ELSE quote_ident($1::text) || '.' END || quote_ident($2::text))
 

@@ -25,6 +25,8 @@ FROM (SELECT 1 FROM rowlock_locks WHERE name = $1 AND strategy = $2 FOR UPDATE) 
 -- does not count; null: none. If that is not there any more, or is revoked, nothing is taken: somebody may have come in between.
 -- An intent is the units that the head of the line waits for: nobody else takes those. One that ends more than 2 s ahead is
 -- none: the clock went back (C44).
+-- Where row-level security may hide permits from this role, nothing is taken: what it can't see it would not count (C34). That is
+-- decided here, because whoever reads the table keeps its policies from being changed meanwhile.
 -- name: permit_take
 INSERT INTO rowlock_permits (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term, units, told)
@@ -51,6 +53,13 @@ WHERE l.name = $1 AND l.strategy = $2
     <= coalesce($13::bigint, l.permit_limit)
   AND ($15::text IS NULL
     OR EXISTS (SELECT 1 FROM rowlock_permits AS mine WHERE mine.name = $1 AND mine.term = $15 AND NOT mine.revoked))
+  AND CASE WHEN row_security_active('rowlock_permits'::regclass)
+    THEN NOT EXISTS (SELECT 1 FROM pg_policy AS o WHERE o.polrelid = 'rowlock_permits'::regclass AND NOT o.polpermissive)
+      AND EXISTS (SELECT 1 FROM pg_policy AS o WHERE o.polrelid = 'rowlock_permits'::regclass AND o.polpermissive AND o.polcmd = '*'
+        AND pg_get_expr(o.polqual, o.polrelid) = 'true'
+        AND coalesce(pg_get_expr(o.polwithcheck, o.polrelid), 'true') = 'true'
+        AND EXISTS (SELECT 1 FROM unnest(o.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage')))
+    ELSE true END
 RETURNING token
 
 -- If permit_take has made the permit $2: the anchor's token rises to its token, and its taker's intent $3 is over.
