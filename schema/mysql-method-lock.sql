@@ -24,11 +24,14 @@
 
 -- What has expired may be taken, as rowlock itself does it. An INSERT that had to wait for the row looks at it again. A
 -- session that has set its clock forward (SET timestamp moves utc_timestamp() and now(), but not sysdate()) clears
--- nothing: otherwise it would take locks that live.
+-- nothing: otherwise it would take locks that live. Both clocks are the session's time zone's, where an hour may come twice:
+-- within two hours after the zone was set back (by a clock that may be wrong) only what expired two hours ago is cleared.
 CREATE TRIGGER rowlock_clear BEFORE INSERT ON methodLock FOR EACH ROW
   DELETE FROM rowlock_locks
   WHERE name = CAST(CONVERT(NEW.method_name USING utf8mb4) AS BINARY) AND strategy = 'unique_insert'
-    AND (term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6) AND now(6) <= sysdate(6)));
+    AND (term IS NULL OR (takeover = 'clock' AND now(6) <= sysdate(6) AND expires_at <= utc_timestamp(6) - INTERVAL
+      CASE WHEN timestampdiff(SECOND, from_unixtime(unix_timestamp() - 7200), from_unixtime(unix_timestamp())) < 7200
+        THEN 2 ELSE 0 END HOUR));
 
 CREATE TRIGGER rowlock_take BEFORE INSERT ON methodLock FOR EACH ROW FOLLOWS rowlock_clear
   INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_process, ttl, acquired_at, expires_at, note)

@@ -146,6 +146,38 @@ TEST_CASE_TEMPLATE("C11: an old program that has set its session's clock forward
   CHECK(new_take(p, "n").status == 75);
 }
 
+TEST_CASE_TEMPLATE(
+    "C11: in the hour that comes twice a session's clock that was set forward takes no lock that lives",
+    Place, on_mariadb, on_mysql) {
+  Place const p;
+  make_old_table(p);
+  // A time zone that is set back in ten minutes.
+  auto const zone = unique_identifier();
+  p.sql(
+      fmt::format("INSERT INTO mysql.time_zone (Use_leap_seconds) VALUES ('N'); SET @zone = LAST_INSERT_ID();"
+                  "INSERT INTO mysql.time_zone_name (Name, Time_zone_id) VALUES ('{}', @zone);"
+                  "INSERT INTO mysql.time_zone_transition_type (Time_zone_id, Transition_type_id, `Offset`, "
+                  "Is_DST, Abbreviation)"
+                  " VALUES (@zone, 0, 7200, 1, 'S'), (@zone, 1, 3600, 0, 'W');"
+                  "INSERT INTO mysql.time_zone_transition (Time_zone_id, Transition_time, Transition_type_id)"
+                  " VALUES (@zone, 1000000000, 0), (@zone, unix_timestamp() + 600, 1)",
+                  zone));
+  program held(
+      p.command({"run", "--strategy", "unique_insert", "n", "--", "sh", "-c", "echo ready; exec sleep 100"}),
+      p.variables());
+  REQUIRE(held.prints("ready"));
+  auto const take_at = [&](int seconds_ahead) {
+    return refusal(p, fmt::format("SET time_zone = '{}', timestamp = unix_timestamp() + {}; "
+                                  "INSERT INTO methodLock (method_name) VALUES ('n')",
+                                  zone, seconds_ahead));
+  };
+  for (int const ahead : {0, 300, 900, 1800, 3600, 4500}) {
+    CAPTURE(ahead);
+    CHECK(has_part(take_at(ahead), "uplicate"));
+  }
+  CHECK(new_take(p, "n").status == 75);
+}
+
 SERVER_CASE("methodLock: a name that an old program holds is busy for new ones, and the other way round") {
   Place const p;
   make_old_table(p);
