@@ -10,6 +10,7 @@ namespace rowlock::migrate {
 namespace {
 
 constexpr std::size_t most_names = 3;
+constexpr int admitting = 8;  ///< the first version that knows which tokens were admitted
 
 std::string joined(std::vector<std::string> const& parts) {
   auto const shown = std::min(parts.size(), most_names);
@@ -57,6 +58,26 @@ void refuse_to_forget_tokens(session& s, int version) {
           highest));
 }
 
+// C6: without that table a holder that has lost its lock, and sleeps, is let in when it wakes.
+void refuse_to_forget_admitted(session& s, int goal) {
+  auto const highest = backend::as_int(s.run("migrate_highest_admitted").rows.at(0).at(0));
+  if (highest == 0) return;
+  throw refusal(
+      errc::invalid_argument,
+      fmt::format(
+          "version {} forgets which fencing tokens were admitted here (transaction::admit(), "
+          "rowlock_admit), up to {}: whoever has lost a lock of a quorum, and does not know it yet, would "
+          "be let in again; stay at {}, or forget them with --forget-tokens",
+          goal, highest, admitting));
+}
+
+// Whatever of that is in the way of going from `version` to `goal`.
+void refuse_to_forget(session& s, int version, int goal, down_consent const& consent) {
+  if (consent.tokens) return;
+  if (version >= admitting && goal < admitting) refuse_to_forget_admitted(s, goal);
+  if (version >= 1 && goal == 0) refuse_to_forget_tokens(s, version);
+}
+
 void demand_version(session& s, int version, std::string_view after) {
   auto const state = inspect(s);
   if (state.version == version && state.differences.empty() && !state.interrupted) return;
@@ -98,7 +119,7 @@ void undo(session& s, int version, down_consent const& consent) {
   s.run("migrate_exclude");
   if (locked > 0) s.script(text.substr(0, locked));
   if (!consent.held_locks) refuse_while_held(s, version);
-  if (version == 1 && !consent.tokens) refuse_to_forget_tokens(s, version);
+  refuse_to_forget(s, version, version - 1, consent);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
   demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
@@ -244,10 +265,8 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
     // Before the first step, too: to stop halfway would leave tables that serve no program.
-    if (goal == 0 && !consent.tokens) {
-      if (!consent.held_locks) refuse_while_held(s, state.version);
-      refuse_to_forget_tokens(s, state.version);
-    }
+    if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_while_held(s, state.version);
+    refuse_to_forget(s, state.version, goal, consent);
     undo(s, state.version, consent);
     doing = state.version;
   };

@@ -14,7 +14,7 @@ std::vector<int> go_up(session&, int goal);
 /// What go_down() may lose.
 struct down_consent {
   bool held_locks = false;  ///< to go down although locks are held
-  bool tokens = false;      ///< to forget which tokens were drawn, with the last tables
+  bool tokens = false;      ///< to forget which tokens were drawn, or admitted, with their tables
 };
 
 /// Undoes what is above `goal`; refuses what `consent` does not allow. @return the versions undone, in order

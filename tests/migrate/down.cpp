@@ -143,3 +143,26 @@ TEST_CASE_TEMPLATE("C6: what would forget the tokens is refused, says which, and
   db.script("UPDATE rowlock_locks SET term = NULL");
   CHECK(m.down(0, false, true) == versions{8, 7, 6, 5, 4, 3, 2, 1});
 }
+
+TEST_CASE_TEMPLATE("C6: what would forget which tokens were admitted is refused, and wants to be told", DB,
+                   ROWLOCK_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.script("INSERT INTO rowlock_admitted (name, token) VALUES ('a', 41), ('b', 42)");
+  for (int const target : {7, 1, 0}) {
+    for (bool const force : {false, true}) {
+      CAPTURE(target);
+      auto const e = catch_error([&] { m.down(target, force); });
+      CHECK(e.reason == errc::invalid_argument);
+      CHECK(e.mentions("--forget-tokens"));
+      CHECK(e.mentions("up to 42"));
+      CHECK(m.validate().empty());  // not a step was made
+    }
+  }
+  CHECK(m.down(8).empty());
+  CHECK(number(db, "SELECT count(*) FROM rowlock_admitted") == 2);
+  CHECK(m.down(7, false, true) == versions{8});
+  CHECK(m.up() == versions{8});
+  CHECK(m.down(7) == versions{8});
+}

@@ -67,7 +67,9 @@ class ROWLOCK_EXPORT migrator {
   /// Goes down to `target` (0: removes every table; the schema, or file, stays). Without `force` it refuses
   /// with errc::row_locked while locks are held, whatever the target: also programs that hold a lock need the
   /// tables that they were made for. Without `forget_tokens` it refuses with errc::invalid_argument to go to
-  /// 0 once a fencing token was drawn: nothing would keep later tokens from being lower.
+  /// 0 once a fencing token was drawn: nothing would keep later tokens from being lower. The same below 8
+  /// once a token was admitted (transaction::admit(), rowlock_admit): a holder that has lost its lock of a
+  /// quorum would be let in again.
   /// @return the versions undone, in order. @throws error
   std::vector<int> down(int target, bool force = false, bool forget_tokens = false);
 

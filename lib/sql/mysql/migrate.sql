@@ -43,6 +43,10 @@ SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)
 -- name: migrate_highest_of_tokens
 SELECT coalesce(max(token), 0) FROM rowlock_tokens
 
+-- The highest token that was admitted into the table that version 8 has. 0: none.
+-- name: migrate_highest_admitted
+SELECT coalesce(max(token), 0) FROM rowlock_admitted
+
 -- Who is migrating, or has a transaction open: what a migration may be waiting for. Whose tables it has read is not told.
 -- name: migrate_in_the_way
 SELECT p.id, p.user, '', lower(p.command), CAST(coalesce(timestampdiff(SECOND, t.trx_started, now()), 0) AS SIGNED)

@@ -21,7 +21,7 @@ SELECT pg_try_advisory_xact_lock(hashtextextended(
     format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0))::int::bigint,
   set_config('lock_timeout', '100ms', true)
 
--- Keeps everybody from taking, renewing and drawing tokens until the end of the transaction; reading goes on.
+-- Keeps everybody from taking, renewing, drawing tokens and having them admitted until the end of the transaction; reading goes on.
 -- name: migrate_exclude
 DO $$ BEGIN
   LOCK TABLE rowlock_locks IN EXCLUSIVE MODE;
@@ -30,6 +30,9 @@ DO $$ BEGIN
   END IF;
   IF to_regclass('rowlock_permits') IS NOT NULL THEN
     LOCK TABLE rowlock_permits IN EXCLUSIVE MODE;
+  END IF;
+  IF to_regclass('rowlock_admitted') IS NOT NULL THEN
+    LOCK TABLE rowlock_admitted IN EXCLUSIVE MODE;
   END IF;
 END $$
 
@@ -48,6 +51,10 @@ SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)
 -- The same of the table that version 2 has.
 -- name: migrate_highest_of_tokens
 SELECT coalesce(max(token), 0)::bigint FROM rowlock_tokens
+
+-- The highest token that was admitted into the table that version 8 has. 0: none.
+-- name: migrate_highest_admitted
+SELECT coalesce(max(token), 0)::bigint FROM rowlock_admitted
 
 -- Who has locks on the tables or is migrating: what a migration may be waiting for.
 -- name: migrate_in_the_way

@@ -38,6 +38,10 @@ SELECT max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FRO
 -- name: migrate_highest_of_tokens
 SELECT coalesce(max(token), 0) FROM rowlock_tokens
 
+-- The highest token that was admitted into the table that version 8 has. 0: none.
+-- name: migrate_highest_admitted
+SELECT coalesce(max(token), 0) FROM rowlock_admitted
+
 -- SQLite does not tell who has the file locked.
 -- name: migrate_in_the_way
 SELECT 0, '', '', '', 0 WHERE ?1 IS NULL AND ?2 IS NULL

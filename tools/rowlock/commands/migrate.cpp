@@ -183,8 +183,10 @@ Exit status: 0 done, or there was nothing to do; 75 others were in the way until
       add_action(*migrate, call, options, "down", "Goes back to a version; 0 removes everything", &down);
   add_number(down_command, "--to", options->to, "The version to go back to")->required();
   down_command->add_flag("--force", options->force, "Go down although locks are held");
-  down_command->add_flag("--forget-tokens", options->forget_tokens,
-                         "Allow --to 0 although fencing tokens were drawn: later tokens may be lower");
+  down_command->add_flag(
+      "--forget-tokens", options->forget_tokens,
+      "Allow --to 0 although fencing tokens were drawn: later tokens may be lower; and less than 8 "
+      "although some were admitted: holders that lost a quorum's lock may be let in again");
   add_action(*migrate, call, options, "status", "Shows which versions are applied", &status);
   add_action(*migrate, call, options, "validate",
              "Says what is wrong with the tables, if anything (then ends with 78)", &validate);
