@@ -15,6 +15,7 @@
 #include <new>
 #include <optional>
 #include <rowlock/error.hpp>
+#include <utility>
 
 #include "backend/mysql/dialect.hpp"
 #include "backend/mysql/errors.hpp"
