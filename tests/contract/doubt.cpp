@@ -1,4 +1,5 @@
 // Lost replies: what was applied, what was not, and what is said when that can't be found out. (K3)
+#include <new>
 #include <thread>
 
 #include "contract/fixture.hpp"

@@ -1,4 +1,5 @@
 // How a lock is lost, and how its holder hears of it.
+#include <optional>
 #include <thread>
 
 #include "contract/fixture.hpp"
