@@ -86,7 +86,7 @@ bool watchdog::to_be_announced(hold const& h) noexcept {
 
 void watchdog::make_room() {
   auto const all = watched_.size() + lost_.size() + told_.size() + 1;
-  if (left_.capacity() < all) left_.reserve(2 * all);
+  if (left_.capacity() < all) left_.reserve(all + all / 4 + 8);  // not twice as many: there may be many locks
 }
 
 bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noexcept {
