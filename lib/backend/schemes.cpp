@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <rowlock/error.hpp>
 #include <utility>
@@ -90,15 +91,30 @@ std::size_t scheme_length(scheme const& s, std::string_view url) noexcept {
 
 bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
 
+/// As libpq reads the names of a URL's options; what is no escape stays as it is.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    unsigned char byte = 0;
+    auto const* const end = text.data() + std::min<std::size_t>(text.size(), 3);
+    bool const escape =
+        text.size() >= 3 && text[0] == '%' && std::from_chars(text.data() + 1, end, byte, 16).ptr == end;
+    out += escape ? static_cast<char>(byte) : text[0];
+    text.remove_prefix(escape ? 3 : 1);
+  }
+  return out;
+}
+
+// A password that has an unescaped ? in it is one for libpq, up to the @.
 bool url_has_password(std::string_view rest) {
-  auto const authority = rest.substr(0, rest.find_first_of("/?"));
+  auto const authority = rest.substr(0, rest.find('/'));
   if (auto const at = authority.rfind('@'); at != authority.npos)
     if (auto const colon = authority.find(':'); colon != authority.npos && colon + 1 < at) return true;
   auto const query = rest.find('?');
   if (query == rest.npos) return false;
   for (rest.remove_prefix(query + 1); !rest.empty();) {
     auto const one = rest.substr(0, rest.find('&'));
-    if (is_secret(one.substr(0, one.find('=')))) return true;
+    if (is_secret(unescaped(one.substr(0, one.find('='))))) return true;
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
   }
   return false;

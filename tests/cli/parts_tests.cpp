@@ -47,6 +47,7 @@ TEST_CASE("a password in a URL or keyword string is found") {
        {"postgresql://u:pw@h/d", "postgres://u:pw@h", "postgresql://h/d?password=pw",
         "postgresql://h/d?a=b&password=pw", "host=h password=pw", "password = pw", "user='a b' password='x'",
         "host=h sslpassword=x", "user=a\\ password=x password=y", "postgresql:///d?sslpassword=x",
+        "postgresql://u:p?w@h/d", "postgresql://u:p?w@h", "postgresql://h/d?pass%77ord=pw",
         "mysql://u:pw@h/d", "mariadb://u:pw@h,i:3307/d?ssl-mode=require"}) {
     CAPTURE(with);
     CHECK(has_password(with));
@@ -54,8 +55,9 @@ TEST_CASE("a password in a URL or keyword string is found") {
   for (auto const* without :
        {"postgresql://u@h/d", "postgresql://h:5432/d", "postgresql://u:@h/d", "postgresql://[::1]:5432/d",
         "host=h user=u", "application_name='my password=x'", "user=a\\ password=x", "sqlite:u:p@h",
-        "passfile=/x", "postgresql://h/d?passfile=/x", "postgresql:///d?host=/a:b@c", "host=", "",
-        "mysql://u@h,i:3307/d", "mysql://u@h/d?password-file=/x"}) {
+        "passfile=/x", "postgresql://h/d?passfile=/x", "postgresql:///d?host=/a:b@c", "postgresql://h/d?%=%7",
+        "postgresql://h/d?%2bassword=x", "host=", "", "mysql://u@h,i:3307/d",
+        "mysql://u@h/d?password-file=/x"}) {
     CAPTURE(without);
     CHECK_FALSE(has_password(without));
   }
