@@ -49,7 +49,7 @@ grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_poin
   return f;
 }
 
-hold::hold(grant_facts&& facts, waiting::local_queue::turn&& turn) noexcept
+hold::hold(grant_facts&& facts, waiting::local_queue::turn&& turn)
     : facts_(std::move(facts)), turn_(std::move(turn)), trust_(first_trust(facts_).time_since_epoch()) {}
 
 std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn&& turn) {

@@ -69,7 +69,8 @@ grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_poin
 /// releasing, if nobody took it over); nothing leads back. While it is held it may become exposed.
 class hold final : public waiting::occupant {
  public:
-  hold(grant_facts&&, waiting::local_queue::turn&&) noexcept;
+  /// @throws std::bad_alloc; then both are as before
+  hold(grant_facts&&, waiting::local_queue::turn&&);
   /// Before anybody else knows it: the gate at which it was waited for, which is left when the lock is given
   /// back.
   void keep_gate(waiting::gates::ticket t) noexcept {
@@ -82,7 +83,7 @@ class hold final : public waiting::occupant {
     return gate_ && gate_->leave_with(give_back);
   }
   /// As the constructor, and makes the hold known to the local queue.
-  /// If there is no memory for it, both are as before.
+  /// @throws std::bad_alloc; then both are as before
   static std::shared_ptr<hold> make(grant_facts&&, waiting::local_queue::turn&&);
 
   grant_facts const& facts() const noexcept { return facts_; }
@@ -191,6 +192,7 @@ class hold final : public waiting::occupant {
   bool leave_held(loss_reason) noexcept;
   void end_trust_now() noexcept;
 
+  std::stop_source stop_;  ///< first: it needs memory
   grant_facts facts_;
   waiting::local_queue::turn turn_;  ///< given up on loss or release, by whoever made that transition
   std::optional<waiting::gates::ticket> gate_;  ///< likewise
@@ -210,7 +212,6 @@ class hold final : public waiting::occupant {
   std::atomic<int> handles_{1};
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;
-  std::stop_source stop_;
 };
 
 }  // namespace rowlock::holding

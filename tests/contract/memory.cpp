@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <future>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -120,4 +122,49 @@ TEST_CASE("the end of a watchdog needs no memory") {
   }
   CHECK(left == held);
   CHECK_FALSE(w.watch(held.front()));
+}
+
+TEST_CASE("whenever memory runs out once, the call throws or goes on, and leaves nothing taken") {
+  auto const source = source_from_url("sqlite::memory:");
+  migrator(source).up();
+  lock_manager m(source);
+  mutex_options const o{.ttl = 1h};
+  auto x = m.make_mutex("a", o);
+  std::function<void()> call;
+  SUBCASE("one lock") {
+    call = [&] { (void)x.try_acquire(); };
+  }
+  SUBCASE("lock and unlock") {
+    call = [&] {
+      x.lock();
+      x.unlock();
+    };
+  }
+  SUBCASE("several at once") {
+    call = [&] { (void)m.try_acquire_all({"a", "b", "c"}, o); };
+  }
+  call();
+  int refused_in = 0;
+  for (int granted = 0;; ++granted) {
+    CAPTURE(granted);
+    bool happened = false;
+    bool thrown = false;
+    {
+      memory_runs_out const here(granted);
+      try {
+        call();
+      } catch (std::bad_alloc const&) {
+        thrown = true;
+      } catch (error const&) {
+        thrown = true;
+      }
+      happened = here.has_happened();
+    }
+    x.unlock();
+    REQUIRE(eventually([&] { return m.list().empty(); }));
+    CHECK((happened || !thrown));
+    if (!happened) break;
+    ++refused_in;
+  }
+  MESSAGE(refused_in, " times");
 }

@@ -12,4 +12,15 @@ class no_memory {
   no_memory& operator=(no_memory const&) = delete;
 };
 
+/// As long as it lives the calling thread is refused memory once: the time after `granted` others.
+class memory_runs_out {
+ public:
+  explicit memory_runs_out(int granted) noexcept;
+  ~memory_runs_out();
+  memory_runs_out(memory_runs_out const&) = delete;
+  memory_runs_out& operator=(memory_runs_out const&) = delete;
+  /// Whether it was.
+  bool has_happened() const noexcept;
+};
+
 }  // namespace rowlock::test
