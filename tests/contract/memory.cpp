@@ -140,6 +140,17 @@ TEST_CASE("whenever memory runs out once, the call throws or goes on, and leaves
       x.unlock();
     };
   }
+  auto readers = m.make_shared_mutex("r", o);
+  SUBCASE("a reader") {
+    call = [&] { (void)readers.try_acquire_shared(); };
+  }
+  auto job = m.make_mutex("j", {.ttl = 1h, .owner = "job-7"});
+  SUBCASE("an owner that comes back") {
+    call = [&] {
+      auto const former = job.try_acquire();
+      (void)job.try_acquire();
+    };
+  }
   SUBCASE("several at once") {
     call = [&] { (void)m.try_acquire_all({"a", "b", "c"}, o); };
   }
