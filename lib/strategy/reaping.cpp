@@ -17,7 +17,7 @@ using backend::value;
 void count(reap_counts& all, std::string const& strategy) {
   auto const how = strategy_from_string(strategy);
   if (how == strategy::unique_insert) ++all.unique_insert;
-  if (how == strategy::lease || how == strategy::once) ++all.lease;
+  if (how == strategy::lease || how == strategy::once || how == strategy::quorum) ++all.lease;
   if (how == strategy::row_lock) ++all.row_lock;
   if (how && traits(*how).counted) ++all.permit_names;
 }

@@ -56,6 +56,16 @@ CLI_CASE("reap: permits that were over long ago, and then their name") {
   CHECK(r.out.rfind("Deleted 1 lock row (1 shared or semaphore), 2 permits and 0 tokens of ", 0) == 0);
 }
 
+CLI_CASE("reap: a quorum's name that nobody has used for long, which is counted as one of a lease") {
+  Place const p;
+  p.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('q', 'quorum', 7, " +
+        hours_ago(p, 48) + ")");
+  auto const r = p.rowlock({"reap"});
+  CAPTURE(r.out);
+  CHECK(r.out.rfind("Deleted 1 lock row (1 lease) and 0 tokens of ", 0) == 0);
+  CHECK(p.rowlock({"list", "--all"}).out.find("quorum") == std::string::npos);
+}
+
 CLI_CASE("reap: --dry-run, --idle, --batch, --json, --quiet") {
   Place const p;
   leave_idle(p, 5);

@@ -15,7 +15,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// Numbers of rows, one for each kind.
 struct reap_counts {
   std::int64_t unique_insert = 0;  ///< locks whose term was over
-  std::int64_t lease = 0;          ///< names that nobody has used for a while, of lease and once
+  std::int64_t lease = 0;          ///< names that nobody has used for a while, of lease, once and quorum
   std::int64_t row_lock = 0;       ///< anchors that nobody has used for a while
   std::int64_t tokens = 0;         ///< latest tokens that are older than that
   std::int64_t permits = 0;        ///< of shared_mutex and semaphore, whose term was over for so long
