@@ -706,23 +706,30 @@ EXCEPTION
   WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
 END $$;
 
--- rowlock_take_once is rowlock_take_seen for another strategy: one text, so that the two can't differ. Then, as in version 4: what
--- the functions name is the server's own or, with its schema, rowlock's. [C12]
+-- rowlock_take_once is rowlock_take_seen for another strategy: one text, so that the two can't differ.
 DO $$
 DECLARE
-  place CONSTANT text := (
-    SELECT pg_catalog.quote_ident(n.nspname)
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
-  one pg_catalog.regprocedure := 'rowlock_take_seen(text, interval, text, xid, bigint)';
-  body text := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
-  qualified text;
+  body CONSTANT text := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=)
+    'rowlock_take_seen(text, interval, text, xid, bigint)'::pg_catalog.regprocedure);
 BEGIN
   EXECUTE pg_catalog.concat(
     'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
     'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' ',
     'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
       pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
+END $$;
+
+-- As in version 4: what the functions name is the server's own or, with its schema, rowlock's. [C12]
+DO $$
+DECLARE
+  place CONSTANT text := (
+    SELECT pg_catalog.quote_ident(n.nspname)
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
+  one pg_catalog.regprocedure;
+  body text;
+  qualified text;
+BEGIN
   FOREACH one IN ARRAY ARRAY[
     'rowlock_permit_seen(text, text, bigint, bigint, interval, text)',
     'rowlock_take_permit(text, text, bigint, bigint, interval, text, xid, bigint, bigint, text[], text[], xid[])',

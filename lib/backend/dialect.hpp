@@ -44,6 +44,12 @@ struct migrating {
   std::string_view (*way_out)(error const&) noexcept = [](error const&) noexcept {
     return std::string_view();
   };
+  /// A call of a procedure that can't run, whatever procedure has that name, for where the catalog hides
+  /// some; null where it shows all. no_routine() then tells from the error that there is none.
+  std::string (*call_in_vain)(std::string_view routine) = nullptr;
+  bool (*no_routine)(error const&) noexcept = [](error const&) noexcept { return false; };
+  /// What a migration does with a routine when it has made it; null: nothing.
+  std::string (*finish_routine)(std::string_view routine) = nullptr;
   /// A migration's text in the form that the database's own client takes.
   std::string (*as_script)(std::string_view) = [](std::string_view text) {
     return "BEGIN;\n" + std::string(text) + "COMMIT;\n";

@@ -154,6 +154,9 @@ std::vector<std::string> migrator::validate() {
   if (state.version == 0) return lines;
   if (state.version != latest())
     lines.push_back(complaint_about_version(state.version, state.oldest_reader, latest()));
+  for (auto const& name : state.missing_routines)
+    lines.push_back(fmt::format("{}, for SQL without C++, is missing: `rowlock migrate up` makes it again",
+                                migrate::display_name(s, name)));
   auto const records = migrate::compare_records(s.dialect(), state);
   for (int const v : records.missing)
     lines.push_back(

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 
+#include "migrate/routines.hpp"
+
 namespace rowlock::migrate {
 namespace {
 
@@ -214,6 +216,8 @@ schema_state look(session& s) {
   if (!state.differences.empty() || !found.contains("migrations")) demand_sight(s);
   recognize_interruption(s, found, state);
   read_records(s, found, state);
+  if (state.differences.empty() && !state.interrupted && state.version <= latest_version(s.dialect()))
+    state.missing_routines = missing_routines(s, state.version);
   auto const after = s.run("migrate_version").rows;
   if (after.empty() || after[0] != *before) throw_changed();
   return state;

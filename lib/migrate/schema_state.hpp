@@ -26,6 +26,10 @@ struct schema_state {
   std::vector<std::string>
       differences;  ///< from what `version` should have; not looked for in unknown versions
 
+  /// Functions or procedures that `version` should have, without prefix; looked for where the tables are as
+  /// they should be.
+  std::vector<std::string> missing_routines;
+
   recorded_version const* record_of(int v) const;
 };
 

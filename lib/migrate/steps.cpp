@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "migrate/routines.hpp"
+
 namespace rowlock::migrate {
 namespace {
 
@@ -151,7 +153,8 @@ bool up_is_done(session& s, schema_state const& state, int goal) {
   demand_sound(state);
   if (newer_but_serving(s, state)) return true;
   auto const records = compare_records(s.dialect(), state);
-  return state.version >= goal && records.missing.empty() && records.stale.empty();
+  return state.version >= goal && records.missing.empty() && records.stale.empty() &&
+         state.missing_routines.empty();
 }
 
 void adopt(session& s, schema_state const& state, std::vector<std::string>& told) {
@@ -228,6 +231,14 @@ std::vector<int> go_up(session& s, int goal) {
     doing.reset();
     if (up_is_done(s, state, goal)) return;
     adopt(s, state, told);
+    if (!state.missing_routines.empty()) {  // alone, because a migration may build on them
+      make_routines(s, state.version, state.missing_routines);
+      for (auto const& name : state.missing_routines)
+        told.push_back(
+            fmt::format("made {} again, which was missing; rights to execute it are to be granted again",
+                        display_name(s, name)));
+      return;
+    }
     if (state.version >= goal) return;
     apply(s, state.version + 1);
     doing = state.version + 1;
@@ -267,6 +278,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     // Before the first step, too: to stop halfway would leave tables that serve no program.
     if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_while_held(s, state.version);
     refuse_to_forget(s, state.version, goal, consent);
+    make_routines(s, state.version, state.missing_routines);  // or there is nothing to drop
     undo(s, state.version, consent);
     doing = state.version;
   };

@@ -1,5 +1,7 @@
 #include "backend/postgresql/dialect.hpp"
 
+#include <fmt/format.h>
+
 #include "backend/embedded.hpp"
 #include "backend/postgresql/checks.hpp"
 
@@ -29,21 +31,29 @@ std::string_view way_out(error const& e) noexcept {
   return {};
 }
 
+// As each migration does, which has put the schema into the text, too. There is one function of that name:
+// beside another one nothing is migrated.
+std::string finish_routine(std::string_view routine) {
+  return fmt::format("ALTER FUNCTION {} SET search_path = pg_catalog, pg_temp", routine);
+}
+
 }  // namespace
 
 dialect const& postgresql_dialect() {
-  static dialect const d{
-      .name = "postgresql",
-      .statements = embedded_postgresql_statements(),
-      .migrations = embedded_postgresql_migrations(),
-      .checks = checks(),
-      .has_schemas = true,
-      .longest_identifier = 63,
-      .at_once = true,
-      .former_texts = former,
-      .migrating = {.torn_look = torn_look, .made_by_another = made_by_another, .way_out = way_out},
-      .has_gates = true,
-      .leaves_gate_at_once = true};
+  static dialect const d{.name = "postgresql",
+                         .statements = embedded_postgresql_statements(),
+                         .migrations = embedded_postgresql_migrations(),
+                         .checks = checks(),
+                         .has_schemas = true,
+                         .longest_identifier = 63,
+                         .at_once = true,
+                         .former_texts = former,
+                         .migrating = {.torn_look = torn_look,
+                                       .made_by_another = made_by_another,
+                                       .way_out = way_out,
+                                       .finish_routine = finish_routine},
+                         .has_gates = true,
+                         .leaves_gate_at_once = true};
   return d;
 }
 

@@ -59,6 +59,32 @@ ORDER BY t.trx_started LIMIT 3
 -- name: migrate_strangers
 SELECT NULL FROM (SELECT $1 AS one, $2 AS two, $3 AS three) AS asked WHERE 1 = 0
 
+-- Which procedures of schema version $3 are not to be seen in schema $1 (empty: the session's database; prefix $2). Whoever has no
+-- right on one does not see it: see lib/migrate/routines.cpp.
+-- name: migrate_routines_missing
+SELECT e.name
+FROM JSON_TABLE('[
+  [4, "release"],
+  [4, "renew"],
+  [4, "require"],
+  [4, "try_acquire"],
+  [7, "done"],
+  [7, "release_once"],
+  [7, "release_permit"],
+  [7, "renew_permit"],
+  [7, "require_permit"],
+  [7, "take_permit"],
+  [7, "try_acquire_exclusive"],
+  [7, "try_acquire_once"],
+  [7, "try_acquire_permit"],
+  [7, "try_acquire_shared"],
+  [8, "admit"]
+]', '$[*]' COLUMNS (since INT PATH '$[0]', name VARCHAR(64) PATH '$[1]')) AS e
+WHERE e.since <= $3 AND concat($2, e.name) NOT IN (
+  SELECT r.routine_name FROM information_schema.routines AS r
+  WHERE r.routine_schema = coalesce(nullif($1, ''), database()) AND r.routine_type = 'PROCEDURE')
+ORDER BY e.since, e.name
+
 -- Whether schema $1 is there.
 -- name: migrate_schema_there
 SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1

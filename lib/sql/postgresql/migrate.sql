@@ -120,6 +120,34 @@ WHERE n.nspname = $1 AND p.proname IN (SELECT $2::text || o.name FROM our_functi
     AND (p.proname, p.proargtypes::text) IN (SELECT $2::text || o.name, o.types FROM our_functions AS o))
 ORDER BY 3 DESC, 1, 2
 
+-- Which functions of schema version $3 are not in schema $1 (prefix $2), in the order in which they can be made. A look at the
+-- catalog, which everybody may read: nobody's function runs. The types as in migrate_strangers.
+-- name: migrate_routines_missing
+SELECT e.name
+FROM (VALUES
+  (4, 'release', '25 25'),
+  (4, 'renew', '25 25'),
+  (4, 'require', '25 25'),
+  (4, 'try_acquire', '25 1186 25'),
+  (5, 'take_seen', '25 1186 25 28 20'),
+  (7, 'done', '25 25 1186 25'),
+  (7, 'permit_seen', '25 25 20 20 1186 25'),
+  (7, 'release_once', '25 25'),
+  (7, 'release_permit', '25 25'),
+  (7, 'renew_permit', '25 25'),
+  (7, 'require_permit', '25 25'),
+  (7, 'take_once', '25 1186 25 28 20'),
+  (7, 'take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
+  (7, 'try_acquire_exclusive', '25 1186 25'),
+  (7, 'try_acquire_once', '25 1186 25'),
+  (7, 'try_acquire_permit', '25 20 20 1186 25'),
+  (7, 'try_acquire_shared', '25 1186 25'),
+  (8, 'admit', '25 20')) AS e(since, name, types)
+WHERE e.since <= $3::bigint AND NOT EXISTS (
+  SELECT 1 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+  WHERE n.nspname = $1 AND p.proname = $2::text || e.name AND p.proargtypes::text = e.types)
+ORDER BY e.since, e.name
+
 -- Whether schema $1 is there.
 -- name: migrate_schema_there
 SELECT count(*) FROM pg_namespace WHERE nspname = $1

@@ -50,6 +50,10 @@ SELECT 0, '', '', '', 0 WHERE ?1 IS NULL AND ?2 IS NULL
 -- name: migrate_strangers
 SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two, ?3 AS three) AS asked WHERE 1 = 0
 
+-- There are no functions here.
+-- name: migrate_routines_missing
+SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two, ?3 AS three) AS asked WHERE 1 = 0
+
 -- There are no schemas.
 -- name: migrate_schema_there
 SELECT 1 WHERE ?1 IS NOT NULL

@@ -1,0 +1,146 @@
+// Functions and procedures that a dump has left out, or that somebody has dropped.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <rowlock/mysql.hpp>
+
+#include "database.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+using versions = std::vector<int>;
+
+#define ROUTINE_DATABASES \
+  ::rowlock::test::postgresql_database, ::rowlock::test::mariadb_database, ::rowlock::test::mysql_database
+
+std::vector<backend::row> routine_catalog(database const& db) {
+  return db.query(
+      db.is_mysql()
+          ? "SELECT routine_name, sql_mode, security_type, sql_data_access, routine_definition FROM "
+            "information_schema.routines WHERE routine_schema = database() ORDER BY 1"
+          : "SELECT p.proname::text, pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE p.pronamespace = "
+            "current_schema()::regnamespace ORDER BY 1");
+}
+
+std::vector<std::string> routine_names(database const& db) {
+  std::vector<std::string> all;
+  for (auto const& one : routine_catalog(db)) all.push_back(backend::as_text(one.at(0)));
+  return all;
+}
+
+void drop_routine(database const& db, std::string const& name) {
+  db.script(fmt::format("DROP {} {}", db.is_mysql() ? "PROCEDURE" : "FUNCTION", name));
+}
+
+bool line_mentions(std::vector<std::string> const& lines, std::string const& part) {
+  return std::any_of(lines.begin(), lines.end(), [&](auto const& l) { return l.find(part) != l.npos; });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("routines: those that are missing are named, and made again as they were", DB,
+                   ROUTINE_DATABASES) {
+  DB db;
+  std::vector<std::string> told;
+  migrator m(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }});
+  m.up();
+  auto const whole = routine_catalog(db);
+  auto const all = routine_names(db);
+  REQUIRE(all.size() == (db.is_mysql() ? 15 : 18));
+  auto const expect_made = [&](std::vector<std::string> const& which) {
+    auto const lines = m.validate();
+    CHECK(lines.size() == which.size());
+    for (auto const& name : which)
+      CHECK(line_mentions(lines, name + ", for SQL without C++, is missing: `rowlock migrate up`"));
+    told.clear();
+    CHECK(m.up().empty());
+    for (auto const& name : which) CHECK(line_mentions(told, "made " + name + " again"));
+    CHECK(m.validate().empty());
+    CHECK(routine_catalog(db) == whole);
+  };
+  for (auto const& name : all) {
+    CAPTURE(name);
+    drop_routine(db, name);
+    expect_made({name});
+  }
+  for (auto const& name : all) drop_routine(db, name);
+  expect_made(all);
+}
+
+TEST_CASE_TEMPLATE("routines: those of an older version are made as that one had them, before the next", DB,
+                   ROUTINE_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up(4);
+  auto const whole = routine_catalog(db);
+  for (auto const& name : routine_names(db)) drop_routine(db, name);
+  CHECK(m.validate().size() == 5);  // and that there is a newer version
+  CHECK(m.up(4).empty());
+  CHECK(routine_catalog(db) == whole);
+  m.up(6);
+  auto const of_six = routine_catalog(db);
+  for (auto const& name : routine_names(db)) drop_routine(db, name);
+  CHECK(m.up() == versions{7, 8});
+  CHECK(m.validate().empty());
+  CHECK(m.down(6) == versions{8, 7});
+  CHECK(routine_catalog(db) == of_six);
+  m.up();
+  for (auto const& name : routine_names(db)) drop_routine(db, name);
+  CHECK(m.down(3) == versions{8, 7, 6, 5, 4});
+  CHECK(routine_names(db).empty());
+}
+
+TEST_CASE_TEMPLATE("routines: in a schema and with a prefix that are named, too", DB, ROUTINE_DATABASES) {
+  DB db;
+  migrator m(db.source(), {.table_prefix = "p_"});
+  m.up();
+  auto const whole = routine_catalog(db);
+  for (auto const& name : routine_names(db)) drop_routine(db, name);
+  CHECK(line_mentions(m.validate(), "p_renew, for SQL"));
+  CHECK(m.up().empty());
+  CHECK(routine_catalog(db) == whole);
+}
+
+TEST_CASE_TEMPLATE("routines: one that somebody else has put there, or that is hidden, is not run", DB,
+                   ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  db.script("CREATE TABLE sprung (n int)");
+  std::string parameters;
+  auto const put_there = [&] {
+    drop_routine(db, "rowlock_renew");
+    db.script(fmt::format(
+        "CREATE PROCEDURE rowlock_renew({}) SQL SECURITY INVOKER INSERT INTO sprung VALUES (1)", parameters));
+  };
+  SUBCASE("without parameters") {}
+  SUBCASE("with as many as are asked with") {
+    for (int i = 0; i < 31; ++i) parameters += fmt::format("{}p{} INT", i == 0 ? "" : ", ", i);
+  }
+  put_there();
+  // Sees tables, and no procedure.
+  auto const user = unique_identifier();
+  db.script(fmt::format("CREATE USER {0}@'%' IDENTIFIED BY 'x'; GRANT SELECT, INSERT ON {1}.* TO {0}@'%'",
+                        user, db.name()));
+  auto url = db.address();
+  auto const at = url.find("://") + 3;
+  url.replace(at, url.find('@') - at, user + ":x");
+  migrator poor{mysql::source(url)};
+  CHECK(m.validate().empty());
+  CHECK(poor.validate().empty());
+  CHECK(poor.up().empty());
+  // May call all of them; the catalog shows them to whoever may.
+  db.script(fmt::format("GRANT EXECUTE ON {1}.* TO {0}@'%'", user, db.name()));
+  CHECK(migrator{mysql::source(url)}.validate().empty());
+  // By no catalog: as if it were hidden.
+  auto const& its = db.source().implementation()->sql().migrating;
+  CHECK_THROWS_AS(db.script(its.call_in_vain("rowlock_renew")), error);
+  CHECK(number(db, "SELECT count(*) FROM sprung") == 0);
+  drop_routine(db, "rowlock_renew");
+  CHECK(line_mentions(m.validate(), "rowlock_renew, for SQL"));
+  db.script(fmt::format("DROP USER {}@'%'", user));
+}
