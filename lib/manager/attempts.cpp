@@ -194,11 +194,11 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   doubts_.erase(found);
   auto const& mine = *sent_;
   if (!spec_.fencing) return accept_grant(session, strategies::granted{}, mine.term, mine.sent_at);
-  auto const lowest = row.holder.token.value - mine.tokens + 1;
-  if (lowest < 1)
+  if (row.holder.token.value < mine.tokens)
     throw error(errc::failed,
                 fmt::format("'{}': its row has {}, which is no token", spec_.name, row.holder.token.value));
-  return accept_grant(session, {{lowest}, mine.tokens}, mine.term, mine.sent_at);
+  return accept_grant(session, {{row.holder.token.value - mine.tokens + 1}, mine.tokens}, mine.term,
+                      mine.sent_at);
 }
 
 bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,

@@ -83,6 +83,13 @@ bool readable_meta(columns const& meta) {
          meta.contains("oldest_reader");
 }
 
+// Migrations are counted one by one: what is beyond is no version, and is not counted up to.
+constexpr std::int64_t highest_version = 9'999;
+
+int version_of(backend::value const& v) {
+  return static_cast<int>(std::clamp<std::int64_t>(as_int(v), -1, highest_version + 1));
+}
+
 // rowlock_meta's row as migrate_version gives it; without one, or without a row, the complaint goes to state.
 std::optional<backend::row> read_meta(session& s, columns const& columns_of_meta, schema_state& state) {
   auto const meta = display_name(s, "meta");
@@ -96,13 +103,13 @@ std::optional<backend::row> read_meta(session& s, columns const& columns_of_meta
     state.differences.push_back(fmt::format("table {} has no row", meta));
     return std::nullopt;
   }
-  state.version = static_cast<int>(as_int(rows[0].at(0)));
-  state.oldest_reader = static_cast<int>(as_int(rows[0].at(1)));
-  if (state.version < 1) {
-    state.differences.push_back(fmt::format("{}.schema_version is {}", meta, state.version));
-    state.version = 0;
+  auto const version = as_int(rows[0].at(0));
+  state.oldest_reader = version_of(rows[0].at(1));
+  if (version < 1 || version > highest_version) {
+    state.differences.push_back(fmt::format("{}.schema_version is {}", meta, version));
     return std::nullopt;
   }
+  state.version = static_cast<int>(version);
   return std::move(rows[0]);
 }
 
@@ -113,7 +120,7 @@ void read_records(session& s, tables const& found, schema_state& state) {
     if (!there->second.contains(needed)) return;
   for (auto const& row : s.run("migrate_records").rows)
     state.records.push_back(
-        {static_cast<int>(as_int(row.at(0))), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
+        {version_of(row.at(0)), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
 }
 
 // Takes for an interrupted migration what is one: all of this version's tables, as they are or as the next

@@ -7,6 +7,7 @@
 #include <rowlock/error.hpp>
 
 #include "base/random_id.hpp"
+#include "strategy/counts.hpp"
 #include "strategy/row_strategy.hpp"
 #include "strategy/transaction.hpp"
 
@@ -60,8 +61,8 @@ std::optional<permits::standing> permits::look(backend::connection& c, std::stri
     throw error(errc::strategy_mismatch,
                 fmt::format("'{}' is in use with strategy {}, not {}: use that one, or another name", name,
                             how, to_string(which_)));
-  standing now{{}, as_int(columns.at(2)), as_int(columns.at(3)), as_int(columns.at(4))};
-  if (!is_null(columns.at(1))) now.limit = as_int(columns.at(1));
+  standing now{{}, as_count(columns.at(2)), as_count(columns.at(3)), as_count(columns.at(4))};
+  if (!is_null(columns.at(1))) now.limit = as_count(columns.at(1));
   return now;
 }
 
@@ -183,7 +184,7 @@ std::int64_t permits::purge(backend::connection& c, backend::statement_book cons
     std::array<backend::step, 3> const steps{{{book.at("permit_purge_due"), list},
                                               {book.at("permit_purge"), list},
                                               {book.at("permit_purge_done"), {}}}};
-    gone += as_int(c.execute_at_once(steps, deadline).back().rows.at(0).at(0));
+    gone += as_count(c.execute_at_once(steps, deadline).back().rows.at(0).at(0));
   }
   return gone;
 }

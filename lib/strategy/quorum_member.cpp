@@ -5,6 +5,7 @@
 #include <rowlock/error.hpp>
 
 #include "base/text.hpp"
+#include "strategy/counts.hpp"
 
 namespace rowlock::strategies {
 
@@ -96,7 +97,7 @@ member_state quorum_member::read(backend::connection& c, backend::statement_book
   member_state s;
   if (!is_null(columns.at(0)) && !is_null(columns.at(2)))
     s.record = {as_text(columns.at(0)),
-                as_int(columns.at(1)),
+                as_count(columns.at(1)),
                 as_text(columns.at(2)),
                 divided_ids(as_text(columns.at(3))),
                 backend::as_duration(columns.at(4)),

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
+#include "strategy/counts.hpp"
 #include "strategy/permits.hpp"
 #include "strategy/transaction.hpp"
 
@@ -33,20 +34,21 @@ page_look reaping::look(backend::connection& c, page const& p, boot_time_point d
   std::vector<value> const parameters{p.after, std::int64_t{p.size}, std::int64_t{idle_.count()}};
   auto const found = c.execute(statement, parameters, deadline);
   auto const& columns = found.rows.at(0);
+  auto const of_page = [&p](value const& v) { return as_count(v, p.size); };
   page_look seen;
-  seen.examined = as_int(columns.at(0));
+  seen.examined = of_page(columns.at(0));
   if (!is_null(columns.at(1))) seen.last = as_text(columns.at(1));
   if (p.table == reaped_table::tokens) {
-    seen.due.tokens = as_int(columns.at(2));
+    seen.due.tokens = of_page(columns.at(2));
     seen.highest_token = as_int(columns.at(3));
     return seen;
   }
-  seen.due = {as_int(columns.at(2)), as_int(columns.at(3)), as_int(columns.at(4)), 0};
-  seen.due.permit_names = as_int(columns.at(9));
-  seen.left_observed = as_int(columns.at(5));
-  seen.left_ahead = as_int(columns.at(6));
+  seen.due = {of_page(columns.at(2)), of_page(columns.at(3)), of_page(columns.at(4)), 0};
+  seen.due.permit_names = of_page(columns.at(9));
+  seen.left_observed = of_page(columns.at(5));
+  seen.left_ahead = of_page(columns.at(6));
   seen.highest_token = as_int(columns.at(7));
-  seen.kept = as_int(columns.at(8));
+  seen.kept = of_page(columns.at(8));
   return seen;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/backend.hpp"
 #include "hostile/fake_server.hpp"
 #include "strategy/lease.hpp"
+#include "strategy/permits.hpp"
 #include "strategy/quorum_member.hpp"
 #include "strategy/reaping.hpp"
 #include "strategy/row_lock.hpp"
@@ -216,6 +217,27 @@ TEST_CASE("C14: a reaper and a member of a quorum are told no times that can't b
   CHECK_THROWS_AS(member(greatest, 1), error);
   CHECK_THROWS_AS(member(1, least), error);
   CHECK(member(1, 1).highest.value == 1);
+}
+
+TEST_CASE("C14: counts that can't be are errors, and are not added up") {
+  for (auto const told : {greatest, least, std::int64_t{-1}}) {
+    CAPTURE(told);
+    strategies::permits const permits(statements(), strategy::semaphore);
+    lying_connection units(
+        backend::row{std::string("semaphore"), nullptr, told, std::int64_t{0}, std::int64_t{0}});
+    CHECK_THROWS_AS(permits.free_units(units, "n", 3, in_a_while()), error);
+    lying_connection limit(
+        backend::row{std::string("semaphore"), told, std::int64_t{0}, std::int64_t{0}, std::int64_t{0}});
+    CHECK_THROWS_AS(permits.free_units(limit, "n", {}, in_a_while()), error);
+    lying_connection page(backend::row{told, std::string("n"), std::int64_t{0}, std::int64_t{1}});
+    CHECK_THROWS_AS(strategies::reaping(statements(), 1min)
+                        .look(page, {strategies::reaped_table::tokens, "", 1}, in_a_while()),
+                    error);
+    lying_connection epoch(backend::row{std::string("q"), told, std::string("e"), std::string("a b c"),
+                                        std::int64_t{1}, std::int64_t{1}, std::string("a"), std::int64_t{1},
+                                        std::int64_t{1}});
+    CHECK_THROWS_AS(strategies::quorum_member::read(epoch, statements(), true, in_a_while()), error);
+  }
 }
 
 TEST_CASE("C14: a token below one is not granted") {

@@ -45,6 +45,19 @@ TEST_CASE("an empty file is migrated<sqlite>") {
   CHECK(migrator(db.source()).up() == versions{1, 2, 3, 4, 5, 6, 7, 8});
 }
 
+TEST_CASE("a version that no tables can have is told, and not counted up to<sqlite>") {
+  sqlite_database db;
+  migrator(db.source()).up();
+  for (auto const* version : {"2000000000", "4294967304"}) {  // the second one is 8 in 32 bits
+    CAPTURE(version);
+    db.script("UPDATE rowlock_meta SET schema_version = " + std::string(version));
+    CHECK(migrator(db.source()).status().size() == 8);
+    auto const said = migrator(db.source()).validate();
+    REQUIRE_FALSE(said.empty());
+    CHECK(said[0].find("schema_version is " + std::string(version)) != std::string::npos);
+  }
+}
+
 TEST_CASE("a folder that is missing, and a file that is no database, are said<sqlite>") {
   scratch_folder folder;
   auto const missing = catch_error([&] { migrator(sqlite::source(folder.file("no/locks.db"))).up(); });
