@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "run.hpp"
+#include "sql_session.hpp"
 #include "support/changed_sql.hpp"
 #include "support/support.hpp"
 
@@ -24,18 +25,28 @@ using torture::workload;
 
 struct change {
   char const* statement;
-  std::string from;
+  std::string from;  ///< empty: all of it
   std::string to;
 };
 
 struct form {
   char const* name;
   std::vector<change> changes;
-  char const* rule;  ///< that the checker says is broken
+  char const* rule;  ///< that the checker says is broken; null: none is
   workload what = workload::mutex;
+  std::vector<std::string> nemeses = {"kill", "stop"};
+  std::vector<change> of_second{};  ///< of the second member of a quorum, besides
+  int names = 3;
+  bool gates = true;  ///< without them who waits is there at once
 };
 
 std::string const now_ms = "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+
+change const clock_goes_back{
+    "lock_take", now_ms + " * 1000 + ?12 - 1",
+    "cast((julianday('now') - abs(random() % 2) - 2440587.5) * 86400000 AS INTEGER) * 1000 + ?12 - 1"};
+change const hour_ahead{"quorum_take", "coalesce(?12, " + now_ms + " * 1000)",
+                        "coalesce(?12, (" + now_ms + " + 3600000) * 1000)"};
 
 std::vector<form> const forms{
     {"takes what is held", {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"}}, "overlap"},
@@ -63,6 +74,36 @@ std::vector<form> const forms{
      {{"permit_take", "(SELECT coalesce(sum(p.units), 0)", "(SELECT coalesce(max(p.units), 0) % 1000"}},
      "overlap",
      workload::shared},
+    {"the clients' clocks, of which each is another",
+     {{"lock_take", "expires_at <= " + now_ms, "expires_at <= " + now_ms + " + ?5 % 5 * 400"}},
+     "overlap"},
+    {"a reaper that does not look again",
+     {{"reap_locks_delete", "AND l.name <= ?2\n    AND (l.term IS NULL",
+       "AND l.name <= ?2\n    AND (1 = 1 OR l.term IS NULL"},
+      {"reap_locks_delete", "CASE l.strategy", "CASE WHEN 1 = 1 THEN 1 WHEN ?4 = 0 THEN 0"},
+      {"reap_locks_delete", "WHEN 'unique_insert'", "WHEN l.strategy = 'unique_insert'"},
+      {"reap_locks_delete", "WHEN 'lease'", "WHEN l.strategy = 'lease'"},
+      {"reap_locks_delete", "WHEN 'once'", "WHEN l.strategy = 'once'"},
+      {"reap_locks_delete", "WHEN 'quorum'", "WHEN l.strategy = 'quorum'"},
+      {"reap_locks_delete", "WHEN 'row_lock'", "WHEN l.strategy = 'row_lock'"},
+      {"reap_locks_delete", "AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)",
+       ""}},
+     "overlap",
+     workload::mutex,
+     {"operator"}},
+    {"a block of tokens on one arm only, and a clock that goes back",
+     {{"lock_take", "token + ?12,", "token + 1,"}, clock_goes_back},
+     "token"},
+    {"the clock alone", {clock_goes_back}, nullptr},
+    {"a quorum that does not write the token back, and a member with a clock of its own",
+     {{"quorum_confirm", "token = max(token, ?3)", "token = max(token, ?3 * 0)"},
+      {"quorum_take", "coalesce(?12,", "coalesce(?12 + NULL,"}},
+     "token",
+     workload::quorum,
+     {"stop"},
+     {{"quorum_take", "coalesce(?12 + NULL, " + now_ms + " * 1000)", "(" + now_ms + " + 3600000) * 1000"}},
+     1},
+    {"that member's clock alone", {}, nullptr, workload::quorum, {"stop"}, {hour_ahead}},
     // Of two who both trust their locks, which is what the first change brings about, only the guard can
     // refuse one.
     {"a guard that goes by the name alone",
@@ -72,10 +113,49 @@ std::vector<form> const forms{
      workload::guarded_set},
 };
 
-std::map<std::string, std::string> changed(form const& f, connection_source const& s) {
+// Where the server has more than one writer at a time.
+std::vector<form> const forms_on_postgresql{
+    {"a take that goes by what it saw before it waited",
+     {{"lock_take", "l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())",
+       "(SELECT o.term IS NULL OR o.expires_at <= clock_timestamp() FROM rowlock_locks AS o WHERE o.name = "
+       "$1)"}},
+     "overlap"},
+    {"permits that are counted without a lock on their name",
+     {{"permit_anchor", "FOR UPDATE", ""}},
+     "overlap",
+     workload::semaphore},
+    // Where the answer is lost it is given back once more.
+    {"a release by the name alone",
+     {{"lock_release", "AND term = $2", "AND $2::text IS NOT NULL"}},
+     "overlap",
+     workload::mutex,
+     {"lost-answers"},
+     {},
+     1,
+     false},
+    // The lock is lost while the transaction is open, and others have it. (It has to be a statement that
+    // changes a row.)
+    {"a guard that only reads",
+     {{"guard_require", "",
+       "INSERT INTO rowlock_tokens (name, token) SELECT $2, 1 FROM rowlock_locks "
+       "WHERE name = $1 AND term = $2 AND NOT revoked ON CONFLICT (name) DO UPDATE SET token = 2 RETURNING "
+       "$2::text"}},
+     "guard",
+     workload::force,
+     {"stop", "force", "force", "force"},
+     {},
+     1,
+     false},
+};
+
+std::map<std::string, std::string> changed(std::vector<change> const& changes, connection_source const& s) {
   std::map<std::string, std::string> texts;
-  for (auto const& c : f.changes) {
+  for (auto const& c : changes) {
     auto& text = texts.try_emplace(c.statement, sql_of(s, c.statement)).first->second;
+    if (c.from.empty()) {
+      text = c.to;
+      continue;
+    }
     auto at = text.find(c.from);
     if (at == text.npos) throw std::runtime_error(fmt::format("{} has no {}", c.statement, c.from));
     for (; at != text.npos; at = text.find(c.from, at + c.to.size())) text.replace(at, c.from.size(), c.to);
@@ -83,9 +163,18 @@ std::map<std::string, std::string> changed(form const& f, connection_source cons
   return texts;
 }
 
+connection_source broken_source(form const& f, std::string const& url) {
+  auto s = source_from_url(url);
+  auto all = f.changes;
+  if (url.ends_with("second.db")) all.insert(all.end(), f.of_second.begin(), f.of_second.end());
+  auto texts = changed(all, s);
+  return with_changed_sql(std::move(s), std::move(texts));
+}
+
+/// On the database that the options name; without one, on files of its own.
 torture::verdict tortured(torture::options o, std::uint32_t seed) {
   scratch_folder const folder;
-  o.db = "sqlite:" + folder.file("locks.db");
+  if (o.db.empty()) o.db = "sqlite:" + folder.file("locks.db");
   if (o.what == workload::quorum)
     o.members = {"sqlite:" + folder.file("second.db"), "sqlite:" + folder.file("third.db")};
   o.seed = seed;
@@ -95,45 +184,74 @@ torture::verdict tortured(torture::options o, std::uint32_t seed) {
   return torture::torture(o, histories, [](std::string const&) {});
 }
 
-}  // namespace
-
-TEST_CASE("torture: what is broken on purpose is caught") {
-  for (auto const& f : forms) {
+/// By chance a fault may miss the moment: so several times.
+void judge(std::vector<form> const& all, std::string const& db) {
+  for (auto const& f : all) {
     CAPTURE(f.name);
     torture::options o;
+    o.db = db;
     o.what = f.what;
     o.ttl = 1s;
     o.duration = 4s;
-    o.connect = [&](std::string const& url) {
-      auto s = source_from_url(url);
-      auto texts = changed(f, s);
-      return with_changed_sql(std::move(s), std::move(texts));
-    };
-    // By chance a fault may miss the moment.
+    o.nemeses = f.nemeses;
+    o.names = f.names;
+    o.gates = f.gates;
+    o.through_wire = !db.empty();
+    o.connect = [&](std::string const& url) { return broken_source(f, url); };
     bool caught = false;
-    for (std::uint32_t seed = 1; seed <= 5 && !caught; ++seed) {
+    for (std::uint32_t seed = 1; seed <= (f.rule == nullptr ? 1 : 5) && !caught; ++seed) {
       auto const v = tortured(o, seed);
-      caught = std::any_of(v.violations.begin(), v.violations.end(),
-                           [&](torture::violation const& each) { return each.rule == f.rule; });
+      caught = std::any_of(v.violations.begin(), v.violations.end(), [&](torture::violation const& each) {
+        return f.rule == nullptr ? each.rule == "token" : each.rule == f.rule;
+      });
       MESSAGE(std::string(f.name), ", seed ", seed, ": ", v.acquisitions, " acquisitions, ",
               v.violations.size(), " violations", std::string(caught ? ": caught" : ""));
     }
-    CHECK(caught);
+    CHECK(caught == (f.rule != nullptr));
   }
+}
+
+/// A database of a PostgreSQL server's, for as long as this exists.
+class own_database {
+ public:
+  own_database() { *torture::connect(postgresql_conninfo()) << "CREATE DATABASE " << name_; }
+  own_database(own_database const&) = delete;
+  own_database& operator=(own_database const&) = delete;
+  ~own_database() {
+    try {
+      *torture::connect(postgresql_conninfo()) << "DROP DATABASE " << name_ << " WITH (FORCE)";
+    } catch (std::exception const& e) {
+      MESSAGE("it is still there: ", std::string(e.what()));
+    }
+  }
+  std::string address() const { return postgresql_conninfo() + " dbname=" + name_; }
+
+ private:
+  std::string name_ = unique_identifier();
+};
+
+}  // namespace
+
+TEST_CASE("torture: what is broken on purpose is caught") { judge(forms, {}); }
+
+TEST_CASE("torture: what is broken on purpose is caught on PostgreSQL") {
+  own_database const d;
+  judge(forms_on_postgresql, d.address());
 }
 
 TEST_CASE("torture: what is not broken is not blamed") {
   std::int64_t faults = 0;
   std::int64_t deeds = 0;
+  std::uint32_t seed = 0;
   for (auto const what : {workload::mutex, workload::recursive_mutex, workload::shared, workload::semaphore,
                           workload::all_at_once, workload::election, workload::quorum, workload::row_lock,
                           workload::guarded_set, workload::force}) {
     torture::options o;
     o.what = what;
-    o.duration = 5s;
+    o.duration = 3s;
     o.nemeses = {"kill", "stop", "operator"};
     if (what == workload::force) o.nemeses.emplace_back("force");
-    auto const v = tortured(o, 1);
+    auto const v = tortured(o, ++seed);
     CAPTURE(to_string(what));
     for (auto const& each : v.violations) FAIL_CHECK(each.rule, ": ", each.text);
     CHECK(v.acquisitions > 20);
@@ -141,8 +259,8 @@ TEST_CASE("torture: what is not broken is not blamed") {
     faults += v.faults;
     deeds += v.deeds;
   }
-  CHECK(faults > 10);
-  CHECK(deeds > 5);
+  CHECK(faults > 3);
+  CHECK(deeds > 3);
 }
 
 // The lock is broken, and the guard is not: what is written stays right.
@@ -153,7 +271,7 @@ TEST_CASE("torture: where locks are given to two, require keeps what is written"
   o.duration = 5s;
   o.connect = [](std::string const& url) {
     auto s = source_from_url(url);
-    auto texts = changed(forms.at(0), s);
+    auto texts = changed(forms.at(0).changes, s);
     return with_changed_sql(std::move(s), std::move(texts));
   };
   auto const v = tortured(o, 1);

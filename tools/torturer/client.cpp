@@ -26,6 +26,7 @@ void work(options const& o, ledger& l, std::filesystem::path const& folder, std:
   manager_options mo;
   mo.table_prefix = "torture_";
   mo.reply_timeout = o.ttl;
+  if (!o.gates) mo.gate_connections = 0;
   // By the term: a renewal may be told when its thread has gone on to the next lock.
   mo.on_event = [&](event const& e) {
     if (e.kind != event_kind::renewed || !e.trusted_until) return;

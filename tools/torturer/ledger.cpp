@@ -17,7 +17,10 @@ class no_ledger final : public ledger {
  public:
   std::unique_ptr<section> open(std::string const&, lock_manager&) override {
     class idle final : public section {
-      void run(held_lock&, std::uint32_t, std::function<void()> const& think) override { think(); }
+      void run(held_lock&, std::uint32_t, std::function<void()> const& think,
+               std::function<void()> const&) override {
+        think();
+      }
     };
     return std::make_unique<idle>();
   }
@@ -57,7 +60,8 @@ class ledger_in_memory final : public ledger {
   class adds final : public section {
    public:
     explicit adds(entry* all) : all_(all) {}
-    void run(held_lock&, std::uint32_t name, std::function<void()> const& think) override {
+    void run(held_lock&, std::uint32_t name, std::function<void()> const& think,
+             std::function<void()> const&) override {
       auto& mine = all_[name];
       auto const total = mine.total.load();
       think();

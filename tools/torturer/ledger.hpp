@@ -18,7 +18,10 @@ class section {
  public:
   virtual ~section() = default;
   /// @param think passes the section's time, or some of it if the lock is lost
-  virtual void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think) = 0;
+  /// @param briefly a bit of it: for who thinks in a transaction that has the lock's row, so that it is not
+  /// renewed meanwhile
+  virtual void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think,
+                   std::function<void()> const& briefly) = 0;
   /// Of workload row_lock: takes the lock itself, in its transaction. @param got is called then
   /// @throws std::exception before or after that; what COMMIT was to write may be there or not
   virtual void lock_and_run(std::string const& lock, std::uint32_t name, std::function<void()> const& got,

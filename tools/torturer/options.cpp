@@ -164,6 +164,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--server-clock", o.server_clock, "The same for the server's clock")
       ->check(CLI::ExistingFile)
       ->type_name("FILE");
+  app.add_flag("!--no-gates", o.gates, "Who waits stands in no line, but tries again and again");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
                          ->type_name("N");

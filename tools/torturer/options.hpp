@@ -40,6 +40,7 @@ struct options {
   std::chrono::milliseconds duration{30'000};
   std::vector<std::string> nemeses;  ///< of those that nemesis.hpp has
   std::string server;                ///< a command that takes the verbs kill, restart, pause and resume
+  bool gates = true;                 ///< who waits stands in a line, where the database has one
   bool through_wire = false;         ///< clients come by way of wire.hpp
   std::string clock;                 ///< the file that moves the clients' wall clock; empty: none
   std::string server_clock;          ///< and the server's

@@ -99,13 +99,17 @@ class takes_one final : public worker {
   void hold(taker& t, record const& r, held_lock& lock, bool again) {
     {
       told mine(*this, r, lock);
-      section_->run(lock, r.name, [&] {
-        think([&] {
-          mine.look();
-          return lock.valid();
-        });
-        if (again) nest(t, r, lock);
-      });
+      auto const held = [&] {
+        mine.look();
+        return lock.valid();
+      };
+      section_->run(
+          lock, r.name,
+          [&] {
+            think(held);
+            if (again) nest(t, r, lock);
+          },
+          [&] { think_briefly(held); });
     }
     write(r, happening::gives_back);
     auto const result = lock.release();

@@ -48,7 +48,15 @@ void worker::failed(record const& r, std::exception const& e) const {
 void worker::think(std::function<bool()> const& goes_on) {
   // Now and then longer than the lock lasts without a renewal.
   auto const ttl = desk_.o.ttl;
-  auto const end = boot_clock::now() + (draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4)));
+  pass(draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4)), goes_on);
+}
+
+void worker::think_briefly(std::function<bool()> const& goes_on) {
+  pass(draw(12) == 0 ? desk_.o.ttl / 5 : std::chrono::milliseconds(draw(8)), goes_on);
+}
+
+void worker::pass(std::chrono::milliseconds time, std::function<bool()> const& goes_on) {
+  auto const end = boot_clock::now() + time;
   while (boot_clock::now() < end && goes_on()) std::this_thread::sleep_for(1ms);
 }
 

@@ -71,6 +71,8 @@ class worker {
   void failed(record const&, std::exception const&) const;
   /// Passes some time while that is true.
   void think(std::function<bool()> const& goes_on);
+  /// Less than a renewal may be late.
+  void think_briefly(std::function<bool()> const& goes_on);
   std::chrono::milliseconds patience();
   std::size_t draw(std::size_t below) { return random_() % below; }
   mutex_options how() const;
@@ -79,6 +81,8 @@ class worker {
   std::unique_ptr<section> section_;
 
  private:
+  static void pass(std::chrono::milliseconds, std::function<bool()> const& goes_on);
+
   std::mt19937 random_;
   std::uint32_t thread_;
   std::uint32_t turn_ = 0;
