@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "picture.hpp"
+
 namespace rowlock::torture {
 namespace {
 
@@ -63,12 +65,15 @@ class history {
       if (r.process == process) r.name = 1;
     return *this;
   }
+  std::vector<record> records() const {
+    auto all = records_;
+    std::stable_sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.at < b.at; });
+    return all;
+  }
   /// The rules that are broken, each once.
-  std::vector<std::string> broken(promise const& p) {
-    std::stable_sort(records_.begin(), records_.end(),
-                     [](auto const& a, auto const& b) { return a.at < b.at; });
+  std::vector<std::string> broken(promise const& p) const {
     std::vector<std::string> rules;
-    for (auto const& v : check(records_, p).violations)
+    for (auto const& v : check(records(), p).violations)
       if (rules.empty() || rules.back() != v.rule) rules.push_back(v.rule);
     return rules;
   }
@@ -218,6 +223,28 @@ TEST_CASE("checker: who asks for several at once waits for the others, too") {
   SUBCASE("which nobody has") {
     CHECK(h.got(11.1, 2, 13, 12).gives_back(11.5, 2).broken(p) == broken{"progress"});
   }
+}
+
+TEST_CASE("picture: who held the lock when, as an SVG, with faults and what breaks the promise") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).asks(1.2, 2).fault(1.3, 1.35, 2).got(1.4, 2, 3.4, 11);
+  h.gives_back(1.5, 1).gives_back(2, 2);
+  auto const all = h.records();
+  auto const v = check(all, usual).violations;
+  REQUIRE(v.size() == 1);
+  auto const svg = picture(all, v[0]);
+  auto const count = [&](std::string_view what) {
+    int n = 0;
+    for (auto at = svg.find(what); at != svg.npos; at = svg.find(what, at + 1)) ++n;
+    return n;
+  };
+  CHECK(svg.starts_with("<svg xmlns="));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(count("#c0392b") == 2);
+  CHECK(count(">process ") == 2);
+  CHECK(count("<title>stop</title>") == 1);
+  // One that has no records, as where nobody gets a lock, can't be drawn.
+  CHECK(picture(all, {"progress", "none", {}}).empty());
 }
 
 TEST_CASE("checker: a term that two have is seen") {

@@ -67,6 +67,13 @@ class inquiry {
     }
   }
 
+  std::vector<interval> held() const {
+    std::vector<interval> all;
+    for (auto const& [k, t] : turns_)
+      if (t.got) all.push_back({*t.got, std::clamp(t.end(), t.got->at, std::max(t.got->at, end_))});
+    return all;
+  }
+
   verdict result() {
     for (auto const& [k, t] : turns_) {
       count(t);
@@ -154,7 +161,7 @@ class inquiry {
     return fmt::format("process {}.{} thread {} turn {} on lock {}", r.process, r.life, r.thread, r.turn,
                        r.name);
   }
-  static std::string held(turn const& t) {
+  static std::string told(turn const& t) {
     return fmt::format("{} held it from {:.6f} s to {:.6f} s with token {}", who(*t.got), seconds(t.got->at),
                        seconds(t.end()), t.got->token);
   }
@@ -237,10 +244,10 @@ class inquiry {
         ++verdict_.overlaps;
       } else if (units > promise_.limit) {
         auto text = fmt::format("lock {}: {} of {} units are held at {:.6f} s: {}", name, units,
-                                promise_.limit, seconds(begins), torture::inquiry::held(*t));
+                                promise_.limit, seconds(begins), told(*t));
         std::vector<record> records{*t->got};
         for (auto const* other : inside) {
-          text += "; " + torture::inquiry::held(*other);
+          text += "; " + told(*other);
           records.push_back(*other->got);
         }
         complain("overlap", text, records);
@@ -273,10 +280,8 @@ class inquiry {
   }
 
   void complain_of_tokens(turn const& earlier, turn const& later) {
-    complain(
-        "token",
-        fmt::format("{}; before that, {}", torture::inquiry::held(later), torture::inquiry::held(earlier)),
-        {*earlier.got, *later.got});
+    complain("token", fmt::format("{}; before that, {}", told(later), told(earlier)),
+             {*earlier.got, *later.got});
   }
 
   /// How long it was possible to take a lock, wanted, and not done.
@@ -354,7 +359,7 @@ class inquiry {
     }
   }
 
-  promise const& promise_;
+  promise promise_;
   std::map<key, turn> turns_;
   std::vector<fault> faults_;
   std::map<one_life, std::int64_t> died_;
@@ -363,6 +368,8 @@ class inquiry {
 };
 
 }  // namespace
+
+std::vector<interval> intervals(std::vector<record> const& history) { return inquiry(history, {}).held(); }
 
 verdict check(std::vector<record> const& history, promise const& p) { return inquiry(history, p).result(); }
 

@@ -43,6 +43,13 @@ struct verdict {
   std::vector<violation> violations;
 };
 
+/// When somebody held a lock, as the rule "overlap" has it.
+struct interval {
+  record got;
+  std::int64_t end = 0;
+};
+std::vector<interval> intervals(std::vector<record> const& history);
+
 /// The rules, by the names that violations have:
 ///   overlap      trusted intervals of one name never have more units together than the limit. An interval
 ///                begins when the caller has the lock; it ends with the last trust that the caller was told,

@@ -173,6 +173,9 @@ std::optional<int> parse(int argc, char** argv, options& o) {
                  "it, only if a "
                  "promise was broken")
       ->type_name("DIR");
+  app.add_option("--picture", o.picture,
+                 "If a promise was broken: draw who held the lock when, as an SVG in this file")
+      ->type_name("FILE");
   app.add_flag("--json", o.json, "Print the verdict as JSON");
   try {
     app.parse(argc, argv);

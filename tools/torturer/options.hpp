@@ -46,6 +46,7 @@ struct options {
   std::string server_clock;          ///< and the server's
   std::uint32_t seed = 0;
   std::string history;  ///< a folder; empty: one that is removed unless something is wrong
+  std::string picture;  ///< a file for the first violation, as SVG; empty: none
   bool json = false;
   /// How clients come to the database: tests put broken locks in between.
   std::function<connection_source(std::string const&)> connect = source_from_url;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "ledger.hpp"
 #include "nemesis.hpp"
 #include "options.hpp"
+#include "picture.hpp"
 #include "wire.hpp"
 
 namespace rowlock::torture {
@@ -192,6 +194,16 @@ void print(options const& o, verdict const& v, std::string const& kept) {
                                   : fmt::format("{} times a promise was broken", v.violations.size()));
 }
 
+/// Of the first that can be drawn.
+void draw(std::filesystem::path const& histories, verdict const& v, std::string const& file) {
+  auto const shown = std::find_if(v.violations.begin(), v.violations.end(),
+                                  [](violation const& each) { return !each.records.empty(); });
+  if (file.empty() || shown == v.violations.end()) return;
+  std::ofstream out(file);
+  if (!(out << picture(read_history(histories), *shown) << std::flush))
+    throw std::runtime_error("can't write to " + file);
+}
+
 }  // namespace
 
 verdict torture(options const& o, std::filesystem::path const& folder,
@@ -235,6 +247,7 @@ int run(options const& o) {
   });
   if (terminal) fmt::print(stderr, "\r\033[K");
   if (!v.violations.empty()) where.keep();
+  draw(where.path(), v, o.picture);
   auto const kept = !o.history.empty() || !v.violations.empty() ? where.path().string() : std::string();
   if (o.json)
     fmt::print("{}\n", as_json(o, v, kept).dump(2));
