@@ -1,6 +1,6 @@
 #pragma once
-// Functions (PostgreSQL) or procedures (MySQL, MariaDB) for SQL without C++: a dump may have left them out,
-// or somebody has dropped them.
+// Functions or procedures for SQL without C++, where a database has them: a dump may have left them out, or
+// somebody has dropped them.
 
 #include <string>
 #include <vector>
