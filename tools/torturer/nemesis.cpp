@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -30,6 +31,29 @@ using namespace std::chrono_literals;
 constexpr auto patience = 60s;
 /// And an operator, where nothing is broken.
 constexpr auto operators_patience = 20s;
+
+/// All that is left of a disk, as long as this exists.
+class filler {
+ public:
+  explicit filler(std::filesystem::path const& folder) : file_(folder / "filled-by-rowlock-torture") {
+    int const fd = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), file_.string());
+    std::vector<char> const some(1 << 20, 'x');
+    // What the last write leaves is filled with less and less.
+    for (std::size_t n = some.size(); n > 0;)
+      if (::write(fd, some.data(), n) <= 0) n /= 2;
+    ::close(fd);
+  }
+  filler(filler const&) = delete;
+  filler& operator=(filler const&) = delete;
+  ~filler() {
+    std::error_code ignored;
+    std::filesystem::remove(file_, ignored);
+  }
+
+ private:
+  std::filesystem::path file_;
+};
 
 /// Says how far a clock is from the true time.
 void move_clock(std::string const& file, std::int64_t seconds) {
@@ -53,6 +77,7 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto server_clock = [](options const& o) {
     return !o.server_clock.empty() && !o.db.starts_with("sqlite:") && o.what != workload::force;
   };
+  constexpr auto small_disk = [](options const& o) { return !o.small_disk.empty(); };
   constexpr auto by_force = [](options const& o) { return o.what == workload::force; };
   static std::vector<nemesis_name> const all{
       {"kill", "SIGKILL for a client, and another begins in its place", always, ""},
@@ -75,6 +100,7 @@ std::vector<nemesis_name> const& nemeses() {
        "an "
        "older version and back; nobody may notice any of it",
        always, ""},
+      {"full-disk", "the disk is full, for up to twice the ttl", small_disk, "--small-disk"},
       {"force", "an operator takes a lock away: as `rowlock release --now`, or by DELETE", by_force,
        "--workload force"},
       {"clock", "the wall clock of the clients jumps by up to an hour, back or forth; nobody may notice",
@@ -206,16 +232,32 @@ void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
   ::kill(seats_[which].pid, SIGCONT);
 }
 
-void crew::server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds length) {
-  auto const run = [&](std::string const& verb) {
-    // What moves this program's clock is not for the server.
-    auto const command = (options_.clock.empty() ? "" : "env -u LD_PRELOAD ") + options_.server + " " + verb;
-    if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c): the user's own command
-      throw std::runtime_error("failed: " + command);
-  };
-  run(breaks);
+void crew::fill_disk(std::chrono::milliseconds length) const {
+  {
+    filler const all(options_.small_disk);
+    std::this_thread::sleep_for(length);  // the fault
+  }
+  if (options_.server.empty()) return;
+  // It may have ended by itself.
+  (void)server_obeys("kill 2>/dev/null");
+  order_server("restart");
+}
+
+bool crew::server_obeys(std::string const& verb) const {
+  // What moves this program's clock is not for the server.
+  auto const command = (options_.clock.empty() ? "" : "env -u LD_PRELOAD ") + options_.server + " " + verb;
+  return std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c): the user's own command
+}
+
+void crew::order_server(std::string const& verb) const {
+  if (!server_obeys(verb)) throw std::runtime_error("failed: " + options_.server + " " + verb);
+}
+
+void crew::server(std::string const& breaks, std::string const& mends,
+                  std::chrono::milliseconds length) const {
+  order_server(breaks);
   std::this_thread::sleep_for(length);  // the fault
-  run(mends);
+  order_server(mends);
 }
 
 std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chrono::milliseconds to) {
@@ -252,6 +294,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     fault(nemesis, everybody,
           [&] { errand(operators_patience, [&] { take_away(direct_, name, by_hand); }); });
   }
+  if (nemesis == "full-disk") fault(nemesis, everybody, [&] { fill_disk(length); });
   if (nemesis == "clock") deed(nemesis, [&] { move_clock(options_.clock, jump); });
   if (nemesis == "server-clock") {
     auto const jumps = [&] { move_clock(options_.server_clock, jump); };

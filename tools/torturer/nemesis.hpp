@@ -48,7 +48,10 @@ class crew {
   void start(std::uint32_t which);
   void kill(std::uint32_t which);
   void stop(std::uint32_t which, std::chrono::milliseconds);
-  void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds);
+  void fill_disk(std::chrono::milliseconds) const;
+  bool server_obeys(std::string const& verb) const;
+  void order_server(std::string const& verb) const;
+  void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds) const;
   /// Writes down when it begins and ends.
   void fault(std::string const& name, std::uint32_t whom, std::function<void()> const& happens);
   /// Writes down that it begins: it excuses nothing.

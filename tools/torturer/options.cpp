@@ -164,6 +164,12 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   app.add_option("--server-clock", o.server_clock, "The same for the server's clock")
       ->check(CLI::ExistingFile)
       ->type_name("FILE");
+  app.add_option(
+         "--small-disk", o.small_disk,
+         "A folder on the disk that the database is on, and nothing else: it is filled up now and then. With "
+         "--server that one is restarted afterwards, because some servers end on a full disk")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR");
   app.add_flag("!--no-gates", o.gates, "Who waits stands in no line, but tries again and again");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")

@@ -44,6 +44,7 @@ struct options {
   bool through_wire = false;         ///< clients come by way of wire.hpp
   std::string clock;                 ///< the file that moves the clients' wall clock; empty: none
   std::string server_clock;          ///< and the server's
+  std::string small_disk;  ///< a folder on the disk that the database is on; empty: it is not filled
   std::uint32_t seed = 0;
   std::string history;  ///< a folder; empty: one that is removed unless something is wrong
   std::string picture;  ///< a file for the first violation, as SVG; empty: none
