@@ -113,7 +113,7 @@ class voters {
 };
 
 promise promise_of(options const& o) {
-  bool const trusts = o.what != workload::row_lock && !(is_mutex(o.what) && !traits(o.how).has_expiry);
+  bool const trusts = o.what != workload::row_lock && (!is_mutex(o.what) || traits(o.how).has_expiry);
   bool const in_turn =
       o.what != workload::shared && o.what != workload::semaphore && o.what != workload::force;
   bool const any_clock = o.how_over == takeover::observed || o.what == workload::quorum;
