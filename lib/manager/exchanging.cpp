@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/random_id.hpp"
+#include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/permits.hpp"
@@ -51,6 +52,10 @@ std::shared_ptr<holding::hold> exchanging::exchange(std::shared_ptr<holding::hol
   try {
     auto now = managing::start_holding(
         engine_, {.facts = *std::move(fresh), .turn = *std::move(turn), .session = {}, .gate = {}});
+    if (now && is_too_late(*now)) {
+      (void)releasing(engine_).give_back(now, boot_clock::now() + engine_.options.release_timeout);
+      throw too_late(f.name);
+    }
     end(h);
     if (now) now->hand_out();
     return now;

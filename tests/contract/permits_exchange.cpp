@@ -250,3 +250,28 @@ LEASE_CASE("permits: an exchange does not prolong the hard limit") {
   CHECK(limits[0] <= 60'000 - 20);
   CHECK(limits[0] > 50'000);
 }
+
+LEASE_CASE(
+    "B17: permits: an exchange that comes too late is not handed out, and what was held before is lost") {
+  for (bool const up : {true, false}) {
+    CAPTURE(up);
+    std::atomic<bool> armed{false};
+    auto o = f.options;
+    o.on_event = [&](event const& e) {
+      if (e.kind == event_kind::taken && armed.exchange(false))
+        CHECK(eventually([&] { return boot_clock::now() >= e.trusted_until; }));
+    };
+    auto const m = f.manager(o);
+    auto x = m->make_shared_mutex("x", {.ttl = 2s, .renew = false});
+    auto mine = up ? x.try_acquire_shared() : x.try_acquire();
+    REQUIRE(mine);
+    armed = true;
+    CHECK(reason([&] { (void)(up ? mine->try_upgrade() : mine->downgrade()); }) == errc::unreachable);
+    CHECK_FALSE(armed);
+    CHECK_FALSE(mine->valid());
+    CHECK(mine->loss());
+    CHECK(eventually([&] { return mine->loss_token().stop_requested(); }));
+    CHECK(mine->release() == release_result::already_lost);
+    CHECK(eventually([&] { return permits_there(f) == 0; }));
+  }
+}

@@ -117,7 +117,8 @@ class ROWLOCK_EXPORT held_lock {
   /// @return false if others read, wait in this process, or it is lost: then nothing was done
   /// @throws error(errc::unsupported) for other locks; errc::invalid_argument if this thread has taken it
   /// more than once; errc::row_locked if a transaction has its row locked, or the name's; what try_acquire()
-  /// throws. After errc::in_doubt the lock is lost.
+  /// throws. After errc::in_doubt the lock is lost, and also where the reply, or this thread, came too late
+  /// to have the new one (errc::unreachable): loss() tells.
   [[nodiscard]] bool try_upgrade();
   /// Of a shared_mutex: makes a lock that writes one that reads, without anybody writing in between; as
   /// try_upgrade() otherwise. @return false if it is lost
