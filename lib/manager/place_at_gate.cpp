@@ -35,7 +35,7 @@ std::optional<waiting::gates::ticket> place_at_gate::take() noexcept {
 }
 
 void place_at_gate::leave(boot_time_point deadline) noexcept {
-  if (ticket_) ticket_->leave(deadline);
+  if (auto mine = take()) mine->leave(deadline);
 }
 
 }  // namespace rowlock::managing
