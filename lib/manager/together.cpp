@@ -57,20 +57,23 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
     }
     auto const server = e.database.server_of(session);
     boot_time_point sent_at;
+    auto const was_sent = [&](bool doubtful) noexcept {
+      for (auto* one : all) {
+        one->doubtful = doubtful;
+        one->sent_at = sent_at;
+        one->server = server;
+      }
+    };
     try {
       auto const& first = *all.front();
       auto const won = first.strategy->take_each(session, first.what, wanted, e.reply_deadline(), sent_at);
       for (std::size_t i = 0; i < all.size(); ++i) all[i]->won = won[i];
+      was_sent(false);
     } catch (error const& problem) {
-      if (problem.reason() == errc::in_doubt)
-        for (auto* one : all) one->doubtful = true;
+      was_sent(problem.reason() == errc::in_doubt);  // first: to say why needs memory
       tell_doubt(std::span<shared_take* const>(all), problem);
     } catch (std::exception const&) {  // no memory for the reply
-      for (auto* one : all) one->doubtful = true;
-    }
-    for (auto* one : all) {
-      one->sent_at = sent_at;
-      one->server = server;
+      was_sent(true);
     }
   } catch (std::exception const&) {  // no memory before anything was sent: each tries alone
   }
