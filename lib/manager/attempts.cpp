@@ -190,6 +190,7 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   auto const found =
       std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
   if (found == doubts_.end()) return false;
+  give_back_sent();
   sent_ = *found;
   doubts_.erase(found);
   auto const& mine = *sent_;

@@ -67,6 +67,7 @@ bool attempts_at_all::take(backend::connection& session, to_be_superseded const&
                                      o.note, false, nullptr, 1};
   std::vector<strategies::wanted_lock> wanted(specs_.size());
   boot_time_point sent_at;
+  give_back_sent();
   try {
     auto came = sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(), [&] {
       auto ids = base::random_ids(specs_.size());
@@ -134,6 +135,7 @@ bool attempts_at_all::adopt(backend::connection& session, rows const& r) {
         tokens.push_back(any_.fencing ? r[i]->holder.token : fencing_token{});
       }
     if (there.empty()) continue;
+    give_back_sent();
     sent_ = std::move(doubts_[k]);
     doubts_.erase(doubts_.begin() + static_cast<std::ptrdiff_t>(k));
     if (there.size() == specs_.size()) return accept(session, tokens);
@@ -213,9 +215,14 @@ std::optional<std::chrono::milliseconds> attempts_at_all::can_be_had_in() const 
   return busy_ ? watch_[*busy_].can_be_had_in(*seen_[*busy_]) : std::nullopt;
 }
 
+void attempts_at_all::give_back_sent() noexcept {
+  if (sent_) give_back_later(*sent_);
+  sent_.reset();
+}
+
 attempts_at_all::~attempts_at_all() {
   for (auto const& d : doubts_) give_back_later(d);
-  if (sent_) give_back_later(*sent_);
+  give_back_sent();
 }
 
 }  // namespace rowlock::managing

@@ -60,6 +60,7 @@ class attempts_at_all {
   void give_back(backend::connection&, std::vector<strategies::name_and_term> const&) noexcept;
   void give_back_later(std::string const& name, term_id const&, boot_time_point sent_at) noexcept;
   void give_back_later(doubt const&) noexcept;
+  void give_back_sent() noexcept;
   void remember_sent();
   bool has_sent(rows const&) const noexcept;
   std::vector<strategies::name_and_term> with(std::vector<term_id> const&) const;
