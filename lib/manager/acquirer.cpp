@@ -292,9 +292,14 @@ std::optional<acquirer::need> acquirer::hand_out(std::shared_ptr<holding::hold> 
 }
 
 // This thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
-// Whoever waits gets another one.
+// Whoever waits gets another one; but not an explicit owner, whose newer self may have the name by now: from
+// that another try would take it. Other threads of such an owner may share what is lost: they hear of it, and
+// the last of them gives it back.
 std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::hold> const& lost) {
-  (void)releasing(engine_).give_back(lost, boot_clock::now() + engine_.options.release_timeout);
+  if (lost->unshare())
+    (void)releasing(engine_).give_back(lost, boot_clock::now() + engine_.options.release_timeout);
+  else
+    (void)engine_.expiries.report_lost(lost, lost->why_expired());
   granted_ = false;
   former_self_.reset();
   as_reader_.reset();
@@ -303,7 +308,7 @@ std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::h
   if (std::exchange(others_asked_, false)) patience_.beside->refused();
   failure_ = too_late(spec_.name);
   if (stopped()) return give_up(acquire_status::cancelled);
-  if (!can_ride_out(*failure_)) {
+  if (!can_ride_out(*failure_) || owner_.is_explicit()) {
     (void)give_up(acquire_status::busy);
     throw *failure_;
   }

@@ -157,7 +157,9 @@ std::optional<acquirer_of_all::result> acquirer_of_all::try_once() {
     failure = e;
   }
   if (stopped()) return give_up(acquire_status::cancelled);
-  if (failure && !rides_out(engine_, specs_.front().name, *failure, patience_, waits_.attempts())) {
+  // As acquirer::came_too_late(): the newer self of an explicit owner may have them by now.
+  if (failure && (!rides_out(engine_, specs_.front().name, *failure, patience_, waits_.attempts()) ||
+                  (came_too_late_ && owner_.is_explicit()))) {
     (void)give_up(acquire_status::busy);
     throw attempts_.in_doubt() ? doubtful(*failure) : *failure;
   }
@@ -259,10 +261,17 @@ acquirer_of_all::result acquirer_of_all::hold_all() {
   }
   for (auto& h : won_)
     if (h) {
-      (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+      if (h->unshare()) {
+        // Not to the next in line: attempts_ gives all of its terms back once more.
+        (void)h->expose();
+        (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+      } else {  // another thread of an explicit owner has it already
+        (void)engine_.expiries.report_lost(h, all ? h->why_expired() : loss_reason::row_gone);
+      }
       h = nullptr;
     }
   if (failed) std::rethrow_exception(failed);
+  came_too_late_ = late;
   if (late) throw too_late(specs_.front().name);
   return give_up(acquire_status::cancelled);
 }

@@ -97,6 +97,7 @@ class acquirer_of_all {
   std::optional<place_at_gate> gate_;
   std::size_t gate_of_ = 0;
   bool stood_ = false;                     ///< at a gate, since the last try
+  bool came_too_late_ = false;             ///< the last ones that it had
   std::optional<std::size_t> waited_for_;  ///< last
 };
 

@@ -1,9 +1,12 @@
 // Several locks at once, all or none of them: lib/doc/all_at_once.md.
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <thread>
 
 #include "base/random_id.hpp"
+#include "contract/no_memory.hpp"
 #include "contract/open_transaction.hpp"
 
 using namespace rowlock;
@@ -731,4 +734,62 @@ LEASE_CASE("all at once: one without tokens may go on to the next thread in line
     }
     CHECK(all_free(other, {"a", "b"}));
   }
+}
+
+// The call gives back all of its terms once more at its end: whoever had been handed one of them would lose
+// it.
+LEASE_CASE("all at once: what is given back because another can't be held goes to nobody") {
+  stranger other(f);
+  std::optional<memory_runs_out> refused_once;
+  std::atomic<bool> armed{false};
+  std::atomic<bool> begun{false};
+  std::atomic<bool> waits{false};
+  std::atomic<bool> has{false};
+  std::atomic<bool> looked{false};
+  auto events = f.options;
+  events.on_event = [&](event const& e) {  // the next thing that this thread does is to hold the next one
+    if (e.kind == event_kind::taken && e.name == "a" && armed.exchange(false)) refused_once.emplace(0);
+  };
+  auto const m = f.manager(events);
+  auto o = each();
+  SUBCASE("with") { o.fencing = true; }
+  SUBCASE("without") { o.fencing = false; }
+  { auto const makes_rows = m->acquire_all({"a", "b"}, o); }
+  auto next = o;
+  next.on_wait = [&](holder_info const*) { waits = true; };
+  std::jthread heir;
+  f.seam->reset();
+  f.seam->before = [&](std::string const& s) {
+    if (s != "lock_take" || begun.exchange(true)) return;
+    heir = std::jthread([&] {
+      auto const mine = m->make_mutex("a", next).acquire();
+      has = true;
+      CHECK(eventually([&] { return looked.load(); }));
+      CHECK(mine->valid());
+    });
+    CHECK(eventually([&] { return waits.load(); }));
+  };
+  armed = true;
+  CHECK_THROWS_AS((void)m->acquire_all({"a", "b"}, o), std::bad_alloc);
+  f.seam->before = nullptr;
+  CHECK(eventually([&] { return has && f.seam->executed("lock_release") >= 3 && other.sees_free("b"); }));
+  CHECK_FALSE(other.take("a"));
+  looked = true;
+}
+
+LEASE_CASE("B17: all at once: an explicit owner's call that comes too late takes nothing from a newer one") {
+  std::optional<acquisition_of_all> newer;
+  std::atomic<bool> armed{true};
+  auto const n = f.manager();
+  mutex_options const o{.owner = "job-7"};
+  auto events = f.options;
+  events.on_event = [&](event const& e) {
+    if (e.kind == event_kind::taken && e.name == "b" && armed.exchange(false))
+      std::jthread([&] { newer.emplace(n->try_acquire_all({"a", "b"}, o)); }).join();
+  };
+  auto const m = f.manager(events);
+  CHECK(reason_of([&] { (void)m->try_acquire_all_for({"a", "b"}, 60s, o); }) == errc::unreachable);
+  REQUIRE(newer);
+  REQUIRE(*newer);
+  CHECK((*newer)->valid());
 }

@@ -262,3 +262,56 @@ CONTRACT_CASE(
   CHECK(eventually([&] { return told.load(); }));
   CHECK(now->valid());
 }
+
+CONTRACT_CASE("B17: a call of an explicit owner that comes too late takes nothing from its newer self") {
+  std::optional<acquisition> newer;
+  std::atomic<bool> armed{true};
+  auto const n = f.manager();
+  mutex_options const o{.owner = "job-7"};
+  auto events = f.options;
+  events.on_event = [&](event const& e) {
+    if (e.kind == event_kind::taken && armed.exchange(false))
+      std::jthread([&] { newer.emplace(n->make_mutex("x", o).try_acquire()); }).join();
+  };
+  auto const m = f.manager(events);
+  std::optional<errc> why;
+  try {
+    (void)m->make_mutex("x", o).try_acquire_for(60s);
+  } catch (error const& e) {
+    why = e.reason();
+  }
+  CHECK(why == errc::unreachable);
+  REQUIRE(newer);
+  REQUIRE(*newer);
+  CHECK((*newer)->valid());
+}
+
+LEASE_CASE("B17: what comes too late for one thread is lost for the others that share it, too") {
+  std::optional<acquisition> shared;
+  std::atomic<bool> armed{true};
+  std::atomic<bool> held_up{false};
+  std::atomic<bool> go_on{false};
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    if (e.kind == event_kind::lost && e.name == "before" && !held_up.exchange(true))
+      CHECK(eventually([&] { return go_on.load(); }));  // it is the watchdog's thread
+    if (e.kind != event_kind::taken || e.name != "x" || !armed.exchange(false)) return;
+    CHECK(eventually([&] { return held_up.load(); }));
+    // A twentieth of the ttl before trust ends the watchdog would say that it is lost.
+    CHECK(eventually([&] { return boot_clock::now() >= *e.trusted_until - 250ms; }));
+  };
+  auto const m = f.manager(o);
+  auto const before = m->make_mutex("before", {.ttl = 500ms, .renew = false}).acquire();
+  auto x = m->make_recursive_mutex("x", {.ttl = 6s, .renew = false, .owner = "job-7"});
+  std::jthread sharer([&] {
+    CHECK(eventually([&] { return !armed.load(); }));
+    shared.emplace(x.try_acquire());
+  });
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  sharer.join();
+  REQUIRE(shared);
+  REQUIRE(*shared);
+  CHECK((*shared)->loss() == loss_reason::expired);
+  go_on = true;
+  CHECK(eventually([&] { return (*shared)->loss_token().stop_requested(); }));
+}
