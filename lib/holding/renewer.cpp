@@ -71,8 +71,10 @@ void renewer::give_back_later(hold const& h) noexcept {
 }
 
 void renewer::give_back_later(std::string const& name, term_id const& term, rowlock::strategy how,
-                              std::chrono::milliseconds at_least, boot_time_point until) noexcept try {
-  late_release r{{name, term}, how, at_least, until, boot_clock::now() + first_late_pause / 10};
+                              std::chrono::milliseconds at_least, boot_time_point until,
+                              boot_time_point may_come_until) noexcept try {
+  late_release r{{name, term}, how,           at_least, until, boot_clock::now() + first_late_pause / 10,
+                 0ms,          may_come_until};
   std::lock_guard const guard(mutex_);
   late_.emplace_hint(late_.end(), ++late_number_, std::move(r));
   start();
@@ -343,6 +345,10 @@ void renewer::give_back_due() {
     auto const what = try_late(one.mapped());
     if (what == tried::done) continue;
     lock.lock();
+    if (what == tried::not_there) {
+      if (closed_ || boot_clock::now() >= one.mapped().may_come_until) continue;
+      one.key() = ++late_number_;  // others of its name need not wait for what may never come
+    }
     one.mapped().next = boot_clock::now() + (closed_ ? first_late_pause : one.mapped().pause);
     if (what == tried::no_answer) late_not_before_ = boot_clock::now() + first_late_pause;
     late_.insert(std::move(one));
@@ -354,7 +360,8 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
   if (boot_clock::now() >= one.until) return tried::done;
   auto what = tried::again;
   try {
-    if (give_back(one)) return tried::done;
+    what = give_back(one);
+    if (what == tried::done) return what;
   } catch (error const& e) {
     failed(e.what());
     if (e.reason() != errc::row_locked && e.reason() != errc::conflict) what = tried::no_answer;
@@ -367,21 +374,22 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
 }
 
 // Waits neither for a row that somebody has locked, nor for a reply for longer than a renewal can wait.
-// @return false if the row is locked
-bool renewer::give_back(late_release const& one) {
+// @return done, not_there, or again if the row is locked
+renewer::tried renewer::give_back(late_release const& one) {
   auto const start = boot_clock::now();
   auto deadline = late_deadline();
   auto& session = connection(deadline);
   if (database_.sql().writes_lock_database)
     deadline = std::min<boot_time_point>(deadline, start + late_try_of_a_file);
   else if (tables_.of(one.strategy).is_locked(session, one.which, deadline))
-    return false;
-  if (strategies_.of(one.strategy).give_back(session, one.which, one.at_least, deadline).was_there)
-    events_.tell({.kind = event_kind::released,
-                  .name = one.which.name,
-                  .term = one.which.term.value,
-                  .duration = boot_clock::now() - start});
-  return true;
+    return tried::again;
+  if (!strategies_.of(one.strategy).give_back(session, one.which, one.at_least, deadline).was_there)
+    return tried::not_there;
+  events_.tell({.kind = event_kind::released,
+                .name = one.which.name,
+                .term = one.which.term.value,
+                .duration = boot_clock::now() - start});
+  return tried::done;
 }
 
 boot_time_point renewer::late_deadline() {

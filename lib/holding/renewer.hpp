@@ -28,6 +28,7 @@ struct late_release {
   boot_time_point until;               ///< dropped then: what is left in the row is in nobody's way any more
   boot_time_point next{};              ///< when it is to be tried
   std::chrono::milliseconds pause{0};  ///< after the last try, which failed; 0: it was not tried yet
+  boot_time_point may_come_until{};    ///< that it was not there proves nothing before
 };
 
 /// One thread, started when first needed. Thread-safe.
@@ -43,9 +44,11 @@ class renewer {
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
   /// Tried until `until`; those of one name in the order in which they come. If there is no memory for it,
-  /// the term ends by its expiry.
+  /// the term ends by its expiry. `may_come_until`: of a doubtful take, which may stand in the server behind
+  /// a locked row; what is not there before is looked for again.
   void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
-                       std::chrono::milliseconds at_least, boot_time_point until) noexcept;
+                       std::chrono::milliseconds at_least, boot_time_point until,
+                       boot_time_point may_come_until = {}) noexcept;
   /// What is left of it.
   void give_back_later(hold const&) noexcept;
 
@@ -87,9 +90,9 @@ class renewer {
   void give_back_due();
   std::vector<std::uint64_t> late_due();
   boot_time_point late_next();  ///< with the mutex
-  enum class tried { done, again, no_answer };
+  enum class tried { done, not_there, again, no_answer };
   tried try_late(late_release&) noexcept;
-  bool give_back(late_release const&);
+  tried give_back(late_release const&);
   boot_time_point late_deadline();
   void give_back_here(boot_time_point deadline) noexcept;
   backend::connection& connection(boot_time_point deadline);

@@ -6,6 +6,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
+#include "manager/patience.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
@@ -241,10 +242,11 @@ void attempts::give_back_later(term_id const& term) noexcept {
 void attempts::give_back_later(doubt const& d) noexcept {
   auto const& o = spec_.options;
   // The server may go on with it for as long as the session waited, and longer.
-  auto const until = holding::leftover_until(
-      o.takeover, o.ttl, d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout));
+  auto const waited = d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
+  auto const until = holding::leftover_until(o.takeover, o.ttl, waited);
   if (boot_clock::now() < until)
-    engine_.renewals.give_back_later(spec_.name, d.term, spec_.strategy, 0ms, until);
+    engine_.renewals.give_back_later(spec_.name, d.term, spec_.strategy, 0ms, until,
+                                     waited + longest_wait_in_server);
 }
 
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {

@@ -4,6 +4,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
+#include "manager/patience.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -178,16 +179,18 @@ void attempts_at_all::give_back(backend::connection& session,
   for (auto const& one : which) give_back_later(one.name, one.term, boot_clock::now());
 }
 
-void attempts_at_all::give_back_later(std::string const& name, term_id const& term,
-                                      boot_time_point sent_at) noexcept {
+void attempts_at_all::give_back_later(std::string const& name, term_id const& term, boot_time_point sent_at,
+                                      boot_time_point may_come_until) noexcept {
   auto const until = holding::leftover_until(any_.options.takeover, any_.options.ttl, sent_at);
-  if (boot_clock::now() < until) engine_.renewals.give_back_later(name, term, any_.strategy, 0ms, until);
+  if (boot_clock::now() < until)
+    engine_.renewals.give_back_later(name, term, any_.strategy, 0ms, until, may_come_until);
 }
 
 void attempts_at_all::give_back_later(doubt const& d) noexcept {
   // The server may go on with it for as long as the session waited, and longer.
   auto const last = d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
-  for (std::size_t i = 0; i < d.terms.size(); ++i) give_back_later(specs_[i].name, d.terms[i], last);
+  for (std::size_t i = 0; i < d.terms.size(); ++i)
+    give_back_later(specs_[i].name, d.terms[i], last, last + longest_wait_in_server);
 }
 
 // @return nothing if one of them is held and may not be replaced, or none need be

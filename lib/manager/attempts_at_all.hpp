@@ -58,7 +58,8 @@ class attempts_at_all {
   bool accept(backend::connection&, std::vector<fencing_token> const&);  ///< of what is in sent_
   std::optional<to_be_superseded> what_may_be_superseded();
   void give_back(backend::connection&, std::vector<strategies::name_and_term> const&) noexcept;
-  void give_back_later(std::string const& name, term_id const&, boot_time_point sent_at) noexcept;
+  void give_back_later(std::string const& name, term_id const&, boot_time_point sent_at,
+                       boot_time_point may_come_until = {}) noexcept;
   void give_back_later(doubt const&) noexcept;
   void give_back_sent() noexcept;
   void remember_sent();

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/random_id.hpp"
+#include "manager/patience.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
@@ -131,7 +132,9 @@ void exchanging::lose(std::shared_ptr<holding::hold> const& h, holding::grant_fa
   engine_.expiries.report_lost(h, loss_reason::database_unreachable);
   auto const until = std::max(asked.sent_at, h->trusted_until()) + asked.ttl;
   engine_.renewals.give_back_later(asked.name, h->facts().term, asked.strategy, 0ms, until);
-  engine_.renewals.give_back_later(asked.name, asked.term, asked.strategy, 0ms, until);
+  engine_.renewals.give_back_later(
+      asked.name, asked.term, asked.strategy, 0ms, until,
+      asked.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout) + longest_wait_in_server);
 }
 
 void exchanging::end(std::shared_ptr<holding::hold> const& h) noexcept {

@@ -1,5 +1,6 @@
 // Lost replies: what was applied, what was not, and what is said when that can't be found out. (K3)
 #include <new>
+#include <string>
 #include <thread>
 
 #include "contract/fixture.hpp"
@@ -263,6 +264,40 @@ CONTRACT_CASE("R3: what is to be given back later is not forgotten when memory r
   };
   CHECK(lock->release() == release_result::in_doubt);
   CHECK(eventually([&] { return other.sees_free("x"); }));
+}
+
+LEASE_CASE(
+    "B15: a doubtful take that is applied after it was looked for in vain is given back all the same") {
+  std::atomic<bool> away{false};
+  std::atomic<bool> looked_for{false};
+  std::string term;
+  stranger other(f);
+  auto o = f.options;
+  o.reply_timeout = 60s;  // the server may go on with it for as long
+  auto const m = f.manager(o);
+  auto x = m->make_mutex("x", {.ttl = 1h});
+  { auto const makes_row = x.acquire(); }
+  f.seam->look = [&](std::string const& s, std::span<backend::value const> p) {
+    if (s == "lock_take") term = backend::as_text(p[2]);
+  };
+  f.seam->before = [&](std::string const& s) {
+    if (away) throw error(errc::unreachable, "away by the test");
+    if (s != "lock_take") return;
+    away = true;
+    lose_reply();
+  };
+  CHECK_THROWS_AS((void)x.try_acquire(), error);
+  f.seam->look = nullptr;
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_release") looked_for = true;
+  };
+  f.seam->before = nullptr;
+  REQUIRE(eventually([&] { return looked_for.load(); }));
+  REQUIRE(other.take("x"));
+  f.sql("UPDATE rowlock_locks SET term = '" + term + "' WHERE name = 'x'");
+  CHECK_FALSE(other.sees_free("x"));
+  CHECK(eventually([&] { return other.sees_free("x"); }));
+  f.seam->after = nullptr;
 }
 
 PAIRS_CASE("a late release does not wait for a row that somebody has locked: renewals come first",
