@@ -128,7 +128,7 @@ void guard::start(std::string const& name, fencing_token token, std::string cons
   too_late_ = boot_clock::now() >= overdue();
   if (too_late_) return;
   started_ = true;
-  overdue_.set(overdue());
+  set_timer();
   send(o);
 }
 
@@ -141,6 +141,16 @@ boot_time_point guard::overdue() const noexcept {
   return trust != never || told == never ? earlier(trust, slack_ / 2) : told + patience_with_guardian;
 }
 
+/// By several threads at once: whoever was held up between reading the time and setting it must not leave the
+/// timer at an older one. A time that has passed would wake watch() for ever, a later one too late.
+void guard::set_timer() noexcept {
+  boot_time_point when;
+  do {
+    when = overdue();
+    overdue_.set(when);
+  } while (when != overdue());
+}
+
 void guard::renewed(boot_time_point trust_ends) noexcept {
   order o;
   o.kind = order_kind::renew;
@@ -149,7 +159,7 @@ void guard::renewed(boot_time_point trust_ends) noexcept {
   while (before < o.trust_ends && !trust_ends_.compare_exchange_weak(before, o.trust_ends)) {
   }
   if (before >= o.trust_ends) return;
-  overdue_.set(overdue());
+  set_timer();
   send(o);
 }
 
@@ -158,7 +168,7 @@ void guard::end(boot_time_point kill_by) noexcept {
   o.kind = order_kind::end;
   o.trust_ends = kill_by.time_since_epoch().count();
   end_by_ = o.trust_ends;
-  overdue_.set(overdue());
+  set_timer();
   send(o);
 }
 
@@ -195,6 +205,7 @@ outcome guard::watch(int signals) {
     if (size == 0 || (errno != EAGAIN && errno != EINTR)) return end_all(outcome::source::guardian_gone);
     pass_on(signals);
     if (boot_clock::now() >= overdue()) return end_all(outcome::source::guardian_late);
+    if (fds.back().revents != 0) set_timer();  // it was at an older time, and stays readable until it is set
   }
 }
 

@@ -63,6 +63,7 @@ class guard {
   bool guardian_ends_within(boot_clock::duration) noexcept;
   void end_guardian() noexcept;
   boot_time_point overdue() const noexcept;
+  void set_timer() noexcept;
   outcome end_all(outcome::source);
 
   boot_clock::duration slack_;
