@@ -62,10 +62,14 @@ void copy_over(std::string const& path) {
   fs::rename(path + ".copy", path);
 }
 
-backend::sqlite::database program_opens(std::string const& path) {
+backend::sqlite::database program_opens(std::string const& path, char const* vfs = nullptr) {
   sqlite3* db = nullptr;
-  sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
+  sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, vfs);
   return backend::sqlite::database(db);
+}
+
+void program_runs(backend::sqlite::database const& db, std::string const& sql) {
+  REQUIRE(sqlite3_exec(db.get(), sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
 }
 
 }  // namespace
@@ -141,17 +145,46 @@ TEST_CASE("sqlite: a new session closes those of its process whose WAL was remov
   CHECK(floor_of(*fresh) == 4);
 }
 
+// A new session makes a new WAL, and would write it by the old index, which has no name any more: what it
+// commits is behind what the next process finds there, or lies where none finds it.
 TEST_CASE("sqlite: while a connection of the program's has the old index open, a new session is refused") {
+  for (auto const* const theirs_did : {"SELECT * FROM rowlock_meta", add.sql.c_str()})
+    for (bool const others_came_first : {true, false}) {
+      CAPTURE(theirs_did);
+      CAPTURE(others_came_first);
+      open_file const file;
+      adder elsewhere(file, 3);
+      auto theirs = program_opens(file.path);
+      program_runs(theirs, theirs_did);
+      file.remove_both();
+      if (others_came_first) elsewhere.go();
+      for (int i = 0; i < 2; ++i) {
+        CAPTURE(i);
+        CHECK(thrown_by([&] { file.connect()->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+      }
+      if (!others_came_first) elsewhere.go();
+      backend::sqlite::leave_wal_at_close(theirs.get());
+      theirs.reset();
+      CHECK(floor_of(*file.connect()) == 3);
+    }
+}
+
+TEST_CASE(
+    "sqlite: while a connection of the program's has the old index open, another of its is refused, too") {
   open_file const file;
-  adder elsewhere(file, 3);
-  auto theirs = program_opens(file.path);
-  REQUIRE(sqlite3_exec(theirs.get(), "SELECT * FROM rowlock_meta", nullptr, nullptr, nullptr) == SQLITE_OK);
+  auto const old = program_opens(file.path);
+  program_runs(old, "SELECT * FROM rowlock_meta");
   file.remove_both();
-  elsewhere.go();
-  CHECK(thrown_by([&] { file.connect(); }).reason() == errc::unreachable);
-  backend::sqlite::leave_wal_at_close(theirs.get());
-  theirs.reset();
-  CHECK(floor_of(*file.connect()) == 3);
+  auto const theirs = program_opens(file.path);
+  program_runs(theirs, "BEGIN IMMEDIATE");
+  auto const c = backend::sqlite::borrow(theirs.get());
+  for (int i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    CHECK(thrown_by([&] { c->execute(add, {}); }).reason() == errc::unreachable);
+  }
+  CHECK(thrown_by([&] { c->commit(); }).reason() == errc::unreachable);
+  c->rollback();
+  for (auto const* one : {&old, &theirs}) backend::sqlite::leave_wal_at_close(one->get());
 }
 
 TEST_CASE("sqlite: in the program's own transaction a WAL that was removed is noticed") {
@@ -173,7 +206,12 @@ TEST_CASE("sqlite: in the program's own transaction a WAL that was removed is no
   elsewhere.go();
   begin();
   auto const second = backend::sqlite::borrow(theirs.get());
-  CHECK(thrown_by([&] { second->execute(add, {}); }).reason() == errc::unreachable);
+  // Each time: what it is told once it must not forget.
+  for (int i = 0; i < 2; ++i) {
+    CAPTURE(i);
+    CHECK(thrown_by([&] { second->execute(add, {}); }).reason() == errc::unreachable);
+  }
+  CHECK(thrown_by([&] { second->commit(); }).reason() == errc::unreachable);
   backend::sqlite::leave_wal_at_close(theirs.get());
 }
 
@@ -189,6 +227,69 @@ TEST_CASE("sqlite: a file that gets a WAL while it is open is used as before, an
   CHECK(floor_of(*c) == 3);
   REQUIRE(fs::remove(file.path + "-wal"));
   CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
+}
+
+TEST_CASE(
+    "sqlite: in the program's own transaction files that were removed before the first look are missed") {
+  open_file const file;
+  auto const theirs = program_opens(file.path);
+  program_runs(theirs, "BEGIN IMMEDIATE");
+  file.remove_both();
+  auto const c = backend::sqlite::borrow(theirs.get());
+  CHECK(thrown_by([&] { c->execute(add, {}); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->commit(); }).reason() == errc::unreachable);
+  backend::sqlite::leave_wal_at_close(theirs.get());
+}
+
+TEST_CASE("sqlite: a WAL that others made before a deferred transaction of the program's reads is fine") {
+  open_file const file;
+  child elsewhere([&](child& parent) {
+    parent.hear();
+    auto const c = file.connect();
+    c->execute(add, {}, in(5000));
+    parent.tell();
+    parent.hear();
+    return 0;
+  });
+  auto const theirs = program_opens(file.path);
+  program_runs(theirs, "BEGIN");
+  elsewhere.tell();
+  elsewhere.hear();
+  auto const c = backend::sqlite::borrow(theirs.get());
+  CHECK(backend::as_int(c->execute(floor_now, {}).rows.at(0).at(0)) == 1);
+  c->execute(add, {});
+  CHECK_NOTHROW(c->commit());
+  program_runs(theirs, "BEGIN");
+  CHECK_NOTHROW(backend::sqlite::borrow(theirs.get())->commit());
+  elsewhere.tell();
+  CHECK(elsewhere.join() == 0);
+}
+
+TEST_CASE("sqlite: who is alone with a file has no index beside it, and can use it") {
+  open_file const file;
+  auto const open_alone = [&](char const* vfs) {
+    auto db = program_opens(file.path, vfs);
+    if (vfs == nullptr) program_runs(db, "PRAGMA locking_mode = EXCLUSIVE");
+    return db;
+  };
+  for (auto const* const vfs : std::vector<char const*>{nullptr, "unix-excl"}) {
+    CAPTURE((vfs != nullptr));
+    auto const before = floor_of(*file.connect());
+    {
+      auto const c =
+          sqlite::source([&] { return open_alone(vfs).release(); }).implementation()->connect(in(5000));
+      c->execute(add, {}, in(5000));
+      CHECK(fs::exists(file.path + "-wal"));
+      CHECK_FALSE(fs::exists(file.path + "-shm"));
+      CHECK(floor_of(*c) == before + 1);
+    }
+    auto const theirs = open_alone(vfs);
+    program_runs(theirs, "BEGIN IMMEDIATE");
+    auto const c = backend::sqlite::borrow(theirs.get());
+    c->execute(add, {});
+    CHECK_NOTHROW(c->commit());
+  }
+  CHECK(floor_of(*file.connect()) == 4);
 }
 
 }  // namespace rowlock::test

@@ -100,23 +100,29 @@ class caller_session final : public caller_connection {
                     what, "", 0);
       if (auto const why = other_name(*look, path); !why.empty())
         throw error(errc::unsupported, fmt::format("{}: {}: {}", describe(), what, why), what, "", 0);
-      expect_wal(what, path);
+      expect_wal(what, name, path);
     }
   }
 
   // What lay beside it when the program opened it is not known: that this process has open what lies there
-  // now has to do.
-  void expect_wal(std::string const& what, char const* path) {
-    auto const known = beside_.find(path);
-    bool const replaced = known == beside_.end() ? !beside_.emplace(path, path).first->second.open_here()
-                                                 : known->second.change() != nullptr;
-    if (replaced)
-      throw error(
-          errc::unreachable,
-          fmt::format("{}: {}: the file -wal or -shm beside '{}' was removed or replaced while it was "
-                      "open",
-                      describe(), what, path),
-          what, "", 0);
+  // now has to do. Before the connection has read, in a deferred transaction, it has neither open.
+  void expect_wal(std::string const& what, char const* name, char const* path) {
+    if (auto const known = beside_.find(path); known != beside_.end()) {
+      if (known->second.change() == nullptr) return;
+    } else {
+      if (sqlite3_txn_state(native_, name) == SQLITE_TXN_NONE || sqlite3_db_readonly(native_, name) != 0 ||
+          !has_wal(native_, name))
+        return;
+      if (wal_files const now(native_, name); now.open_here()) {
+        beside_.emplace(path, now);
+        return;
+      }
+    }
+    throw error(errc::unreachable,
+                fmt::format("{}: {}: the file -wal or -shm beside '{}' was removed or replaced while it was "
+                            "open",
+                            describe(), what, path),
+                what, "", 0);
   }
 
   void run(std::string const& text) {

@@ -24,7 +24,7 @@ constexpr std::string_view unflushed_mark = "/* unflushed */";
 constexpr char const* another_wal_here =
     "the file -wal or -shm beside it was replaced, and this process has the old one open";
 
-bool has_wal(sqlite3* db) {
+bool uses_wal(sqlite3* db) {
   prepared_statement const ask = [db] {
     sqlite3_stmt* s = nullptr;
     sqlite3_prepare_v2(db, "PRAGMA journal_mode", -1, &s, nullptr);
@@ -33,6 +33,10 @@ bool has_wal(sqlite3* db) {
   if (!ask || sqlite3_step(ask.get()) != SQLITE_ROW) return false;
   auto const* mode = sqlite3_column_text(ask.get(), 0);
   return mode != nullptr && std::string_view(reinterpret_cast<char const*>(mode)) == "wal";
+}
+
+int read_something(sqlite3* db) {
+  return sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
 }
 
 // The same in all programs: FNV-1a (G. Fowler, L. C. Noll, P. Vo).
@@ -55,10 +59,10 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       process_(::getpid()),
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
-  set_up(deadline);
+  bool const has_read = set_up(deadline);
   // It stays: to leave that mode somebody would have to be alone with the file. If it comes later, flushing
   // was more than needed.
-  wal_ = file_.has_value() && has_wal(database_.get());
+  wal_ = has_read && file_ && uses_wal(database_.get());
   // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the whole file.
   if (wal_ && which == flushing::none) usual_ = synchronous::normal;
   if (wal_ && !look_for_wal()) {
@@ -90,22 +94,25 @@ char const* session::change() const noexcept {
   return beside_ ? beside_->change() : nullptr;
 }
 
-// After it has read: then SQLite has them open. Whoever may only read, and can't make them, does without.
+// After it has read: then SQLite has them open (a script that sets the mode opens the WAL alone). Whoever may
+// only read, and can't make them, does without.
 bool session::look_for_wal() {
   if (sqlite3_db_readonly(database_.get(), "main") != 0) return true;
-  beside_.emplace(sqlite3_db_filename(database_.get(), "main"));
-  return beside_->open_here();
+  (void)read_something(database_.get());
+  wal_files const now(database_.get(), "main");
+  if (!now.open_here()) return false;
+  beside_ = now;
+  return true;
 }
 
-void session::set_up(boot_time_point deadline) {
+bool session::set_up(boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("session set-up");
   sqlite3_extended_result_codes(database_.get(), 1);
   sqlite3_busy_handler(database_.get(), &session::look_again, this);
   limit_wait(deadline);
   // The first look at the file's content. Locked by somebody is no reason against it: the statements will
   // find out.
-  int const code =
-      sqlite3_exec(database_.get(), "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
+  int const code = read_something(database_.get());
   if ((code & 0xff) == SQLITE_NOTADB)
     throw error(
         errc::unsupported,
@@ -113,10 +120,15 @@ void session::set_up(boot_time_point deadline) {
                     "where there is none",
                     where_),
         "", "", code);
-  if (code != SQLITE_OK && classify(code, "") != errc::row_locked)
+  if (code != SQLITE_OK && classify(code, "") != errc::row_locked) {
+    // It may go by the index of a WAL that was removed.
+    leave_wal_at_close(database_.get());
     throw opening_error(database_.get(), what, where_);
+  }
+  bool const has_read = code == SQLITE_OK;
   // Half a megabyte instead of two: our rows are few and small, and each session has its own.
   sqlite3_exec(database_.get(), "PRAGMA cache_size = -500", nullptr, nullptr, nullptr);
+  return has_read;
 }
 
 void session::abandon() noexcept {
@@ -217,10 +229,12 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
 
 void session::end(std::string const& what) {
   // A file that somebody has given a WAL since.
-  if (file_ && !beside_ && identify(path_ + "-wal") && has_wal(database_.get()) && !look_for_wal())
+  if (file_ && !beside_ && identify(path_ + "-wal") && uses_wal(database_.get()) && !look_for_wal()) {
+    leave_wal_at_close(database_.get());
     give_up(errc::in_doubt, what, another_wal_here);
+  }
   // A script that has left that mode, for which it was alone with the file.
-  if (beside_ && beside_->change() != nullptr && !has_wal(database_.get())) beside_.reset();
+  if (beside_ && beside_->change() != nullptr && !uses_wal(database_.get())) beside_.reset();
   if (auto const* why = change()) give_up(errc::in_doubt, what, why);
 }
 

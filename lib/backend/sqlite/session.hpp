@@ -49,6 +49,7 @@ class session final : public connection, private connection_owner {
   bool forked() const noexcept;
   void expect_own(std::string const& what) const;
   char const* change() const noexcept;
+  /// @return false if the files that lie there are not those that are open here
   bool look_for_wal();
   void shut() noexcept;
   struct prepared {
@@ -58,7 +59,8 @@ class session final : public connection, private connection_owner {
   };
   enum class synchronous { unknown, normal, full };
 
-  void set_up(boot_time_point deadline);
+  /// @return whether it could read the file: somebody may have it locked
+  bool set_up(boot_time_point deadline);
   void limit_wait(boot_time_point deadline);
   static int look_again(void* self, int tries) noexcept;
   void begin(std::string const& what, boot_time_point deadline);

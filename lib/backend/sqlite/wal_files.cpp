@@ -3,8 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -23,10 +26,50 @@ std::vector<struct stat> open_files_here() {
   return all;
 }
 
+std::string path_of(sqlite3* db, char const* name) {
+  char const* path = sqlite3_db_filename(db, name);  // without symbolic links: the WAL lies beside that
+  return path == nullptr ? "" : path;
+}
+
+bool says_wal_in_header(sqlite3* db, char const* name) {
+  constexpr std::string_view magic("SQLite format 3\0", 16);
+  constexpr std::size_t read_version = 19;
+  sqlite3_file* file = nullptr;
+  std::array<char, read_version + 1> header{};
+  return sqlite3_file_control(db, name, SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file != nullptr &&
+         file->pMethods != nullptr &&
+         file->pMethods->xRead(file, header.data(), static_cast<int>(header.size()), 0) == SQLITE_OK &&
+         std::string_view(header.data(), header.size()).starts_with(magic) && header[read_version] == 2;
+}
+
+/// Who is alone with the file (locking_mode = EXCLUSIVE, the VFS unix-excl) keeps the index in memory: nobody
+/// else can open it then.
+bool is_alone(sqlite3* db, char const* name) {
+  int lock = SQLITE_LOCK_NONE;
+  if (sqlite3_file_control(db, name, SQLITE_FCNTL_LOCKSTATE, &lock) == SQLITE_OK &&
+      lock == SQLITE_LOCK_EXCLUSIVE)
+    return true;
+  char* vfs = nullptr;
+  sqlite3_file_control(db, name, SQLITE_FCNTL_VFSNAME, &vfs);
+  std::unique_ptr<char, decltype(&sqlite3_free)> const owned(vfs, &sqlite3_free);
+  return owned && std::string_view(owned.get()).ends_with("unix-excl");
+}
+
 }  // namespace
 
-wal_files::wal_files(std::string const& path)
-    : files_{{{path + "-wal", identify(path + "-wal")}, {path + "-shm", identify(path + "-shm")}}} {}
+// SQLite uses a WAL that lies there, unless it is empty, whatever the header says.
+bool has_wal(sqlite3* db, char const* name) {
+  if (says_wal_in_header(db, name)) return true;
+  std::error_code none;
+  auto const size = std::filesystem::file_size(path_of(db, name) + "-wal", none);
+  return !none && size > 0;
+}
+
+wal_files::wal_files(sqlite3* db, char const* name) : index_is_a_file_(!is_alone(db, name)) {
+  auto const path = path_of(db, name);
+  for (std::size_t i = 0; auto const* end : {"-wal", "-shm"})
+    files_.at(i++) = {path + end, identify(path + end)};
+}
 
 char const* wal_files::change() const noexcept {
   for (auto const& one : files_)
@@ -37,12 +80,12 @@ char const* wal_files::change() const noexcept {
 
 bool wal_files::open_here() const {
   auto const open = open_files_here();
-  if (open.empty()) return true;
-  return std::all_of(files_.begin(), files_.end(), [&](file const& one) {
-    return !one.found || std::any_of(open.begin(), open.end(), [&](auto const& f) {
-      return f.st_ino == one.found->inode && f.st_dev == one.found->device;
-    });
-  });
+  return std::all_of(
+      files_.begin(), index_is_a_file_ ? files_.end() : files_.begin() + 1, [&](file const& one) {
+        return one.found && (open.empty() || std::any_of(open.begin(), open.end(), [&](auto const& f) {
+                               return f.st_ino == one.found->inode && f.st_dev == one.found->device;
+                             }));
+      });
 }
 
 }  // namespace rowlock::backend::sqlite

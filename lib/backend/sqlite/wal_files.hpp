@@ -1,6 +1,8 @@
 #pragma once
 // The files that SQLite puts beside a database which uses a WAL.
 
+#include <sqlite3.h>
+
 #include <array>
 #include <optional>
 #include <string>
@@ -9,18 +11,24 @@
 
 namespace rowlock::backend::sqlite {
 
+/// Whether that database of the connection, which has read it and is in a transaction, has a WAL, or has had
+/// one that was removed (an encrypted file does not tell that). Executes nothing: the connection may be the
+/// program's.
+bool has_wal(sqlite3*, char const* name);
+
 /// The WAL and its index, as they lay beside a database at one time. Whoever has a removed one open goes on
 /// with it, and does not see what others write to the new one: two owners of one lock.
 class wal_files {
  public:
-  /// Looks at them. `path`: the one by which SQLite has the database open, without symbolic links.
-  explicit wal_files(std::string const& path);
+  /// Looks at them, where that database of the connection has a WAL and was read.
+  wal_files(sqlite3*, char const* name);
 
   /// What has happened to them since; null if nothing.
   char const* change() const noexcept;
 
-  /// Whether this process has these open, and not others that lay there before: all connections of a process
-  /// share one index. True if the system does not tell.
+  /// Whether both lie there, and this process has these open, and not others that lay there before: all
+  /// connections of a process share one index, also when they make a new WAL. What lies there counts as open
+  /// if the system does not tell.
   bool open_here() const;
 
  private:
@@ -29,6 +37,7 @@ class wal_files {
     std::optional<file_identity> found;  ///< none: there was no such file
   };
   std::array<file, 2> files_;
+  bool index_is_a_file_;
 };
 
 }  // namespace rowlock::backend::sqlite
