@@ -265,6 +265,28 @@ TEST_CASE("sqlite: a WAL that others made before a deferred transaction of the p
   CHECK(elsewhere.join() == 0);
 }
 
+TEST_CASE("sqlite: behind a symbolic link, too, a WAL that comes later is watched") {
+  open_file const file;
+  auto const link = file.folder.file("link.db");
+  fs::create_symlink(file.path, link);
+  std::unique_ptr<backend::connection> c;
+  SUBCASE("the file had none when the session began") {
+    file.connect()->script("PRAGMA journal_mode = DELETE", in(5000));
+    c = sqlite::source(link).implementation()->connect(in(5000));
+    c->execute(add, {}, in(5000));
+    file.connect()->script("PRAGMA journal_mode = WAL", in(5000));
+  }
+  SUBCASE("the file was busy when the session began") {
+    auto const theirs = program_opens(file.path);
+    program_runs(theirs, "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; " + add.sql + "; COMMIT");
+    c = sqlite::source(link).implementation()->connect(in(5000));
+  }
+  c->execute(add, {}, in(5000));
+  CHECK(floor_of(*c) == (fs::exists(file.path + "-wal") ? 2 : 0));
+  file.remove_both();
+  CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
+}
+
 TEST_CASE("sqlite: who is alone with a file has no index beside it, and can use it") {
   open_file const file;
   auto const open_alone = [&](char const* vfs) {

@@ -228,8 +228,8 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
 }
 
 void session::end(std::string const& what) {
-  // A file that somebody has given a WAL since.
-  if (file_ && !beside_ && identify(path_ + "-wal") && uses_wal(database_.get()) && !look_for_wal()) {
+  // A file that somebody has given a WAL since, or that was busy when the session began.
+  if (file_ && !beside_ && uses_wal(database_.get()) && !look_for_wal()) {
     leave_wal_at_close(database_.get());
     give_up(errc::in_doubt, what, another_wal_here);
   }
