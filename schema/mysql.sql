@@ -142,6 +142,9 @@ SET SESSION sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION
 -- autocommit that lock is gone with its statement; the UPDATE looks at all of it again. The row that is locked must be the
 -- one that the plain read has shown, in each column that a term changes: at REPEATABLE READ that read is as old as the caller's
 -- snapshot, and somebody who had the lock since may have written what the caller can't see. Busy then, until a new transaction.
+-- Where there was no row, the floor must be the one that was seen, too. The UPDATE compares it, which at REPEATABLE READ reads its
+-- newest version, and locks it, and at READ COMMITTED reads the same without a lock. (A SELECT that does needs rights to change
+-- the table in MySQL before 8.0.22.)
 -- The floor is looked up by the row's token, as in lock_take. owner_thread -1: no thread and no explicit owner of the library
 -- is ever the same.
 CREATE PROCEDURE rowlock_try_acquire(
@@ -160,7 +163,7 @@ take: BEGIN
   DECLARE takeable, locked INT;
   DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE seen_token, seen_renewals BIGINT;
-  DECLARE seen_highest, floor_now, highest_now BIGINT DEFAULT 0;
+  DECLARE seen_highest BIGINT DEFAULT 0;
   DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -198,10 +201,13 @@ take: BEGIN
     l.term, l.token, l.renewals, l.acquired_at, l.expires_at, l.longest_term
   INTO other, takeable, seen_term, seen_token, seen_renewals, seen_at, seen_until, seen_longest
   FROM rowlock_locks AS l WHERE l.name = wanted;
-  IF other IS NULL THEN
-    -- Whoever has the name since has changed what is put there now, or has raised one of these two with its end.
+  IF seen_at IS NULL THEN
+    -- No row, or one that never had a term: perhaps this transaction has put it there itself, in a take that came to nothing. Whoever
+    -- has had the name since has raised one of these two with its end, or has left another row.
     SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
     INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
+  END IF;
+  IF other IS NULL THEN
     SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     INSERT INTO rowlock_locks (name, strategy, token, expires_at, longest_term)
@@ -221,18 +227,6 @@ take: BEGIN
     AND l.term <=> seen_term AND l.token = seen_token AND l.renewals = seen_renewals AND l.acquired_at <=> seen_at
     AND l.expires_at = seen_until AND l.longest_term <=> seen_longest
   FOR UPDATE SKIP LOCKED;
-  IF locked IS NOT NULL AND other IS NULL THEN
-    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    SELECT m.token_floor INTO floor_now FROM rowlock_meta AS m WHERE m.id = 1 LOCK IN SHARE MODE;
-    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    SELECT t.token INTO highest_now FROM rowlock_tokens AS t WHERE t.name = wanted LOCK IN SHARE MODE;
-    IF greatest(floor_now, highest_now) > seen_highest THEN
-      -- What this transaction has put there itself would be what it sees the next time.
-      /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-      DELETE FROM rowlock_locks WHERE name = wanted AND term IS NULL AND longest_term = fresh;
-      SET locked = NULL;
-    END IF;
-  END IF;
   IF locked IS NOT NULL THEN
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET
@@ -259,8 +253,12 @@ take: BEGIN
       l.longest_term = fresh,
       l.term = fresh
     WHERE l.name = wanted AND l.strategy = 'lease'
-      AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present));
-    -- No row here, if it was taken over already: a pause of a whole ttl.
+      AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
+      AND CASE WHEN seen_at IS NULL THEN coalesce((
+          SELECT greatest(m.token_floor,
+            coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
+          FROM rowlock_meta AS m WHERE m.id = 1 + l.token) <= seen_highest, TRUE) ELSE TRUE END;
+    -- No row here, if somebody had the name since the snapshot, or has taken this over already: a pause of a whole ttl.
     SELECT l.term, l.token INTO out_term, out_token FROM rowlock_locks AS l WHERE l.name = wanted AND l.term = fresh;
   END IF;
   SET SESSION innodb_lock_wait_timeout = patience;
@@ -708,7 +706,7 @@ take: BEGIN
   DECLARE takeable, locked INT;
   DECLARE seen_term, seen_longest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin;
   DECLARE seen_token, seen_renewals BIGINT;
-  DECLARE seen_highest, floor_now, highest_now BIGINT DEFAULT 0;
+  DECLARE seen_highest BIGINT DEFAULT 0;
   DECLARE seen_at, seen_until DATETIME(6);
   DECLARE problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -746,10 +744,13 @@ take: BEGIN
     l.term, l.token, l.renewals, l.acquired_at, l.expires_at, l.longest_term
   INTO other, takeable, seen_term, seen_token, seen_renewals, seen_at, seen_until, seen_longest
   FROM rowlock_locks AS l WHERE l.name = wanted;
-  IF other IS NULL THEN
-    -- Whoever has the name since has changed what is put there now, or has raised one of these two with its end.
+  IF seen_at IS NULL THEN
+    -- No row, or one that never had a term: perhaps this transaction has put it there itself, in a take that came to nothing. Whoever
+    -- has had the name since has raised one of these two with its end, or has left another row.
     SELECT greatest(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted), 0))
     INTO seen_highest FROM rowlock_meta AS m WHERE m.id = 1;
+  END IF;
+  IF other IS NULL THEN
     SET seen_token = 0, seen_renewals = 0, seen_until = present, seen_longest = fresh;
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     INSERT INTO rowlock_locks (name, strategy, token, expires_at, longest_term)
@@ -775,18 +776,6 @@ take: BEGIN
     AND l.term <=> seen_term AND l.token = seen_token AND l.renewals = seen_renewals AND l.acquired_at <=> seen_at
     AND l.expires_at = seen_until AND l.longest_term <=> seen_longest
   FOR UPDATE SKIP LOCKED;
-  IF locked IS NOT NULL AND other IS NULL THEN
-    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    SELECT m.token_floor INTO floor_now FROM rowlock_meta AS m WHERE m.id = 1 LOCK IN SHARE MODE;
-    /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-    SELECT t.token INTO highest_now FROM rowlock_tokens AS t WHERE t.name = wanted LOCK IN SHARE MODE;
-    IF greatest(floor_now, highest_now) > seen_highest THEN
-      -- What this transaction has put there itself would be what it sees the next time.
-      /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
-      DELETE FROM rowlock_locks WHERE name = wanted AND term IS NULL AND longest_term = fresh;
-      SET locked = NULL;
-    END IF;
-  END IF;
   IF locked IS NOT NULL THEN
     /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
     UPDATE rowlock_locks AS l SET
@@ -813,8 +802,12 @@ take: BEGIN
       l.longest_term = fresh,
       l.term = fresh
     WHERE l.name = wanted AND l.strategy = 'once'
-      AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present));
-    -- No row here, if it was taken over already: a pause of a whole ttl.
+      AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= present))
+      AND CASE WHEN seen_at IS NULL THEN coalesce((
+          SELECT greatest(m.token_floor,
+            coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name), 0))
+          FROM rowlock_meta AS m WHERE m.id = 1 + l.token) <= seen_highest, TRUE) ELSE TRUE END;
+    -- No row here, if somebody had the name since the snapshot, or has taken this over already: a pause of a whole ttl.
     SELECT l.term, l.token INTO out_term, out_token FROM rowlock_locks AS l WHERE l.name = wanted AND l.term = fresh;
   END IF;
   SET SESSION innodb_lock_wait_timeout = patience;

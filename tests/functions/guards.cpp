@@ -360,6 +360,17 @@ void take_in_an_old_snapshot(place const& p, bool once) {
     CHECK(p.ask(fmt::format("INSERT INTO rowlock_tokens VALUES ('{}', 7);", n)).empty());
     refused(n);
   }
+  SUBCASE("the same, and the first try could not find out about it in time") {
+    begin();
+    section(n);
+    CHECK(p.ask("UPDATE rowlock_meta SET token_floor = (SELECT max(token) FROM rowlock_locks); "
+                "DELETE FROM rowlock_locks;")
+              .empty());
+    CHECK(other->run("START TRANSACTION; SELECT 5 FROM rowlock_meta FOR UPDATE;") == "5");
+    CHECK(old->run(text(n)).empty());
+    CHECK(other->run("ROLLBACK;").empty());
+    refused(n);
+  }
   SUBCASE("what had expired was taken over, and that has expired, too") {
     take_it(n);
     p.expire(n);
@@ -429,6 +440,20 @@ MYSQL_FUNCTIONS_CASE(
 MYSQL_FUNCTIONS_CASE(
     "C4: once: a snapshot that is older than somebody's whole section does not run it, a new one does") {
   take_in_an_old_snapshot(Place(), true);
+}
+
+// There is no old snapshot there. A lock on the floor would be the reaper's to wait for, or for the reaper to
+// wait.
+MYSQL_FUNCTIONS_CASE("at READ COMMITTED a take reads the token floor without a lock") {
+  Place const p;
+  auto const c = p.session();
+  auto const other = p.session();
+  CHECK(other->run("START TRANSACTION; SELECT 5 FROM rowlock_meta FOR UPDATE;") == "5");
+  CHECK(c->run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION;").empty());
+  CHECK(p.take(*c, "n"));
+  CHECK(p.once(*c, "once"));
+  CHECK(other->run("UPDATE rowlock_meta SET token_floor = token_floor + 1; COMMIT;").empty());
+  CHECK(c->run("COMMIT;").empty());
 }
 
 // On by default in MariaDB 11.8 (tools/test --newer).
