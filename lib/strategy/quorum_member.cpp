@@ -57,13 +57,14 @@ lease::claiming quorum_member::claim_of(take_request const& r, std::optional<sup
   return {"quorum_take", std::move(parameters)};
 }
 
-// That it was refused although nobody has it is told apart: whoever does not vote is not busy.
+// That it was refused although nobody has it is told apart: whoever does not vote is not busy. Nor is a row
+// whose term is nobody's any more, which `at_least` leaves: it would hide the new epoch for ever.
 outcome quorum_member::take(backend::connection& c, take_request const& r,
                             std::optional<superseded> const& old, boot_time_point deadline,
                             boot_time_point& sent_at) const {
   auto came = lease::take(c, r, old, deadline, sent_at);
   auto* const why_not = std::get_if<refused>(&came);
-  if (why_not == nullptr || (why_not->row && !why_not->row->term.empty() && !old)) return came;
+  if (why_not == nullptr || (why_not->row && !why_not->row->takeable() && !old)) return came;
   auto const its = read(c, book_, false, deadline).record;
   if (its.votes && its.epoch_id == r.vote.epoch_id) {
     // Whom an operator has sent away finds a free row, which he does not get by asking once more.

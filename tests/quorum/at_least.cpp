@@ -53,6 +53,22 @@ TEST_CASE("quorum: at_least keeps the name, and when it is over who tries once h
     CHECK(members.number(i, "SELECT count(*) FROM rowlock_locks WHERE takeover = 'observed'") == 1);
 }
 
+// Each member has such a row: it must not hide from who takes that his epoch has ended.
+TEST_CASE("quorum: at_least: whose row is over tells a program of a former epoch that there is another one") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  CHECK(b->make_mutex("x", short_term()).acquire());  // it knows the first epoch
+  {
+    auto const got = a->make_mutex("x", kept_for(short_ttl)).acquire();
+    REQUIRE(got);
+    REQUIRE(eventually([&] { return got->votes() == 3; }));
+  }
+  a->join(2);
+  for (std::size_t i = 0; i < members.size; ++i) CHECK(eventually([&] { return is_over(members, i); }));
+  CHECK(b->make_mutex("x", short_term()).try_acquire());
+}
+
 TEST_CASE("quorum: at_least keeps nothing of what a minority has granted") {
   three_members members;
   auto a = members.program();
