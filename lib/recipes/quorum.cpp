@@ -218,9 +218,9 @@ quorum_outcome quorum::revoke(std::string const& name, revoke_mode mode) {
       peers.size() / 2 + 1, [&](std::size_t i) { return peers.at(i).revoke(name, mode, {}); });
 }
 
-void quorum::init(std::chrono::milliseconds max_ttl) {
+void quorum::init(std::chrono::milliseconds max_ttl, std::stop_token stop) {
   crew_->refuse_if_forked();
-  recipes::quorum_members(crew_->peers()).init(max_ttl);
+  recipes::quorum_members(crew_->peers()).init(max_ttl, stop);
 }
 void quorum::join(std::size_t place, std::string const& replaces, std::stop_token stop) {
   crew_->refuse_if_forked();

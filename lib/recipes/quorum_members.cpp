@@ -27,9 +27,25 @@ bool among(std::string const& id, std::vector<std::string> const& all) {
   return std::find(all.begin(), all.end(), id) != all.end();
 }
 
-/// The id of the epoch of those that don't vote yet, before that with this id, which has the number 1. As
-/// long as others: that is the column's length.
-std::string before_the_first(std::string const& epoch_id) { return "-" + epoch_id.substr(1); }
+/// The id of an epoch of those that don't vote yet, before that with this id, which has the number 1: begins
+/// as that one, and goes on as no other. As long as others: that is the column's length.
+std::string before_the_first(std::string const& epoch_id) {
+  auto const kept = epoch_id.size() / 2;
+  return "-" + epoch_id.substr(1, kept) + base::random_id().substr(kept + 1);
+}
+
+bool is_before(std::string const& its, std::string const& epoch_id) {
+  auto const kept = epoch_id.size() / 2;
+  return its.size() == epoch_id.size() && its.front() == '-' &&
+         its.substr(1, kept) == epoch_id.substr(1, kept);
+}
+
+/// @return whether it was stopped
+bool wait_out(std::chrono::milliseconds longest_ttl, std::stop_token const& stop) {
+  base::event done;
+  std::stop_callback const at_stop(stop, [&] { done.set(); });
+  return base::wait_for(done, boot_clock::now() + longest_ttl);
+}
 
 }  // namespace
 
@@ -102,13 +118,12 @@ void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) cons
 // call that was cut off is gone on with. In the first round nobody votes: the list is given to all anew, with
 // an epoch of this call's own, so that a slow call finds another one's, and gives up. In the second one the
 // epoch of those that vote tells that the others were given theirs in the same call.
-void quorum_members::init(std::chrono::milliseconds max_ttl) {
+void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token const& stop) {
   if (max_ttl < shortest_max_ttl || max_ttl > longest_max_ttl)
     throw error(errc::invalid_argument,
                 fmt::format("a longest ttl of {} ms is out of range: 1 s to 1 h", max_ttl.count()));
   auto const asked = ask(true);
   member_record fresh{base::random_id(), 1, base::random_id(), {}, max_ttl, true};
-  fencing_token highest;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (asked[i].failure) throw error(*asked[i].failure);
     auto const& s = *asked[i].state;
@@ -117,7 +132,6 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
                   fmt::format("{} is the same database as another one of these: each member needs its own",
                               peers_.where(i)));
     fresh.members.push_back(s.database_id);
-    highest.value = std::max(highest.value, s.highest.value);
   }
   refuse_who_must_join(asked);
   member_record const* voting = nullptr;
@@ -136,22 +150,48 @@ void quorum_members::init(std::chrono::milliseconds max_ttl) {
   auto waits = fresh;
   waits.epoch_id = before_the_first(fresh.epoch_id);
   waits.votes = false;
+  std::vector<std::size_t> voteless;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto const& r = asked[i].state->record;
-    if (voting == nullptr) {
-      managing::voting m(peers_.at(i).parts());
-      m.raise_tokens(highest);  // of quorums that were dropped
-      if (!m.write(r.epoch_id, waits)) throw changed_meanwhile(i);
-    } else if (r.quorum_id != fresh.quorum_id || r.epoch_id != (r.votes ? fresh : waits).epoch_id) {
+    if (!r.votes) voteless.push_back(i);
+    if (voting != nullptr &&
+        (r.quorum_id != fresh.quorum_id ||
+         (r.votes ? r.epoch_id != fresh.epoch_id : !is_before(r.epoch_id, fresh.epoch_id))))
       throw error(errc::invalid_argument,
                   fmt::format("{} is a member of another quorum: `rowlock quorum status` tells; `rowlock "
                               "quorum drop` ends them all",
                               peers_.where(i)));
-    }
   }
-  for (std::size_t i = 0; i < asked.size(); ++i)
-    if (!asked[i].state->record.votes && !managing::voting(peers_.at(i).parts()).write(waits.epoch_id, fresh))
+  if (voteless.empty()) return;
+  if (voting == nullptr) raise_to_highest(asked, voteless);  // of quorums that were dropped
+  for (auto const i : voteless)
+    if (!managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, waits))
       throw changed_meanwhile(i);
+  if (voting != nullptr) wait_for_who_may_have_voted(voteless, max_ttl, stop);
+  for (auto const i : voteless)
+    if (!managing::voting(peers_.at(i).parts()).write(waits.epoch_id, fresh)) throw changed_meanwhile(i);
+}
+
+void quorum_members::raise_to_highest(std::vector<answer> const& asked,
+                                      std::vector<std::size_t> const& those) const {
+  fencing_token highest;
+  for (auto const& a : asked) {
+    if (a.failure) throw error(*a.failure);
+    highest.value = std::max(highest.value, a.state->highest.value);
+  }
+  for (auto const i : those) managing::voting(peers_.at(i).parts()).raise_tokens(highest);
+}
+
+// Where others vote, one that does not was never let vote, or it is as it was before that: from a backup, or
+// after a crash without a flush. Then it has forgotten what it granted. So it waits as one that joins: until
+// nobody trusts that any more, and until it has the tokens of the others.
+void quorum_members::wait_for_who_may_have_voted(std::vector<std::size_t> const& those,
+                                                 std::chrono::milliseconds max_ttl,
+                                                 std::stop_token const& stop) {
+  if (wait_out(max_ttl, stop))
+    throw error(errc::closed, fmt::format("{} does not vote yet: `rowlock quorum init` again",
+                                          peers_.where(those.front())));
+  raise_to_highest(ask(true), those);
 }
 
 error quorum_members::changed_meanwhile(std::size_t member) const {
@@ -241,12 +281,8 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   if (told.size() < needed && trouble) throw error(*trouble);
   if (told.size() < needed)
     throw error(errc::conflict, "somebody else changes the members just now: call it again");
-  base::event done;
-  {
-    std::stop_callback const at_stop(stop, [&] { done.set(); });
-    if (base::wait_for(done, boot_clock::now() + next.max_ttl))
-      throw error(errc::closed, fmt::format("{} does not vote yet: join it again", peers_.where(place)));
-  }
+  if (wait_out(next.max_ttl, stop))
+    throw error(errc::closed, fmt::format("{} does not vote yet: join it again", peers_.where(place)));
   fencing_token highest;
   std::size_t heard = 0;
   for (auto const i : told) {

@@ -21,7 +21,7 @@ class quorum_members {
   explicit quorum_members(quorum_peers& p) noexcept : peers_(p) {}
 
   std::vector<quorum_member_info> status();
-  void init(std::chrono::milliseconds max_ttl);
+  void init(std::chrono::milliseconds max_ttl, std::stop_token const&);
   void join(std::size_t place, std::string const& replaces, std::stop_token const&);
   quorum_outcome drop();
   /// Has each member do `what`, which says whether it has. @throws a member's error if less than `needed`
@@ -36,6 +36,10 @@ class quorum_members {
   std::vector<answer> ask(bool with_highest);
   /// Precondition: all have answered. @throws error(errc::invalid_argument)
   void refuse_who_must_join(std::vector<answer> const&) const;
+  /// Of all that were asked. @throws the error of one that has not answered
+  void raise_to_highest(std::vector<answer> const& asked, std::vector<std::size_t> const& those) const;
+  void wait_for_who_may_have_voted(std::vector<std::size_t> const& those, std::chrono::milliseconds max_ttl,
+                                   std::stop_token const&);
   error changed_meanwhile(std::size_t member) const;
   strategies::member_record next_epoch(std::vector<answer> const&, std::size_t place,
                                        std::string const& replaces) const;

@@ -82,6 +82,36 @@ TEST_CASE("quorum: init, status, run under it, list, a member that was wiped, jo
   CHECK(q.all({"run", "--ttl", "1s", "x", "--", "true"}).status == 78);
 }
 
+TEST_CASE("quorum: an init that goes on where others vote says that it waits, and can be interrupted then") {
+  three_files const q;
+  auto const falls_back = [&] {
+    auto const soon = rowlock::boot_clock::now() + std::chrono::seconds(10);
+    rowlock::sqlite::source(q.folder.file("3.db"))
+        .implementation()
+        ->connect(soon)
+        ->script("UPDATE rowlock_quorum SET votes = 0, epoch_id = '-' || substr(epoch_id, 2)", soon);
+  };
+  SUBCASE("it waits") {
+    REQUIRE(q.all({"quorum", "init", "--max-ttl", "1s"}).status == 0);
+    falls_back();
+    auto const again = q.all({"quorum", "init", "--max-ttl", "1s"});
+    CHECK(again.status == 0);
+    CHECK(again.says("as long as the longest ttl"));
+    CHECK(again.out.find("3 of 3 vote") != std::string::npos);
+    CHECK_FALSE(q.all({"quorum", "init", "--max-ttl", "1s"}).says("as long as the longest ttl"));
+  }
+  SUBCASE("it is interrupted") {
+    REQUIRE(q.all({"quorum", "init", "--max-ttl", "1h"}).status == 0);
+    falls_back();
+    program waits(q.with({"quorum", "init", "--max-ttl", "1h"}));
+    REQUIRE(within(std::chrono::seconds(60),
+                   [&] { return waits.err().find("as long as the longest ttl") != std::string::npos; }));
+    waits.signal(SIGINT);
+    CHECK(waits.wait() == 128 + SIGINT);
+    CHECK(q.all({"quorum", "status"}).out.find("2 of 3 vote") != std::string::npos);
+  }
+}
+
 TEST_CASE("quorum: the command is ended before trust ends when a majority is gone") {
   three_files const q;
   REQUIRE(q.all({"quorum", "init", "--max-ttl", "2s"}).status == 0);

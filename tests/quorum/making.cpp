@@ -137,6 +137,57 @@ TEST_CASE("quorum: C60: an init that is slow lets nobody vote who has forgotten 
   CHECK(quorum_findings(b->status()).empty());
 }
 
+// As a crash without a flush leaves it, or a backup from between the two rounds.
+TEST_CASE("quorum: C60: a member that is as it was before it voted is let vote by init, but not at once") {
+  three_members members(false);
+  auto a = members.program();
+  int writes = 0;
+  members.at(2).seam->before = [&](std::string const& statement) {
+    if (statement == "quorum_write" && ++writes == 2)
+      members.at(2).sql("CREATE TABLE backup AS SELECT * FROM rowlock_quorum");
+  };
+  a->init(short_ttl);
+  members.mend(2);
+  REQUIRE(writes == 2);
+  auto const got = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(got);
+  REQUIRE(eventually([&] { return got->votes() == 3; }));
+  members.wipe(2);
+  members.at(2).sql("INSERT INTO rowlock_quorum SELECT * FROM backup");
+  auto b = members.program();
+  CHECK(any_mentions(quorum_findings(b->status()), "init was not finished; init again"));
+  SUBCASE("it waits until nobody trusts what it had granted, and learns the tokens") {
+    auto const began = boot_clock::now();
+    b->init(short_ttl);
+    CHECK(boot_clock::now() - began >= short_ttl);
+    CHECK(members.number(2, "SELECT token_floor FROM rowlock_meta") >= got->token().value);
+    CHECK(quorum_findings(b->status()).empty());
+    CHECK(got->valid());
+    CHECK(eventually([&] { return got->votes() == 3; }));
+  }
+  SUBCASE("an init that is stopped meanwhile lets it not vote, and the next one does") {
+    std::stop_source stop;
+    stop.request_stop();
+    (void)message_of([&] { b->init(short_ttl, stop.get_token()); }, errc::closed);
+    CHECK(quorum_votes(b->status()) == 2);
+    b->init(short_ttl);
+    CHECK(quorum_findings(b->status()).empty());
+  }
+  SUBCASE("of two at once the one that began later goes on") {
+    bool come = false;
+    members.at(2).seam->before = [&](std::string const& statement) {
+      if (statement != "quorum_raise" || std::exchange(come, true)) return;
+      std::stop_source stop;
+      stop.request_stop();
+      (void)message_of([&] { a->init(short_ttl, stop.get_token()); }, errc::closed);
+    };
+    (void)message_of([&] { b->init(short_ttl); }, errc::conflict);
+    CHECK(come);
+    members.mend(2);
+    CHECK(quorum_votes(b->status()) == 2);
+  }
+}
+
 TEST_CASE("quorum: fewer than three, one twice, and another list are refused") {
   three_members members;
   auto a = members.program();

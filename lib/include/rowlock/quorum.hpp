@@ -235,12 +235,15 @@ class ROWLOCK_EXPORT quorum {
   quorum_outcome revoke(std::string const& name, revoke_mode);
 
   /// Makes these databases a quorum. All of them must answer, and belong to none. First all of them are
-  /// given the list, then they are allowed to vote. May be repeated after it was interrupted; but where one
-  /// of them votes, one without the list has forgotten it, or is new, and must join(). `max_ttl`: of all
-  /// locks, from 1 s to 1 h: a member that joins is kept waiting for that long.
+  /// given the list, then they are allowed to vote. May be repeated after it was interrupted. Where one of
+  /// them votes by then, one that only has the list may have voted, and have forgotten it: it votes after
+  /// `max_ttl`, as one that joins, and this call blocks for that long. One without the list must join().
+  /// @param max_ttl of all locks, from 1 s to 1 h: a member that joins is kept waiting for that long
+  /// @param stop ends the waiting
   /// @throws error(errc::invalid_argument) naming the member that is in the way; errc::conflict if somebody
-  /// else makes one of them a member at the same time
-  void init(std::chrono::milliseconds max_ttl);
+  /// else makes one of them a member at the same time; errc::closed if `stop` was triggered: those that did
+  /// not vote before don't yet, and init() is to be called again
+  void init(std::chrono::milliseconds max_ttl, std::stop_token stop = {});
 
   /// The member at `place` (from 0) was wiped, restored or replaced: has it vote again. A new epoch goes to a
   /// majority of the others; when the longest ttl has passed, it learns the highest token of these others,

@@ -2,10 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <rowlock/rowlock.hpp>
 #include <stop_token>
+#include <utility>
 
 #include "cli.hpp"
 #include "duration.hpp"
@@ -77,35 +80,50 @@ end_of_program show(invocation& call, std::vector<quorum_member_info> const& all
   return {enough ? exit_ok : exit_none, {}};
 }
 
+/// `change` may wait for the longest ttl. @return how the program ends if a signal has ended that
+std::optional<end_of_program> until_interrupted(std::function<void(std::stop_token)> const& change) {
+  signal_setup const signals;
+  auto const fd = signals.open();
+  std::stop_source stop;
+  int interrupted = 0;
+  interrupt_watch const watch(fd.get(), [&](int signal) {
+    interrupted = signal;
+    stop.request_stop();
+  });
+  try {
+    change(stop.get_token());
+  } catch (error const& e) {
+    if (e.reason() != errc::closed || interrupted == 0) throw;
+    say(e.what());
+    return end_of_program{128 + interrupted, interrupted};
+  }
+  return std::nullopt;
+}
+
 end_of_program init(invocation& call, quorum_command_options const& options) {
   members m(call.use_members());
-  m.all().init(options.max_ttl.value_or(1min));
-  return show(call, m.all().status());
+  auto const ended = until_interrupted([&](std::stop_token stop) {
+    auto const all = m.all().status();
+    bool const some_wait = std::any_of(all.begin(), all.end(), [](quorum_member_info const& one) {
+      return !one.quorum_id.empty() && !one.votes;
+    });
+    if (some_wait && quorum_votes(all) > 0)
+      say("this takes as long as the longest ttl: some vote already, and what others have granted and "
+          "forgotten, if anything, must not be trusted any more");
+    m.all().init(options.max_ttl.value_or(1min), std::move(stop));
+  });
+  return ended ? *ended : show(call, m.all().status());
 }
 
 end_of_program join(invocation& call, quorum_command_options const& options) {
   call.urls.push_back(options.joins);
   auto const each = call.use_members();
   members m(each);
-  signal_setup const signals;
-  auto const fd = signals.open();
-  std::stop_source stop;
-  int interrupted = 0;
-  {
-    interrupt_watch const watch(fd.get(), [&](int signal) {
-      interrupted = signal;
-      stop.request_stop();
-    });
+  auto const ended = until_interrupted([&](std::stop_token stop) {
     say("joining takes as long as the longest ttl: what was granted before must not be trusted any more");
-    try {
-      m.all().join(each.size() - 1, options.replaces, stop.get_token());
-    } catch (error const& e) {
-      if (e.reason() != errc::closed || interrupted == 0) throw;
-      say(e.what());
-      return {128 + interrupted, interrupted};
-    }
-  }
-  return show(call, m.all().status());
+    m.all().join(each.size() - 1, options.replaces, std::move(stop));
+  });
+  return ended ? *ended : show(call, m.all().status());
 }
 
 end_of_program drop(invocation& call, quorum_command_options const& options) {
@@ -132,7 +150,8 @@ that database is safer, and costs half or less.
   drop     ends the quorum
 
 A member that has forgotten what it granted must not vote before it has joined: `restore` a backup, then join, then start
-programs. join waits for the longest ttl (--max-ttl), and costs no lock that a majority of the others has.
+programs. join waits for the longest ttl (--max-ttl), and costs no lock that a majority of the others has. So does an init that
+goes on where a former one was cut off, if a member votes by then.
 
 Examples:
   rowlock --db postgresql://a/app migrate up                     and the same for each of the others
