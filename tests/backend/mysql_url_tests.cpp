@@ -1,10 +1,17 @@
 // What mysql:// URLs say.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <rowlock/mysql.hpp>
 #include <sstream>
 
+#include "backend/child.hpp"
 #include "backend/database.hpp"
 #include "backend/mysql/option_file.hpp"
 #include "backend/mysql/url.hpp"
@@ -87,11 +94,67 @@ TEST_CASE("mysql option file: the password in group [client], and nothing else")
   CHECK(password("[client]\npassword=a\\\\b\\sc\\td\\x") == "a\\b c\td\\x");
   CHECK(password("[client]\npassword='a") == "'a");
   CHECK(password("[client]\npassword==") == "=");
-  for (std::string const none :
-       {"", "password=x", "[client]\npassword", "[client]\n#password=x", "[clients]\npassword=x",
-        "[client]\nssl-password=x", "[client", "[", "[]\npassword=x"}) {
+  for (std::string const none : {"", "password=x", "[client]\npassword", "[client]\n#password=x",
+                                 "[clients]\npassword=x", "[client]\nssl-password=x", "[client",
+                                 "[client\npassword=x", "[client # ]\npassword=x", "[", "[]\npassword=x"}) {
     CAPTURE(none);
     CHECK_FALSE(password(none));
+  }
+  CHECK(password("[client]\npassword=one\n[client\npassword=two") == "one");
+}
+
+TEST_CASE(
+    "mysql option file: one that is no file, too long, or anybody's to write is as if it were not there") {
+  scratch_folder const home;
+  auto const file = home.file(".my.cnf");
+  std::string const text = "[client]\npassword=secret\n";
+  auto const in_file = [&](std::string const& what, mode_t mode) {
+    std::ofstream(file) << what;
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+  };
+  enum { nothing, found, something_else };
+  // In a child, whose HOME it is, and which does not wait for ever.
+  auto const finds = [&] {
+    child reader([&](child&) {
+      ::setenv("HOME", home.path().c_str(), 1);
+      ::alarm(20);
+      auto const password = backend::mysql::password_of_option_file();
+      return !password ? nothing : *password == "secret" ? found : something_else;
+    });
+    return reader.join();
+  };
+  CHECK(finds() == nothing);
+  SUBCASE("a file") {
+    in_file(text, 0664);
+    CHECK(finds() == found);
+  }
+  SUBCASE("a link to one") {
+    std::ofstream(home.file("elsewhere")) << text;
+    std::filesystem::create_symlink(home.file("elsewhere"), file);
+    CHECK(finds() == found);
+  }
+  SUBCASE("a file that anybody may write to") {
+    in_file(text, 0666);
+    CHECK(finds() == nothing);
+  }
+  SUBCASE("a file of a mebibyte, and a longer one") {
+    constexpr std::size_t mebibyte = 1024 * 1024;
+    in_file(std::string(mebibyte - text.size(), '\n') + text, 0600);
+    CHECK(finds() == found);
+    in_file(std::string(mebibyte - text.size() + 1, '\n') + text, 0600);
+    CHECK(finds() == nothing);
+  }
+  SUBCASE("a folder") {
+    std::filesystem::create_directory(file);
+    CHECK(finds() == nothing);
+  }
+  SUBCASE("a pipe into which nobody writes") {
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    CHECK(finds() == nothing);
+  }
+  SUBCASE("what never ends") {
+    std::filesystem::create_symlink("/dev/zero", file);
+    CHECK(finds() == nothing);
   }
 }
 

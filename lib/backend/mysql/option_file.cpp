@@ -1,10 +1,13 @@
 #include "backend/mysql/option_file.hpp"
 
+#include <fcntl.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 
 namespace rowlock::backend::mysql {
@@ -58,6 +61,44 @@ std::string home() {
   return self == nullptr ? "" : self->pw_dir;
 }
 
+/// Such files have a few lines.
+constexpr off_t longest_file = 1024 * 1024;
+
+class open_file {
+ public:
+  // A pipe would be waited for.
+  explicit open_file(std::string const& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  open_file(open_file const&) = delete;
+  open_file& operator=(open_file const&) = delete;
+  ~open_file() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  /// Nothing of what is no file, is too long, or was perhaps written by somebody else. (The client `mysql`
+  /// leaves the last out, too.)
+  std::string text() const {
+    struct stat about {};
+    if (fd_ < 0 || ::fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & S_IWOTH) != 0 ||
+        about.st_size > longest_file)
+      return {};
+    std::string all(static_cast<std::size_t>(about.st_size), '\0');
+    std::size_t done = 0;
+    while (done < all.size()) {
+      auto const n = ::read(fd_, all.data() + done, all.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return {};
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    all.resize(done);
+    return all;
+  }
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
 std::optional<std::string> password_in(std::istream& option_file) {
@@ -66,7 +107,8 @@ std::optional<std::string> password_in(std::istream& option_file) {
   for (std::string text; std::getline(option_file, text);) {
     auto const line = trimmed(text);
     if (line.starts_with('[')) {
-      in_group = trimmed(line.substr(1, line.find(']') - 1)) == "client";
+      auto const end = line.find(']');
+      in_group = end != line.npos && trimmed(line.substr(1, end - 1)) == "client";
       continue;
     }
     auto const equals = line.find('=');
@@ -77,7 +119,7 @@ std::optional<std::string> password_in(std::istream& option_file) {
 }
 
 std::optional<std::string> password_of_option_file() {
-  std::ifstream in(home() + "/.my.cnf");
+  std::istringstream in(open_file(home() + "/.my.cnf").text());
   return password_in(in);
 }
 

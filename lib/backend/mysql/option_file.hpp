@@ -13,7 +13,8 @@ namespace rowlock::backend::mysql {
 /// !include is not followed.
 std::optional<std::string> password_in(std::istream& option_file);
 
-/// The one in ~/.my.cnf; nothing if that can't be read. (The client library is never told to read that file:
+/// The one in ~/.my.cnf; nothing if that can't be read, is no regular file, is longer than 1 MiB, or anybody
+/// may write to it. Waits for no pipe. (The client library is never told to read that file:
 /// what it says there about encryption, or files that a server may ask for, would count more than what we
 /// have set.)
 std::optional<std::string> password_of_option_file();

@@ -28,7 +28,8 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
   /// The password is the URL's, or else password-file's, or MYSQL_PWD's, or in group [client] of ~/.my.cnf
-  /// (nothing else of that file counts). The default user is who runs the program. Characters that mean
+  /// (nothing else of that file counts, and nothing at all if anybody may write to it, it is no regular file,
+  /// or longer than 1 MiB). The default user is who runs the program. Characters that mean
   /// something in a URL are written %40 and so on. Does not connect yet.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message has no password in it
   explicit source(std::string const& url);
