@@ -191,6 +191,11 @@ TEST_CASE(
   CHECK_FALSE(list[0]["members"][0].contains("trouble"));
   CHECK(list[0]["members"][2]["trouble"].is_string());
   CHECK(some.says("member 3"));
+  // Where there is no name to tell it beside, it is told on standard error alone.
+  auto const no_name = q.all({"list", "--json", "no such *"});
+  CHECK(no_name.status == 0);
+  CHECK(no_name.out == "[]\n");
+  CHECK(no_name.says("member 3"));
   std::filesystem::rename(q.folder.file("2.db"), q.folder.file("gone, too"));
   auto const few = q.all({"list"});
   CHECK(few.status == 69);

@@ -277,7 +277,8 @@ Under a lock stands how many processes wait for it in the server's line, where t
 null where it does not), and the sessions in which they do.
 
 With several --db: the locks of a quorum, and what each member says of them, in a column of its own; - it is free there, ? the
-member does not answer ("trouble" of --json tells why). If less than a majority answers, the exit status is 69.
+member does not answer. Why is told on standard error; --json tells it there, too, and as "trouble" beside each name that another
+member has: where none has any it prints [] alone. If less than a majority answers, the exit status is 69.
 
 Examples:
   rowlock list
