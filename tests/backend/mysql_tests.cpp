@@ -149,6 +149,21 @@ TEST_CASE_TEMPLATE(
   CHECK(c->execute(silence, {}, in(5000)).rows == usual);
 }
 
+TEST_CASE_TEMPLATE("connector: replies that can't be told apart are said once, and end the session", On,
+                   ROWLOCK_MYSQL_DRIVERS) {
+  auto const db = make_empty_database(On::kind);
+  auto const c = db->connect();
+  backend::statement const two{"two_in_one", "SELECT 1; SELECT 2"};
+  std::vector<backend::step> const steps{{two, {}}};
+  auto const e = thrown_by([&] { c->execute_at_once(steps, in(5000)); });
+  CHECK(e.reason() == errc::in_doubt);
+  std::string const said = e.what();
+  auto const at = said.find("two_in_one: the server's replies can't be told apart");
+  REQUIRE(at != said.npos);
+  CHECK(said.find("two_in_one") == at);
+  CHECK_FALSE(c->usable());
+}
+
 TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on",
                    On, ROWLOCK_MYSQL_DRIVERS) {
   auto const db = make_empty_database(On::kind);

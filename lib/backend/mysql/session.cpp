@@ -302,6 +302,8 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
       roll_back(boot_clock::now() + 1s);
       throw;
     }
+  } catch (error const&) {  // it says all of that
+    throw;
   } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
     close();
     throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, what, e.what()), what, "", 0);
