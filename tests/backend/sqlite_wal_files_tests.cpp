@@ -230,7 +230,7 @@ TEST_CASE("sqlite: a file that gets a WAL while it is open is used as before, an
 }
 
 TEST_CASE(
-    "sqlite: in the program's own transaction files that were removed before the first look are missed") {
+    "sqlite: in the program's own transaction files that were removed before the first look are noticed") {
   open_file const file;
   auto const theirs = program_opens(file.path);
   program_runs(theirs, "BEGIN IMMEDIATE");
