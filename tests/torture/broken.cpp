@@ -10,8 +10,10 @@
 #include <rowlock/rowlock.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "history.hpp"
 #include "run.hpp"
 #include "sql_session.hpp"
 #include "support/changed_sql.hpp"
@@ -261,6 +263,33 @@ TEST_CASE("torture: what is not broken is not blamed") {
   }
   CHECK(faults > 3);
   CHECK(deeds > 3);
+}
+
+TEST_CASE("torture: faults begin when somebody has had a lock, and afterwards there is time to take one") {
+  scratch_folder const folder;
+  auto const histories = std::filesystem::path(folder.file("histories"));
+  std::filesystem::create_directory(histories);
+  torture::options o;
+  o.db = "sqlite:" + folder.file("locks.db");
+  o.what = workload::guarded_set;
+  o.ttl = 100ms;
+  o.duration = 1ms;
+  o.nemeses = {"kill"};
+  o.connect = [](std::string const& url) {
+    std::this_thread::sleep_for(300ms);  // a client of a busy machine
+    return source_from_url(url);
+  };
+  CHECK(torture::torture(o, histories, [](std::string const&) {}).added > 0);
+  auto const all = torture::read_history(histories);
+  auto const first = [&](torture::happening what, std::int64_t since) {
+    auto const at = std::find_if(all.begin(), all.end(),
+                                 [&](torture::record const& r) { return r.what == what && r.at > since; });
+    REQUIRE(at != all.end());
+    return at->at;
+  };
+  auto const fault = first(torture::happening::died, 0);
+  CHECK(first(torture::happening::gives_back, 0) < fault);
+  CHECK(first(torture::happening::got, fault) > fault);
 }
 
 // The lock is broken, and the guard is not: what is written stays right.

@@ -55,6 +55,17 @@ class filler {
   std::filesystem::path file_;
 };
 
+/// Faults begin when somebody has had a lock: on a busy machine it takes a while until all clients are there.
+/// Where nobody gets one they begin after so long.
+constexpr auto longest_start = 20s;
+/// After the last fault: so much time at least all goes well.
+constexpr auto rest = 1s;
+
+bool somebody_had_a_lock(std::filesystem::path const& histories) {
+  auto const all = read_history(histories);
+  return std::any_of(all.begin(), all.end(), [](record const& r) { return r.what == happening::gives_back; });
+}
+
 /// Says how far a clock is from the true time.
 void move_clock(std::string const& file, std::int64_t seconds) {
   int const fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
@@ -306,22 +317,33 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
   if (nemesis == "server-stop") fault(nemesis, everybody, [&] { server("pause", "resume", length); });
 }
 
+void crew::look_for_ended() {
+  for (std::uint32_t i = 0; i < seats_.size(); ++i) {
+    int status = 0;
+    if (::waitpid(seats_[i].pid, &status, WNOHANG) != seats_[i].pid) continue;
+    seats_[i].pid = 0;
+    throw std::runtime_error(fmt::format("client {} ended by itself, with status {}", i, status));
+  }
+}
+
 void crew::torture(std::function<void(std::string const&)> const& tell) {
+  auto const by = boot_clock::now() + longest_start;
+  while (boot_clock::now() < by && !somebody_had_a_lock(folder_)) {
+    look_for_ended();
+    std::this_thread::sleep_for(20ms);  // a file tells nobody that it has grown
+  }
   auto const end = boot_clock::now() + options_.duration;
-  while (boot_clock::now() < end) {
+  do {
     std::this_thread::sleep_for(between(options_.ttl / 20, options_.ttl / 2));  // in which all goes well
     if (options_.nemeses.empty()) continue;
     auto const& chosen = options_.nemeses[random_() % options_.nemeses.size()];
     tell(chosen);
     auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(end - boot_clock::now());
     apply(chosen, std::max(left, options_.ttl / 4));
-    for (std::uint32_t i = 0; i < seats_.size(); ++i) {
-      int status = 0;
-      if (::waitpid(seats_[i].pid, &status, WNOHANG) != seats_[i].pid) continue;
-      seats_[i].pid = 0;
-      throw std::runtime_error(fmt::format("client {} ended by itself, with status {}", i, status));
-    }
-  }
+    look_for_ended();
+  } while (boot_clock::now() < end);
+  std::this_thread::sleep_for(rest);
+  look_for_ended();
 }
 
 void crew::finish() {

@@ -34,7 +34,8 @@ class crew {
   crew& operator=(crew const&) = delete;
   ~crew();
 
-  /// Until the time is over: one fault after another, with rests in between. `tell` hears of each.
+  /// Once somebody has had a lock, until the time is over: one fault after another, with rests in between and
+  /// at the end. `tell` hears of each.
   void torture(std::function<void(std::string const&)> const& tell);
   /// Lets all end what they do. @throws std::runtime_error if one does not end, or has failed
   void finish();
@@ -47,6 +48,8 @@ class crew {
   };
   void start(std::uint32_t which);
   void kill(std::uint32_t which);
+  /// @throws std::runtime_error if a client has ended by itself
+  void look_for_ended();
   void stop(std::uint32_t which, std::chrono::milliseconds);
   void fill_disk(std::chrono::milliseconds) const;
   bool server_obeys(std::string const& verb) const;
