@@ -24,6 +24,10 @@ std::chrono::nanoseconds retry_interval(hold const& h) {
 // Between two tries to give something back late: the pause doubles.
 constexpr std::chrono::milliseconds first_late_pause = 200ms;
 constexpr std::chrono::milliseconds longest_late_pause = 5s;
+// Each attempt on a database that refuses what it is asked leaves one more, which can't be given back there
+// either. Those of a name are counted only where there are many.
+constexpr std::size_t few_late = 256;
+constexpr std::ptrdiff_t most_late_of_a_name = 64;
 // Where whoever writes locks the whole database, that can only be tried.
 constexpr auto late_try_of_a_file = 100ms;
 
@@ -76,6 +80,11 @@ void renewer::give_back_later(std::string const& name, term_id const& term, rowl
   late_release r{{name, term}, how,           at_least, until, boot_clock::now() + first_late_pause / 10,
                  0ms,          may_come_until};
   std::lock_guard const guard(mutex_);
+  bool const too_many =
+      late_.size() >= few_late && std::count_if(late_.begin(), late_.end(), [&](auto const& one) {
+                                    return one.second.which.name == name;
+                                  }) >= most_late_of_a_name;
+  if (too_many) return;  // it ends by its expiry
   late_.emplace_hint(late_.end(), ++late_number_, std::move(r));
   start();
   waiter_.wake();

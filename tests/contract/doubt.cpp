@@ -300,6 +300,24 @@ LEASE_CASE(
   f.seam->after = nullptr;
 }
 
+LEASE_CASE("attempts that all fail, on a database that gives nothing back either, do not heap up for ever") {
+  std::atomic<bool> away{true};
+  auto m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 1h, .takeover = takeover::observed});
+  m->connect();
+  f.seam->before = [&](std::string const& s) {
+    if (!away) return;
+    if (s == "lock_take") throw error(errc::failed, "refused by the test");
+    if (s == "lock_release") throw error(errc::unreachable, "away by the test");
+  };
+  for (int i = 0; i < 400; ++i) CHECK_THROWS_AS((void)x.try_acquire(), error);
+  away = false;
+  f.seam->reset();
+  m.reset();
+  CHECK(f.seam->executed("lock_release") >= 1);
+  CHECK(f.seam->executed("lock_release") <= 300);
+}
+
 PAIRS_CASE("a late release does not wait for a row that somebody has locked: renewals come first",
            all<leases, on_a_server>) {
   stranger other(f);
