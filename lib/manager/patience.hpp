@@ -46,7 +46,7 @@ bool rides_out(engine&, std::string_view name, error const&, patience const&, in
 inline constexpr std::chrono::milliseconds longest_moment{1000};
 
 /// How long a statement of which nobody awaits the reply any more may stand in the server behind a locked
-/// row: a second, as its session waits for one, and one more, as InnoDB looks only each second.
+/// row: a second, as its session waits for one, and one more, as some servers look only each second.
 inline constexpr std::chrono::milliseconds longest_wait_in_server{2000};
 
 /// That a clock can add.
