@@ -58,8 +58,8 @@ std::vector<interval> intervals(std::vector<record> const& history);
 ///                Where tokens do not rise in that order (as several may hold a name at a time): who asked
 ///                when another one had the name already has a higher one than that.
 ///   term         no two grants have the same term
-///   late loss    a loss is told before trust ends, or half a second later (a machine may be busy), unless the
-///                process was stopped
+///   late loss    a loss is told before trust ends, or half a second later (a machine may be busy),
+///                unless the process was stopped
 ///   loss         nothing is lost without a fault
 ///   release      what was not lost is given back; after a fault it may turn out to be lost
 ///   progress     while somebody waits there is a grant at least every promise::longest_gap
