@@ -80,10 +80,11 @@ void renewer::give_back_later(std::string const& name, term_id const& term, rowl
   late_release r{{name, term}, how,           at_least, until, boot_clock::now() + first_late_pause / 10,
                  0ms,          may_come_until};
   std::lock_guard const guard(mutex_);
-  bool const too_many =
-      late_.size() >= few_late && std::count_if(late_.begin(), late_.end(), [&](auto const& one) {
-                                    return one.second.which.name == name;
-                                  }) >= most_late_of_a_name;
+  // What somebody has had counts, however many there are: permits of a semaphore have one name.
+  bool const too_many = may_come_until != boot_time_point{} && late_.size() >= few_late &&
+                        std::count_if(late_.begin(), late_.end(), [&](auto const& one) {
+                          return one.second.which.name == name;
+                        }) >= most_late_of_a_name;
   if (too_many) return;  // it ends by its expiry
   late_.emplace_hint(late_.end(), ++late_number_, std::move(r));
   start();

@@ -43,9 +43,10 @@ class renewer {
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  /// Tried until `until`; those of one name in the order in which they come. If there is no memory for it, or
-  /// there are very many of its name, the term ends by its expiry. `may_come_until`: of a doubtful take,
-  /// which may stand in the server behind a locked row; what is not there before is looked for again.
+  /// Tried until `until`; those of one name in the order in which they come. If there is no memory for it,
+  /// the term ends by its expiry. `may_come_until`: of a doubtful take, which may stand in the server behind
+  /// a locked row; what is not there before is looked for again, and where there are very many of a name, no
+  /// more are taken on.
   void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
                        std::chrono::milliseconds at_least, boot_time_point until,
                        boot_time_point may_come_until = {}) noexcept;

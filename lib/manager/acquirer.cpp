@@ -322,7 +322,8 @@ std::optional<acquirer::need> acquirer::judge() {
   if (granted_) return give_up(acquire_status::cancelled);
   if (failure_) {
     if (stopped()) return give_up(acquire_status::cancelled);
-    if (!can_ride_out(*failure_)) {
+    // As in came_too_late().
+    if (!can_ride_out(*failure_) || (attempts_.came_too_late() && owner_.is_explicit())) {
       (void)give_up(acquire_status::busy);
       throw attempts_.in_doubt() ? doubtful() : *failure_;
     }

@@ -159,7 +159,7 @@ std::optional<acquirer_of_all::result> acquirer_of_all::try_once() {
   if (stopped()) return give_up(acquire_status::cancelled);
   // As acquirer::came_too_late(): the newer self of an explicit owner may have them by now.
   if (failure && (!rides_out(engine_, specs_.front().name, *failure, patience_, waits_.attempts()) ||
-                  (came_too_late_ && owner_.is_explicit()))) {
+                  ((came_too_late_ || attempts_.came_too_late()) && owner_.is_explicit()))) {
     (void)give_up(acquire_status::busy);
     throw attempts_.in_doubt() ? doubtful(*failure) : *failure;
   }

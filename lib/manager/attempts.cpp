@@ -217,7 +217,8 @@ bool attempts::accept_grant(strategies::granted const& won, term_id const& term,
                             std::size_t server) {
   auto mine = facts_of(spec_, owner_, won.token, term, sent_at, server);
   mine.tokens_left = static_cast<std::uint8_t>(won.tokens - 1);
-  if (boot_clock::now() >= holding::first_trust(mine))
+  came_too_late_ = boot_clock::now() >= holding::first_trust(mine);
+  if (came_too_late_)
     throw error(errc::unreachable,
                 fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
                             spec_.name, spec_.options.ttl.count()));

@@ -52,6 +52,8 @@ class attempts {
   bool waited_for() const noexcept { return std::chrono::steady_clock::now() < waited_for_until_; }
   /// Since the last lost reply the row could not be looked at.
   bool in_doubt() const noexcept { return in_doubt_; }
+  /// A term was granted, and its trust was over when the reply came.
+  bool came_too_late() const noexcept { return came_too_late_; }
   /// How soon the term that was seen can be had, if nobody gives it back before; empty if that is not known.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
@@ -98,6 +100,7 @@ class attempts {
   strategies::wanted_permit permit_;
   bool contended_ = false;
   bool in_doubt_ = false;
+  bool came_too_late_ = false;
   std::chrono::steady_clock::time_point waited_for_until_{};
   /// What was sent last, until its fate is known and somebody has it in hand: whatever is thrown meanwhile,
   /// it is given back.

@@ -156,7 +156,8 @@ bool attempts_at_all::accept(backend::connection& session, std::vector<fencing_t
   granted_.clear();
   for (std::size_t i = 0; i < specs_.size(); ++i)
     granted_.push_back(facts_of(specs_[i], owner_, tokens[i], terms[i], sent_at, server));
-  if (boot_clock::now() < holding::first_trust(granted_.front())) return true;
+  came_too_late_ = boot_clock::now() >= holding::first_trust(granted_.front());
+  if (!came_too_late_) return true;
   granted_.clear();
   give_back(session, with(terms));
   sent_.reset();

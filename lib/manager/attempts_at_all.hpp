@@ -41,6 +41,8 @@ class attempts_at_all {
   bool contended() const noexcept { return contended_; }
   /// Since the last lost reply the rows could not be looked at.
   bool in_doubt() const noexcept { return in_doubt_; }
+  /// They were granted, and trust was over when the reply came.
+  bool came_too_late() const noexcept { return came_too_late_; }
 
  private:
   using rows = std::vector<std::optional<strategies::term_row>>;
@@ -75,6 +77,7 @@ class attempts_at_all {
 
   bool contended_ = false;
   bool in_doubt_ = false;
+  bool came_too_late_ = false;
   std::optional<doubt> sent_;  ///< last: see attempts
   std::vector<doubt> doubts_;
   rows seen_;

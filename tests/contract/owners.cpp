@@ -286,6 +286,29 @@ CONTRACT_CASE("B17: a call of an explicit owner that comes too late takes nothin
   CHECK((*newer)->valid());
 }
 
+LEASE_CASE("B17: an answer that comes too late has no explicit owner take the name from its newer self") {
+  std::atomic<bool> armed{true};
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.ttl = 500ms, .owner = "job-7"});
+  { auto const makes_row = x.acquire(); }
+  f.seam->after = [&](std::string const& s) {
+    if (s != "lock_take" || !armed.exchange(false)) return;
+    auto const granted = boot_clock::now();
+    f.sql("UPDATE rowlock_locks SET term = 'newer', takeover = 'observed' WHERE name = 'x'");
+    CHECK(eventually([&] { return boot_clock::now() >= granted + 500ms; }));
+  };
+  std::optional<errc> why;
+  try {
+    (void)x.try_acquire_for(60s);
+  } catch (error const& e) {
+    why = e.reason();
+  }
+  f.seam->after = nullptr;
+  CHECK(why == errc::unreachable);
+  CHECK_FALSE(armed);
+  CHECK(m->list().size() == 1);
+}
+
 LEASE_CASE("B17: what comes too late for one thread is lost for the others that share it, too") {
   std::optional<acquisition> shared;
   std::atomic<bool> armed{true};

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -85,7 +86,7 @@ std::optional<end_of_program> until_interrupted(std::function<void(std::stop_tok
   signal_setup const signals;
   auto const fd = signals.open();
   std::stop_source stop;
-  int interrupted = 0;
+  std::atomic<int> interrupted{0};
   interrupt_watch const watch(fd.get(), [&](int signal) {
     interrupted = signal;
     stop.request_stop();
@@ -95,8 +96,9 @@ std::optional<end_of_program> until_interrupted(std::function<void(std::stop_tok
   } catch (error const& e) {
     if (e.reason() != errc::closed || interrupted == 0) throw;
     say(e.what());
-    return end_of_program{128 + interrupted, interrupted};
   }
+  // Also where it was done before it heard of that.
+  if (int const signal = interrupted; signal != 0) return end_of_program{128 + signal, signal};
   return std::nullopt;
 }
 
