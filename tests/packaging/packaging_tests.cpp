@@ -309,8 +309,8 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
   installation const there(ROWLOCK_SHARED_BUILD);
   // What the back ends need of core.
   std::set<std::string> const internals{
-      "rowlock::backend::connection", "rowlock::backend::source", "rowlock::backend::as_int",
-      "rowlock::backend::as_text", "rowlock::base::event", "rowlock::base::boot_waiter",
+      "rowlock::backend::connection", "rowlock::backend::source", "rowlock::backend::as_",
+      "rowlock::backend::refuse_short_reply", "rowlock::base::event", "rowlock::base::boot_waiter",
       "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::wire",
       "rowlock::backend::caller_connection", "rowlock::base::driver_call", "rowlock::base::plain_message",
       "rowlock::base::hexadecimal", "rowlock::base::random_id", "rowlock::backend::table_names",
@@ -318,7 +318,8 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
       "rowlock::backend::settings", "rowlock::backend::examiner", "rowlock::backend::tls",
       "rowlock::backend::refused_writes", "rowlock::backend::list_on",
       // And SOCI's of the others.
-      "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow"};
+      "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow",
+      "rowlock::backend::sqlite::close_inherited", "rowlock::backend::sqlite::programs_connection"};
   int versioned = 0;
   for (std::string const name :
        {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock-soci", "rowlock"}) {
