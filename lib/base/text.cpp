@@ -69,6 +69,15 @@ void append_json(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::string json_list(std::span<std::string const> texts) {
+  std::string list = "[";
+  for (auto const& text : texts) {
+    if (list.size() > 1) list += ',';
+    append_json(list, text);
+  }
+  return list + ']';
+}
+
 std::string plain_message(error const& e) {
   std::string text = e.what();
   auto const tail = ": " + e.code().message();

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <rowlock/error.hpp>
 #include <rowlock/export.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ ROWLOCK_EXPORT std::string hexadecimal(std::string_view bytes);
 
 /// Text that is UTF-8, as JSON has it: in quotes.
 void append_json(std::string& out, std::string_view text);
+
+/// A list of such texts. What a server calls a name may be none: nothing is thrown, and a database refuses
+/// it.
+std::string json_list(std::span<std::string const> texts);
 
 /// what() without the text of its errc at the end, which repeats it in general words.
 ROWLOCK_EXPORT std::string plain_message(error const&);

@@ -1,8 +1,8 @@
 #include "strategy/reaping.hpp"
 
-#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
+#include "base/text.hpp"
 #include "strategy/counts.hpp"
 #include "strategy/permits.hpp"
 #include "strategy/transaction.hpp"
@@ -80,7 +80,7 @@ reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page
     auto const due =
         c.execute(book_.at(named(p.table, "reap_locks_due", "reap_tokens_due")), range, deadline);
     if (due.rows.empty()) return false;
-    auto names = nlohmann::json::array();
+    std::vector<std::string> names;
     for (auto const& columns : due.rows) {
       names.push_back(as_text(columns.at(0)));
       if (p.table == reaped_table::tokens)
@@ -89,7 +89,7 @@ reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page
         count(gone, as_text(columns.at(1)));
     }
     c.execute(book_.at(named(p.table, "reap_locks_delete", "reap_tokens_delete")),
-              std::vector<value>{names.dump(), std::int64_t{idle_.count()}}, deadline);
+              std::vector<value>{base::json_list(names), std::int64_t{idle_.count()}}, deadline);
     return true;
   });
   return gone;

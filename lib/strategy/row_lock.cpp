@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <rowlock/error.hpp>
 
+#include "base/text.hpp"
 #include "strategy/row_strategy.hpp"
 #include "strategy/tokens.hpp"
 #include "strategy/transaction.hpp"
@@ -148,10 +148,8 @@ void row_lock::was_used(backend::connection& c, std::string const& name, boot_ti
 // The anchors among `names` that nobody has locked exclusively.
 std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<std::string const> names,
                                              boot_time_point deadline) const {
-  auto list = nlohmann::json::array();
-  for (auto const& name : names) list.push_back(name);
   std::set<std::string> found;
-  std::vector<value> const parameters{list.dump()};
+  std::vector<value> const parameters{base::json_list(names)};
   for (auto const& columns : c.execute(book_.at("row_free_anchors"), parameters, deadline).rows)
     found.insert(backend::as_text(columns.at(0)));
   return found;

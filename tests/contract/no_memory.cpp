@@ -6,8 +6,6 @@
 namespace {
 thread_local bool starved = false;
 thread_local int until_refused = 0;  // 0: never
-
-bool is_refused() noexcept { return starved || (until_refused > 0 && --until_refused == 0); }
 }  // namespace
 
 namespace rowlock::test {
@@ -34,7 +32,8 @@ bool memory_runs_out::has_happened() const noexcept { return until_refused == 0;
 // The other forms of new and delete call these.
 // NOLINTBEGIN(cppcoreguidelines-no-malloc,hicpp-no-malloc,misc-new-delete-overloads)
 void* operator new(std::size_t size) {
-  auto* const got = is_refused() ? nullptr : std::malloc(size == 0 ? 1 : size);
+  bool const refused = starved || (until_refused > 0 && --until_refused == 0);
+  auto* const got = refused ? nullptr : std::malloc(size == 0 ? 1 : size);
   if (got == nullptr) throw std::bad_alloc();
   return got;
 }

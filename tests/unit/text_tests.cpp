@@ -7,6 +7,7 @@
 #include <rowlock/error.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/random_id.hpp"
 
@@ -97,4 +98,12 @@ TEST_CASE("what is wrong with a text is said, and what it is") {
   CHECK(said("five5").find("the note is 5 bytes long") != std::string::npos);
   CHECK(said("\xff").find("the note is not UTF-8") != std::string::npos);
   CHECK(said("\0"s).find("the note contains U+0000") != std::string::npos);
+}
+
+TEST_CASE("a list of texts as JSON, whatever a server calls a name") {
+  std::vector<std::string> const texts{"a \"quoted\" \\ one", "line\n", "\xc3\xa4"};
+  CHECK(nlohmann::json::parse(base::json_list(texts)).get<std::vector<std::string>>() == texts);
+  CHECK(base::json_list({}) == "[]");
+  std::vector<std::string> const none{"\xff\xfc"};
+  CHECK_NOTHROW((void)base::json_list(none));
 }

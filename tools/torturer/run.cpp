@@ -105,6 +105,7 @@ class voters {
     for (auto const& each : options_.members)
       managers.push_back(std::make_unique<lock_manager>(source_from_url(each), mo));
     std::vector<lock_manager*> all;
+    all.reserve(managers.size());
     for (auto const& each : managers) all.push_back(each.get());
     quorum q(all);
     what(q);

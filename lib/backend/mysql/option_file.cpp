@@ -62,7 +62,7 @@ std::string home() {
 }
 
 /// Such files have a few lines.
-constexpr off_t longest_file = 1024 * 1024;
+constexpr off_t longest_file = off_t{1024} * 1024;
 
 class open_file {
  public:
