@@ -28,7 +28,11 @@ bool memory_runs_out::has_happened() const noexcept { return until_refused == 0;
 #define ROWLOCK_OTHER_ALLOCATOR
 #endif
 
-#ifndef ROWLOCK_OTHER_ALLOCATOR
+#ifdef ROWLOCK_OTHER_ALLOCATOR
+bool rowlock::test::memory_runs_out::is_possible() noexcept { return false; }
+#else
+bool rowlock::test::memory_runs_out::is_possible() noexcept { return true; }
+
 // The other forms of new and delete call these.
 // NOLINTBEGIN(cppcoreguidelines-no-malloc,hicpp-no-malloc,misc-new-delete-overloads)
 void* operator new(std::size_t size) {

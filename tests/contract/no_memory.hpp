@@ -15,6 +15,8 @@ class no_memory {
 /// As long as it lives the calling thread is refused memory once: the time after `granted` others.
 class memory_runs_out {
  public:
+  /// Not under a sanitizer, either.
+  static bool is_possible() noexcept;
   explicit memory_runs_out(int granted) noexcept;
   ~memory_runs_out();
   memory_runs_out(memory_runs_out const&) = delete;
