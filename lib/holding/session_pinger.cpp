@@ -58,9 +58,9 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     kept_.erase(found);
   }
   // A ping that is not answered by then is the last to have the session, and ends it.
-  auto const patience = std::max<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns);
-  std::unique_lock const guard(one->in_use, patience);
-  if (!guard.owns_lock()) return false;
+  if (!one->in_use.enter(std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 24h)))
+    return false;
+  leaving const guard(one->in_use);
   auto& session = *one->lock.session;
   if (!session.usable()) return false;
   auto const& f = h.facts();
@@ -159,8 +159,9 @@ void session_pinger::ping(kept& one) noexcept {
   auto const deadline = start + std::min<std::chrono::nanoseconds>(
                                     reply_timeout_, std::max(one.interval, std::chrono::nanoseconds(1s)));
   bool lives = true;
-  {
-    std::lock_guard const guard(one.in_use);
+  // Whoever gives the lock back meanwhile has the session for as long as that takes.
+  if (one.in_use.enter(deadline - start)) {
+    leaving const guard(one.in_use);
     try {
       strategies_.of(h->facts().strategy).ping(*one.lock.session, deadline);
     } catch (std::exception const& e) {

@@ -3,6 +3,7 @@
 // idle for too long, and so we hear when the server has ended it and given the lock away. Nothing else tells
 // that.
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,10 +55,37 @@ class session_pinger {
   void stop(std::thread::id spare) noexcept;
 
  private:
+  /// A session is one thread's at a time. (ThreadSanitizer does not know std::timed_mutex.)
+  class one_user {
+   public:
+    bool enter(std::chrono::nanoseconds patience) noexcept {
+      std::unique_lock lock(mutex_);
+      if (!free_.wait_for(lock, patience, [this] { return !used_; })) return false;
+      used_ = true;
+      return true;
+    }
+    void leave() noexcept {
+      std::lock_guard const guard(mutex_);
+      used_ = false;
+      free_.notify_one();
+    }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable free_;
+    bool used_ = false;
+  };
+  struct leaving {
+    one_user& seat;
+    explicit leaving(one_user& s) noexcept : seat(s) {}
+    leaving(leaving const&) = delete;
+    leaving& operator=(leaving const&) = delete;
+    ~leaving() { seat.leave(); }
+  };
   struct kept {
     kept(std::shared_ptr<hold> const& h, anchor held, std::chrono::nanoseconds i)
         : what(h), lock(std::move(held)), interval(i), next_ping(boot_clock::now() + i) {}
-    std::timed_mutex in_use;  ///< a session is one thread's at a time
+    one_user in_use;
     std::weak_ptr<hold> what;
     anchor lock;
     std::chrono::nanoseconds const interval;

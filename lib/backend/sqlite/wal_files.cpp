@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -21,7 +20,8 @@ std::vector<struct stat> open_files_here() {
   std::filesystem::directory_iterator entry("/proc/self/fd", problem);
   for (std::filesystem::directory_iterator const end; !problem && entry != end; entry.increment(problem)) {
     struct stat found {};
-    if (::fstat(std::atoi(entry->path().filename().c_str()), &found) == 0) all.push_back(found);
+    // By the path, which says nothing of a descriptor that another thread closes just now.
+    if (::stat(entry->path().c_str(), &found) == 0) all.push_back(found);
   }
   return all;
 }
