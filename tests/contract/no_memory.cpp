@@ -19,20 +19,7 @@ bool memory_runs_out::has_happened() const noexcept { return until_refused == 0;
 
 }  // namespace rowlock::test
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define ROWLOCK_OTHER_ALLOCATOR
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ROWLOCK_OTHER_ALLOCATOR
-#endif
-
-#ifdef ROWLOCK_OTHER_ALLOCATOR
-bool rowlock::test::memory_runs_out::is_possible() noexcept { return false; }
-#else
-bool rowlock::test::memory_runs_out::is_possible() noexcept { return true; }
-
+#ifndef ROWLOCK_OTHER_ALLOCATOR
 // The other forms of new and delete call these.
 // NOLINTBEGIN(cppcoreguidelines-no-malloc,hicpp-no-malloc,misc-new-delete-overloads)
 void* operator new(std::size_t size) {

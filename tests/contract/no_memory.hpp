@@ -1,5 +1,14 @@
 #pragma once
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define ROWLOCK_OTHER_ALLOCATOR
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ROWLOCK_OTHER_ALLOCATOR
+#endif
+
 namespace rowlock::test {
 
 /// As long as it lives the calling thread gets no memory by `new`. Does nothing under a sanitizer, which has
@@ -15,8 +24,6 @@ class no_memory {
 /// As long as it lives the calling thread is refused memory once: the time after `granted` others.
 class memory_runs_out {
  public:
-  /// Not under a sanitizer, either.
-  static bool is_possible() noexcept;
   explicit memory_runs_out(int granted) noexcept;
   ~memory_runs_out();
   memory_runs_out(memory_runs_out const&) = delete;
