@@ -76,8 +76,12 @@ class hold final : public waiting::occupant {
   void keep_gate(waiting::gates::ticket t) noexcept {
     gate_.emplace(std::move(t));
     gate_->keep();
+    had_gate_ = true;
   }
+  /// For whoever ends it. A loss takes the gate away.
   bool has_gate() const noexcept { return gate_.has_value(); }
+  /// Whether it was waited for at a gate; any thread may ask.
+  bool had_gate() const noexcept { return had_gate_; }
   /// While it is being given back: see waiting::gates::ticket::leave_with().
   bool leave_gate_with(std::function<void(backend::connection&)> const& give_back) {
     return gate_ && gate_->leave_with(give_back);
@@ -209,6 +213,7 @@ class hold final : public waiting::occupant {
   std::atomic<bool> recorded_in_transaction_{false};
   std::atomic<bool> recorded_{false};
   std::atomic<bool> handed_out_{false};
+  bool had_gate_ = false;  ///< written before anybody else knows the hold
   std::atomic<int> handles_{1};
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;
