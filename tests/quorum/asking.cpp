@@ -47,8 +47,7 @@ class asked_at_once {
 TEST_CASE("quorum: where nobody else is met, all members are asked at once, and grant the same token") {
   three_members members;
   auto a = members.program();
-  (void)a->make_mutex("x", short_term()).try_acquire();  // makes the rows
-  REQUIRE(members.are_free());
+  REQUIRE(members.have_rows(*a));
   asked_at_once const together(members);
   auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
@@ -105,8 +104,7 @@ TEST_CASE("quorum: who is refused at the front of the line keeps the other membe
   std::atomic<int> given_back = 0;
   auto a = members.program({}, 60s);
   auto mine = a->make_mutex("x", short_term());
-  (void)mine.acquire();  // makes the rows
-  REQUIRE(members.are_free());
+  REQUIRE(members.have_rows(*a));
   // Of one that is gone: it must be watched for a minute.
   for (std::size_t i = 0; i < 2; ++i)
     members.at(i).sql("UPDATE rowlock_locks SET term = 'gone', ttl = 60000");

@@ -68,6 +68,19 @@ bool three_members::are_free() {
   });
 }
 
+bool three_members::have_rows(rowlock::quorum& of_program) {
+  {
+    auto const held = of_program.make_mutex("x", short_term()).acquire();
+    bool const made = eventually([this] {
+      for (std::size_t i = 0; i < size; ++i)
+        if (number(i, "SELECT count(*) FROM rowlock_locks") != 1) return false;
+      return true;
+    });
+    if (!made) return false;
+  }
+  return are_free();
+}
+
 std::int64_t three_members::number(std::size_t i, std::string const& sql) {
   auto const c = at(i).source.implementation()->connect(boot_clock::now() + 10s);
   backend::statement const s{"number", at(i).tables().render(sql)};

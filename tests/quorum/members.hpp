@@ -48,6 +48,9 @@ class three_members {
   void wipe(std::size_t i);
   /// Waits until each of them has one row, which nobody has. (What comes late is given back later, beside.)
   bool are_free();
+  /// The same, and before, has this program make the rows: a lock that is given back as soon as a majority
+  /// has granted it may have been asked of no other.
+  bool have_rows(rowlock::quorum& of_program);
   /// A number that SQL tells.
   std::int64_t number(std::size_t i, std::string const& sql);
 
