@@ -114,7 +114,7 @@ class crowd {
         });
       CHECK(eventually([&] { return come == many; }));
       std::this_thread::sleep_for(
-          50ms);  // nothing tells that they stand in line; if not, there are more trips
+          200ms);  // nothing tells that they stand in line; if not, there are more trips
       open_ = true;
     }
     watched_.clear();

@@ -200,7 +200,7 @@ TEST_CASE_TEMPLATE(
     ROWLOCK_SERVER_HANDLES) {
   On f;
   auto o = f.options;
-  o.reply_timeout = 500ms;
+  o.reply_timeout = 2s;
   auto const m = f.manager(o);
   auto const p = f.open();
   auto const q = f.open();

@@ -233,9 +233,13 @@ void session::end(std::string const& what) {
     leave_wal_at_close(database_.get());
     give_up(errc::in_doubt, what, another_wal_here);
   }
+  auto const* why = change();
   // A script that has left that mode, for which it was alone with the file.
-  if (beside_ && beside_->change() != nullptr && !uses_wal(database_.get())) beside_.reset();
-  if (auto const* why = change()) give_up(errc::in_doubt, what, why);
+  if (why != nullptr && beside_ && !uses_wal(database_.get())) {
+    beside_.reset();
+    why = change();
+  }
+  if (why != nullptr) give_up(errc::in_doubt, what, why);
 }
 
 session::prepared const& session::prepare(statement const& s) {
