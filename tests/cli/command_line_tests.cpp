@@ -327,6 +327,10 @@ TEST_CASE("78: no such SQLite file; only migrate up makes one") {
 
 TEST_CASE("version: for people and for programs") {
   auto const r = call({"version"});
+  auto const option = call({"--version"});
+  CHECK(option.status == 0);
+  CHECK(r.out.starts_with(option.out));
+  CHECK(option.out.starts_with("rowlock "));
   CHECK(r.status == 0);
   CHECK(r.out.rfind("rowlock ", 0) == 0);
   auto const j = json::parse(call({"version", "--json"}).out);

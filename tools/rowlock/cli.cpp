@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <rowlock/error.hpp>
+#include <rowlock/version.hpp>
 #include <system_error>
 
 #include "command_words.hpp"
@@ -257,6 +258,8 @@ end_of_program run_program(int argc, char** argv) {
   app.footer(footer);
   app.require_subcommand(1, 1);
   add_common(app, call);
+  // As of any program; the command `version` tells more.
+  app.set_version_flag("--version", "rowlock " ROWLOCK_VERSION, "Print this program's version");
   add_run(app, call);
   add_list(app, call);
   add_take(app, call);
