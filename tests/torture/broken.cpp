@@ -15,9 +15,9 @@
 
 #include "history.hpp"
 #include "run.hpp"
-#include "sql_session.hpp"
 #include "support/changed_sql.hpp"
 #include "support/support.hpp"
+#include "torture/own_database.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -213,31 +213,12 @@ void judge(std::vector<form> const& all, std::string const& db) {
   }
 }
 
-/// A database of a PostgreSQL server's, for as long as this exists.
-class own_database {
- public:
-  own_database() { *torture::connect(postgresql_conninfo()) << "CREATE DATABASE " << name_; }
-  own_database(own_database const&) = delete;
-  own_database& operator=(own_database const&) = delete;
-  ~own_database() {
-    try {
-      *torture::connect(postgresql_conninfo()) << "DROP DATABASE " << name_ << " WITH (FORCE)";
-    } catch (std::exception const& e) {
-      MESSAGE("it is still there: ", std::string(e.what()));
-    }
-  }
-  std::string address() const { return postgresql_conninfo() + " dbname=" + name_; }
-
- private:
-  std::string name_ = unique_identifier();
-};
-
 }  // namespace
 
 TEST_CASE("torture: what is broken on purpose is caught") { judge(forms, {}); }
 
 TEST_CASE("torture: what is broken on purpose is caught on PostgreSQL") {
-  own_database const d;
+  own_database const d(postgresql_conninfo());
   judge(forms_on_postgresql, d.address());
 }
 

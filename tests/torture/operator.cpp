@@ -1,18 +1,27 @@
-// What an operator does to the sessions of clients.
+// What an operator does to the sessions of clients, and to their rights.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <functional>
 #include <random>
+#include <rowlock/rowlock.hpp>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "by_hand.hpp"
+#include "run.hpp"
 #include "sockets.hpp"
 #include "sql_session.hpp"
 #include "support/support.hpp"
+#include "torture/own_database.hpp"
 
 namespace rowlock::torture {
 namespace {
+
+using namespace std::chrono_literals;
 
 bool lives(soci::session& s) try {
   int one = 0;
@@ -45,6 +54,65 @@ void ends_only_these(std::string const& db) {
   CHECK(lives(*stays));
 }
 
+std::error_code said_by(std::function<void()> const& call) try {
+  call();
+  return {};
+} catch (error const& e) {
+  return e.code();
+}
+
+void refuses_writes_meanwhile(std::string const& db, std::string const& as_client) {
+  manager_options mo;
+  mo.table_prefix = "torture_";
+  lock_manager m(source_from_url(as_client), mo);
+  auto lease = m.make_mutex("lease");
+  auto row = m.make_mutex("row", {.strategy = strategy::unique_insert});
+  auto permit = m.make_semaphore("permit", 2);
+  auto held = m.make_mutex("held", {.ttl = 60s}).acquire();
+  let_clients_write(db, false);
+  for (auto const& call : {std::function<void()>([&] { (void)lease.try_acquire(); }),
+                           std::function<void()>([&] { (void)row.try_acquire(); }),
+                           std::function<void()>([&] { (void)permit.try_acquire(); }),
+                           std::function<void()>([&] { (void)held->extend(90s); })})
+    CHECK(said_by(call) == errc::access_denied);
+  CHECK(held->valid());
+  let_clients_write(db, true);
+  CHECK(lease.try_acquire());
+  CHECK(row.try_acquire());
+  CHECK(permit.try_acquire());
+  CHECK(held->extend(90s));
+  CHECK(held->release() == release_result::released);
+}
+
+void takes_rights_on(std::string const& server) {
+  test::own_database const d(server);
+  migrator(source_from_url(d.address()), {.table_prefix = "torture_"}).up();
+  refuses_writes_meanwhile(d.address(), make_client_role(d.address(), false));
+  drop_client_role(d.address());
+}
+
+/// Nobody is blamed for it.
+void tortures_with_rights_taken() {
+  test::own_database const d(test::postgresql_conninfo());
+  test::scratch_folder const folder;
+  auto const histories = std::filesystem::path(folder.file("histories"));
+  std::filesystem::create_directory(histories);
+  options o;
+  o.db = d.address();
+  o.client_role = true;
+  o.what = workload::guarded_set;
+  o.ttl = 1s;
+  o.duration = 4s;
+  o.nemeses = {"rights"};
+  o.seed = 1;
+  auto const v = torture(o, histories, [](std::string const&) {});
+  for (auto const& each : v.violations) FAIL_CHECK(each.rule, ": ", each.text);
+  CHECK(v.faults > 0);
+  CHECK(v.errors > 0);
+  CHECK(v.acquisitions > 20);
+  CHECK(v.added > 10);
+}
+
 }  // namespace
 
 TEST_CASE("operator: sessions at some ports of this machine are ended, and no others") {
@@ -52,6 +120,15 @@ TEST_CASE("operator: sessions at some ports of this machine are ended, and no ot
   SUBCASE("PostgreSQL") { ends_only_these(test::postgresql_conninfo()); }
   SUBCASE("MariaDB") { ends_only_these(test::mariadb_url()); }
   SUBCASE("MySQL") { ends_only_these(test::mysql_url()); }
+}
+
+// One case, because the role has one name on a server; and first the one that forks.
+TEST_CASE("operator: clients that may not write are refused for that long, and then go on") {
+  REQUIRE(has_soci());
+  SUBCASE("PostgreSQL, tortured") { tortures_with_rights_taken(); }
+  SUBCASE("PostgreSQL") { takes_rights_on(test::postgresql_conninfo()); }
+  SUBCASE("MariaDB") { takes_rights_on(test::mariadb_url()); }
+  SUBCASE("MySQL") { takes_rights_on(test::mysql_url()); }
 }
 
 }  // namespace rowlock::torture

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <random>
+#include <regex>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +25,34 @@ constexpr std::string_view mysql_sessions =
     "FROM information_schema.PROCESSLIST AS p, information_schema.PROCESSLIST AS own "
     "WHERE own.ID = CONNECTION_ID() AND p.ID <> own.ID AND p.HOST LIKE '%:%' "
     "AND SUBSTRING_INDEX(p.HOST, ':', 1) = SUBSTRING_INDEX(own.HOST, ':', 1)";
+
+constexpr std::string_view client_role_name = "torture_client";
+
+/// What it writes to, as rowlock_locking of schema/*-grants.sql does.
+struct table_rights {
+  std::string_view table;
+  std::string_view rights;
+};
+constexpr std::array<table_rights, 3> all_written{{{"torture_locks", "INSERT, UPDATE, DELETE"},
+                                                   {"torture_tokens", "INSERT, UPDATE"},
+                                                   {"torture_permits", "INSERT, UPDATE, DELETE"}}};
+constexpr std::array<std::string_view, 5> all_read{"torture_meta", "torture_locks", "torture_tokens",
+                                                   "torture_permits", "torture_quorum"};
+
+std::string some_password() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+}
+
+/// The last `user` that libpq reads counts.
+std::string as_client(std::string const& db, std::string const& password) {
+  if (is_mysql(db))
+    return std::regex_replace(db, std::regex("^([a-z]+://)([^@/]*@)?"),
+                              fmt::format("$1{}:{}@", client_role_name, password));
+  if (db.find("://") != db.npos)
+    throw std::runtime_error("--client-role: --db must be as host=127.0.0.1 port=5432 ..., and no URL");
+  return fmt::format("{} user={} password={}", db, client_role_name, password);
+}
 
 }  // namespace
 
@@ -48,6 +80,36 @@ void end_sessions(std::string const& db, std::set<int> const& ports, std::mt1993
 
 void delete_row(std::string const& db, std::string const& name) {
   *connect(db) << "DELETE FROM torture_locks WHERE name = '" << name << "'";
+}
+
+std::string make_client_role(std::string const& db, bool adds) {
+  auto const password = some_password();
+  auto address = as_client(db, password);
+  try {
+    drop_client_role(db);
+  } catch (::soci::soci_error const&) {  // there is none, as it should be
+  }
+  auto const s = connect(db);
+  *s << fmt::format("CREATE USER {} {} '{}'", client_role_name, is_mysql(db) ? "IDENTIFIED BY" : "PASSWORD",
+                    password);
+  for (auto const& table : all_read) *s << fmt::format("GRANT SELECT ON {} TO {}", table, client_role_name);
+  if (adds) *s << fmt::format("GRANT SELECT, UPDATE ON torture_sums TO {}", client_role_name);
+  let_clients_write(db, true);
+  return address;
+}
+
+void drop_client_role(std::string const& db) {
+  auto const s = connect(db);
+  // PostgreSQL drops no role that still has rights.
+  if (!is_mysql(db)) *s << fmt::format("DROP OWNED BY {}", client_role_name);
+  *s << fmt::format("DROP USER {}", client_role_name);
+}
+
+void let_clients_write(std::string const& db, bool may) {
+  auto const s = connect(db);
+  for (auto const& w : all_written)
+    *s << fmt::format("{} {} ON {} {} {}", may ? "GRANT" : "REVOKE", w.rights, w.table, may ? "TO" : "FROM",
+                      client_role_name);
 }
 
 }  // namespace rowlock::torture

@@ -17,4 +17,15 @@ void end_sessions(std::string const& db, std::set<int> const& ports, std::mt1993
 /// Deletes the lock's row, whoever has it. @throws std::exception
 void delete_row(std::string const& db, std::string const& name);
 
+/// Makes the role torture_client, which may log in, lock by the tables torture_*, and nothing else. One that
+/// is left of a run that was killed is dropped first.
+/// @param adds it may also write to torture_sums, which exists
+/// @return `db`, as that role comes there
+/// @throws std::exception
+std::string make_client_role(std::string const& db, bool adds);
+/// @throws std::exception
+void drop_client_role(std::string const& db);
+/// Whether that role may write to the locks' tables. @throws std::exception
+void let_clients_write(std::string const& db, bool may);
+
 }  // namespace rowlock::torture

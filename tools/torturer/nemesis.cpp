@@ -82,6 +82,7 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto server = [](options const& o) { return !o.server.empty(); };
   constexpr auto wire = [](options const& o) { return o.through_wire; };
   constexpr auto sessions = [](options const& o) { return !o.db.starts_with("sqlite:") && has_soci(); };
+  constexpr auto client_role = [](options const& o) { return o.client_role; };
   // SQLite's clock is the clients'.
   constexpr auto clock = [](options const& o) { return !o.clock.empty() && !o.db.starts_with("sqlite:"); };
   // Where a row is deleted by hand nothing but the clock is left to keep tokens from falling.
@@ -106,6 +107,9 @@ std::vector<nemesis_name> const& nemeses() {
        "--wire"},
       {"sessions", "an operator ends some of the clients' sessions in the server", sessions,
        "a server, and a build with SOCI"},
+      {"rights",
+       "an operator takes the clients' right to write locks, and gives it back up to twice the ttl later",
+       client_role, "--client-role"},
       {"operator",
        "several reapers at once delete what nobody uses, until they are killed, or the tables are taken to "
        "an "
@@ -172,7 +176,7 @@ void crew::be_child() const {
     if (s.line >= 0) ::close(s.line);
 }
 
-void crew::errand(std::chrono::milliseconds at_most, std::function<void()> const& does) {
+bool crew::errand(std::chrono::milliseconds at_most, std::function<void()> const& does) {
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
@@ -187,14 +191,16 @@ void crew::errand(std::chrono::milliseconds at_most, std::function<void()> const
     ::_exit(status);
   }
   auto const end = boot_clock::now() + at_most;
-  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+  int status = 0;
+  while (::waitpid(pid, &status, WNOHANG) == 0) {
     if (boot_clock::now() > end) {
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
-      return;
+      return false;
     }
     std::this_thread::sleep_for(1ms);  // waitpid() has no timeout
   }
+  return status == 0;
 }
 
 std::vector<pid_t> crew::connected() const {
@@ -254,6 +260,17 @@ void crew::fill_disk(std::chrono::milliseconds length) const {
   order_server("restart");
 }
 
+void crew::take_rights(std::chrono::milliseconds length) {
+  auto const let = [&](bool may) {
+    // Where they can't be given back, that nobody gets a lock is no fault of the locks'.
+    if (!errand(operators_patience, [&] { let_clients_write(direct_, may); }))
+      throw std::runtime_error("the clients' rights could not be changed");
+  };
+  let(false);
+  std::this_thread::sleep_for(length);  // the fault
+  let(true);
+}
+
 bool crew::server_obeys(std::string const& verb) const {
   // What moves this program's clock is not for the server.
   auto const command = (options_.clock.empty() ? "" : "env -u LD_PRELOAD ") + options_.server + " " + verb;
@@ -291,6 +308,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     auto const ends = [&] { end_sessions(direct_, ports_of(connected()), chance); };
     fault(nemesis, everybody, [&] { errand(operators_patience, ends); });
   }
+  if (nemesis == "rights") fault(nemesis, everybody, [&] { take_rights(length); });
   if (nemesis == "operator" && random_() % 4 != 0) {
     deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(direct_)); }); });
   } else if (nemesis == "operator") {

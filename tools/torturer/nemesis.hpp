@@ -52,6 +52,7 @@ class crew {
   void look_for_ended();
   void stop(std::uint32_t which, std::chrono::milliseconds);
   void fill_disk(std::chrono::milliseconds) const;
+  void take_rights(std::chrono::milliseconds);
   bool server_obeys(std::string const& verb) const;
   void order_server(std::string const& verb) const;
   void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds) const;
@@ -60,7 +61,8 @@ class crew {
   /// Writes down that it begins: it excuses nothing.
   void deed(std::string const& name, std::function<void()> const& happens);
   /// In a process of its own, which may have threads; it is killed when the time is over.
-  void errand(std::chrono::milliseconds at_most, std::function<void()> const& does);
+  /// @return whether it has ended well
+  bool errand(std::chrono::milliseconds at_most, std::function<void()> const& does);
   /// Of a child: the others' ends of the lines, which would keep the others from hearing the end.
   void be_child() const;
   std::vector<pid_t> connected() const;

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "by_hand.hpp"
 #include "duration.hpp"
 #include "nemesis.hpp"
 
@@ -155,6 +156,11 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       "--wire", o.through_wire,
       "Clients reach the server by way of this program, which can lose its answers. The server must be on "
       "127.0.0.1, and --db name its port");
+  app.add_flag(
+      "--client-role", o.client_role,
+      "Clients log in as a role of their own, torture_client, with the least rights that locks need. "
+      "It is made in the server, and dropped at the end: --db must be somebody who may do that. Each "
+      "--member is reached as it says");
   app.add_option(
          "--clock", o.clock,
          "A file with 8 bytes, the seconds by which this program's wall clock differs from the machine's, "
@@ -190,6 +196,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   }
   if (o.what == workload::quorum && o.members.size() < 2) {
     app.exit(CLI::ValidationError("--workload quorum needs two --member at least", 64));
+    return 64;
+  }
+  if (o.client_role && (o.db.starts_with("sqlite:") || !has_soci())) {
+    app.exit(CLI::ValidationError("--client-role needs a server, and a build with SOCI", 64));
     return 64;
   }
   if (seed->empty()) o.seed = std::random_device{}();

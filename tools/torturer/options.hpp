@@ -42,6 +42,7 @@ struct options {
   std::string server;                ///< a command that takes the verbs kill, restart, pause and resume
   bool gates = true;                 ///< who waits stands in a line, where the database has one
   bool through_wire = false;         ///< clients come by way of wire.hpp
+  bool client_role = false;          ///< clients log in as a role of their own, with the least rights
   std::string clock;                 ///< the file that moves the clients' wall clock; empty: none
   std::string server_clock;          ///< and the server's
   std::string small_disk;  ///< a folder on the disk that the database is on; empty: it is not filled

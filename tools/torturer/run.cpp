@@ -19,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include "by_hand.hpp"
 #include "checker.hpp"
 #include "history.hpp"
 #include "ledger.hpp"
@@ -111,6 +112,27 @@ class voters {
     what(q);
   }
   options const& options_;
+};
+
+/// The clients' own, as long as this exists.
+class role_of_clients {
+ public:
+  explicit role_of_clients(options const& o)
+      : db_(o.db), address_(make_client_role(o.db, writes_to_database(o.what))) {}
+  role_of_clients(role_of_clients const&) = delete;
+  role_of_clients& operator=(role_of_clients const&) = delete;
+  ~role_of_clients() {
+    try {
+      drop_client_role(db_);
+    } catch (std::exception const& e) {
+      fmt::print(stderr, "the role torture_client is still there: {}\n", e.what());
+    }
+  }
+  std::string const& address() const noexcept { return address_; }
+
+ private:
+  std::string db_;
+  std::string address_;
 };
 
 promise promise_of(options const& o) {
@@ -215,10 +237,12 @@ verdict torture(options const& o, std::filesystem::path const& folder,
   std::optional<voters> vote;
   if (o.what == workload::quorum) vote.emplace(o);
   auto const written = make_ledger(o);
+  std::optional<role_of_clients> their_role;
   {
     std::optional<wire> between;
     auto led = o;
-    if (o.through_wire) led.db = between.emplace(o.db).address();
+    if (o.client_role) led.db = their_role.emplace(o).address();
+    if (o.through_wire) led.db = between.emplace(led.db).address();
     crew clients(led, *written, folder, between ? &*between : nullptr, o.db);
     clients.torture(tell);
     clients.finish();

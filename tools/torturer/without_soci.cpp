@@ -20,4 +20,16 @@ void delete_row(std::string const&, std::string const&) {
   throw std::runtime_error("this rowlock-torture was built without SOCI");
 }
 
+std::string make_client_role(std::string const&, bool) {
+  throw std::runtime_error("this rowlock-torture was built without SOCI");
+}
+
+void drop_client_role(std::string const&) {
+  throw std::runtime_error("this rowlock-torture was built without SOCI");
+}
+
+void let_clients_write(std::string const&, bool) {
+  throw std::runtime_error("this rowlock-torture was built without SOCI");
+}
+
 }  // namespace rowlock::torture
