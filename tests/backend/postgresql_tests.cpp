@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <rowlock/postgresql.hpp>
 #include <thread>
 #include <utility>
 
 #include "backend/child.hpp"
 #include "backend/database.hpp"
+#include "support/eventually.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -119,6 +121,31 @@ TEST_CASE(
   CHECK(setting("application_name") == "rowlock");
   auto const strict = connect_to(conninfo_with({{"options", "-c synchronous_commit=remote_apply"}}));
   CHECK(as_text(ask(*strict, "SHOW synchronous_commit")) == "remote_apply");
+}
+
+// Its server process is stopped until both have come: then it has the gate, and says the time-out.
+TEST_CASE("postgresql: C51: a gate that is granted in the moment of its time-out is left all the same") {
+  auto const db = make_database(kind::postgresql);
+  auto const holder = db->connect();
+  auto const late = db->connect();
+  auto const next = db->connect();
+  auto const enter = [&](backend::connection& c, int ms) {
+    return c.enter_gate(db->tables(), "x", "who", in(ms), 30s, {});
+  };
+  REQUIRE(enter(*holder, 500) == backend::gate_entry::was_free);
+  auto const process = server_process(*late);
+  auto comes = std::async(std::launch::async, [&] { return enter(*late, 3000); });
+  wait_until(*next,
+             "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = " +
+                 std::to_string(process));
+  {
+    stopped const hold(process);
+    CHECK(holder->leave_gate(in(5000)));
+    auto const over = in(3100);
+    CHECK(eventually([&] { return boot_clock::now() > over; }));
+  }
+  CHECK(comes.get() == backend::gate_entry::not_mine);
+  CHECK(enter(*next, 10'000) == backend::gate_entry::was_free);
 }
 
 TEST_CASE("postgresql: a server that does not answer leaves the statement in doubt at the deadline") {

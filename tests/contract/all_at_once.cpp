@@ -292,6 +292,32 @@ LEASE_CASE("all at once: C47: sets that cross each other never deadlock, and eac
   if (on_a_server(pair)) CHECK(waited <= 10);  // of 450 and more: a machine may stall
 }
 
+// Whoever has one of the rows and wants another one would stand in a circle with whoever waits for it with
+// that one locked.
+SERVER_LEASE_CASE("all at once: C47: nothing that is done to several rows waits for one of them") {
+  stranger other(f);
+  process several(f);
+  REQUIRE(several.takes({"a", "b", "c"}));
+  open_transaction first(f);
+  first.run("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'b'");
+  auto const given = several.give_back();  // it would throw if it had waited
+  REQUIRE(given.size() == 3);
+  CHECK(given[0].was_there);
+  CHECK_FALSE(given[1].was_there);
+  CHECK(given[2].was_there);
+  first.commit();
+  REQUIRE(
+      several.leases().give_back(*several.session, several.mine[1], 0ms, boot_clock::now() + 10s).was_there);
+  open_transaction second(f);
+  second.run("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'b'");
+  several.script(begin_of(f));
+  several.run_take_each(R"([{"name":"a","term":"1"},{"name":"b","term":"2"},{"name":"c","term":"3"}])");
+  several.script("COMMIT");
+  CHECK_FALSE(other.sees_free("a"));
+  CHECK(other.sees_free("b"));
+  CHECK_FALSE(other.sees_free("c"));
+}
+
 LEASE_CASE("all at once: C48: a row that a transaction has locked is skipped, not waited for") {
   stranger other(f);
   auto const m = f.manager();

@@ -7,6 +7,9 @@
 
 #include "contract/fixture.hpp"
 #include "contract/neighbour.hpp"
+#include "contract/open_transaction.hpp"
+#include "contract/waits.hpp"
+#include "strategy/catalogue.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -16,6 +19,8 @@ namespace {
 
 // The reply to a DELETE has no room for it on MySQL and MariaDB.
 constexpr bool is_told(running_pair const& p) { return p.engine != dialect::mysql || !inserts(p); }
+
+constexpr bool on_postgresql(running_pair const& p) { return p.engine == dialect::postgresql; }
 
 #define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
 
@@ -136,6 +141,55 @@ PAIRS_CASE("gates: C50: who gives the lock back hears that others wait, and line
   f.seam->reset();
   CHECK(x.acquire());
   CHECK(f.seam->executed("enter_gate") == 0);
+}
+
+// A look from before the wait would miss who came meanwhile, and nobody would ring him.
+PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who came to the gate meanwhile",
+           all<rows_on_gates, is_told, on_a_server>) {
+  stranger other(f);
+  neighbour next(f);
+  backend::statement_book const book(f.source.implementation()->sql(), f.tables());
+  strategies::catalogue const taking(book);
+  REQUIRE(other.take("x"));
+  strategies::name_and_term const which{"x", other.read("x")->term};
+  other.session().script(
+      on_postgresql(pair) ? "SET lock_timeout = '20s'" : "SET SESSION innodb_lock_wait_timeout = 20",
+      boot_clock::now() + 10s);
+  open_transaction t(f);
+  t.run("UPDATE rowlock_locks SET note = 'locked'");
+  strategies::given_back told;
+  while_it_waits(
+      f, other.session(),
+      [&] {
+        told = taking.of(pair.strategy).give_back(other.session(), which, 0ms, boot_clock::now() + 60s);
+      },
+      [&] {
+        CHECK(next.enter() == gate_entry::was_free);
+        t.commit();
+      });
+  CHECK(told.was_there);
+  CHECK(told.others_wait);
+}
+
+// The server keeps what was notified until all who listen have heard it, which none does in a transaction;
+// and tells how much it keeps, in pages of 8 kB.
+PAIRS_CASE("gates: D5, C40: nobody notifies, by whatever text", all<leases, direct, on_postgresql>) {
+  auto const looks = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const kept = [&] {
+    backend::statement const usage{"usage", "SELECT (pg_notification_queue_usage() * 1000000000)::bigint"};
+    return backend::as_int(looks->execute(usage, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+  };
+  auto const m = f.manager();
+  auto const listens = f.source.implementation()->connect(boot_clock::now() + 10s);
+  for (auto const* sql : {"SET idle_in_transaction_session_timeout = 0", "LISTEN rowlock_test", "BEGIN"})
+    listens->script(sql, boot_clock::now() + 10s);
+  auto const before = kept();
+  auto x = m->make_mutex("x", {.fair = true});
+  for (int i = 0; i < 600; ++i) CHECK(x.acquire()->release() == release_result::released);
+  CHECK(kept() <= before);
+  for (auto const* more : {"1", "2"})
+    f.sql(std::string("SELECT pg_notify('rowlock_test', repeat('") + more + "', 7000))");
+  CHECK(kept() > before);
 }
 
 GATE_CASE("gates: try_acquire never asks for one, and overtakes") {

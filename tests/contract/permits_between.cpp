@@ -1,7 +1,5 @@
 // Permits by steps: who comes in between the statements of a take, a purge, a renewal, a release and the
 // reaper, and what each of them sees. lib/doc/permits.md
-#include <unistd.h>
-
 #include <functional>
 #include <thread>
 
@@ -15,19 +13,6 @@ using namespace rowlock::test;
 namespace {
 
 constexpr auto whole = strategies::all_units;
-
-/// Runs `call` in a thread of its own until the server shows that it waits for a row, then `meanwhile`.
-void while_it_waits(fixture& f, backend::connection& session, std::function<void()> const& call,
-                    std::function<void()> const& meanwhile) {
-  wait_view view(f, session);
-  std::atomic<int> thread{0};
-  std::jthread const waiter([&] {
-    thread = ::gettid();
-    call();
-  });
-  CHECK(view.shows_it(thread));
-  meanwhile();
-}
 
 /// Before the first statement of a purge.
 void before_purge(fixture& f, std::function<void()> what) {

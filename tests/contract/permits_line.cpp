@@ -117,7 +117,7 @@ LEASE_CASE("permits: while a writer waits no new reader comes in, with a line an
   }
 }
 
-LEASE_CASE("permits: C58: a writer has its turn among readers who leave no moment without a reader [C44]") {
+LEASE_CASE("permits: a writer has its turn among readers who leave no moment without a reader [C44]") {
   for (int const gates : {4, 0}) {
     CAPTURE(gates);
     auto o = f.options;
@@ -141,5 +141,34 @@ LEASE_CASE("permits: C58: a writer has its turn among readers who leave no momen
       return has_it.load();
     }));
     if (reads[turn]) CHECK(readers[turn].release());
+  }
+}
+
+LEASE_CASE("permits: C58: a reader has its turn among writers of whom one is always waiting") {
+  for (int const gates : {4, 0}) {
+    CAPTURE(gates);
+    auto o = f.options;
+    o.gate_connections = gates;
+    auto const m = f.manager(o);
+    permit_taker writers[2] = {permit_taker(f), permit_taker(f)};
+    strategies::wanted_permit const wanted[2] = {permit_taker::writer(), permit_taker::writer()};
+    bool writes[2] = {true, false};
+    REQUIRE(eventually([&] { return writers[0].take(wanted[0]); }));
+    std::atomic<bool> has_it = false;
+    std::jthread const reader(
+        [&](std::stop_token const& stop) { has_it = bool(m->make_shared_mutex("x").acquire_shared(stop)); });
+    // The other one asks first, and is refused; then the one that writes gives back, and that one asks again
+    // at once.
+    int turn = 0;
+    CHECK(eventually([&] {
+      auto const next = 1 - turn;
+      bool const had = writers[next].take(wanted[next]);
+      if (writes[turn]) CHECK(writers[turn].release());
+      writes[turn] = false;
+      writes[next] = had || writers[next].take(wanted[next]);
+      turn = next;
+      return has_it.load();
+    }));
+    if (writes[turn]) CHECK(writers[turn].release());
   }
 }

@@ -1,8 +1,11 @@
 #include "contract/waits.hpp"
 
+#include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <rowlock/rowlock.hpp>
+#include <thread>
 
 #include "support/eventually.hpp"
 #include "support/innodb.hpp"
@@ -30,6 +33,18 @@ bool wait_view::shows_it(std::atomic<int> const& thread) {
   if (engine_ == dialect::sqlite) return comes_to_rest(thread);
   if (engine_ == dialect::mysql) return comes_to_wait(*session_, waiter_);
   return eventually([&] { return number(*session_, look_) > 0; });
+}
+
+void while_it_waits(fixture& f, backend::connection& session, std::function<void()> const& call,
+                    std::function<void()> const& meanwhile) {
+  wait_view view(f, session);
+  std::atomic<int> thread{0};
+  std::jthread const waiter([&] {
+    thread = ::gettid();
+    call();
+  });
+  CHECK(view.shows_it(thread));
+  meanwhile();
 }
 
 }  // namespace rowlock::test

@@ -2,6 +2,7 @@
 // Whether somebody waits for a row, as the server tells: for cases in which something is to come meanwhile.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,5 +24,10 @@ class wait_view {
   std::string look_;     ///< PostgreSQL
   std::int64_t waiter_;  ///< InnoDB
 };
+
+/// Runs `call`, which uses `session`, in a thread of its own until the server shows that it waits for a row;
+/// then `meanwhile`. Returns when both have ended.
+void while_it_waits(fixture&, backend::connection& session, std::function<void()> const& call,
+                    std::function<void()> const& meanwhile);
 
 }  // namespace rowlock::test
