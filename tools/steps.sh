@@ -40,10 +40,18 @@ in_background() {
   set +m
 }
 
+# By a signal that has no trap: one that was just forked may still have the script's own traps, and would tidy up what
+# the script needs.
+end_watcher() {
+  [ -n "$watcher_pid" ] || return 0
+  kill -KILL "$watcher_pid" 2>/dev/null || true
+  wait "$watcher_pid" 2>/dev/null || true
+  watcher_pid=
+}
+
 # For traps: ends what in_background started, with its children.
 end_background() {
-  [ -z "$watcher_pid" ] || kill "$watcher_pid" 2>/dev/null || true
-  watcher_pid=
+  end_watcher
   [ -n "$running_pid" ] || return 0
   kill -TERM -- "-$running_pid" 2>/dev/null || true
   wait "$running_pid" 2>/dev/null || true
@@ -75,9 +83,7 @@ quietly() {
   watcher_pid=$!
   wait "$running_pid" || status=$?
   running_pid=
-  kill "$watcher_pid" 2>/dev/null || true
-  wait "$watcher_pid" 2>/dev/null || true
-  watcher_pid=
+  end_watcher
   [ ! -t 2 ] || printf '\r\033[K' >&2
   if [ $status -ne 0 ]; then
     tail -n 60 "$log" >&2
