@@ -113,7 +113,16 @@ void tortures_with_rights_taken() {
   CHECK(v.added > 10);
 }
 
+/// The same address, but of a host before it nobody is there.
+std::string behind_nobody(std::string url) { return url.insert(url.find('@') + 1, "127.0.0.1:1,"); }
+
 }  // namespace
+
+TEST_CASE("operator: of an address with several hosts the first one that answers is taken") {
+  CHECK(lives(*connect(behind_nobody(test::mariadb_url()))));
+  CHECK(lives(*connect(behind_nobody(test::mysql_url()))));
+  CHECK_THROWS_AS(connect("mysql://nobody@127.0.0.1:1,127.0.0.1:2/nothing"), soci::soci_error);
+}
 
 TEST_CASE("operator: sessions at some ports of this machine are ended, and no others") {
   REQUIRE(has_soci());

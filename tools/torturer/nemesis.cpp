@@ -79,7 +79,8 @@ void move_clock(std::string const& file, std::int64_t seconds) {
 
 std::vector<nemesis_name> const& nemeses() {
   constexpr auto always = [](options const&) { return true; };
-  constexpr auto server = [](options const& o) { return !o.server.empty(); };
+  constexpr auto server = [](options const& o) { return !o.server.empty() && o.nodes.empty(); };
+  constexpr auto node = [](options const& o) { return !o.server.empty() && !o.nodes.empty(); };
   constexpr auto wire = [](options const& o) { return o.through_wire; };
   constexpr auto sessions = [](options const& o) { return !o.db.starts_with("sqlite:") && has_soci(); };
   constexpr auto client_role = [](options const& o) { return o.client_role; };
@@ -89,14 +90,19 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto server_clock = [](options const& o) {
     return !o.server_clock.empty() && !o.db.starts_with("sqlite:") && o.what != workload::force;
   };
-  constexpr auto small_disk = [](options const& o) { return !o.small_disk.empty(); };
+  constexpr auto small_disk = [](options const& o) { return !o.small_disk.empty() && o.nodes.empty(); };
   constexpr auto by_force = [](options const& o) { return o.what == workload::force; };
   static std::vector<nemesis_name> const all{
       {"kill", "SIGKILL for a client, and another begins in its place", always, ""},
       {"stop", "SIGSTOP for a client, for up to twice the ttl", always, ""},
       {"server-kill", "kill -9 for the server and all its processes, and a start with recovery", server,
-       "--server"},
-      {"server-stop", "SIGSTOP for the server, for up to twice the ttl", server, "--server"},
+       "--server, without --nodes"},
+      {"server-stop", "SIGSTOP for the server, for up to twice the ttl", server, "--server, without --nodes"},
+      {"node-kill", "kill -9 for one of the servers of a cluster, which joins it again up to four ttls later",
+       node, "--nodes and --server"},
+      {"node-stop", "SIGSTOP for one of them, for up to four times the ttl", node, "--nodes and --server"},
+      {"node-cut", "one of them and the others do not hear each other, for up to four times the ttl", node,
+       "--nodes and --server"},
       {"lost-answers",
        "requests are done, their answers are lost, and then the connections, for up to half the ttl", wire,
        "--wire"},
@@ -115,7 +121,7 @@ std::vector<nemesis_name> const& nemeses() {
        "an "
        "older version and back; nobody may notice any of it",
        always, ""},
-      {"full-disk", "the disk is full, for up to twice the ttl", small_disk, "--small-disk"},
+      {"full-disk", "the disk is full, for up to twice the ttl", small_disk, "--small-disk, without --nodes"},
       {"force", "an operator takes a lock away: as `rowlock release --now`, or by DELETE", by_force,
        "--workload force"},
       {"clock", "the wall clock of the clients jumps by up to an hour, back or forth; nobody may notice",
@@ -162,7 +168,9 @@ void crew::start(std::uint32_t which) {
   if (pid == 0) {
     be_child();
     ::close(ends[1]);
-    be_client(options_, ledger_, folder_, which, s.life, ends[0]);
+    auto its = options_;
+    if (!its.nodes.empty()) its.db = its.nodes[which % its.nodes.size()];
+    be_client(its, ledger_, folder_, which, s.life, ends[0]);
   }
   ::close(ends[0]);
   s.pid = pid;
@@ -208,6 +216,11 @@ std::vector<pid_t> crew::connected() const {
   std::vector<pid_t> all;
   for (auto const& s : seats_) all.push_back(s.pid);
   return all;
+}
+
+std::string const& crew::direct() {
+  auto const& nodes = options_.nodes;
+  return nodes.empty() ? direct_ : nodes[random_() % nodes.size()];
 }
 
 void crew::kill(std::uint32_t which) {
@@ -288,6 +301,18 @@ void crew::server(std::string const& breaks, std::string const& mends,
   order_server(mends);
 }
 
+void crew::node(std::string const& breaks, std::chrono::milliseconds longest) {
+  auto const one = " " + std::to_string(1 + random_() % options_.nodes.size());
+  order_server(breaks + one);
+  std::this_thread::sleep_for(std::min(between(options_.ttl, 4 * options_.ttl), longest));  // the fault
+  if (breaks == "pause") {
+    order_server("resume" + one);
+    // For a while it goes by what it knew before.
+    std::this_thread::sleep_for(between(0ms, options_.ttl));  // the fault, too
+  }
+  order_server("mend");
+}
+
 std::chrono::milliseconds crew::between(std::chrono::milliseconds from, std::chrono::milliseconds to) {
   return from + std::chrono::milliseconds(random_() % static_cast<unsigned>((to - from).count() + 1));
 }
@@ -305,23 +330,25 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
   if (nemesis == "half-open") fault(nemesis, everybody, [&] { wire_->leave_half_open(length); });
   if (nemesis == "sessions") {
     std::mt19937 chance(random_());
-    auto const ends = [&] { end_sessions(direct_, ports_of(connected()), chance); };
+    auto const& where = direct();
+    auto const ends = [&] { end_sessions(where, ports_of(connected()), chance); };
     fault(nemesis, everybody, [&] { errand(operators_patience, ends); });
   }
   if (nemesis == "rights") fault(nemesis, everybody, [&] { take_rights(length); });
   if (nemesis == "operator" && random_() % 4 != 0) {
-    deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(direct_)); }); });
+    auto const& where = direct();
+    deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(where)); }); });
   } else if (nemesis == "operator") {
     // Members of a quorum need all of the tables.
     bool const down = options_.what != workload::quorum;
-    deed("migrations",
-         [&] { errand(operators_patience, [&] { migrate(options_.connect(direct_), down); }); });
+    auto const& where = direct();
+    deed("migrations", [&] { errand(operators_patience, [&] { migrate(options_.connect(where), down); }); });
   }
   if (nemesis == "force") {
     auto const name = name_of(random_() % static_cast<unsigned>(options_.names));
     bool const by_hand = random_() % 2 == 0;
-    fault(nemesis, everybody,
-          [&] { errand(operators_patience, [&] { take_away(direct_, name, by_hand); }); });
+    auto const& where = direct();
+    fault(nemesis, everybody, [&] { errand(operators_patience, [&] { take_away(where, name, by_hand); }); });
   }
   if (nemesis == "full-disk") fault(nemesis, everybody, [&] { fill_disk(length); });
   if (nemesis == "clock") deed(nemesis, [&] { move_clock(options_.clock, jump); });
@@ -333,6 +360,9 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
       fault(nemesis, everybody, jumps);
   }
   if (nemesis == "server-stop") fault(nemesis, everybody, [&] { server("pause", "resume", length); });
+  if (nemesis == "node-kill") fault(nemesis, everybody, [&] { node("kill", longest); });
+  if (nemesis == "node-stop") fault(nemesis, everybody, [&] { node("pause", longest); });
+  if (nemesis == "node-cut") fault(nemesis, everybody, [&] { node("cut", longest); });
 }
 
 void crew::look_for_ended() {

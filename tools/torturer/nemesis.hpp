@@ -56,6 +56,8 @@ class crew {
   bool server_obeys(std::string const& verb) const;
   void order_server(std::string const& verb) const;
   void server(std::string const& breaks, std::string const& mends, std::chrono::milliseconds) const;
+  /// The same for one of a cluster's servers. Returns when all of them belong to it again.
+  void node(std::string const& breaks, std::chrono::milliseconds longest);
   /// Writes down when it begins and ends.
   void fault(std::string const& name, std::uint32_t whom, std::function<void()> const& happens);
   /// Writes down that it begins: it excuses nothing.
@@ -66,6 +68,8 @@ class crew {
   /// Of a child: the others' ends of the lines, which would keep the others from hearing the end.
   void be_child() const;
   std::vector<pid_t> connected() const;
+  /// How an operator comes to the database: in a cluster by any of its servers.
+  std::string const& direct();
   void apply(std::string const& nemesis, std::chrono::milliseconds longest);
   std::chrono::milliseconds between(std::chrono::milliseconds, std::chrono::milliseconds);
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -59,6 +60,14 @@ CLI::Validator one_of(std::map<std::string, Enum> words) {
           "NAME"};
 }
 
+std::vector<std::string> lines_of(std::string const& file) {
+  std::vector<std::string> lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
 std::string wrong_nemesis(options const& o) {
   for (auto const& chosen : o.nemeses) {
     auto const& all = nemeses();
@@ -104,7 +113,7 @@ char const* to_string(workload w) noexcept {
 std::optional<int> parse(int argc, char** argv, options& o) {
   CLI::App app{"Tortures rowlock's locks on a database, and proves or refutes what they promise."};
   app.footer(footer);
-  std::string ttl, length;
+  std::string ttl, length, nodes;
   app.add_option("--db", o.db, "Where: what `rowlock --db` takes; or ROWLOCK_DB, which `ps` does not show")
       ->envname("ROWLOCK_DB")
       ->required()
@@ -138,6 +147,13 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->type_name("NAME");
   app.add_option("--member", o.members, "Of workload quorum: a further database; two at least")
       ->type_name("URL");
+  auto* const of_cluster =
+      app.add_option(
+             "--nodes", nodes,
+             "A file with an address in each line: of one database, by each of the servers that keep it "
+             "together. Clients take them in turns; --db is for the tables")
+          ->check(CLI::ExistingFile)
+          ->type_name("FILE");
   app.add_option("--processes", o.processes, "Clients (5)")->check(CLI::Range(1, 100))->type_name("N");
   app.add_option("--threads", o.threads, "Of each (2)")->check(CLI::Range(1, 100))->type_name("N");
   app.add_option("--names", o.names, "Locks that they compete for (3)")
@@ -148,19 +164,23 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->type_name("DURATION");
   app.add_option("--duration", length, "How long (30s)")->check(duration(o.duration))->type_name("DURATION");
   app.add_option("--nemesis", o.nemeses, all_nemeses())->delimiter(',')->type_name("NAME,...");
-  app.add_option("--server", o.server,
-                 "A command that breaks and mends the server, when it gets one of the words kill, restart, "
-                 "pause, resume")
+  app.add_option(
+         "--server", o.server,
+         "A command that breaks and mends the server, when it gets one of the words kill, restart, "
+         "pause, resume. With --nodes: kill, pause, resume or cut, and the number of a line; and mend, "
+         "which returns when all of them belong to it again")
       ->type_name("COMMAND");
   app.add_flag(
-      "--wire", o.through_wire,
-      "Clients reach the server by way of this program, which can lose its answers. The server must be on "
-      "127.0.0.1, and --db name its port");
+         "--wire", o.through_wire,
+         "Clients reach the server by way of this program, which can lose its answers. The server must be on "
+         "127.0.0.1, and --db name its port")
+      ->excludes(of_cluster);
   app.add_flag(
-      "--client-role", o.client_role,
-      "Clients log in as a role of their own, torture_client, with the least rights that locks need. "
-      "It is made in the server, and dropped at the end: --db must be somebody who may do that. Each "
-      "--member is reached as it says");
+         "--client-role", o.client_role,
+         "Clients log in as a role of their own, torture_client, with the least rights that locks need. "
+         "It is made in the server, and dropped at the end: --db must be somebody who may do that. Each "
+         "--member is reached as it says")
+      ->excludes(of_cluster);
   app.add_option(
          "--clock", o.clock,
          "A file with 8 bytes, the seconds by which this program's wall clock differs from the machine's, "
@@ -200,6 +220,11 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   }
   if (o.client_role && (o.db.starts_with("sqlite:") || !has_soci())) {
     app.exit(CLI::ValidationError("--client-role needs a server, and a build with SOCI", 64));
+    return 64;
+  }
+  if (!nodes.empty()) o.nodes = lines_of(nodes);
+  if (!nodes.empty() && o.nodes.empty()) {
+    app.exit(CLI::ValidationError("--nodes: there is no address in " + nodes, 64));
     return 64;
   }
   if (seed->empty()) o.seed = std::random_device{}();

@@ -30,6 +30,8 @@ enum class workload {
 struct options {
   std::string db;
   std::vector<std::string> members;  ///< of a quorum, besides db
+  /// Of a cluster: how to come to the one database by each of its servers. Clients take them in turns.
+  std::vector<std::string> nodes;
   workload what = workload::mutex;
   rowlock::strategy how = strategy::lease;
   takeover how_over = takeover::clock;
@@ -39,13 +41,15 @@ struct options {
   std::chrono::milliseconds ttl{2'000};
   std::chrono::milliseconds duration{30'000};
   std::vector<std::string> nemeses;  ///< of those that nemesis.hpp has
-  std::string server;                ///< a command that takes the verbs kill, restart, pause and resume
-  bool gates = true;                 ///< who waits stands in a line, where the database has one
-  bool through_wire = false;         ///< clients come by way of wire.hpp
-  bool client_role = false;          ///< clients log in as a role of their own, with the least rights
-  std::string clock;                 ///< the file that moves the clients' wall clock; empty: none
-  std::string server_clock;          ///< and the server's
-  std::string small_disk;  ///< a folder on the disk that the database is on; empty: it is not filled
+  /// A command that takes the verbs kill, restart, pause and resume; with nodes: kill, pause, resume and cut,
+  /// each with the number of a node, and mend.
+  std::string server;
+  bool gates = true;          ///< who waits stands in a line, where the database has one
+  bool through_wire = false;  ///< clients come by way of wire.hpp
+  bool client_role = false;   ///< clients log in as a role of their own, with the least rights
+  std::string clock;          ///< the file that moves the clients' wall clock; empty: none
+  std::string server_clock;   ///< and the server's
+  std::string small_disk;     ///< a folder on the disk that the database is on; empty: it is not filled
   std::uint32_t seed = 0;
   std::string history;  ///< a folder; empty: one that is removed unless something is wrong
   std::string picture;  ///< a file for the first violation, as SVG; empty: none

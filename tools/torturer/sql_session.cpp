@@ -6,8 +6,11 @@
 #include <soci/sqlite3/soci-sqlite3.h>
 #include <uriparser/Uri.h>
 
+#include <algorithm>
+#include <exception>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 namespace rowlock::torture {
 namespace {
@@ -40,12 +43,43 @@ std::string mysql_string(std::string const& url) {
   auto const port = text_of(uri.portText);
   auto const database = uri.pathHead != nullptr ? text_of(uri.pathHead->text) : std::string();
   ::uriFreeUriMembersA(&uri);
+  say("connect_timeout", "2");
   say("host", host);
   say("port", port);
   say("user", user.substr(0, colon));
   if (colon != user.npos) say("password", user.substr(colon + 1));
   say("db", database);
   return said;
+}
+
+/// One URL for each host that it names: RFC 3986 knows no lists of them.
+std::vector<std::string> one_for_each_host(std::string const& url) {
+  auto begin = url.find("://") + 3;
+  auto const end = std::min(url.find_first_of("/?#", begin), url.size());
+  auto const at = url.rfind('@', end);
+  if (at != url.npos) begin = at + 1;
+  std::vector<std::string> all;
+  for (auto from = begin; from <= end;) {
+    auto const to = std::min(url.find(',', from), end);
+    all.push_back(url.substr(0, begin) + url.substr(from, to - from) + url.substr(end));
+    from = to + 1;
+  }
+  return all;
+}
+
+/// The first host that answers.
+std::unique_ptr<::soci::session> connect_mysql(std::string const& url) {
+  std::exception_ptr problem;
+  for (auto const& one : one_for_each_host(url)) try {
+      auto s = std::make_unique<::soci::session>(::soci::mysql, mysql_string(one));
+      // What was written under a lock on another node of Galera is read on this one. MySQL takes it for a
+      // comment.
+      *s << "SET @rowlock_torture = 0 /*M! , SESSION wsrep_sync_wait = 1 */";
+      return s;
+    } catch (::soci::soci_error const&) {
+      problem = std::current_exception();
+    }
+  std::rethrow_exception(problem);
 }
 
 }  // namespace
@@ -62,7 +96,7 @@ std::unique_ptr<::soci::session> connect(std::string const& db) {
     *s << "PRAGMA busy_timeout = 10000";
     return s;
   }
-  if (is_mysql(db)) return std::make_unique<::soci::session>(::soci::mysql, mysql_string(db));
+  if (is_mysql(db)) return connect_mysql(db);
   return std::make_unique<::soci::session>(::soci::postgresql, db);
 }
 
