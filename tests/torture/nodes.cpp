@@ -44,7 +44,7 @@ TEST_CASE(
   o.server = "echo >>" + folder.file("orders");
   o.ttl = 100ms;
   o.duration = 3s;
-  o.seed = 1;
+  o.seed = 3;
   o.nemeses = {"node-kill", "node-stop", "node-cut"};
   o.connect = [&](std::string const& url) {
     std::ofstream(folder.file(url == o.db ? "first" : "second")) << "was used";
@@ -55,7 +55,7 @@ TEST_CASE(
   auto const orders = text_of(folder.file("orders"));
   CAPTURE(orders);
   CHECK(std::regex_match(orders, std::regex("((kill|cut) [12]\nmend\n|pause ([12])\nresume \\3\nmend\n)+")));
-  // What this seed draws first.
+  // This seed draws all of them in the first three.
   for (auto const* one : {"kill", "pause", "cut", "1", "2"}) CHECK(orders.find(one) != orders.npos);
   CHECK(std::filesystem::exists(folder.file("first")));
   CHECK(std::filesystem::exists(folder.file("second")));
