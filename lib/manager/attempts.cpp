@@ -6,6 +6,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
+#include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
@@ -191,6 +192,11 @@ bool attempts::claim_doubtful_term(backend::connection& session, strategies::ter
   auto const found =
       std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
   if (found == doubts_.end()) return false;
+  strategies::name_and_term const which{spec_.name, row.term};
+  in_doubt_ = true;
+  bool const kept = are_kept(engine_, session, spec_.strategy, std::span(&which, 1));
+  in_doubt_ = false;
+  if (!kept) return false;
   give_back_sent();
   sent_ = *found;
   doubts_.erase(found);

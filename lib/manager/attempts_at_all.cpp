@@ -4,6 +4,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
+#include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
@@ -136,6 +137,12 @@ bool attempts_at_all::adopt(backend::connection& session, rows const& r) {
         tokens.push_back(any_.fencing ? r[i]->holder.token : fencing_token{});
       }
     if (there.empty()) continue;
+    if (there.size() == specs_.size()) {
+      in_doubt_ = true;
+      bool const kept = are_kept(engine_, session, any_.strategy, there);
+      in_doubt_ = false;
+      if (!kept) continue;
+    }
     give_back_sent();
     sent_ = std::move(doubts_[k]);
     doubts_.erase(doubts_.begin() + static_cast<std::ptrdiff_t>(k));

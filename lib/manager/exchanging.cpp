@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/random_id.hpp"
+#include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
@@ -116,7 +117,8 @@ bool exchanging::was_granted(holding::grant_facts& asked) noexcept try {
   auto loan = engine_.pool.borrow(deadline);
   auto const row = engine_.strategies.of(asked.strategy)
                        .find_doubtful(*loan, asked.name, std::span(&asked.term, 1), deadline);
-  if (!row) return false;
+  strategies::name_and_term const which{asked.name, asked.term};
+  if (!row || !are_kept(engine_, *loan, asked.strategy, std::span(&which, 1))) return false;
   if (asked.fencing) asked.token = row->holder.token;
   asked.acquired_at = std::chrono::system_clock::now();
   asked.server = static_cast<std::uint32_t>(engine_.database.server_of(*loan));
