@@ -320,6 +320,16 @@ TEST_CASE("checker: a lock that is free, wanted, and not taken for too long is s
     h.add(4, happening::got_none, 2, "timed_out").asks(4.1, 2).add(8, happening::got_none, 2).asks(8.1, 2);
     CHECK(h.got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual) == broken{"progress"});
   }
+  SUBCASE("by one who gives up") {
+    CHECK(h.add(9, happening::got_none, 2, "cancelled").broken(usual) == broken{"progress"});
+  }
+  SUBCASE("by one who gives up, and others later") {
+    h.add(9, happening::got_none, 2, "timed out").asks(20, 2);
+    CHECK(h.got(20.1, 2, 22, 11).gives_back(21, 2).broken(usual) == broken{"progress"});
+  }
+  SUBCASE("by one who gives up soon") {
+    CHECK(h.add(4, happening::got_none, 2).add(20, happening::died, 3).broken(usual).empty());
+  }
   SUBCASE("by nobody for a while") {
     h.add(4, happening::got_none, 2, "timed_out").asks(5, 2);
     CHECK(h.got(9, 2, 11, 11).gives_back(9.5, 2).broken(usual).empty());

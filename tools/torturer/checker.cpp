@@ -330,7 +330,8 @@ class inquiry {
                  {});
     };
     for (auto const& c : all) {
-      if (since != never && waits == 0 && c.waits > 0 && c.at - none_waits > breath) since = never;
+      // Those who gave up have waited as well.
+      if (waits == 0 && c.waits > 0 && c.at - none_waits > breath) close(none_waits);
       waits += c.waits;
       holds += c.holds;
       faults += c.faults;
@@ -338,7 +339,7 @@ class inquiry {
       if (c.grant || holds > 0 || faults > 0) close(c.at);
       if (since == never && waits > 0 && holds == 0 && faults == 0) since = c.at;
     }
-    if (waits > 0) close(end_);
+    close(waits > 0 ? end_ : none_waits);
   }
 
   void look_at_faults() {

@@ -335,7 +335,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     fault(nemesis, everybody, [&] { errand(operators_patience, ends); });
   }
   if (nemesis == "rights") fault(nemesis, everybody, [&] { take_rights(length); });
-  if (nemesis == "operator" && random_() % 4 != 0) {
+  if (nemesis == "operator" && (random_() % 4 != 0 || !options_.migrations)) {
     auto const& where = direct();
     deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(where)); }); });
   } else if (nemesis == "operator") {

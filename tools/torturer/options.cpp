@@ -196,6 +196,8 @@ std::optional<int> parse(int argc, char** argv, options& o) {
          "--server that one is restarted afterwards, because some servers end on a full disk")
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
+  app.add_flag("!--no-migrations", o.migrations,
+               "The operator's reapers alone are at work: the tables stay at this version");
   app.add_flag("!--no-gates", o.gates, "Who waits stands in no line, but tries again and again");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
