@@ -41,7 +41,7 @@ BEGIN
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   INSERT INTO rowlock_admitted (name, token) VALUES (CAST(in_name AS BINARY), 0), (CAST(in_name AS BINARY), in_token)
   ON DUPLICATE KEY UPDATE
-    token = if(rowlock_admitted.token > 0, -rowlock_admitted.token, greatest(-rowlock_admitted.token, in_token));
+    token = if(VALUES(token) = 0, -abs(rowlock_admitted.token), greatest(abs(rowlock_admitted.token), in_token));
   /*M!110600 SET STATEMENT innodb_snapshot_isolation = OFF FOR */
   SELECT a.token INTO known FROM rowlock_admitted AS a WHERE a.name = CAST(in_name AS BINARY) FOR UPDATE;
   IF known > in_token THEN

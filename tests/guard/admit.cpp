@@ -107,3 +107,28 @@ TEST_CASE_TEMPLATE("admit: the same token again changes the row, for Galera cert
     CHECK(admitted() == "5");
   }
 }
+
+// Such as by an operator who means that there is none.
+TEST_CASE_TEMPLATE("admit: a token that was set to 0 by hand counts as none, and the next ones count", On,
+                   ROWLOCK_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const with = [&](std::int64_t token) {
+    begin(f, *p);
+    std::optional<errc> why;
+    {
+      auto tx = p->view(*m);
+      why = reason_of([&] { tx->admit("x", {token}); });
+    }
+    p->run("COMMIT");
+    return why;
+  };
+  CHECK_FALSE(with(40));
+  f.sql("UPDATE rowlock_admitted SET token = 0");
+  CHECK_FALSE(with(50));
+  CHECK(with(7) == errc::lock_lost);
+  CHECK_FALSE(with(50));
+  CHECK_FALSE(with(51));
+  CHECK(with(50) == errc::lock_lost);
+}

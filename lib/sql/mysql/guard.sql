@@ -51,10 +51,11 @@ SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))
 -- for the name. Raises it to $2, never lowers it. Waits for another transaction that has admitted one, as any INSERT does, and
 -- decides by the newest version. A row that is there changes twice, to -token and back, also if the token is the same again:
 -- Galera certifies nothing less (B7), and a higher token that another node has admitted would not stop this one's COMMIT. Nobody
--- sees what is in between, which this transaction has locked.
+-- sees what is in between, which this transaction has locked. Which of the two changes it is, the values say, and not the row: in one
+-- that somebody has set to 0 the token would stay negative for ever, and below anything.
 -- name: guard_admit
 INSERT INTO rowlock_admitted (name, token) VALUES ($1, 0), ($1, $2)
-ON DUPLICATE KEY UPDATE token = if(rowlock_admitted.token > 0, -rowlock_admitted.token, greatest(-rowlock_admitted.token, $2))
+ON DUPLICATE KEY UPDATE token = if(VALUES(token) = 0, -abs(rowlock_admitted.token), greatest(abs(rowlock_admitted.token), $2))
 
 -- Behind it, in the same transaction, which has the row locked: what that is now. A locking read: a plain one may be older.
 -- name: guard_admitted
