@@ -86,10 +86,16 @@ exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, perm
     auto loan = engine_.pool.borrow(deadline);
     if (engine_.tables.of(f.strategy).is_locked(*loan, {f.name, f.term}, deadline)) refuse_locked(f.name);
     return attempt(*loan, what, asked);
-  } catch (error const& e) {
-    if (e.reason() != errc::in_doubt || asked.term == f.term) throw;  // or it was only looked at
-    if (was_granted(asked)) return asked;
-    lose(h, asked);
+  } catch (std::exception const& e) {
+    auto const* const told = dynamic_cast<error const*>(&e);
+    // Memory, too, may have run out once it was sent. A reply that can't be read is one all the same: what is
+    // not there by then does not come.
+    bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
+    if (asked.term == f.term || (!may_come && told->reason() != errc::failed))
+      throw;  // or it was only looked at
+    auto const granted = was_granted(asked);
+    if (granted.value_or(false)) return asked;
+    if (may_come || !granted) lose(h, asked);
     throw;
   }
 }
@@ -112,7 +118,7 @@ exchanging::facts exchanging::attempt(backend::connection& session, strategies::
   return asked;
 }
 
-bool exchanging::was_granted(holding::grant_facts& asked) noexcept try {
+std::optional<bool> exchanging::was_granted(holding::grant_facts& asked) noexcept try {
   auto const deadline = engine_.reply_deadline();
   auto loan = engine_.pool.borrow(deadline);
   auto const row = engine_.strategies.of(asked.strategy)
@@ -123,8 +129,8 @@ bool exchanging::was_granted(holding::grant_facts& asked) noexcept try {
   asked.acquired_at = std::chrono::system_clock::now();
   asked.server = static_cast<std::uint32_t>(engine_.database.server_of(*loan));
   return true;
-} catch (std::exception const&) {  // it can't be asked
-  return false;
+} catch (std::exception const&) {
+  return std::nullopt;
 }
 
 // The attempt may yet be carried out: then the former permit is gone, and what has come in its place may

@@ -1,4 +1,6 @@
 // One permit becomes another: held_lock::try_upgrade() and downgrade(), by steps.
+#include <functional>
+#include <new>
 #include <thread>
 
 #include "contract/open_transaction.hpp"
@@ -144,14 +146,23 @@ PAIRS_CASE("permits: a row that is locked just before it is exchanged leaves the
   CHECK(mine.exchange());
 }
 
+// Or could not be read, or came when there was no memory to keep it.
 LEASE_CASE("permits: an exchange whose reply was lost is found by its term") {
+  std::function<void()> lose = lose_reply;
+  SUBCASE("lost") {}
+  SUBCASE("nothing that it could be") {
+    lose = [] { throw error(errc::failed, "no such reply, says the test"); };
+  }
+  SUBCASE("no memory") {
+    lose = [] { throw std::bad_alloc(); };
+  }
   for (bool const up : {true, false}) {
     CAPTURE(up);
     exchanged mine(f, up);
     auto const before = mine.held->token();
     std::atomic<int> lost{1};
     f.seam->after = [&](std::string const& s) {
-      if (s == "lock_take" && lost-- > 0) lose_reply();
+      if (s == "lock_take" && lost-- > 0) lose();
     };
     CHECK(mine.exchange());
     CHECK(lost <= 0);
@@ -165,6 +176,23 @@ LEASE_CASE("permits: an exchange whose reply was lost is found by its term") {
     other.give_back();
     CHECK(mine.held->release() == release_result::released);
     CHECK(permits_there(f) == 0);
+  }
+}
+
+LEASE_CASE("permits: an exchange that the database refuses for good leaves the former permit") {
+  for (bool const up : {true, false}) {
+    CAPTURE(up);
+    exchanged mine(f, up);
+    auto const before = mine.held->term();
+    f.seam->before = [](std::string const& s) {
+      if (s == "lock_take") throw error(errc::failed, "refused by the test");
+    };
+    CHECK(reason([&] { (void)mine.exchange(); }) == errc::failed);
+    f.seam->before = nullptr;
+    CHECK(mine.held->valid());
+    CHECK(mine.held->term() == before);
+    CHECK(permits_there(f) == 1);
+    CHECK(mine.held->release() == release_result::released);
   }
 }
 
