@@ -39,7 +39,7 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
   if (!good) return roll_back(c);
   try {
     c.script("COMMIT", deadline);
-  } catch (error const&) {
+  } catch (...) {  // memory, too, may run out: nobody else must be given a session with a transaction open
     roll_back(c);
     throw;
   }
