@@ -115,6 +115,13 @@ std::vector<form> const forms{
      workload::guarded_set},
 };
 
+// It has to be a statement that changes a row.
+change const guard_only_reads{
+    "guard_require", "",
+    "INSERT INTO rowlock_tokens (name, token) SELECT $2, 1 FROM rowlock_locks "
+    "WHERE name = $1 AND term = $2 AND NOT revoked ON CONFLICT (name) DO UPDATE SET token = 2 RETURNING "
+    "$2::text"};
+
 // Where the server has more than one writer at a time.
 std::vector<form> const forms_on_postgresql{
     {"a take that goes by what it saw before it waited",
@@ -135,16 +142,21 @@ std::vector<form> const forms_on_postgresql{
      {},
      1,
      false},
-    // The lock is lost while the transaction is open, and others have it. (It has to be a statement that
-    // changes a row.)
+    // The lock is lost while the transaction is open, and others have it.
     {"a guard that only reads",
-     {{"guard_require", "",
-       "INSERT INTO rowlock_tokens (name, token) SELECT $2, 1 FROM rowlock_locks "
-       "WHERE name = $1 AND term = $2 AND NOT revoked ON CONFLICT (name) DO UPDATE SET token = 2 RETURNING "
-       "$2::text"}},
+     {guard_only_reads},
      "guard",
      workload::force,
      {"stop", "force", "force", "force"},
+     {},
+     1,
+     false},
+    // Or it is given back meanwhile, as clients do now and then.
+    {"a guard that only reads, and nobody who takes locks away",
+     {guard_only_reads},
+     "guard",
+     workload::guarded_set,
+     {"kill"},
      {},
      1,
      false},

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger.hpp"
 #include "picture.hpp"
 
 namespace rowlock::torture {
@@ -344,6 +345,16 @@ TEST_CASE("checker: who still waits at the end is seen, unless it is dead") {
   h.asks(1, 1);
   SUBCASE("living") { CHECK(h.add(2, happening::fault, everybody).broken(usual) == broken{"waits"}); }
   SUBCASE("dead") { CHECK(h.add(2, happening::died, 1).broken(usual).empty()); }
+}
+
+TEST_CASE("checker: what was said to be committed and is not there is seen, as what was written over is") {
+  CHECK(violations_of({.added = 10, .lost = 0, .committed = 10}).empty());
+  CHECK(violations_of({.added = 10, .lost = 0, .committed = 9}).empty());  // or whoever did it has not heard
+  auto const gone = violations_of({.added = 10, .lost = 0, .committed = 11});
+  REQUIRE(gone.size() == 1);
+  CHECK(gone[0].rule == "guard");
+  auto const both = violations_of({.added = 10, .lost = 1, .committed = 11});
+  CHECK(both.size() == 2);
 }
 
 TEST_CASE("checker: a fault counts as one in flight if it hits somebody who asks or gives back") {

@@ -1,5 +1,6 @@
 #include "ledger.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -17,7 +18,7 @@ class no_ledger final : public ledger {
  public:
   std::unique_ptr<section> open(std::string const&, lock_manager&) override {
     class idle final : public section {
-      void run(held_lock&, std::uint32_t, std::function<void()> const& think,
+      void run(held_lock&, std::uint32_t, std::function<void()> const& think, std::function<void()> const&,
                std::function<void()> const&) override {
         think();
       }
@@ -60,7 +61,7 @@ class ledger_in_memory final : public ledger {
   class adds final : public section {
    public:
     explicit adds(entry* all) : all_(all) {}
-    void run(held_lock&, std::uint32_t name, std::function<void()> const& think,
+    void run(held_lock&, std::uint32_t name, std::function<void()> const& think, std::function<void()> const&,
              std::function<void()> const&) override {
       auto& mine = all_[name];
       auto const total = mine.total.load();
@@ -83,6 +84,21 @@ class ledger_in_memory final : public ledger {
 void section::lock_and_run(std::string const&, std::uint32_t, std::function<void()> const&,
                            std::function<void()> const&) {
   throw std::logic_error("this section needs somebody else's lock");
+}
+
+std::vector<violation> violations_of(sums const& s) {
+  std::vector<violation> all;
+  if (s.lost > 0)
+    all.push_back(
+        {"guard",
+         fmt::format("{} of {} additions are lost, though each had or required the lock", s.lost, s.added),
+         {}});
+  if (s.committed > s.added)
+    all.push_back(
+        {"guard",
+         fmt::format("{} additions were said to be committed, and only {} are there", s.committed, s.added),
+         {}});
+  return all;
 }
 
 std::unique_ptr<ledger> make_ledger(options const& o) {

@@ -8,7 +8,9 @@
 #include <memory>
 #include <rowlock/rowlock.hpp>
 #include <string>
+#include <vector>
 
+#include "checker.hpp"
 #include "options.hpp"
 
 namespace rowlock::torture {
@@ -20,8 +22,10 @@ class section {
   /// @param think passes the section's time, or some of it if the lock is lost
   /// @param briefly a bit of it: for who thinks in a transaction that has the lock's row, so that it is not
   /// renewed meanwhile
+  /// @param give_back lets go of the lock, which the caller does otherwise: for who does it in a transaction
+  /// that requires the lock, and so keeps it from others until its end
   virtual void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think,
-                   std::function<void()> const& briefly) = 0;
+                   std::function<void()> const& briefly, std::function<void()> const& give_back) = 0;
   /// Of workload row_lock: takes the lock itself, in its transaction. @param got is called then
   /// @throws std::exception before or after that; what COMMIT was to write may be there or not
   virtual void lock_and_run(std::string const& lock, std::uint32_t name, std::function<void()> const& got,
@@ -31,7 +35,12 @@ class section {
 struct sums {
   std::int64_t added = 0;  ///< so often somebody has written
   std::int64_t lost = 0;   ///< so many of these are not in the numbers
+  std::int64_t committed =
+      0;  ///< so often somebody was told that it is committed, where execute_commit says so
 };
+
+/// Where it is promised that nothing that was written is lost: what breaks that, by the rule "guard".
+std::vector<violation> violations_of(sums const&);
 
 /// Where the numbers are, for all clients. Made before they are forked.
 class ledger {

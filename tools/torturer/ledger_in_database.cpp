@@ -2,25 +2,58 @@
 #include "ledger_in_database.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <rowlock/soci_transaction.hpp>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 #include "sql_session.hpp"
 
 namespace rowlock::torture {
 namespace {
 
+/// In memory that all clients share.
+class shared_count {
+ public:
+  shared_count() {
+    void* const at =
+        ::mmap(nullptr, sizeof(count), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+    count_ = new (at) count(0);
+  }
+  shared_count(shared_count const&) = delete;
+  shared_count& operator=(shared_count const&) = delete;
+  ~shared_count() { ::munmap(count_, sizeof(count)); }
+  void add_one() noexcept { ++*count_; }
+  std::int64_t get() const noexcept { return count_->load(); }
+
+ private:
+  using count = std::atomic<std::int64_t>;
+  count* count_;
+};
+
+/// One turn in so many gives the lock back before it commits, and then takes its time: nobody else may have
+/// the lock before the transaction has ended.
+constexpr unsigned gives_back_early = 15;
+constexpr std::chrono::milliseconds until_commit{5};
+
 class adds final : public section {
  public:
-  adds(std::string db, lock_manager& m, bool requires_it)
-      : db_(std::move(db)), manager_(m), requires_(requires_it) {}
+  adds(std::string db, lock_manager& m, bool requires_it, shared_count& committed)
+      : db_(std::move(db)), manager_(m), requires_(requires_it), committed_(committed) {}
 
   // A section that fails has added nothing, or what COMMIT did not tell: the table knows.
   void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think,
-           std::function<void()> const& briefly) override try {
+           std::function<void()> const& briefly, std::function<void()> const& give_back) override try {
     if (!session_) session_ = connect(db_);
     // Every other time it thinks between the guard and the COMMIT.
     bool const first = requires_ && ++turns_ % 2 == 0;
@@ -32,15 +65,22 @@ class adds final : public section {
     }
     *session_ << (is_sqlite(db_) ? "BEGIN IMMEDIATE" : "BEGIN");
     if (requires_) soci::transaction(manager_, *session_).require(lock);
+    bool const early = requires_ && turns_ % gives_back_early == 0;
     if (first) {
       total = read(name);
       briefly();
     }
+    if (early) {
+      give_back();
+      std::this_thread::sleep_for(until_commit);
+    }
     add(name, total);
-    if (requires_)
+    if (requires_) {
       soci::execute_commit(*session_);
-    else
+      committed_.add_one();
+    } else {
       *session_ << "COMMIT";
+    }
   } catch (std::exception const&) {
     session_.reset();
   }
@@ -76,6 +116,7 @@ class adds final : public section {
   std::string db_;
   lock_manager& manager_;
   bool requires_;
+  shared_count& committed_;
   unsigned turns_ = 0;
   std::unique_ptr<::soci::session> session_;
 };
@@ -104,7 +145,7 @@ class ledger_in_database final : public ledger {
   }
 
   std::unique_ptr<section> open(std::string const& db, lock_manager& m) override {
-    return std::make_unique<adds>(db, m, requires_);
+    return std::make_unique<adds>(db, m, requires_, committed_);
   }
   sums read() override {
     auto const s = connect(db_);
@@ -114,7 +155,7 @@ class ledger_in_database final : public ledger {
     *s << "SELECT CAST(sum(added) AS " << integer() << "), CAST(sum(total) AS " << integer()
        << ") FROM torture_sums",
         ::soci::into(added), ::soci::into(total);
-    return {added, added - total};
+    return {added, added - total, committed_.get()};
   }
 
  private:
@@ -122,6 +163,7 @@ class ledger_in_database final : public ledger {
 
   std::string db_;
   bool requires_;
+  shared_count committed_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "by_hand.hpp"
@@ -249,17 +250,14 @@ verdict torture(options const& o, std::filesystem::path const& folder,
   }
   auto v = check(read_history(folder), promise_of(o));
   if (v.acquisitions == 0) throw std::runtime_error("nobody ever got a lock: there is nothing to judge");
-  auto const [added, lost] = written->read();
-  v.added = added;
-  v.lost_additions = lost;
+  auto const written_down = written->read();
+  v.added = written_down.added;
+  v.lost_additions = written_down.lost;
   // Sections that fail are none of a lock's faults, but where all do, nothing was looked at.
-  if (added == 0 && writes(o.what))
+  if (v.added == 0 && writes(o.what))
     throw std::runtime_error("no client could ever write under its lock, by SOCI: there is nothing to judge");
-  if (lost > 0 && keeps_what_is_written(o.what))
-    v.violations.push_back(
-        {"guard",
-         fmt::format("{} of {} additions are lost, though each had or required the lock", lost, added),
-         {}});
+  if (keeps_what_is_written(o.what))
+    for (auto& each : violations_of(written_down)) v.violations.push_back(std::move(each));
   return v;
 }
 

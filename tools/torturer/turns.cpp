@@ -97,6 +97,13 @@ class takes_one final : public worker {
 
  private:
   void hold(taker& t, record const& r, held_lock& lock, bool again) {
+    bool given_back = false;
+    auto const give_back = [&] {
+      given_back = true;
+      write(r, happening::gives_back);
+      auto const result = lock.release();
+      write(r, happening::gave_back, to_string(result));
+    };
     {
       told mine(*this, r, lock);
       auto const held = [&] {
@@ -109,11 +116,9 @@ class takes_one final : public worker {
             think(held);
             if (again) nest(t, r, lock);
           },
-          [&] { think_briefly(held); });
+          [&] { think_briefly(held); }, give_back);
     }
-    write(r, happening::gives_back);
-    auto const result = lock.release();
-    write(r, happening::gave_back, to_string(result));
+    if (!given_back) give_back();
   }
 
   /// What is given back inside is still held outside. Where trust was over, it is another term.
