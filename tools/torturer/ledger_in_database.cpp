@@ -55,8 +55,10 @@ class adds final : public section {
   void run(held_lock& lock, std::uint32_t name, std::function<void()> const& think,
            std::function<void()> const& briefly, std::function<void()> const& give_back) override try {
     if (!session_) session_ = connect(db_);
-    // Every other time it thinks between the guard and the COMMIT.
+    // Every other time it thinks between the guard and the COMMIT; every other of these right before the
+    // COMMIT.
     bool const first = requires_ && ++turns_ % 2 == 0;
+    bool const last = turns_ % 4 == 0;
     if (first) think();
     long long total = 0;
     if (!first) {
@@ -65,16 +67,14 @@ class adds final : public section {
     }
     *session_ << (is_sqlite(db_) ? "BEGIN IMMEDIATE" : "BEGIN");
     if (requires_) soci::transaction(manager_, *session_).require(lock);
-    bool const early = requires_ && turns_ % gives_back_early == 0;
-    if (first) {
-      total = read(name);
-      briefly();
-    }
-    if (early) {
+    if (first) total = read(name);
+    if (first && !last) briefly();
+    add(name, total);
+    if (first && last) briefly();
+    if (requires_ && turns_ % gives_back_early == 0) {
       give_back();
       std::this_thread::sleep_for(until_commit);
     }
-    add(name, total);
     if (requires_) {
       soci::execute_commit(*session_);
       committed_.add_one();
