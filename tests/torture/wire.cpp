@@ -130,6 +130,32 @@ TEST_CASE("wire: where everything is lost, nobody is told, nor who comes meanwhi
   CHECK(heard(server, 10s) == 0);
 }
 
+TEST_CASE("wire: answers that are kept back arrive at the end, and the connection goes on") {
+  line l;
+  socket_fd const client;
+  l.connect(client);
+  auto const server = l.accepted();
+  int kept = 0;
+  {
+    std::jthread const keeps([&] { l.w.delay_answers(2s); });
+    bool arrives = true;
+    while (arrives) {
+      say(client);
+      REQUIRE(heard(server, 10s) == 1);  // each request arrives
+      say(server);
+      arrives = heard(client, 300ms).has_value();
+    }
+    ++kept;
+    say(server);
+    ++kept;
+  }
+  for (; kept > 0; --kept) CHECK(heard(client, 10s) == 1);
+  say(client);
+  CHECK(heard(server, 10s) == 1);
+  say(server);
+  CHECK(heard(client, 10s) == 1);
+}
+
 TEST_CASE("wire: half-open, the client is told at once, and the server at the end; others are served") {
   line l;
   socket_fd const client;

@@ -25,7 +25,8 @@ void work(options const& o, ledger& l, std::filesystem::path const& folder, std:
   history_writer const history(folder / (std::to_string(seat) + "." + std::to_string(life) + ".history"));
   manager_options mo;
   mo.table_prefix = "torture_";
-  mo.reply_timeout = o.ttl;
+  // Some wait for an answer for longer than what it grants may last.
+  mo.reply_timeout = (seat % 3 == 1 ? 3 : 1) * o.ttl;
   if (!o.gates) mo.gate_connections = 0;
   // By the term: a renewal may be told when its thread has gone on to the next lock.
   mo.on_event = [&](event const& e) {

@@ -106,6 +106,7 @@ std::vector<nemesis_name> const& nemeses() {
       {"lost-answers",
        "requests are done, their answers are lost, and then the connections, for up to half the ttl", wire,
        "--wire"},
+      {"late-answers", "answers are kept back for up to twice the ttl, and then arrive", wire, "--wire"},
       {"cut", "whatever either side says is lost for up to twice the ttl, and then the connections", wire,
        "--wire"},
       {"half-open",
@@ -326,6 +327,7 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
   if (nemesis == "stop") fault(nemesis, which, [&] { stop(which, length); });
   if (nemesis == "server-kill") fault(nemesis, everybody, [&] { server("kill", "restart", 0ms); });
   if (nemesis == "lost-answers") fault(nemesis, everybody, [&] { wire_->lose_answers(length / 4); });
+  if (nemesis == "late-answers") fault(nemesis, everybody, [&] { wire_->delay_answers(length); });
   if (nemesis == "cut") fault(nemesis, everybody, [&] { wire_->lose_everything(length); });
   if (nemesis == "half-open") fault(nemesis, everybody, [&] { wire_->leave_half_open(length); });
   if (nemesis == "sessions") {

@@ -22,10 +22,12 @@
 namespace rowlock::torture {
 namespace {
 
-// Orders. Whatever one of the first three was done to ends with the last.
+// Orders. Whatever one of the first three was done to ends with the last; the fourth ends with the fifth.
 constexpr char hush = 'h';
 constexpr char silence = 's';
 constexpr char reset = 'r';
+constexpr char keep = 'k';
+constexpr char deliver = 'd';
 constexpr char cut = 'c';
 constexpr std::size_t room = 1 << 16;
 
@@ -101,8 +103,9 @@ struct connection {
   flow answers;
 };
 
-short wanted(flow const& in, flow const& out) {
-  return static_cast<short>((in.waiting.size() < room ? POLLIN : 0) | (out.waiting.empty() ? 0 : POLLOUT));
+short wanted(flow const& in, flow const& out, bool kept = false) {
+  return static_cast<short>((in.waiting.size() < room ? POLLIN : 0) |
+                            (kept || out.waiting.empty() ? 0 : POLLOUT));
 }
 
 /// What was polled of both ends. False: it is over.
@@ -134,11 +137,13 @@ void accept_one(int listener, std::uint16_t server_port, bool silent, std::list<
 }
 
 /// @param silent whether a new connection is cut off
+/// @param kept whether answers are kept back
 /// @return whether there may be more orders
-bool obey(int orders, bool& silent, std::list<connection>& all) {
+bool obey(int orders, bool& silent, bool& kept, std::list<connection>& all) {
   char order = 0;
   if (::read(orders, &order, 1) != 1) return false;
   silent = order == silence;
+  kept = order == keep;
   if (order == cut) all.remove_if([](connection const& c) { return c.broken(); });
   for (auto& c : all) {
     if (order == hush || order == reset || order == silence) c.answers.lose();
@@ -151,10 +156,11 @@ bool obey(int orders, bool& silent, std::list<connection>& all) {
 void forward(int listener, std::uint16_t server_port, int orders) {
   std::list<connection> all;
   bool silent = false;
+  bool kept = false;
   for (;;) {
     std::vector<pollfd> fds{{orders, POLLIN, 0}, {listener, POLLIN, 0}};
     for (auto const& c : all) {
-      fds.push_back({c.asks.from, wanted(c.asks, c.answers), 0});
+      fds.push_back({c.asks.from, wanted(c.asks, c.answers, kept), 0});
       fds.push_back({c.answers.from, wanted(c.answers, c.asks), 0});
     }
     if (::poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) fail("poll");
@@ -162,7 +168,7 @@ void forward(int listener, std::uint16_t server_port, int orders) {
     for (auto c = all.begin(); c != all.end(); at += 2)
       c = served(*c, fds[at].revents, fds[at + 1].revents) ? std::next(c) : all.erase(c);
     if (fds[1].revents != 0) accept_one(listener, server_port, silent, all);
-    if (fds[0].revents != 0 && !obey(orders, silent, all)) return;
+    if (fds[0].revents != 0 && !obey(orders, silent, kept, all)) return;
   }
 }
 
@@ -228,6 +234,12 @@ void wire::lose_everything(std::chrono::milliseconds length) {
   order(silence);
   std::this_thread::sleep_for(length);  // the fault
   order(cut);
+}
+
+void wire::delay_answers(std::chrono::milliseconds length) {
+  order(keep);
+  std::this_thread::sleep_for(length);  // the fault
+  order(deliver);
 }
 
 void wire::leave_half_open(std::chrono::milliseconds length) {

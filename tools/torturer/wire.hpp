@@ -27,6 +27,8 @@ class wire {
   /// For so long whatever either side says is lost, and neither is told; also on connections that are new.
   /// Then all of them end.
   void lose_everything(std::chrono::milliseconds);
+  /// For so long the server's answers are kept back; then they arrive.
+  void delay_answers(std::chrono::milliseconds);
   /// The clients' ends are reset at once. The server's stay open for so long, and then end.
   void leave_half_open(std::chrono::milliseconds);
 

@@ -24,6 +24,7 @@ worker::worker(desk const& d, std::uint32_t thread)
       thread_(thread) {}
 
 record worker::begin(std::size_t lock, std::int64_t units) {
+  asked_ = boot_clock::now();
   record r;
   r.process = desk_.seat;
   r.life = desk_.life;
@@ -46,8 +47,15 @@ void worker::failed(record const& r, std::exception const& e) const {
 }
 
 void worker::think(std::function<bool()> const& goes_on) {
-  // Now and then longer than the lock lasts without a renewal.
   auto const ttl = desk_.o.ttl;
+  // Who was given the lock after a fault, which may have been a mistake, holds on to it, so that another one
+  // comes in between; once in a while, for others wait meanwhile.
+  auto const now = boot_clock::now();
+  if (now - asked_ > ttl / 2 && now > next_long_) {
+    next_long_ = now + 4 * ttl;
+    return pass(ttl / 5, goes_on);
+  }
+  // Now and then longer than the lock lasts without a renewal.
   pass(draw(500) == 0 ? ttl + ttl / 2 : std::chrono::milliseconds(draw(4)), goes_on);
 }
 

@@ -86,6 +86,8 @@ class worker {
   std::mt19937 random_;
   std::uint32_t thread_;
   std::uint32_t turn_ = 0;
+  boot_time_point asked_;      ///< since when this turn is on
+  boot_time_point next_long_;  ///< before that no lock is held for long
 };
 
 /// Of the workload that the options say.
