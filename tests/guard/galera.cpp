@@ -1,9 +1,11 @@
 // What a cluster of Galera changes: each node locks for itself, and what two nodes have written is compared
 // when it is committed.
+#include <atomic>
 #include <functional>
 #include <future>
 #include <rowlock/mysql.hpp>
 #include <utility>
+#include <vector>
 
 #include "guard/handles.hpp"
 #include "support/database_server.hpp"
@@ -165,6 +167,35 @@ TEST_CASE(
   CHECK(eventually([&] { return number(f.source, "SELECT token FROM rowlock_admitted") == 6; }));
   begin(f, *p);
   CHECK(reason_of([&] { tx->admit("q", {5}); }) == errc::lock_lost);
+}
+
+// Of a COMMIT within a text of several statements the server may say that all went well, although another
+// node was first: its holder had a lock that nobody knew, and could not give it back.
+TEST_CASE("galera: what is taken in a transaction of several statements is there [D1] <mariadb>") {
+  two_nodes all;
+  REQUIRE(all.arrives_there("SELECT count(*) FROM stall", 0));
+  std::atomic<int> inside{0};
+  std::atomic<int> taken{0};
+  std::atomic<int> wrong{0};
+  auto const end = boot_clock::now() + 5s;
+  auto const takes = [&](connection_source const& source) {
+    lock_manager m(source);
+    auto s = m.make_semaphore("s", 1);
+    while (boot_clock::now() < end) {
+      auto held = s.try_acquire();
+      if (!held) continue;
+      ++taken;
+      if (++inside > 1) ++wrong;
+      --inside;
+      if (held->release() == release_result::already_lost) ++wrong;
+    }
+  };
+  std::vector<std::future<void>> both;
+  both.push_back(std::async(std::launch::async, [&] { takes(mysql::source(all.f.url())); }));
+  both.push_back(std::async(std::launch::async, [&] { takes(all.source_there()); }));
+  for (auto& each : both) each.get();
+  CHECK(taken > 20);
+  CHECK(wrong == 0);
 }
 
 // The next statement of a transaction that lost to another node's hears of it: at PREPARE, here. With

@@ -260,9 +260,14 @@ void session::script(std::string_view sql, boot_time_point deadline) {
     bool const begins = sql.starts_with("START TRANSACTION");
     bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
     if (begins) may_not_be_silent_ = true;
-    native_->run_all(begins ? fmt::format("SET SESSION wait_timeout = {};{}", longest_silence.count(), sql)
-                     : ends ? fmt::format("{};SET SESSION wait_timeout = DEFAULT", sql)
-                            : std::string(sql));
+    if (ends && galera_) {
+      native_->run_all(std::string(sql));  // by itself: see execute_at_once()
+      native_->run_all("SET SESSION wait_timeout = DEFAULT");
+    } else {
+      native_->run_all(begins ? fmt::format("SET SESSION wait_timeout = {};{}", longest_silence.count(), sql)
+                       : ends ? fmt::format("{};SET SESSION wait_timeout = DEFAULT", sql)
+                              : std::string(sql));
+    }
     if (ends) may_not_be_silent_ = false;
   } catch (refusal const& e) {
     refuse(e, says_commit(sql) ? stake::commit : stake::statement, what);
@@ -272,6 +277,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
 
 // As one text. Of its statements the COMMIT alone can have been done although an error is said, or no reply
 // comes. What failed leaves the transaction open, with its rows: for as long as a client may be silent.
+// Not so on Galera: if another node was first, the server takes the transaction back, and of a COMMIT within
+// a text of several statements it may say that all went well. Of one that comes by itself it tells the truth.
 std::vector<result> session::execute_at_once(std::span<step const> steps, boot_time_point deadline) {
   auto const& what = steps.front().what.name;
   begin(what, deadline);
@@ -280,18 +287,21 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
     check_parameters(mark_parameters(s.sql), parameters, s.name);
     text += ";\n" + with_literals(s.sql, parameters);
   }
-  text += ";COMMIT;SET SESSION wait_timeout = DEFAULT";
+  if (!galera_) text += ";COMMIT;SET SESSION wait_timeout = DEFAULT";
   constexpr std::ptrdiff_t before = 2;
   auto const commit = static_cast<std::size_t>(before) + steps.size();
   try {
-    auto const limit = until(deadline);
-    auto results = native_->run_all(text);
+    auto results = [&] {
+      auto const limit = until(deadline);
+      return native_->run_all(text);
+    }();
     last_used_ = boot_clock::now();
-    if (results.size() != commit + 2) {
+    if (results.size() != commit + (galera_ ? 0 : 2)) {
       close();
       throw error(errc::in_doubt,
                   fmt::format("{}: {}: the server's replies can't be told apart", where_, what), what, "", 0);
     }
+    if (galera_) commit_by_itself(deadline);
     return {std::make_move_iterator(results.begin() + before),
             std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(commit))};
   } catch (refusal const& e) {
@@ -313,6 +323,16 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
 std::string session::cipher(boot_time_point deadline) {
   auto const found = execute({"session_cipher", "SHOW SESSION STATUS LIKE 'Ssl_cipher'"}, {}, deadline);
   return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));
+}
+
+void session::commit_by_itself(boot_time_point deadline) {
+  may_not_be_silent_ = true;
+  try {
+    script("COMMIT", deadline);
+  } catch (error const&) {
+    roll_back(boot_clock::now() + 1s);
+    throw;
+  }
 }
 
 void session::roll_back(boot_time_point deadline) noexcept {
