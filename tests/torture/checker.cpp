@@ -306,6 +306,24 @@ TEST_CASE("checker: a process that is stopped while it asks may hear late that i
   CHECK(h.gives_back(4.1, 1, to_string(release_result::already_lost)).broken(usual).empty());
 }
 
+TEST_CASE("checker: what was lost before its caller has it is not given to it") {
+  history h;
+  h.asks(1, 1);
+  SUBCASE("by a server that was slow") {
+    h.fault(1.05, 4, everybody, "server").got(4.001, 1, 3, 10);
+    CHECK(h.gives_back(4.002, 1, to_string(release_result::already_lost)).broken(usual) ==
+          broken{"late loss"});
+  }
+  SUBCASE("by no more than a busy machine is") {
+    h.fault(1.05, 3.4, everybody, "server").got(3.4, 1, 3, 10);
+    CHECK(h.gives_back(3.41, 1, to_string(release_result::already_lost)).broken(usual).empty());
+  }
+  SUBCASE("unless its process was stopped: that may have been afterwards") {
+    h.fault(1.05, 4, 1).got(4.001, 1, 3, 10);
+    CHECK(h.gives_back(4.002, 1, to_string(release_result::already_lost)).broken(usual).empty());
+  }
+}
+
 TEST_CASE("checker: what nothing has disturbed is given back") {
   history h;
   h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1, to_string(release_result::already_lost));

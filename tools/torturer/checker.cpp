@@ -187,11 +187,18 @@ class inquiry {
 
   void look_at_end(turn const& t) {
     auto const process = t.got->process;
+    auto const trusted = t.got->trusted_until;
+    if (trusted != 0 && t.got->at > trusted + late && !stopped(process, t, t.got->at))
+      return complain("late loss",
+                      fmt::format("{} was given it {:.3f} s after trust had ended", who(*t.got),
+                                  seconds(t.got->at - trusted)),
+                      {*t.got});
     if (t.lost) {
       if (!disturbed(process, t.got->at, t.lost->at)) {
         complain("loss", fmt::format("{} lost it without a fault: {}", who(*t.lost), t.lost->text),
                  {*t.got, *t.lost});
-      } else if (t.trusted_until != 0 && t.lost->at > t.trusted_until + late && !stopped(process, t)) {
+      } else if (t.trusted_until != 0 && t.lost->at > t.trusted_until + late &&
+                 !stopped(process, t, t.lost->at)) {
         complain("late loss",
                  fmt::format("{} was told {:.3f} s after trust had ended", who(*t.lost),
                              seconds(t.lost->at - t.trusted_until)),
@@ -206,10 +213,10 @@ class inquiry {
   }
 
   /// Also while it asked: what it was given then may be over when it wakes, and be told as lost at once.
-  bool stopped(std::uint32_t process, turn const& t) const {
+  bool stopped(std::uint32_t process, turn const& t, std::int64_t until) const {
     auto const from = t.asks ? t.asks->at : t.got->at;
     return std::any_of(faults_.begin(), faults_.end(), [&](fault const& f) {
-      return f.begins.process == process && f.begins.at <= t.lost->at && f.ends >= from;
+      return f.begins.process == process && f.begins.at <= until && f.ends >= from;
     });
   }
 

@@ -59,7 +59,7 @@ std::vector<interval> intervals(std::vector<record> const& history);
 ///                when another one had the name already has a higher one than that.
 ///   term         no two grants have the same term
 ///   late loss    a loss is told before trust ends, or half a second later (a machine may be busy),
-///                unless the process was stopped
+///                unless the process was stopped; nor is a lock given to anybody later than that
 ///   loss         nothing is lost without a fault
 ///   release      what was not lost is given back; after a fault it may turn out to be lost
 ///   progress     while somebody waits there is a grant at least every promise::longest_gap
