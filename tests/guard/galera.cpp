@@ -198,6 +198,43 @@ TEST_CASE("galera: what is taken in a transaction of several statements is there
   CHECK(wrong == 0);
 }
 
+// A guarded commit is one text with COMMIT in it.
+TEST_CASE("galera: what execute_commit says is committed is committed [D1] <mariadb>") {
+  two_nodes all;
+  REQUIRE(all.arrives_there("SELECT count(*) FROM counter", 1));
+  bool prepared = false;
+  SUBCASE("each text by itself") {}
+  SUBCASE("prepared") { prepared = true; }
+  std::atomic<int> committed{0};
+  std::atomic<int> refused{0};
+  auto const end = boot_clock::now() + 4s;
+  auto const adds = [&](connection_source const& source, std::string const& url, std::string const& name) {
+    lock_manager m(source);
+    auto held = *m.make_mutex(name, {.ttl = 1h}).acquire();
+    auto const p = connect_by(driver::connector, url);
+    auto const tx = p->view(m, {.keep_prepared = prepared});
+    while (boot_clock::now() < end) {
+      try {
+        p->run("START TRANSACTION");
+        p->run("UPDATE counter SET n = n + 1");
+        tx->execute_commit(held);
+        ++committed;
+      } catch (std::exception const&) {
+        ++refused;
+        p->run("ROLLBACK");
+      }
+    }
+  };
+  std::vector<std::future<void>> both;
+  both.push_back(std::async(std::launch::async, [&] { adds(mysql::source(all.f.url()), all.f.url(), "a"); }));
+  both.push_back(std::async(std::launch::async, [&] { adds(all.source_there(), all.url_there, "b"); }));
+  for (auto& each : both) each.get();
+  CAPTURE(refused.load());
+  CHECK(committed > 20);
+  CHECK(refused > 0);
+  CHECK(number(all.f.source, all.f.read_counter()) == committed);
+}
+
 // The next statement of a transaction that lost to another node's hears of it: at PREPARE, here. With
 // autocommit off, a guard that is sent behind that finds its lock in another transaction, which has nothing
 // in it.
