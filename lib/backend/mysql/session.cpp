@@ -296,7 +296,7 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
       return native_->run_all(text);
     }();
     last_used_ = boot_clock::now();
-    if (results.size() != commit + (galera_ ? 0 : 2)) {
+    if (results.size() != commit + (galera_ ? 0U : 2U)) {
       close();
       throw error(errc::in_doubt,
                   fmt::format("{}: {}: the server's replies can't be told apart", where_, what), what, "", 0);
