@@ -197,6 +197,21 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
           {"history", kept}};
 }
 
+/// The first of each rule before the others: only some are shown.
+std::vector<violation const*> in_order(std::vector<violation> const& violations) {
+  std::vector<violation const*> all;
+  std::vector<violation const*> others;
+  all.reserve(violations.size());
+  others.reserve(violations.size());
+  for (auto const& each : violations) {
+    bool const known =
+        std::any_of(all.begin(), all.end(), [&](violation const* one) { return one->rule == each.rule; });
+    (known ? others : all).push_back(&each);
+  }
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 void print(options const& o, verdict const& v, std::string const& kept) {
   fmt::print(
       "{} acquisitions, {} refused, {} errors, {} losses; {} faults, {} of them hit a request in flight;\n"
@@ -209,8 +224,9 @@ void print(options const& o, verdict const& v, std::string const& kept) {
     fmt::print("{} times a number was read and written with one more: {} of these are lost\n", v.added,
                v.lost_additions);
   constexpr std::size_t shown = 10;
-  for (std::size_t i = 0; i < v.violations.size() && i < shown; ++i)
-    fmt::print("broken: {}: {}\n", v.violations[i].rule, v.violations[i].text);
+  auto const all = in_order(v.violations);
+  for (std::size_t i = 0; i < all.size() && i < shown; ++i)
+    fmt::print("broken: {}: {}\n", all[i]->rule, all[i]->text);
   if (v.violations.size() > shown) fmt::print("and {} more\n", v.violations.size() - shown);
   if (!kept.empty()) fmt::print("The history is in {}\n", kept);
   fmt::print("{} of {}, seed {}: {}\n", to_string(o.what), to_string(o.how), o.seed,
