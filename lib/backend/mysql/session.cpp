@@ -261,7 +261,7 @@ void session::script(std::string_view sql, boot_time_point deadline) {
     bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
     if (begins) may_not_be_silent_ = true;
     if (ends && galera_) {
-      native_->run_all(std::string(sql));  // by itself: see execute_at_once()
+      native_->run_all(std::string(sql));  // by itself: see execute_one_by_one()
       native_->run_all("SET SESSION wait_timeout = DEFAULT");
     } else {
       native_->run_all(begins ? fmt::format("SET SESSION wait_timeout = {};{}", longest_silence.count(), sql)
@@ -277,9 +277,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
 
 // As one text. Of its statements the COMMIT alone can have been done although an error is said, or no reply
 // comes. What failed leaves the transaction open, with its rows: for as long as a client may be silent.
-// Not so on Galera: if another node was first, the server takes the transaction back, and of a COMMIT within
-// a text of several statements it may say that all went well. Of one that comes by itself it tells the truth.
 std::vector<result> session::execute_at_once(std::span<step const> steps, boot_time_point deadline) {
+  if (galera_) return execute_one_by_one(steps, deadline);
   auto const& what = steps.front().what.name;
   begin(what, deadline);
   auto text = fmt::format("SET SESSION wait_timeout = {};START TRANSACTION", longest_silence.count());
@@ -287,21 +286,18 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
     check_parameters(mark_parameters(s.sql), parameters, s.name);
     text += ";\n" + with_literals(s.sql, parameters);
   }
-  if (!galera_) text += ";COMMIT;SET SESSION wait_timeout = DEFAULT";
+  text += ";COMMIT;SET SESSION wait_timeout = DEFAULT";
   constexpr std::ptrdiff_t before = 2;
   auto const commit = static_cast<std::size_t>(before) + steps.size();
   try {
-    auto results = [&] {
-      auto const limit = until(deadline);
-      return native_->run_all(text);
-    }();
+    auto const limit = until(deadline);
+    auto results = native_->run_all(text);
     last_used_ = boot_clock::now();
-    if (results.size() != commit + (galera_ ? 0U : 2U)) {
+    if (results.size() != commit + 2) {
       close();
       throw error(errc::in_doubt,
                   fmt::format("{}: {}: the server's replies can't be told apart", where_, what), what, "", 0);
     }
-    if (galera_) commit_by_itself(deadline);
     return {std::make_move_iterator(results.begin() + before),
             std::make_move_iterator(results.begin() + static_cast<std::ptrdiff_t>(commit))};
   } catch (refusal const& e) {
@@ -320,19 +316,35 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
   }
 }
 
-std::string session::cipher(boot_time_point deadline) {
-  auto const found = execute({"session_cipher", "SHOW SESSION STATUS LIKE 'Ssl_cipher'"}, {}, deadline);
-  return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));
-}
-
-void session::commit_by_itself(boot_time_point deadline) {
-  may_not_be_silent_ = true;
+// If another node was first, Galera takes the transaction back. Within a text of several statements the
+// server says so too late, or never: the next statements of the text run without a transaction, and of a
+// COMMIT it is said that all went well. Of statements that come each by itself it tells the truth.
+std::vector<result> session::execute_one_by_one(std::span<step const> steps, boot_time_point deadline) {
+  std::vector<result> results;
+  results.reserve(steps.size());
+  script("START TRANSACTION", deadline);
   try {
+    for (auto const& [s, parameters] : steps) {
+      check_parameters(mark_parameters(s.sql), parameters, s.name);
+      begin(s.name, deadline);
+      auto const limit = until(deadline);
+      try {
+        results.push_back(native_->run_all(with_literals(s.sql, parameters)).at(0));
+      } catch (refusal const& e) {
+        refuse(e, stake::statement, s.name);
+      }
+    }
     script("COMMIT", deadline);
-  } catch (error const&) {
+  } catch (...) {
     roll_back(boot_clock::now() + 1s);
     throw;
   }
+  return results;
+}
+
+std::string session::cipher(boot_time_point deadline) {
+  auto const found = execute({"session_cipher", "SHOW SESSION STATUS LIKE 'Ssl_cipher'"}, {}, deadline);
+  return found.rows.empty() ? std::string() : as_text(found.rows[0].at(1));
 }
 
 void session::roll_back(boot_time_point deadline) noexcept {

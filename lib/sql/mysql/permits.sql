@@ -2,7 +2,7 @@
 -- same names, parameters and columns as in the other dialects. A permit is a row of rowlock_permits, with a term. The name's
 -- row in rowlock_locks is the anchor: it has no term, its token is the last one that was drawn, and whoever counts has it locked.
 --
--- A take is one transaction at READ COMMITTED, sent as one text: permit_anchor, permit_take, permit_count, permit_token_done. Who
+-- A take is one transaction at READ COMMITTED, sent as one text (to Galera each statement by itself): permit_anchor, permit_take, permit_count, permit_token_done. Who
 -- comes in between:
 -- Two takers: the second waits in permit_anchor; what it counts afterwards is a consistent read of its own, as of the start of
 --   permit_take, and has the first one's permit. In one statement it would count by the view from before the wait (C43).
