@@ -71,7 +71,8 @@ class adds final : public section {
     if (first && !last) briefly();
     add(name, total);
     if (first && last) briefly();
-    if (requires_ && turns_ % gives_back_early == 0) {
+    // Not where a transaction has the whole file: a release would wait for it, and all others meanwhile.
+    if (requires_ && !is_sqlite(db_) && turns_ % gives_back_early == 0) {
       give_back();
       std::this_thread::sleep_for(until_commit);
     }
