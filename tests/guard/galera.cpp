@@ -180,7 +180,7 @@ TEST_CASE("galera: what is taken in a transaction of several statements is there
   auto const end = boot_clock::now() + 5s;
   auto const takes = [&](connection_source const& source) {
     lock_manager m(source);
-    auto s = m.make_semaphore("s", 1);
+    auto s = m.make_semaphore("s", 1, {.note = "a; b"});
     while (boot_clock::now() < end) try {
         auto held = s.try_acquire();
         if (!held) continue;

@@ -329,7 +329,7 @@ std::vector<result> session::execute_one_by_one(std::span<step const> steps, boo
       begin(s.name, deadline);
       auto const limit = until(deadline);
       try {
-        results.push_back(native_->run_all(with_literals(s.sql, parameters)).at(0));
+        results.push_back(native_->run(with_literals(s.sql, parameters)));  // one, also with a ; in a note
       } catch (refusal const& e) {
         refuse(e, stake::statement, s.name);
       }
