@@ -163,7 +163,7 @@ TEST_CASE(
     CHECK(lock->token().value > 0);
   }
   auto const c = source.implementation()->connect(in(5000));
-  CHECK(as_int(c->execute({"w", "SELECT @@wsrep_sync_wait"}, {}, in(5000)).rows.at(0).at(0)) == 1);
+  CHECK(as_int(c->execute({"w", "SELECT @@wsrep_sync_wait"}, {}, in(5000)).rows.at(0).at(0)) == 3);
   auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });
   CHECK(e.reason() == errc::unsupported);
   CHECK(std::string_view(e.what()).find("use lease or unique_insert") != std::string_view::npos);

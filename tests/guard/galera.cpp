@@ -200,6 +200,34 @@ TEST_CASE("galera: what is taken in a transaction of several statements is there
   CHECK(wrong == 0);
 }
 
+// A manager's sessions may be on several nodes: one was lost, and its node is back.
+TEST_CASE(
+    "galera: who renews or releases on a node that lags finds what was taken on another one [B28] "
+    "<mariadb>") {
+  two_nodes all;
+  auto& f = all.f;
+  REQUIRE(all.arrives_there("SELECT count(*) FROM stall", 0));
+  auto const m = f.manager();
+  lock_manager there(all.source_there());
+  CHECK(there.make_mutex("x").try_acquire());  // so that there is a row
+  REQUIRE(eventually([&] { return number(f.source, "SELECT count(*) FROM rowlock_locks") == 1; }));
+  std::optional<stalled_node> stalled(std::in_place, f);
+  all.stall_there();
+  auto const held = there.make_mutex("x", {.ttl = 1h}).try_acquire();
+  REQUIRE(held);
+  CHECK(number(f.source, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 0);
+  auto here = std::async(std::launch::async, [&] {
+    auto const session = f.source.implementation()->connect(boot_clock::now() + 20s);
+    return session
+        ->execute({"renewal", "UPDATE rowlock_locks SET renewals = renewals + 1 WHERE term IS NOT NULL"}, {},
+                  boot_clock::now() + 20s)
+        .affected;
+  });
+  CHECK(here.wait_for(300ms) == std::future_status::timeout);
+  stalled.reset();
+  CHECK(here.get() == 1);
+}
+
 // A guarded commit is one text with COMMIT in it.
 TEST_CASE("galera: what execute_commit says is committed is committed [D1] <mariadb>") {
   two_nodes all;

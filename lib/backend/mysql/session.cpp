@@ -118,9 +118,11 @@ void session::set_up(boot_time_point deadline) {
     auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
-    // A statement of one server's own. Reads on Galera see what was committed before on any node.
+    // A statement of one server's own. On Galera what reads, and what changes or deletes a row, finds what
+    // was committed before on any node (1 and 2): otherwise a renewal, or a release, of what another session
+    // has taken on another node would find no row, and the lock would be told as lost.
     if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
-    if (galera_) native_->run_all("SET SESSION wsrep_sync_wait = 1");
+    if (galera_) native_->run_all("SET SESSION wsrep_sync_wait = 3");
   } catch (refusal const& e) {
     if (e.native() == 1064)  // ER_PARSE_ERROR
       throw error(errc::invalid_argument,
