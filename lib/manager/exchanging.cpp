@@ -123,8 +123,10 @@ std::optional<bool> exchanging::was_granted(holding::grant_facts& asked) noexcep
   auto loan = engine_.pool.borrow(deadline);
   auto const row = engine_.strategies.of(asked.strategy)
                        .find_doubtful(*loan, asked.name, std::span(&asked.term, 1), deadline);
+  if (!row) return false;
+  // The former permit is gone then, whether or not the new one can be had.
   strategies::name_and_term const which{asked.name, asked.term};
-  if (!row || !are_kept(engine_, *loan, asked.strategy, std::span(&which, 1))) return false;
+  if (!are_kept(engine_, *loan, asked.strategy, std::span(&which, 1))) return std::nullopt;
   if (asked.fencing) asked.token = row->holder.token;
   asked.acquired_at = std::chrono::system_clock::now();
   asked.server = static_cast<std::uint32_t>(engine_.database.server_of(*loan));

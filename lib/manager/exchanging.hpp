@@ -22,7 +22,8 @@ class exchanging {
   using facts = std::optional<holding::grant_facts>;  ///< of the new one; nothing if it was refused
   facts take(std::shared_ptr<holding::hold> const&, permit_spec const&);
   facts attempt(backend::connection&, strategies::take_request&, holding::grant_facts& asked);
-  /// Whether it was granted after all, although its reply was lost; nothing if that can't be asked.
+  /// Whether it was granted after all, although its reply was lost; nothing if that can't be asked,
+  /// or if it was and can't be kept.
   std::optional<bool> was_granted(holding::grant_facts& asked) noexcept;
   /// Whether the former one is still there can't be told.
   void lose(std::shared_ptr<holding::hold> const&, holding::grant_facts const& asked) noexcept;

@@ -196,6 +196,25 @@ LEASE_CASE("permits: an exchange that the database refuses for good leaves the f
   }
 }
 
+LEASE_CASE(
+    "permits: an exchange whose reply could not be read, and that can't be kept, ends the former permit") {
+  for (bool const up : {true, false}) {
+    CAPTURE(up);
+    exchanged mine(f, up);
+    std::atomic<int> lost{1};
+    f.seam->after = [&](std::string const& s) {
+      if (s != "lock_take" || lost-- <= 0) return;
+      CHECK(f.manager()->revoke("x", revoke_mode::at_renewal));
+      throw error(errc::failed, "no such reply, says the test");
+    };
+    CHECK(reason([&] { (void)mine.exchange(); }) == errc::failed);
+    f.seam->after = nullptr;
+    CHECK_FALSE(mine.held->valid());
+    CHECK(eventually([&] { return permits_there(f) == 0; }));
+    CHECK(mine.held->release() == release_result::already_lost);
+  }
+}
+
 // A writer that goes on to write while a reader's permit stands in the place of its own, or nothing does.
 LEASE_CASE(
     "permits: what an exchange has left is not trusted while that can't be told, and nothing is left") {
