@@ -34,6 +34,18 @@ void set_environment(environment const& changes, std::string const& home) {
     value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
 }
 
+// Not by counting on from the parent's id: ids begin again at some point.
+pid_t named_guardian_of(pid_t parent) {
+  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
+  while (dirent const* entry = ::readdir(proc.get())) {
+    auto const status = read_file(fmt::format("/proc/{}/status", entry->d_name));
+    if (status.starts_with("Name:\tlock-guardian\n") &&
+        status.find(fmt::format("\nPPid:\t{}\n", parent)) != std::string::npos)
+      return std::atoi(entry->d_name);
+  }
+  return -1;
+}
+
 }  // namespace
 
 program::program(words args, environment env, std::string const& input) {
@@ -114,16 +126,10 @@ bool any_process_with(std::string const& text, pid_t except) {
   return false;
 }
 
-// Not by counting on from the parent's id: ids begin again at some point.
 pid_t guardian_of(pid_t parent) {
-  std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), &::closedir);
-  while (dirent const* entry = ::readdir(proc.get())) {
-    auto const status = read_file(fmt::format("/proc/{}/status", entry->d_name));
-    if (status.starts_with("Name:\tlock-guardian\n") &&
-        status.find(fmt::format("\nPPid:\t{}\n", parent)) != std::string::npos)
-      return std::atoi(entry->d_name);
-  }
-  return -1;
+  pid_t found = -1;
+  within(20s, [&] { return (found = named_guardian_of(parent)) > 0; });
+  return found;
 }
 
 bool all_stopped_with(std::string const& text) {

@@ -65,7 +65,8 @@ std::string read_file(std::string const& path);
 bool alive(pid_t);
 /// Whether any process but `except` has `text` among its words.
 bool any_process_with(std::string const& text, pid_t except = -1);
-/// The guardian that a process has started; -1 if there is none.
+/// The guardian that a process has started, or is about to start: for a moment after its fork it has no name
+/// of its own. -1 if there is none for long.
 pid_t guardian_of(pid_t);
 /// Whether all processes with `text` among their arguments, but the guardian, are stopped.
 bool all_stopped_with(std::string const& text);

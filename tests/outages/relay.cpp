@@ -49,12 +49,22 @@ int port_of(std::string const& address) {
   return std::stoi(found.str(2));
 }
 
+// A socket that never listens keeps the port ours while connections to it are refused: an outgoing connection
+// of anybody else's would get it otherwise.
 relay::relay(int server_port) : server_port_(server_port) {
+  reserved_ = bound();
+  auto address = here(0);
+  socklen_t size = sizeof address;
+  checked(::getsockname(reserved_, reinterpret_cast<sockaddr*>(&address), &size), "getsockname");
+  port_ = ntohs(address.sin_port);
   listen();
   thread_ = std::jthread([this] { run(); });
 }
 
-relay::~relay() { become(mode::ended); }
+relay::~relay() {
+  become(mode::ended);
+  ::close(reserved_);
+}
 
 std::string relay::through(std::string const& address) const {
   return std::regex_replace(address, port_pattern(), "$01" + std::to_string(port_),
@@ -68,16 +78,19 @@ void relay::become(mode wanted) {
   applied_.wait(lock, [&] { return present_ == wanted; });
 }
 
-void relay::listen() {
-  listener_ = new_socket();
+int relay::bound() const {
+  int const fd = new_socket();
   int const yes = 1;
-  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  auto address = here(port_);
-  socklen_t size = sizeof address;
-  checked(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), "bind");
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
+  auto const address = here(port_);
+  checked(::bind(fd, reinterpret_cast<sockaddr const*>(&address), sizeof address), "bind");
+  return fd;
+}
+
+void relay::listen() {
+  listener_ = bound();
   checked(::listen(listener_, 200), "listen");
-  checked(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), "getsockname");
-  port_ = ntohs(address.sin_port);
 }
 
 void relay::run() {

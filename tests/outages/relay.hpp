@@ -48,6 +48,7 @@ class relay {
   void become(mode);
   void run();
   void apply(mode);
+  int bound() const;
   void listen();
   void connect_next();
   /// @return false at its end, or that of the other
@@ -57,6 +58,7 @@ class relay {
 
   int server_port_;
   int port_ = 0;
+  int reserved_ = -1;
   int listener_ = -1;
   std::map<int, int> other_end_;
   base::event asked_;

@@ -98,8 +98,28 @@ std::string session::why_ended() const {
   return boot_clock::now() >= deadline_ ? "; no reply came in time" : "";
 }
 
+// With wsrep_sync_wait a node that has lost the others fails a prepared statement as if a row were locked
+// (ER_LOCK_WAIT_TIMEOUT), also one that waited until the node had found out; 1047 is said of texts alone.
+bool session::is_cut_off() {
+  if (!galera_) return false;
+  try {
+    auto const found = native_->run("SHOW SESSION STATUS LIKE 'wsrep_ready'");
+    return !found.rows.empty() && as_text(found.rows[0].at(1)) != "ON";
+  } catch (std::exception const&) {
+    return true;  // it answers nothing any more
+  }
+}
+
 void session::refuse(refusal const& e, stake at_stake, std::string const& what) {
   base::stay_out_of_ended_drivers();
+  if (e.native() == 1205 && at_stake != stake::commit && is_cut_off()) {
+    close();
+    throw error(errc::unreachable,
+                fmt::format("{}: {}: this node belongs to no Galera cluster that may decide (wsrep_ready is "
+                            "off); connect to one that does, or name all hosts in the URL",
+                            where_, what),
+                what, e.sqlstate(), e.native());
+  }
   bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
   // Whoever opens the next session in the place of one that takes no writes may find the new primary.
@@ -122,7 +142,10 @@ void session::set_up(boot_time_point deadline) {
     // was committed before on any node (1 and 2): otherwise a renewal, or a release, of what another session
     // has taken on another node would find no row, and the lock would be told as lost.
     if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
-    if (galera_) native_->run_all("SET SESSION wsrep_sync_wait = 3");
+    if (galera_) {
+      native_->run_all("SET SESSION wsrep_sync_wait = 3");
+      if (is_cut_off()) read_only_ = true;
+    }
   } catch (refusal const& e) {
     if (e.native() == 1064)  // ER_PARSE_ERROR
       throw error(errc::invalid_argument,
