@@ -114,7 +114,7 @@ class takes_one final : public worker {
           lock, r.name,
           [&] {
             think(held);
-            if (again) nest(t, r, lock);
+            if (again) nest(t, r, lock, held);
           },
           [&] { think_briefly(held); }, give_back);
     }
@@ -122,13 +122,13 @@ class takes_one final : public worker {
   }
 
   /// What is given back inside is still held outside. Where trust was over, it is another term.
-  void nest(taker& t, record const& outer, held_lock const& lock) try {
+  void nest(taker& t, record const& outer, held_lock const& lock, std::function<bool()> const& held) try {
     auto const asked = now();
     auto inner = t.take_again();
     if (!inner || !*inner) return;
     if ((*inner)->token() == lock.token()) {
       (void)(*inner)->release();
-      return think([&] { return lock.valid(); });
+      return think(held);
     }
     auto r = begin(outer.name);
     r.at = asked;
