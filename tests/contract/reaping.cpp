@@ -42,6 +42,17 @@ LEASE_CASE("reaper: a free name goes when it was not used for the idle time, and
   CHECK(rows(f) == 0);
 }
 
+LEASE_CASE(
+    "reaper: a name that was given back with at_least is idle from then on, however long it was held") {
+  auto const m = f.manager();
+  auto held = m->make_mutex("x", {.ttl = 24h, .at_least = 1s}).acquire();
+  f.sql("UPDATE rowlock_locks SET acquired_at = " + in_ms(f, -30 * hour));
+  CHECK(held->release() == release_result::released);
+  CHECK(reap_once(f).deleted.all() == 0);
+  expire(f, 25 * hour);
+  CHECK(reap_once(f).deleted.lease == 1);
+}
+
 LEASE_CASE("reaper: what is young stays beside what is old, locks and tokens") {
   auto const m = f.manager();
   take_once(*m, "young");
