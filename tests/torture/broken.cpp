@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <rowlock/rowlock.hpp>
 #include <stdexcept>
 #include <string>
@@ -185,8 +187,9 @@ connection_source broken_source(form const& f, std::string const& url) {
   return with_changed_sql(std::move(s), std::move(texts));
 }
 
-/// On the database that the options name; without one, on files of its own.
-torture::verdict tortured(torture::options o, std::uint32_t seed) {
+/// On the database that the options name; without one, on files of its own. `began`: when the first thing
+/// happened.
+torture::verdict tortured(torture::options o, std::uint32_t seed, std::int64_t* began = nullptr) {
   scratch_folder const folder;
   if (o.db.empty()) o.db = "sqlite:" + folder.file("locks.db");
   if (o.what == workload::quorum)
@@ -195,11 +198,34 @@ torture::verdict tortured(torture::options o, std::uint32_t seed) {
   if (o.nemeses.empty()) o.nemeses = {"kill", "stop"};
   auto const histories = std::filesystem::path(folder.file("histories"));
   std::filesystem::create_directory(histories);
-  return torture::torture(o, histories, [](std::string const&) {});
+  auto v = torture::torture(o, histories, [](std::string const&) {});
+  if (began != nullptr) {
+    auto const all = torture::read_history(histories);
+    *began = all.empty() ? 0 : all.front().at;
+  }
+  return v;
+}
+
+/// The first of the rule's violations, in seconds; "end" if what shows it is known at the end only; "-" if
+/// there is none.
+std::string when_caught(torture::verdict const& v, std::string const& rule, std::int64_t began) {
+  std::optional<std::int64_t> first;
+  bool at_end = false;
+  for (auto const& each : v.violations) {
+    if (each.rule != rule) continue;
+    at_end = at_end || each.records.empty();
+    std::int64_t last = 0;
+    for (auto const& r : each.records) last = std::max(last, r.at);
+    if (last > 0) first = std::min(first.value_or(last), last);
+  }
+  if (first) return fmt::format("{:.1f}", static_cast<double>(*first - began) / 1e9);
+  return at_end ? "end" : "-";
 }
 
 /// By chance a fault may miss the moment: so several times.
 void judge(std::vector<form> const& all, std::string const& db) {
+  // For the table in lib/doc/torture.md.
+  bool const each_seed = std::getenv("ROWLOCK_TEST_EACH_SEED") != nullptr;
   for (auto const& f : all) {
     CAPTURE(f.name);
     torture::options o;
@@ -213,14 +239,20 @@ void judge(std::vector<form> const& all, std::string const& db) {
     o.through_wire = !db.empty();
     o.connect = [&](std::string const& url) { return broken_source(f, url); };
     bool caught = false;
-    for (std::uint32_t seed = 1; seed <= (f.rule == nullptr ? 1 : 5) && !caught; ++seed) {
-      auto const v = tortured(o, seed);
-      caught = std::any_of(v.violations.begin(), v.violations.end(), [&](torture::violation const& each) {
-        return f.rule == nullptr ? each.rule == "token" : each.rule == f.rule;
-      });
+    std::string seconds;
+    for (std::uint32_t seed = 1; seed <= (f.rule == nullptr ? 1 : 5) && (!caught || each_seed); ++seed) {
+      std::int64_t began = 0;
+      auto const v = tortured(o, seed, &began);
+      if (f.rule != nullptr) seconds += " | " + when_caught(v, f.rule, began);
+      bool const now =
+          std::any_of(v.violations.begin(), v.violations.end(), [&](torture::violation const& each) {
+            return f.rule == nullptr ? each.rule == "token" : each.rule == f.rule;
+          });
+      caught = caught || now;
       MESSAGE(std::string(f.name), ", seed ", seed, ": ", v.acquisitions, " acquisitions, ",
-              v.violations.size(), " violations", std::string(caught ? ": caught" : ""));
+              v.violations.size(), " violations", std::string(now ? ": caught" : ""));
     }
+    if (each_seed && f.rule != nullptr) MESSAGE("| ", f.name, " | ", f.rule, seconds, " |");
     CHECK(caught == (f.rule != nullptr));
   }
 }
