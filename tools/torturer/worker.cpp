@@ -96,7 +96,8 @@ std::function<void()> worker::told::on_loss(Lock const& lock) {
   worker_.write(record_, happening::got);
   return [this, &lock] {
     record r = record_;
-    r.trusted_until = 0;
+    // Also what was renewed while nobody looked, because a statement of the caller's took its time.
+    r.trusted_until = trust_ ? trust_() : 0;
     auto const why = lock.loss();
     worker_.write(r, happening::lost, why ? to_string(*why) : "");
   };
