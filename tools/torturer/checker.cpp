@@ -180,8 +180,9 @@ class inquiry {
   /// Whether a fault that hits this process was there between the times, or shortly before.
   bool disturbed(std::uint32_t process, std::int64_t from, std::int64_t to) const {
     return std::any_of(faults_.begin(), faults_.end(), [&](fault const& f) {
-      return (promise_.faults_hit_everybody || f.hits(process)) && f.begins.at <= to &&
-             (f.ends == never || f.ends + promise_.ttl.count() >= from);
+      bool const hits =
+          f.hits(process) || (promise_.stops_hit_everybody && std::string_view(f.begins.text) == "stop");
+      return hits && f.begins.at <= to && (f.ends == never || f.ends + promise_.ttl.count() >= from);
     });
   }
 

@@ -18,7 +18,7 @@ struct promise {
   std::chrono::nanoseconds ttl{};  ///< how long a dead one may keep a lock
   /// No longer between two grants of one name that somebody waits for, faults not counted.
   std::chrono::nanoseconds longest_gap{};
-  bool faults_hit_everybody = false;  ///< also one that hits a single process
+  bool stops_hit_everybody = false;  ///< also that of a single process
   bool together = false;  ///< progress of any name is enough: who waits for one may want another, too
 };
 

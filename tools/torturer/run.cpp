@@ -150,7 +150,7 @@ promise promise_of(options const& o) {
   // Who goes by what it has observed waits for up to twice the ttl.
   p.longest_gap = (any_clock || misled ? 2 * o.ttl + o.ttl / 10 : o.ttl) + 5s;
   // Who is stopped in the middle of a write has the whole file.
-  p.faults_hit_everybody = o.db.starts_with("sqlite:");
+  p.stops_hit_everybody = o.db.starts_with("sqlite:");
   p.together = o.what == workload::all_at_once || o.what == workload::row_lock;
   return p;
 }
