@@ -80,7 +80,7 @@ void program::signal_group(int s) const { ::kill(-pid_, s); }
 int program::wait() {
   int status = 0;
   rusage used{};
-  bool const ended = within(60s, [&] { return ::wait4(pid_, &status, WNOHANG, &used) == pid_; });
+  bool const ended = within(180s, [&] { return ::wait4(pid_, &status, WNOHANG, &used) == pid_; });
   if (!ended) FAIL("the program has not ended; it printed: " << out() << err());
   pid_ = -1;
   peak_kilobytes_ = used.ru_maxrss;
@@ -92,7 +92,7 @@ std::string program::out() const { return read_file(folder_.file("out")); }
 std::string program::err() const { return read_file(folder_.file("err")); }
 
 bool program::prints(std::string const& text) {
-  return within(20s, [&] { return out() == text + "\n"; });
+  return within(60s, [&] { return out() == text + "\n"; });
 }
 
 finished run(words args, environment env, std::string const& input) {
@@ -128,7 +128,7 @@ bool any_process_with(std::string const& text, pid_t except) {
 
 pid_t guardian_of(pid_t parent) {
   pid_t found = -1;
-  within(20s, [&] { return (found = named_guardian_of(parent)) > 0; });
+  within(60s, [&] { return (found = named_guardian_of(parent)) > 0; });
   return found;
 }
 

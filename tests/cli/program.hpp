@@ -32,7 +32,7 @@ class program {
   void signal(int) const;
   void signal_group(int) const;
   /// Exit status, or 128 + the signal that it died of. Fails the case, and kills it, if that takes more than
-  /// a minute.
+  /// three minutes.
   int wait();
   /// After wait(): the most memory that it had, as the kernel counted.
   long peak_kilobytes() const noexcept { return peak_kilobytes_; }

@@ -44,7 +44,7 @@ int terminal::hang_up() {
   ::close(master_);
   master_ = -1;
   int status = 0;
-  if (!within(20s, [&] { return ::waitpid(shell_, &status, WNOHANG) == shell_; })) return -1;
+  if (!within(60s, [&] { return ::waitpid(shell_, &status, WNOHANG) == shell_; })) return -1;
   shell_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -57,7 +57,7 @@ void terminal::type(std::string const& keys) {
 void terminal::expect(std::string const& text) { until(text); }
 
 std::string terminal::until(std::string const& text) {
-  auto const end = std::chrono::steady_clock::now() + 20s;
+  auto const end = std::chrono::steady_clock::now() + 60s;
   auto at = unread_.find(text);
   while (at == unread_.npos && std::chrono::steady_clock::now() < end) {
     read_more(100ms);
