@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "cli/place.hpp"
 #include "cli/terminal.hpp"
@@ -57,6 +58,17 @@ TEST_CASE("issue 10: a command has more than half of a short --hard-limit, too")
     args.insert(args.end(), {"n", "--", "true"});
     CHECK(p.rowlock(args).status == 64);
   }
+}
+
+TEST_CASE(
+    "issue 10: --hard-limit is named also where the lock was granted late: it counts from the question") {
+  on_postgresql const p;
+  REQUIRE(p.rowlock({"run", "n", "--", "true"}).status == 0);  // makes the row
+  // For less than the second for which a take waits. Where it comes later than the take, or is over before,
+  // it shows nothing.
+  std::jthread const in_the_way(
+      [&] { p.sql("BEGIN; UPDATE rowlock_locks SET note = 'x'; SELECT pg_sleep(0.8); COMMIT"); });
+  CHECK(p.rowlock({"run", "--hard-limit", "2s", "n", "--", "sleep", "100"}).says("--hard-limit 2s was near"));
 }
 
 CLI_CASE("issue 10: -n, -w and -E are as with flock") {

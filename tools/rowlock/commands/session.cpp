@@ -63,7 +63,7 @@ std::optional<end_of_program> session::take(invocation const& call) {
                                  options_.share, signals_);
   locks_ = asked.take(call);
   if (locks_.empty()) return asked.ended();
-  taken_at_ = boot_clock::now();
+  asked_at_ = asked_at();
   have_them_ = true;
   return {};
 }
@@ -178,14 +178,25 @@ std::string session::why_lost(outcome const& o) const {
   }
 }
 
+/// When the statement was sent that took the lock, by the trust that it gave: its reply may have come much
+/// later.
+boot_time_point session::asked_at() const {
+  auto const now = boot_clock::now();
+  if (!options_.hard_limit) return now;
+  auto const limit = *options_.hard_limit;
+  auto const ttl = mutex_options_.ttl;
+  return trusted_until().value_or(now) -
+         std::min(ttl - ttl / 10, limit - limit / 50 - std::min(limit, ttl) / 10);
+}
+
 /// Whether trust could not be prolonged any more: it ends a fiftieth of the limit and a tenth of the ttl
-/// before the limit itself, counted from when the lock was asked for, a moment before it was taken.
+/// before the limit itself, counted from when the lock was asked for. Another tenth for what is rounded.
 bool session::at_hard_limit(covering_lock const& lock) const {
   auto const loss = lock.loss();
   auto const trusted = lock.trusted_until();
   if (!options_.hard_limit || !trusted || (loss && *loss != loss_reason::expired)) return false;
   auto const limit = *options_.hard_limit;
-  return *trusted >= taken_at_ + limit - limit / 50 - std::min(limit, mutex_options_.ttl) / 5;
+  return *trusted >= asked_at_ + limit - limit / 50 - std::min(limit, mutex_options_.ttl) / 5;
 }
 
 /// Something of the command still runs and is not ours to end: the lock must not be given to anybody before

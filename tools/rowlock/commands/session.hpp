@@ -44,6 +44,7 @@ class session {
   /// The first that was lost; empty if all are held.
   covering_lock const* lost() const noexcept;
   std::string why_lost(outcome const&) const;
+  boot_time_point asked_at() const;
   bool at_hard_limit(covering_lock const&) const;
   [[noreturn]] void leave_to_expire(outcome const&) const;
 
@@ -59,7 +60,7 @@ class session {
   std::unique_ptr<members> members_;       ///< or of several
   std::vector<covering_lock> locks_;
   std::atomic<bool> have_them_ = false;  ///< locks_ is there, and stays as it is
-  boot_time_point taken_at_;
+  boot_time_point asked_at_;
 };
 
 }  // namespace rowlock::tool
