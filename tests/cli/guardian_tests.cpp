@@ -20,10 +20,10 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-/// ttl, grace and slack in milliseconds, then the command. A ttl of 3 s: trusted for 2.7 s, renewed each
-/// second.
-words guarded(words command, int grace = 400, int ttl = 3000, words more = {}) {
-  words all{guarded_program, std::to_string(ttl), std::to_string(grace), "60"};
+/// ttl, grace and slack in milliseconds, then the command. A ttl of 9 s: trusted for 8.1 s, renewed each 3 s;
+/// so a busy machine may hold up a renewal for 5 s.
+words guarded(words command, int grace = 400, int ttl = 9000, words more = {}, int slack = 60) {
+  words all{guarded_program, std::to_string(ttl), std::to_string(grace), std::to_string(slack)};
   all.insert(all.end(), more.begin(), more.end());
   all.emplace_back("--");
   all.insert(all.end(), command.begin(), command.end());
@@ -46,6 +46,12 @@ std::string daemon_that_writes(std::string const& file) {
       file);
 }
 
+/// Says when one of these signals comes, whenever that is, and goes on for a while: another one might follow.
+std::string goes_on_for_a_second_after(std::string const& signals) {
+  return "n=0; trap 'echo got; n=1' " + signals +
+         "; echo ready; until [ $n = 11 ]; do sleep 0.1; [ $n = 0 ] || n=$((n + 1)); done; exit 9";
+}
+
 double last_line(std::string const& file) {
   auto text = read_file(file);
   if (!text.empty()) text.pop_back();
@@ -59,9 +65,9 @@ bool is_stopped(pid_t pid) {
 /// rowlock first: it has a guardian that is stopped go on.
 void stop_both(program const& p, pid_t guardian) {
   p.signal(SIGSTOP);
-  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
   ::kill(guardian, SIGSTOP);
-  REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+  REQUIRE(within(60s, [&] { return is_stopped(guardian); }));
 }
 
 double wall_clock() {
@@ -107,14 +113,14 @@ TEST_CASE("guardian: what the command leaves running is ended, also if it left t
   CHECK(last_line(folder.file("f")) > 0);
   CHECK(last_line(folder.file("f")) < ended);
   CHECK(seconds_since(began) >= 0.7);  // it ignores SIGTERM, so the grace is used up
-  CHECK(seconds_since(began) < 2);
+  CHECK(seconds_since(began) < 30);
 }
 
 TEST_CASE("guardian: a renewal that it did not read any more does not hide its report") {
   // Renewed each 2 ms, and a child that has to be killed, which takes some, in which it reads nothing.
   for (int i = 0; i < 30; ++i) {
     auto const r =
-        run(guarded(shell("sh -c 'trap \"\" TERM; sleep 1' & exit 3"), 10, 3000, {"renew-each=2"}));
+        run(guarded(shell("sh -c 'trap \"\" TERM; sleep 1' & exit 3"), 10, 9000, {"renew-each=2"}));
     CAPTURE(r.err);
     CHECK(r.status == 3);
   }
@@ -122,34 +128,36 @@ TEST_CASE("guardian: a renewal that it did not read any more does not hide its r
 
 TEST_CASE("guardian: a descendant that ends at SIGTERM costs no grace") {
   auto const began = clock_type::now();
-  CHECK(run(guarded(shell("(setsid sleep " + unique_sleep() + " &); exit 0"), 1000)).status == 0);
-  CHECK(seconds_since(began) < 0.8);
+  CHECK(run(guarded(shell("(setsid sleep " + unique_sleep() + " &); exit 0"), 30'000, 100'000)).status == 0);
+  CHECK(seconds_since(began) < 25);
 }
 
 TEST_CASE("guardian: K10, all are gone when rowlock was killed, within the grace") {
   scratch_folder folder;
   program p(guarded(
       shell(daemon_that_writes(folder.file("f")) + "; trap '' TERM; echo ready; while :; do sleep 1; done"),
-      1500, 9000));
+      3000, 60'000));
   REQUIRE(p.prints("ready"));
-  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  REQUIRE(within(60s, [&] { return last_line(folder.file("f")) > 0; }));
   p.signal(SIGKILL);
   auto const killed = wall_clock();
-  REQUIRE(within(10s, [&] { return !any_process_with(folder.file("f")); }));
+  REQUIRE(within(60s, [&] { return !any_process_with(folder.file("f")); }));
   CHECK(last_line(folder.file("f")) > killed + 0.2);  // the grace was given
-  CHECK(last_line(folder.file("f")) < killed + 2.5);
+  CHECK(last_line(folder.file("f")) < killed + 25);   // trust lasts for 34 s more at least
 }
 
 TEST_CASE("guardian: K6, all are gone before trust ends when rowlock is stopped") {
   scratch_folder folder;
-  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; while :; do sleep 1; done")));
+  // Ended 2 s before trust is over, which are for a busy machine.
+  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; while :; do sleep 1; done"),
+                    400, 9000, {}, 2000));
   REQUIRE(p.prints("ready"));
-  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  REQUIRE(within(60s, [&] { return last_line(folder.file("f")) > 0; }));
   p.signal(SIGSTOP);
   auto const stopped = wall_clock();
-  REQUIRE(within(10s, [&] { return !any_process_with(folder.file("f"), p.pid()); }));
+  REQUIRE(within(60s, [&] { return !any_process_with(folder.file("f"), p.pid()); }));
   CHECK(last_line(folder.file("f")) > stopped + 1);  // not before it had to be
-  CHECK(last_line(folder.file("f")) < stopped + 2.7);
+  CHECK(last_line(folder.file("f")) < stopped + 8.1);
   p.signal(SIGCONT);
   CHECK(p.wait() == 76);
   // All are gone; whether the guardian has had time to say so by now is another matter.
@@ -169,7 +177,7 @@ TEST_CASE("guardian: a short stop changes nothing") {
 }
 
 TEST_CASE("guardian: the whole ttl renewed several times over does not end the command") {
-  CHECK(run(guarded(shell("sleep 5; exit 4"), 250, 1500)).status == 4);
+  CHECK(run(guarded(shell("sleep 14; exit 4"), 250, 4500)).status == 4);
 }
 
 TEST_CASE("guardian: a command that is stopped is ended all the same") {
@@ -177,15 +185,15 @@ TEST_CASE("guardian: a command that is stopped is ended all the same") {
   program p(guarded(shell("sleep " + mark + " & echo ready; kill -STOP $$")));
   REQUIRE(p.prints("ready"));
   p.signal(SIGKILL);
-  CHECK(within(5s, [&] { return !any_process_with(mark); }));
+  CHECK(within(60s, [&] { return !any_process_with(mark); }));
 }
 
 TEST_CASE("guardian: loss gives the command SIGTERM and no time if trust is over") {
   auto const began = clock_type::now();
-  auto const r = run(guarded(shell("trap '' TERM; sleep 9; exit 0"), 400, 3000, {"lose-after=300"}));
+  auto const r = run(guarded(shell("trap '' TERM; sleep 90; exit 0"), 30'000, 100'000, {"lose-after=300"}));
   CHECK(r.status == 76);
   CHECK(r.says("why=2"));
-  CHECK(seconds_since(began) < 2);
+  CHECK(seconds_since(began) < 25);
 }
 
 TEST_CASE("guardian: a bomb of forks is ended") {
@@ -196,14 +204,14 @@ TEST_CASE("guardian: a bomb of forks is ended") {
   program p(guarded(shell(bomb + "echo ready; wait; sleep 100")));
   REQUIRE(p.prints("ready"));
   p.signal(SIGKILL);
-  CHECK(within(20s, [&] { return !any_process_with(mark); }));
+  CHECK(within(60s, [&] { return !any_process_with(mark); }));
 }
 
 TEST_CASE("guardian: if the guardian is killed, rowlock ends everything itself") {
   scratch_folder folder;
   program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
   REQUIRE(p.prints("ready"));
-  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  REQUIRE(within(60s, [&] { return last_line(folder.file("f")) > 0; }));
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   ::kill(guardian, SIGKILL);
@@ -213,13 +221,13 @@ TEST_CASE("guardian: if the guardian is killed, rowlock ends everything itself")
 
 TEST_CASE("guardian: if the guardian is stopped while rowlock can't renew, rowlock ends everything itself") {
   scratch_folder folder;
-  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100")));
+  program p(guarded(shell(daemon_that_writes(folder.file("f")) + "; echo ready; sleep 100"), 400, 6000));
   REQUIRE(p.prints("ready"));
-  REQUIRE(within(10s, [&] { return last_line(folder.file("f")) > 0; }));
+  REQUIRE(within(60s, [&] { return last_line(folder.file("f")) > 0; }));
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   stop_both(p, guardian);
-  REQUIRE_FALSE(within(3s, [] { return false; }));
+  REQUIRE_FALSE(within(6s, [] { return false; }));  // until trust is over
   p.signal(SIGCONT);
   CHECK(p.wait() == 76);
   CHECK_FALSE(any_process_with(folder.file("f")));
@@ -234,14 +242,14 @@ TEST_CASE("C18: a guardian that is stopped is told to go on, and so ends all whe
   REQUIRE(guardian > 0);
   for (int i = 0; i < 3; ++i) {
     ::kill(guardian, SIGSTOP);
-    CHECK(within(20s, [&] { return !is_stopped(guardian); }));
+    CHECK(within(60s, [&] { return !is_stopped(guardian); }));
   }
   // Both are stopped, and rowlock alone is told to go on.
   stop_both(p, guardian);
   p.signal(SIGCONT);
-  CHECK(within(20s, [&] { return !is_stopped(guardian); }));
+  CHECK(within(60s, [&] { return !is_stopped(guardian); }));
   p.signal(SIGKILL);
-  CHECK(within(20s, [&] { return !any_process_with(mark); }));
+  CHECK(within(60s, [&] { return !any_process_with(mark); }));
   ::kill(guardian, SIGCONT);  // whatever has failed above
 }
 
@@ -250,24 +258,24 @@ TEST_CASE("K6: a command whose time is over before it has begun does not begin")
     CAPTURE(both);
     scratch_folder folder;
     program p(guarded({"touch", folder.file("ran")}, 100, 1500, {"stop-before-start", "stop-after-start"}));
-    REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+    REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
     auto const over = clock_type::now() + 1500ms;
     auto const guardian = guardian_of(p.pid());
     REQUIRE(guardian > 0);
     if (both) {
       ::kill(guardian, SIGSTOP);
-      REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+      REQUIRE(within(60s, [&] { return is_stopped(guardian); }));
       p.signal(SIGCONT);
       // It has told the guardian to start the command, and is stopped again.
-      REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+      REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
     }
-    REQUIRE(within(20s, [&] { return clock_type::now() > over; }));
+    REQUIRE(within(60s, [&] { return clock_type::now() > over; }));
     if (both) {
       ::kill(guardian, SIGCONT);
-      REQUIRE(within(20s, [&] { return !alive(guardian); }));
+      REQUIRE(within(60s, [&] { return !alive(guardian); }));
     } else {
       p.signal(SIGCONT);
-      REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+      REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
     }
     p.signal(SIGCONT);
     CHECK(p.wait() == 76);
@@ -314,13 +322,13 @@ TEST_CASE("C18: orders that a stopped guardian finds together: a renewal makes t
   scratch_folder folder;
   program p(guarded({"touch", folder.file("ran")}, 100, 1500,
                     {"stop-before-start", "stop-after-start", "renew-each=100"}));
-  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   ::kill(guardian, SIGSTOP);
-  REQUIRE(within(20s, [&] { return is_stopped(guardian); }));
+  REQUIRE(within(60s, [&] { return is_stopped(guardian); }));
   p.signal(SIGCONT);
-  REQUIRE(within(20s, [&] { return is_stopped(p.pid()); }));
+  REQUIRE(within(60s, [&] { return is_stopped(p.pid()); }));
   p.signal(SIGCONT);  // it renews, and has the guardian go on
   CHECK(p.wait() == 0);
   CHECK(std::filesystem::exists(folder.file("ran")));
@@ -339,9 +347,7 @@ TEST_CASE("C18: a guardian that is stopped does not keep rowlock from ending") {
 
 TEST_CASE("guardian: a signal from a process that was a child of rowlock's before the command reaches it") {
   scratch_folder folder;
-  auto const command =
-      guarded(shell("trap 'echo got' USR1; echo ready; "
-                    "i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i + 1)); done; exit 9"));
+  auto const command = guarded(shell(goes_on_for_a_second_after("USR1")));
   words all{"sh", "-c",
             "(until [ -e " + folder.file("go") + " ]; do sleep 0.02; done; kill -USR1 $$) & exec \"$@\"",
             "sh"};
@@ -368,9 +374,7 @@ TEST_CASE("guardian: as the first process of a pid namespace it doubles no signa
 TEST_CASE("guardian: signals sent to rowlock reach the command, once") {
   for (int const signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     CAPTURE(signal);
-    program p(
-        guarded(shell("trap 'echo got' TERM INT HUP QUIT USR1 USR2; echo ready; "
-                      "i=0; while [ $i -lt 10 ]; do sleep 0.1; i=$((i + 1)); done; exit 9")));
+    program p(guarded(shell(goes_on_for_a_second_after("TERM INT HUP QUIT USR1 USR2"))));
     REQUIRE(p.prints("ready"));
     p.signal(signal);
     CHECK(p.wait() == 9);
@@ -436,7 +440,7 @@ TEST_CASE("C16: the guardian has a session of its own, without a terminal") {
   REQUIRE(p.prints("ready"));
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
-  REQUIRE(within(10s, [&] { return ::getsid(guardian) == guardian; }));
+  REQUIRE(within(60s, [&] { return ::getsid(guardian) == guardian; }));
   p.signal(SIGTERM);
   CHECK(p.wait() == 128 + SIGTERM);
 }
@@ -456,19 +460,19 @@ TEST_CASE(
   auto const killed = run({"pkill", "-KILL", "-f", "--", "run " + lock});
   CHECK(killed.status == 0);
   CHECK(p.wait() == 128 + SIGKILL);
-  CHECK(within(20s, [&] { return !any_process_with(folder.file("f")); }));
-  CHECK(within(20s, [&] { return !alive(guardian); }));
+  CHECK(within(60s, [&] { return !any_process_with(folder.file("f")); }));
+  CHECK(within(60s, [&] { return !alive(guardian); }));
 }
 
 TEST_CASE("C18: if the guardian is killed while rowlock can do nothing, the command itself goes with it") {
   program p(guarded(shell("echo $$; exec sleep 100")));
-  REQUIRE(within(20s, [&] { return p.out().find('\n') != std::string::npos; }));
+  REQUIRE(within(60s, [&] { return p.out().find('\n') != std::string::npos; }));
   pid_t const command = std::atoi(p.out().c_str());
   auto const guardian = guardian_of(p.pid());
   REQUIRE(guardian > 0);
   p.signal(SIGSTOP);
   ::kill(guardian, SIGKILL);
-  CHECK(within(20s, [&] { return !alive(command); }));
+  CHECK(within(60s, [&] { return !alive(command); }));
   p.signal(SIGCONT);
   CHECK(p.wait() == 70);
 }

@@ -127,7 +127,7 @@ TEST_CASE(
     "C29: /proc that vanishes under it: the command is ended, what can't be seen is told, and it ends") {
   auto const mark = fmt::format("81{}", ::getpid());
   program p(apart({"--mount"},
-                  {guarded_program, "6000", "300", "60", "lose-after=3000", "--", "sh", "-c",
+                  {guarded_program, "30000", "300", "60", "lose-after=8000", "--", "sh", "-c",
                    "(setsid sleep " + mark + " &); mount -t tmpfs none /proc; echo ready; sleep 100"}));
   REQUIRE(p.prints("ready"));
   CHECK(p.wait() == 76);
