@@ -234,7 +234,7 @@ TEST_CASE(
   }
   // local is that very file.
   program const holds({rowlock_program, "run", "m", "--", "sleep", "100"}, h.variables());
-  CHECK(within(20s, [&] {
+  CHECK(within(60s, [&] {
     return call({"list", "--db", "local"}, h.variables()).out.find("m  ") != std::string::npos;
   }));
 }

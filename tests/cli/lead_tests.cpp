@@ -59,15 +59,15 @@ CLI_CASE("lead: the command runs while this host leads; leader says who; its sta
 CLI_CASE(
     "lead: without --value its host is told; the next one leads when it resigns, and when it is killed") {
   Place const p;
-  candidate first(p, {"--ttl", "6s"}, "echo ready; sleep 100");
+  candidate first(p, {"--ttl", "9s"}, "echo ready; sleep 100");
   REQUIRE(first.prints("ready"));
   CHECK(leader(p).out.size() > 1);
-  candidate second(p, {"--ttl", "6s", "--value", "second"});
-  candidate third(p, {"--ttl", "6s", "--value", "third"});
+  candidate second(p, {"--ttl", "9s", "--value", "second"});
+  candidate third(p, {"--ttl", "9s", "--value", "third"});
   CHECK_FALSE(within(300ms, [&] { return !second.out().empty() || !third.out().empty(); }));
   first.signal(SIGTERM);
   first.wait();
-  REQUIRE(within(20s, [&] { return leader(p).out == "second\n" || leader(p).out == "third\n"; }));
+  REQUIRE(within(60s, [&] { return leader(p).out == "second\n" || leader(p).out == "third\n"; }));
   bool const second_leads = leader(p).out == "second\n";
   auto& leads = second_leads ? second : third;
   auto& waits = second_leads ? third : second;
@@ -88,7 +88,7 @@ CLI_CASE("lead --restart: campaigns again in the same process, as it was started
       fmt::format("env | grep -c ROWLOCK_LEAD >>{0}; echo \"$ROWLOCK_NAME $ROWLOCK_TOKEN\" >>{0}; "
                   "ls /proc/self/fd | wc -l >>{0}; test $(wc -l <{0}) -lt 6 || exec sleep 100; exit 5",
                   log));
-  REQUIRE(within(20s, [&] { return std::ranges::count(read_file(log), '\n') == 6; }));
+  REQUIRE(within(60s, [&] { return std::ranges::count(read_file(log), '\n') == 6; }));
   CHECK(name_of_process(c.pid()) == "rowlock\n");
   CHECK(c.err() == "rowlock: campaigning for 'x' again in 1s\n");
   CHECK(json::parse(p.rowlock({"leader", "x", "--json"}).out)["pid"] == c.pid());
@@ -111,7 +111,7 @@ CLI_CASE("lead --restart: campaigns again in the same process, as it was started
 CLI_CASE("lead --restart: a signal ends the wait; what can't be executed is not tried again") {
   Place const p;
   candidate c(p, {"--restart"}, "exit 5");
-  REQUIRE(within(20s, [&] { return c.err().find("again in 2s") != std::string::npos; }));
+  REQUIRE(within(60s, [&] { return c.err().find("again in 2s") != std::string::npos; }));
   c.signal(SIGTERM);
   CHECK(c.wait() == 128 + SIGTERM);
   CHECK(c.died_of() == SIGTERM);
@@ -132,7 +132,7 @@ CLI_CASE("lead --restart: a command that is asked to end and ends well is not st
 
 CLI_CASE("lead: leadership that an operator takes away ends the command, and this host campaigns again") {
   Place const p;
-  candidate c(p, {"--ttl", "2s", "--grace", "100ms"}, "echo ready; sleep 100");
+  candidate c(p, {"--ttl", "9s", "--grace", "100ms"}, "echo ready; sleep 100");
   REQUIRE(c.prints("ready"));
   REQUIRE(p.rowlock({"release", "--force", "x"}).status == 0);
   REQUIRE(c.prints("ready\nready"));

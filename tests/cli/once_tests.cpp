@@ -93,7 +93,7 @@ CLI_CASE("once: while it runs elsewhere: 75, or what it waits for") {
 CLI_CASE("once: killed before the end: it is not recorded, and runs again") {
   Place const p;
   program dies(
-      p.command({"once", "k", "--for", "30d", "--ttl", "1s", "--", "sh", "-c", "echo ready; sleep 100"}),
+      p.command({"once", "k", "--for", "30d", "--ttl", "4s", "--", "sh", "-c", "echo ready; sleep 100"}),
       p.variables());
   REQUIRE(dies.prints("ready"));
   dies.signal(SIGKILL);
@@ -105,7 +105,7 @@ CLI_CASE("once: killed before the end: it is not recorded, and runs again") {
 
 CLI_CASE("once: taken away while it runs: 76, and nothing is recorded") {
   Place const p;
-  program loses(p.command({"once", "k", "--for", "30d", "--ttl", "1s", "--grace", "100ms", "--", "sh", "-c",
+  program loses(p.command({"once", "k", "--for", "30d", "--ttl", "9s", "--grace", "100ms", "--", "sh", "-c",
                            "echo ready; sleep 100"}),
                 p.variables());
   REQUIRE(loses.prints("ready"));

@@ -25,9 +25,9 @@ CLI_CASE("list: held ones, all with --all, only those that match a glob, and the
   CHECK(p.rowlock({"list"}).out == "NAME  STATE  OWNER  SINCE  EXPIRES-IN  TOKEN  NOTE\n");
   CHECK(p.rowlock({"list", "--json"}).out == "[]\n");
   REQUIRE(p.rowlock({"run", "idle-1", "--", "true"}).status == 0);
-  holder const a(p, {"--ttl", "3s", "job-a"});
-  holder const b(p, {"--ttl", "3s", "job-b"});
-  holder const c(p, {"--ttl", "3s", "odd\nname"});
+  holder const a(p, {"--ttl", "60s", "job-a"});
+  holder const b(p, {"--ttl", "60s", "job-b"});
+  holder const c(p, {"--ttl", "60s", "odd\nname"});
   using list = std::vector<std::string>;
   CHECK(names(p.rowlock({"list", "--json"})) == list{"job-a", "job-b", "odd\nname"});
   CHECK(names(p.rowlock({"list", "--json", "--all"})) == list{"idle-1", "job-a", "job-b", "odd\nname"});
@@ -42,11 +42,13 @@ CLI_CASE("list: held ones, all with --all, only those that match a glob, and the
 
 CLI_CASE("list: a lock whose time is over is expired, one to be given back is revoked") {
   Place const p;
-  holder const h(p, {"--ttl", "3s", "n"});
+  holder const h(p, {"--ttl", "60s", "n"});
   h.signal(SIGSTOP);
+  auto const state = [&] { return json::parse(p.rowlock({"list", "--json"}).out)[0]["state"]; };
   p.sql("UPDATE rowlock_locks SET revoked = (1 = 1)");
-  CHECK(json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "revoked");
-  CHECK(within(10s, [&] { return json::parse(p.rowlock({"list", "--json"}).out)[0]["state"] == "expired"; }));
+  CHECK(state() == "revoked");
+  p.sql("UPDATE rowlock_locks SET expires_at = " + hours_ago(p, 1));
+  CHECK(state() == "expired");
 }
 
 CLI_CASE("list: under a lock stands who waits for it, where the database tells") {
@@ -58,13 +60,13 @@ CLI_CASE("list: under a lock stands who waits for it, where the database tells")
   CHECK(p.rowlock({"list"}).out.find("waiting") == std::string::npos);
   program waits(p.command({"run", "n", "--", "true"}), p.variables());
   if (tells) {
-    CHECK(within(10s, [&] { return listed()["waiting"] == 1; }));
+    CHECK(within(60s, [&] { return listed()["waiting"] == 1; }));
     CHECK(listed()["waiters"].at(0)["session"] > 0);
     auto const shows = [&] {
       auto const table = p.rowlock({"list"}).out;
       return table.find("\n  waiting: 1\n    database session ") != std::string::npos;
     };
-    CHECK(within(10s, shows));
+    CHECK(within(60s, shows));
   }
   h.signal(SIGTERM);
   CHECK(waits.wait() == 0);
@@ -75,7 +77,7 @@ CLI_CASE("release: says whether somebody held it; --now frees it at once") {
   auto const nobody = p.rowlock({"release", "--force", "n"});
   CHECK(nobody.status == 0);
   CHECK(nobody.out == "Nobody holds 'n'.\n");
-  holder h(p, {"--ttl", "3s", "n"});
+  holder h(p, {"--ttl", "15s", "n"});
   h.signal(SIGSTOP);  // so that it does not give it back itself
   auto const done = p.rowlock({"release", "--force", "n", "--now"});
   CHECK(done.status == 0);
@@ -89,7 +91,7 @@ CLI_CASE("release: as JSON") {
   Place const p;
   auto const nobody = json::parse(p.rowlock({"release", "--force", "n", "--json"}).out);
   CHECK(nobody["was_held"] == false);
-  holder h(p, {"--ttl", "3s", "n"});
+  holder h(p, {"--ttl", "9s", "n"});
   auto const done = json::parse(p.rowlock({"--json", "release", "n", "--force"}).out);
   CHECK(done["was_held"] == true);
   CHECK(done["now"] == false);
@@ -117,7 +119,7 @@ CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
   CHECK(p.rowlock({"migrate", "repair"}).status == 0);
   CHECK(p.rowlock({"migrate", "validate"}).status == 0);
   {
-    holder const h(p, {"--ttl", "3s", "n"});
+    holder const h(p, {"--ttl", "60s", "n"});
     auto const refused = p.rowlock({"migrate", "down", "--to", "0"});
     CHECK(refused.status == 75);
     CHECK(refused.says("--force"));

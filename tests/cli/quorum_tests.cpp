@@ -47,14 +47,14 @@ TEST_CASE("quorum: init, status, run under it, list, a member that was wiped, jo
   three_files const q;
   CHECK(q.all({"run", "x", "--", "true"}).status == 78);
   CHECK(q.all({"quorum", "status"}).status == 1);
-  auto const made = q.all({"quorum", "init", "--max-ttl", "1s"});
+  auto const made = q.all({"quorum", "init", "--max-ttl", "9s"});
   CHECK(made.status == 0);
-  CHECK(made.out.find("3 of 3 vote, 2 are needed; the longest ttl is 1s.") != std::string::npos);
+  CHECK(made.out.find("3 of 3 vote, 2 are needed; the longest ttl is 9s.") != std::string::npos);
 
-  CHECK(q.all({"run", "--ttl", "1s", "x", "--", "sh", "-c", "exit 7"}).status == 7);
-  program held(q.with({"run", "--ttl", "1s", "--note", "why", "x", "--", "sh", "-c", "echo in; sleep 100"}));
+  CHECK(q.all({"run", "--ttl", "9s", "x", "--", "sh", "-c", "exit 7"}).status == 7);
+  program held(q.with({"run", "--ttl", "9s", "--note", "why", "x", "--", "sh", "-c", "echo in; sleep 100"}));
   REQUIRE(held.prints("in"));
-  auto const busy = q.all({"run", "-n", "--ttl", "1s", "x", "--", "true"});
+  auto const busy = q.all({"run", "-n", "--ttl", "9s", "x", "--", "true"});
   CHECK(busy.status == 75);
   CHECK(busy.says("held by"));
   auto const list = json::parse(q.all({"list", "--json"}).out);
@@ -114,8 +114,8 @@ TEST_CASE("quorum: an init that goes on where others vote says that it waits, an
 
 TEST_CASE("quorum: the command is ended before trust ends when a majority is gone") {
   three_files const q;
-  REQUIRE(q.all({"quorum", "init", "--max-ttl", "2s"}).status == 0);
-  program held(q.with({"run", "--ttl", "2s", "x", "--", "sh", "-c", "echo in; sleep 100"}));
+  REQUIRE(q.all({"quorum", "init", "--max-ttl", "6s"}).status == 0);
+  program held(q.with({"run", "--ttl", "6s", "x", "--", "sh", "-c", "echo in; sleep 100"}));
   REQUIRE(held.prints("in"));
   for (int const i : {1, 2}) q.wipe(i);
   CHECK(held.wait() == 76);

@@ -105,7 +105,7 @@ CLI_CASE("reap: SIGTERM and SIGINT end it after the batch at hand, and it says w
   for (int const signal : {SIGTERM, SIGINT}) {
     program running(p.command({"reap", "--batch", "1", "--json"}), p.variables());
     auto const before = reap_json(p, {"--dry-run"})["examined"].template get<int>();
-    REQUIRE(within(20s, [&] { return reap_json(p, {"--dry-run"})["examined"] < before - 5; }));
+    REQUIRE(within(60s, [&] { return reap_json(p, {"--dry-run"})["examined"] < before - 5; }));
     running.signal(signal);
     CHECK(running.wait() == 128 + signal);
     auto const did = json::parse(running.out());

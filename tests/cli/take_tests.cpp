@@ -102,7 +102,10 @@ CLI_CASE("take: it waits, and a signal while it does ends it with nothing taken"
   CHECK(p.rowlock({"take", "n", "--ttl", "1m", "--wait", "300ms"}).says("could not be taken within 300ms"));
   program waits(p.command({"take", "n", "--ttl", "1m"}), p.variables());
   program ended(p.command({"take", "n", "--ttl", "1m", "--note", "is to be ended"}), p.variables());
-  REQUIRE(within(20s, [] { return any_process_with("is to be ended"); }));  // no fork of this test any more
+  auto const words_of_it = fmt::format("/proc/{}/cmdline", ended.pid());
+  REQUIRE(within(60s, [&] {  // no fork of this test any more
+    return read_file(words_of_it).find("is to be ended") != std::string::npos;
+  }));
   ended.signal(SIGTERM);
   CHECK(ended.wait() == 128 + SIGTERM);
   h.signal(SIGTERM);

@@ -80,7 +80,7 @@ TEST_CASE("terminal: Ctrl-Z suspends the job, fg goes on with it") {
   t.expect("Stopped");
   // The shell only looks at rowlock: a command that has not come to its stop yet would still read what is
   // typed.
-  REQUIRE(within(10s, [&] { return all_stopped_with(mark); }));
+  REQUIRE(within(60s, [&] { return all_stopped_with(mark); }));
   t.type("fg\n");
   t.expect("run " + mark);
   t.type("some words\n");
@@ -91,12 +91,12 @@ TEST_CASE("terminal: Ctrl-Z suspends the job, fg goes on with it") {
 
 TEST_CASE("terminal: a job that stays suspended is ended before its ttl is over, and says so after fg") {
   terminal t;
-  t.type(run_it + "--ttl 1s n -- sh -c \"" + ready_then_sleeps + "\"\n");
+  t.type(run_it + "--ttl 6s n -- sh -c \"" + ready_then_sleeps + "\"\n");
   t.expect("ready");
   t.type("\x1a");
   t.expect("Stopped");
   // Somebody else gets it while the job is still suspended.
-  t.type(run_it + "--wait 10s n -- echo o''ther; jobs\n");
+  t.type(run_it + "--wait 60s n -- echo o''ther; jobs\n");
   t.expect("other");
   t.expect("Stopped");
   t.type("fg; echo status $?\n");
@@ -150,9 +150,9 @@ TEST_CASE("C16: a terminal that goes away ends the command, also where rowlock i
     terminal t({rowlock_program, "--db", "local", "run", mark, "sh", "-c", script});
     t.expect("pid ");
     auto const stat = "/proc/" + t.until(" is ready") + "/stat";
-    if (stops) REQUIRE(within(20s, [&] { return read_file(stat).find(") T ") != std::string::npos; }));
+    if (stops) REQUIRE(within(60s, [&] { return read_file(stat).find(") T ") != std::string::npos; }));
     CHECK(t.hang_up() == 128 + SIGHUP);
-    CHECK(within(20s, [&] { return !any_process_with(mark) && read_file(stat).empty(); }));
+    CHECK(within(60s, [&] { return !any_process_with(mark) && read_file(stat).empty(); }));
     CHECK(run({rowlock_program, "--db", "local", "run", "--no-wait", mark, "true"}, {{"HOME", t.home()}})
               .status == 0);
   }
