@@ -33,11 +33,11 @@ class postgresql_database final : public database {
  public:
   postgresql_database() : source_(postgresql_conninfo()) {
     tables_.schema = unique_identifier();
-    connect()->script("CREATE SCHEMA " + tables_.schema, in(5000));
+    connect()->script("CREATE SCHEMA " + tables_.schema, in(20'000));
   }
   ~postgresql_database() override {
     try {
-      connect()->script("DROP SCHEMA " + tables_.schema + " CASCADE", in(5000));
+      connect()->script("DROP SCHEMA " + tables_.schema + " CASCADE", in(20'000));
     } catch (error const&) {  // the server was stopped by the test: its data goes with it
     }
   }
@@ -55,7 +55,10 @@ class mysql_database final : public database {
  public:
   explicit mysql_database(std::string const& server)
       : name_(unique_identifier()), url_(with_database(server, name_)), source_(url_) {
-    mysql::source(server).implementation()->connect(in(5000))->script("CREATE DATABASE " + name_, in(5000));
+    mysql::source(server)
+        .implementation()
+        ->connect(in(20'000))
+        ->script("CREATE DATABASE " + name_, in(20'000));
   }
   ~mysql_database() override {
     try {
@@ -105,7 +108,7 @@ boot_time_point in(int ms) { return boot_clock::now() + std::chrono::millisecond
 
 void database::migrate() {
   auto const c = connect();
-  for (auto const& m : source().sql().migrations) c->script(tables().render(m.up), in(10'000));
+  for (auto const& m : source().sql().migrations) c->script(tables().render(m.up), in(20'000));
 }
 
 std::unique_ptr<database> make_empty_database(kind k) {

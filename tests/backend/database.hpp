@@ -33,7 +33,7 @@ class database {
   virtual std::string url() const = 0;  ///< as for rowlock, or libpq's conninfo
   virtual backend::table_names const& tables() const = 0;
 
-  std::unique_ptr<backend::connection> connect() { return source().connect(in(5000)); }
+  std::unique_ptr<backend::connection> connect() { return source().connect(in(20'000)); }
   backend::statement_book book() { return {source().sql(), tables()}; }
   void migrate();
 };

@@ -25,7 +25,7 @@ TEST_CASE_TEMPLATE("facts: what each driver tells of a session, and what it can'
   REQUIRE(facts.server_process.has_value() == postgresql);
   if (postgresql)
     CHECK(*facts.server_process ==
-          backend::as_int(c->execute({"pid", "SELECT pg_backend_pid()"}, {}, in(5000)).rows.at(0).at(0)));
+          backend::as_int(c->execute({"pid", "SELECT pg_backend_pid()"}, {}, in(20'000)).rows.at(0).at(0)));
 }
 
 }  // namespace rowlock::test

@@ -215,9 +215,9 @@ TEST_CASE("C12: no statement of our sessions runs what others have put on the se
                  " AND relnamespace OPERATOR(pg_catalog.=) 'trapped'::pg_catalog.regnamespace") == "t");
   auto const& sql = source.implementation()->sql();
   backend::statement_book book(sql, {});
-  auto const c = source.implementation()->connect(in(5000));
-  c->script(temporary_views(), in(5000));
-  REQUIRE(c->find_schema("rowlock_meta", false, in(5000)) == std::optional<std::string>("trapped"));
+  auto const c = source.implementation()->connect(in(20'000));
+  c->script(temporary_views(), in(20'000));
+  REQUIRE(c->find_schema("rowlock_meta", false, in(20'000)) == std::optional<std::string>("trapped"));
   REQUIRE(book.settle("trapped"));
   std::regex const foreign("trapped\"?[.](?!\"?rowlock_)");
   int looked_at = 0;
@@ -232,22 +232,22 @@ TEST_CASE("C12: no statement of our sessions runs what others have put on the se
       std::string nulls;
       for (std::size_t n = 0; n < parameters; ++n) nulls += n == 0 ? "(NULL" : ", NULL";
       c->script("SET plan_cache_mode = force_generic_plan; PREPARE looked_at AS " + text.substr(begin),
-                in(5000));
+                in(20'000));
       auto const plan = c->execute({"explain", fmt::format("EXPLAIN (VERBOSE, COSTS OFF) EXECUTE looked_at{}",
                                                            nulls.empty() ? "" : nulls + ")")},
-                                   {}, in(5000));
+                                   {}, in(20'000));
       for (auto const& row : plan.rows) CHECK_FALSE(std::regex_search(backend::as_text(row.at(0)), foreign));
-      c->script("DEALLOCATE looked_at", in(5000));
+      c->script("DEALLOCATE looked_at", in(20'000));
       ++looked_at;
     }
     try {
-      c->execute(book.at(s.name), std::vector<value>(parameters, nullptr), in(5000));
+      c->execute(book.at(s.name), std::vector<value>(parameters, nullptr), in(20'000));
     } catch (error const& e) {
       // (This one fails if it finds no row.)
       bool const guarded = s.name == "at_once_guard" && e.sqlstate() == "22012";
       CHECK_MESSAGE((guarded || e.sqlstate().substr(0, 2) == "23"), std::string(e.what()));
     }
-    c->script("ROLLBACK", in(5000));
+    c->script("ROLLBACK", in(20'000));
   }
   CHECK(looked_at > 40);
   CHECK_FALSE(db.sprung());

@@ -39,20 +39,20 @@ TEST_CASE_TEMPLATE("connector: connections that a function opened", On, ROWLOCK_
   auto const url =
       with_database(mysql_server_url(On::kind), as_text(ask(*db->connect(), "SELECT database()")));
   mysql::source const good([&] { return open_by_hand(url, true); });
-  auto const c = good.implementation()->connect(in(5000));
+  auto const c = good.implementation()->connect(in(20'000));
   CHECK(c->server_identity() == db->connect()->server_identity());
   CHECK(c->alive());
-  CHECK(c->execute(db->book().at("meta_read"), {}, in(5000)).rows.size() == 1);
+  CHECK(c->execute(db->book().at("meta_read"), {}, in(20'000)).rows.size() == 1);
   mysql::source const one_at_a_time([&] { return open_by_hand(url, false); });
-  auto const e = thrown_by([&] { one_at_a_time.implementation()->connect(in(5000)); });
+  auto const e = thrown_by([&] { one_at_a_time.implementation()->connect(in(20'000)); });
   CHECK(e.reason() == errc::invalid_argument);
   CHECK(says(e, "CLIENT_MULTI_STATEMENTS"));
   mysql::source const nothing([] { return nullptr; });
-  CHECK(thrown_by([&] { nothing.implementation()->connect(in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { nothing.implementation()->connect(in(20'000)); }).reason() == errc::unreachable);
   mysql::source const throws([]() -> ::sql::Connection* { throw std::runtime_error("no idea"); });
-  CHECK(says(thrown_by([&] { throws.implementation()->connect(in(5000)); }), "no idea"));
+  CHECK(says(thrown_by([&] { throws.implementation()->connect(in(20'000)); }), "no idea"));
   mysql::source const refused([&] { return open_by_hand(with_database(url, "nowhere"), true); });
-  CHECK(thrown_by([&] { refused.implementation()->connect(in(5000)); }).reason() == errc::schema_missing);
+  CHECK(thrown_by([&] { refused.implementation()->connect(in(20'000)); }).reason() == errc::schema_missing);
   CHECK_THROWS_AS(mysql::source(std::function<::sql::Connection*()>()), error);
 }
 
@@ -60,16 +60,16 @@ TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone"
   auto const db = make_database(On::kind);
   auto c = db->connect();
   auto const book = db->book();
-  c->execute(book.at("meta_read"), {}, in(5000));
+  c->execute(book.at("meta_read"), {}, in(20'000));
   child forked([&](child&) {
-    auto const e = thrown_by([&] { c->execute(book.at("meta_read"), {}, in(5000)); });
+    auto const e = thrown_by([&] { c->execute(book.at("meta_read"), {}, in(20'000)); });
     bool const good = e.reason() == errc::forked && !c->usable() && !c->alive();
     c.reset();
     return good ? 0 : 1;
   });
   CHECK(forked.join() == 0);
   CHECK(c->alive());
-  CHECK(c->execute(book.at("meta_read"), {}, in(5000)).rows.size() == 1);
+  CHECK(c->execute(book.at("meta_read"), {}, in(20'000)).rows.size() == 1);
 }
 
 // The connector leaves it open for them: the server would not see the end of this process while they run.
@@ -105,12 +105,12 @@ TEST_CASE_TEMPLATE("connector: the next host is tried if one does not answer, or
   auto const url = fmt::format("mysql://{}:{}@127.0.0.1:1,127.0.0.1:{},{}:{}/{}", p.user, p.password,
                                ntohs(here.sin_port), p.host, p.port, p.database);
   auto const start = boot_clock::now();
-  CHECK(own_id(*connect_to(url, 9000)) > 0);
-  CHECK(boot_clock::now() - start < 9s);
+  CHECK(own_id(*connect_to(url, 18'000)) > 0);
+  CHECK(boot_clock::now() - start < 18s);
   auto const alone = fmt::format("mysql://u@127.0.0.1:{}/d", ntohs(here.sin_port));
   auto const e = thrown_by([&] { connect_to(alone, 1000); });
   CHECK(e.reason() == errc::unreachable);
-  CHECK(boot_clock::now() - start < 15s);
+  CHECK(boot_clock::now() - start < 40s);
   ::close(silent);
 }
 
@@ -147,11 +147,12 @@ TEST_CASE_TEMPLATE("connector: encryption is had, or the connection is refused",
   // MySQL, and MariaDB since 11.4, make themselves a certificate. [C35]
   bool const encrypts =
       On::kind == kind::mysql ||
-      as_text(connect_to(url)->execute({"ssl", "SELECT @@have_ssl"}, {}, in(5000)).rows.at(0).at(0)) == "YES";
+      as_text(connect_to(url)->execute({"ssl", "SELECT @@have_ssl"}, {}, in(20'000)).rows.at(0).at(0)) ==
+          "YES";
   if (encrypts) {
     auto const c = connect_to(url + "?ssl-mode=require");
     CHECK_FALSE(
-        as_text(c->execute({"cipher", "SHOW STATUS LIKE 'Ssl_cipher'"}, {}, in(5000)).rows.at(0).at(1))
+        as_text(c->execute({"cipher", "SHOW STATUS LIKE 'Ssl_cipher'"}, {}, in(20'000)).rows.at(0).at(1))
             .empty());
   } else {
     CHECK(thrown_by([&] { connect_to(url + "?ssl-mode=require"); }).reason() != errc::failed);

@@ -41,28 +41,28 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
   auto const waiter = db->connect();
   auto const third = db->connect();
   auto const& tables = db->tables();
-  holder->execute(db->book().at("lock_insert_free"), with("n", "row_lock"), in(5000));
+  holder->execute(db->book().at("lock_insert_free"), with("n", "row_lock"), in(20'000));
   backend::statement const lock{"lock",
                                 tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE")};
   backend::statement const look{
       "look", tables.render("SELECT 1 FROM rowlock_locks WHERE name = $1 FOR UPDATE SKIP LOCKED")};
-  auto const is_locked = [&] { return third->execute(look, lock_parameters("n"), in(5000)).rows.empty(); };
+  auto const is_locked = [&] { return third->execute(look, lock_parameters("n"), in(20'000)).rows.empty(); };
   auto const wait = [&](int ms, std::stop_token stop = {}) {
     return waiter->wait_for_row(lock, lock_parameters("n"), in(ms), 5s, std::move(stop));
   };
   CHECK(wait(5000).rows.size() == 1);
   CHECK(is_locked());
-  waiter->script("ROLLBACK", in(5000));
+  waiter->script("ROLLBACK", in(20'000));
   CHECK_FALSE(is_locked());
 
-  REQUIRE(holder->wait_for_row(lock, lock_parameters("n"), in(5000), 5s, {}).rows.size() == 1);
+  REQUIRE(holder->wait_for_row(lock, lock_parameters("n"), in(20'000), 5s, {}).rows.size() == 1);
   for (int ms : {1, 300, 1600}) {
     auto const start = boot_clock::now();
     auto const e = thrown_by([&] { wait(ms); });
     auto const took = boot_clock::now() - start;
     CHECK(e.reason() == errc::row_locked);
     CHECK(took >= std::chrono::milliseconds(ms) - 5ms);
-    CHECK(took < std::chrono::milliseconds(ms) + 5s);  // whole seconds; the server's own limit is 50 s
+    CHECK(took < std::chrono::milliseconds(ms) + 20s);  // whole seconds; the server's own limit is 50 s
     REQUIRE(waiter->usable());
   }
   std::stop_source stop;
@@ -77,12 +77,12 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
 
   std::jthread const giver([&] {
     std::this_thread::sleep_for(1500ms);  // longer than one of the server's waits
-    holder->script("ROLLBACK", in(5000));
+    holder->script("ROLLBACK", in(20'000));
   });
   CHECK(wait(20'000).rows.size() == 1);
   CHECK(is_locked());
   waiter->close();
-  auto const until = in(5000);
+  auto const until = in(20'000);
   while (is_locked()) REQUIRE(boot_clock::now() < until);
 }
 
@@ -92,8 +92,8 @@ TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no tran
   auto const c = db->connect();
   auto const d = db->connect();
   backend::statement const bad{"bad", db->tables().render("SELECT nosuch FROM rowlock_meta FOR UPDATE")};
-  CHECK(thrown_by([&] { c->wait_for_row(bad, {}, in(5000), 5s, {}); }).reason() == errc::schema_missing);
-  c->script(db->tables().render("UPDATE rowlock_meta SET token_floor = 3"), in(5000));
+  CHECK(thrown_by([&] { c->wait_for_row(bad, {}, in(20'000), 5s, {}); }).reason() == errc::schema_missing);
+  c->script(db->tables().render("UPDATE rowlock_meta SET token_floor = 3"), in(20'000));
   CHECK(as_int(ask(*d, db->tables().render("SELECT token_floor FROM rowlock_meta"))) == 3);  // autocommit
 }
 
@@ -105,23 +105,23 @@ TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and
   auto const c = db->connect();
   auto const other = db->connect();
   for (std::string const name : {"a", "b", "c"}) {
-    c->execute(book.at("lock_insert_free"), with(name, "lease"), in(5000));
-    c->execute(book.at("lock_take"), take_parameters(name, "t" + name), in(5000));
+    c->execute(book.at("lock_insert_free"), with(name, "lease"), in(20'000));
+    c->execute(book.at("lock_take"), take_parameters(name, "t" + name), in(20'000));
   }
-  other->script("START TRANSACTION", in(5000));
-  other->script(db->tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'a'"), in(5000));
-  auto const start = boot_clock::now();
-  c->script("START TRANSACTION", in(5000));
+  other->script("START TRANSACTION", in(20'000));
+  other->script(db->tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'a'"),
+                in(20'000));
+  c->script("START TRANSACTION", in(20'000));
   auto const wanted = with(
       R"([{"name":"a","term":"ta"},{"name":"b","term":"tb"},{"name":"c","term":"another"},{"name":"z","term":"tz"}])");
-  auto const due = c->execute(book.at("lock_renew_due"), wanted, in(5000));
+  auto const due = c->execute(book.at("lock_renew_due"), wanted, in(20'000));
   REQUIRE(due.rows.size() == 1);
   CHECK(as_text(due.rows[0][0]) == "b");
-  CHECK(c->execute(book.at("lock_renew"), with(R"([{"name":"b","term":"tb"}])"), in(5000)).affected == 1);
-  CHECK(boot_clock::now() - start < 900ms);
+  CHECK(c->execute(book.at("lock_renew"), with(R"([{"name":"b","term":"tb"}])"), in(20'000)).affected == 1);
+  // Whoever had waited for "a" would have had an error for it after a second.
   // "c" has another term: it was looked at, and let go.
-  CHECK(other->execute(book.at("lock_release"), with("c", "tc"), in(5000)).affected == 1);
-  c->script("COMMIT", in(5000));
+  CHECK(other->execute(book.at("lock_release"), with("c", "tc"), in(20'000)).affected == 1);
+  c->script("COMMIT", in(20'000));
 }
 
 // Each arm of the expression that makes a token, and what else could be in the reply.
@@ -130,19 +130,19 @@ TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it,
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();
-  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(5000)); };
+  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(20'000)); };
   auto const in_row = [&] {
-    return as_int(c->execute(book.at("lock_read"), with("n"), in(5000)).rows[0][3]);
+    return as_int(c->execute(book.at("lock_read"), with("n"), in(20'000)).rows[0][3]);
   };
   int terms = 0;
   auto const take = [&](bool fencing = true) {
     auto parameters = take_parameters("n", fmt::format("t{}", ++terms));
     parameters[11] = std::int64_t{fencing};
-    return c->execute(book.at("lock_take"), parameters, in(5000));
+    return c->execute(book.at("lock_take"), parameters, in(20'000));
   };
   auto const free = [&] { sql("UPDATE rowlock_locks SET term = NULL"); };
   CHECK_FALSE(take().number);  // no row
-  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
+  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(20'000));
   auto const by_clock = take();
   REQUIRE(by_clock.number);
   CHECK(*by_clock.number == in_row());
@@ -163,16 +163,16 @@ TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it,
   sql("UPDATE rowlock_locks SET term = NULL, token = 0; INSERT INTO rowlock_tokens VALUES ('n', "
       "5000000000000000)");
   CHECK(take().number == 5'000'000'000'000'001);
-  auto const drawn = c->execute(book.at("token_draw"), with("n"), in(5000));
+  auto const drawn = c->execute(book.at("token_draw"), with("n"), in(20'000));
   CHECK(drawn.number == 5'000'000'000'000'001);
-  CHECK_FALSE(c->execute(book.at("token_draw"), with("another"), in(5000)).number);
+  CHECK_FALSE(c->execute(book.at("token_draw"), with("another"), in(20'000)).number);
   free();
   auto const unfenced = take(false);
   CHECK(unfenced.affected == 1);
   CHECK_FALSE(unfenced.number);
   CHECK(in_row() == 5'000'000'000'000'001);
   // Nobody has the gate.
-  CHECK(c->execute(book.at("lock_release"), with("n", fmt::format("t{}", terms)), in(5000)).number == 1);
+  CHECK(c->execute(book.at("lock_release"), with("n", fmt::format("t{}", terms)), in(20'000)).number == 1);
 }
 
 // The servers tell no number then, or ours; the token is the row's in any case.
@@ -181,9 +181,9 @@ TEST_CASE_TEMPLATE("a token in the reply is ours, whatever somebody's triggers d
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();
-  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(5000)); };
+  auto const sql = [&](std::string const& text) { c->script(db->tables().render(text), in(20'000)); };
   sql("CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, n BIGINT)");
-  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
+  c->execute(book.at("lock_insert_free"), with("n", "lease"), in(20'000));
   int terms = 0;
   for (std::string const body :
        {"INSERT INTO audit (n) VALUES (1)", "INSERT INTO audit (n) VALUES (LAST_INSERT_ID(77))",
@@ -194,11 +194,11 @@ TEST_CASE_TEMPLATE("a token in the reply is ours, whatever somebody's triggers d
       CAPTURE(body);
       sql(fmt::format("CREATE TRIGGER shapes {} UPDATE ON rowlock_locks FOR EACH ROW {}", when, body));
       auto const term = fmt::format("t{}", ++terms);
-      auto const taken = c->execute(book.at("lock_take"), take_parameters("n", term), in(5000));
+      auto const taken = c->execute(book.at("lock_take"), take_parameters("n", term), in(20'000));
       CHECK(taken.affected == 1);
-      auto const row = as_int(c->execute(book.at("lock_read"), with("n"), in(5000)).rows[0][3]);
+      auto const row = as_int(c->execute(book.at("lock_read"), with("n"), in(20'000)).rows[0][3]);
       CHECK(taken.number.value_or(row) == row);
-      CHECK(c->execute(book.at("lock_release"), with("n", term), in(5000)).affected == 1);
+      CHECK(c->execute(book.at("lock_release"), with("n", term), in(20'000)).affected == 1);
       sql("DROP TRIGGER shapes");
     }
 }
@@ -227,14 +227,14 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
   auto const taker = db->connect();
   auto const reaper = db->connect();
   auto const run = [&](backend::connection& c, char const* sql) {
-    c.script(db->tables().render(sql), in(5000));
+    c.script(db->tables().render(sql), in(20'000));
   };
   auto const token = [&](char const* table) {
     return as_int(
         ask(*reaper, db->tables().render(std::string("SELECT token FROM ") + table + " WHERE name = 'n'")));
   };
-  holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
-  holder->execute(book.at("token_insert"), with("n"), in(5000));
+  holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(20'000));
+  holder->execute(book.at("token_insert"), with("n"), in(20'000));
   auto const taker_id = own_id(*taker);
   auto const wait_behind = [&](char const* lock, auto const& statement) {
     run(*holder, "START TRANSACTION");
@@ -245,11 +245,11 @@ TEST_CASE_TEMPLATE("B4, B39: the token floor is read after the wait for the row"
     run(*holder, "ROLLBACK");
   };
   wait_behind("SELECT name FROM rowlock_locks WHERE name = 'n' FOR UPDATE", [&] {
-    CHECK(taker->execute(book.at("lock_take"), take_parameters("n", "t"), in(5000)).affected == 1);
+    CHECK(taker->execute(book.at("lock_take"), take_parameters("n", "t"), in(20'000)).affected == 1);
   });
   CHECK(token("rowlock_locks") == 6000000000000001);
   wait_behind("SELECT name FROM rowlock_tokens WHERE name = 'n' FOR UPDATE",
-              [&] { CHECK(taker->execute(book.at("token_draw"), with("n"), in(5000)).affected == 1); });
+              [&] { CHECK(taker->execute(book.at("token_draw"), with("n"), in(20'000)).affected == 1); });
   CHECK(token("rowlock_tokens") == 12000000000000001);
 }
 
@@ -259,10 +259,10 @@ TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move
   auto const book = db->book();
   auto const holder = db->connect();
   auto const late = db->connect();
-  holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(5000));
-  holder->execute(book.at("lock_take"), take_parameters("n", "t", 10'000), in(5000));
-  holder->script("START TRANSACTION", in(5000));
-  holder->script(db->tables().render("UPDATE rowlock_locks SET renewals = renewals + 1"), in(5000));
+  holder->execute(book.at("lock_insert_free"), with("n", "lease"), in(20'000));
+  holder->execute(book.at("lock_take"), take_parameters("n", "t", 10'000), in(20'000));
+  holder->script("START TRANSACTION", in(20'000));
+  holder->script(db->tables().render("UPDATE rowlock_locks SET renewals = renewals + 1"), in(20'000));
   auto const expires = [&] {
     return as_text(ask(*holder, db->tables().render("SELECT concat(expires_at) FROM rowlock_locks")));
   };
@@ -273,20 +273,20 @@ TEST_CASE_TEMPLATE("B18, B33: a renewal that waited behind another does not move
     std::jthread waiter([&, statement] {
       auto const p = statement == std::string("lock_renew") ? with(R"([{"name":"n","term":"t"}])")
                                                             : with("n", "t", std::int64_t{10'000});
-      CHECK(late->execute(book.at(statement), p, in(5000)).affected == 1);
+      CHECK(late->execute(book.at(statement), p, in(20'000)).affected == 1);
     });
     REQUIRE(comes_to_wait(*watch, late_id));
     holder->script(
         db->tables().render("UPDATE rowlock_locks SET expires_at = utc_timestamp(6) + INTERVAL 10 SECOND"),
-        in(5000));
+        in(20'000));
     prolonged = expires();
-    holder->script("COMMIT", in(5000));
+    holder->script("COMMIT", in(20'000));
     waiter.join();
     CHECK(expires() == prolonged);
-    holder->script("START TRANSACTION", in(5000));
-    holder->script(db->tables().render("UPDATE rowlock_locks SET renewals = renewals + 1"), in(5000));
+    holder->script("START TRANSACTION", in(20'000));
+    holder->script(db->tables().render("UPDATE rowlock_locks SET renewals = renewals + 1"), in(20'000));
   }
-  holder->script("ROLLBACK", in(5000));
+  holder->script("ROLLBACK", in(20'000));
 }
 
 TEST_CASE_TEMPLATE(
@@ -298,12 +298,12 @@ TEST_CASE_TEMPLATE(
   auto parameters = take_parameters("n", "t1");
   parameters.resize(11);
   parameters[1] = std::string("unique_insert");
-  CHECK(c->execute(book.at("unique_take"), parameters, in(5000)).affected == 1);
+  CHECK(c->execute(book.at("unique_take"), parameters, in(20'000)).affected == 1);
   parameters[2] = std::string("t2");
-  c->script("START TRANSACTION", in(5000));
-  CHECK(c->execute(book.at("unique_take"), parameters, in(5000)).affected == 2);
-  c->script("ROLLBACK", in(5000));
-  auto const row = c->execute(book.at("lock_read"), with("n"), in(5000)).rows.at(0);
+  c->script("START TRANSACTION", in(20'000));
+  CHECK(c->execute(book.at("unique_take"), parameters, in(20'000)).affected == 2);
+  c->script("ROLLBACK", in(20'000));
+  auto const row = c->execute(book.at("lock_read"), with("n"), in(20'000)).rows.at(0);
   CHECK(as_text(row[2]) == "t1");
   CHECK(as_int(row[8]) == 0);
 }

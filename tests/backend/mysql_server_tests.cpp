@@ -30,9 +30,9 @@ constexpr server_kind server_of(kind k) {
 // A server with an empty table, and a session on it that has the statements prepared.
 struct scene {
   explicit scene(kind k, database_server::options o = {}) : server(server_of(k), o) {
-    c->script("CREATE TABLE t (a INT) ENGINE = InnoDB", in(5000));
-    c->execute(add_row, {}, in(5000));
-    c->execute(count_rows, {}, in(5000));
+    c->script("CREATE TABLE t (a INT) ENGINE = InnoDB", in(20'000));
+    c->execute(add_row, {}, in(20'000));
+    c->execute(count_rows, {}, in(20'000));
   }
   std::unique_ptr<backend::connection> connect(int ms) const {
     return source.implementation()->connect(in(ms));
@@ -43,7 +43,7 @@ struct scene {
 
   database_server server;
   mysql::source source{server.address()};
-  std::unique_ptr<backend::connection> c = connect(2000);
+  std::unique_ptr<backend::connection> c = connect(20'000);
 };
 
 }  // namespace
@@ -53,14 +53,14 @@ TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new
   scene s(On::kind);
   s.server.pause();
   auto const start = boot_clock::now();
-  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(300)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(2000)); }).reason() == errc::in_doubt);
   CHECK_FALSE(s.c->usable());
   CHECK(s.connect_error(300).reason() == errc::unreachable);
-  CHECK(boot_clock::now() - start < 8s);
+  CHECK(boot_clock::now() - start < 30s);
   s.server.resume();
   auto const c = s.connect(10'000);
-  auto const until = in(10'000);
-  while (as_int(c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) < 2)
+  auto const until = in(20'000);
+  while (as_int(c->execute(count_rows, {}, in(20'000)).rows.at(0).at(0)) < 2)
     REQUIRE(boot_clock::now() < until);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE_TEMPLATE(
   std::jthread killer([&] {
     backend::statement const sleeping{
         "sleeping", "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"};
-    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(5000)).rows.at(0).at(0)) > 0; }));
+    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(20'000)).rows.at(0).at(0)) > 0; }));
     s.server.kill();
   });
   CHECK(thrown_by([&] {
@@ -81,10 +81,10 @@ TEST_CASE_TEMPLATE(
   CHECK_FALSE(busy->usable());
   killer.join();
   CHECK_FALSE(s.c->alive());
-  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { s.c->execute(add_row, {}, in(20'000)); }).reason() == errc::unreachable);
   CHECK(s.connect_error(2000).reason() == errc::unreachable);
   s.server.restart();
-  CHECK(as_int(s.connect(10'000)->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 1);
+  CHECK(as_int(s.connect(10'000)->execute(count_rows, {}, in(20'000)).rows.at(0).at(0)) == 1);
 }
 
 // Over TLS the client library has another number for a connection that ends, 2026.
@@ -92,17 +92,17 @@ TEST_CASE_TEMPLATE("server over TLS: a reply that did not come leaves it unknown
                    ROWLOCK_MYSQLS) {
   scene s(On::kind, {.tls = On::kind == kind::mariadb});  // MySQL has a certificate anyway
   mysql::source const encrypted(s.server.address() + "?ssl-mode=require");
-  auto const slowly = encrypted.implementation()->connect(in(10'000));
-  backend::statement const slow_row{"slow_row", "INSERT INTO t SELECT 2 FROM (SELECT sleep(1)) AS later"};
-  auto const late = thrown_by([&] { slowly->execute(slow_row, {}, in(300)); });
+  auto const slowly = encrypted.implementation()->connect(in(20'000));
+  backend::statement const slow_row{"slow_row", "INSERT INTO t SELECT 2 FROM (SELECT sleep(4)) AS later"};
+  auto const late = thrown_by([&] { slowly->execute(slow_row, {}, in(2000)); });
   CHECK(late.reason() == errc::in_doubt);
   CHECK_FALSE(slowly->usable());
-  CHECK(eventually([&] { return as_int(s.c->execute(count_rows, {}, in(5000)).rows.at(0).at(0)) == 2; }));
-  auto const busy = encrypted.implementation()->connect(in(10'000));
+  CHECK(eventually([&] { return as_int(s.c->execute(count_rows, {}, in(20'000)).rows.at(0).at(0)) == 2; }));
+  auto const busy = encrypted.implementation()->connect(in(20'000));
   std::jthread killer([&] {
     backend::statement const sleeping{
         "sleeping", "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"};
-    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(5000)).rows.at(0).at(0)) > 0; }));
+    CHECK(eventually([&] { return as_int(s.c->execute(sleeping, {}, in(20'000)).rows.at(0).at(0)) > 0; }));
     s.server.kill();
   });
   auto const cut = thrown_by([&] { busy->execute({"sleep", "SELECT sleep(60)"}, {}, in(60'000)); });
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE(
   reader.c->script(
       "CREATE USER plain@'%' IDENTIFIED BY 'plain';"
       "GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock.* TO plain@'%'",
-      in(5000));
+      in(20'000));
   migrator(reader.source).up();
   auto const hosts = reader.server.address().substr(reader.server.address().find('@') + 1);
   mysql::source const plain("mysql://plain:plain@" + hosts);
@@ -125,7 +125,7 @@ TEST_CASE_TEMPLATE(
     lock_manager m(plain);
     CHECK(m.make_mutex("x").try_acquire());
   }
-  reader.c->script("SET GLOBAL read_only = 1", in(5000));
+  reader.c->script("SET GLOBAL read_only = 1", in(20'000));
   lock_manager m(plain);
   for (int i = 0; i < 2; ++i) {
     auto const e = thrown_by([&] {
@@ -142,7 +142,7 @@ TEST_CASE_TEMPLATE(
   auto const writer = here.substr(here.find('@') + 1, here.rfind('/') - here.find('@') - 1);
   auto const both =
       fmt::format("{},{}/", reader.server.address().substr(0, reader.server.address().rfind('/')), writer);
-  auto const first = thrown_by([&] { mysql::source(both).implementation()->connect(in(6000)); });
+  auto const first = thrown_by([&] { mysql::source(both).implementation()->connect(in(20'000)); });
   // The shared server has another password: what it says is what counts, or the reader is what there is.
   CHECK((first.reason() == errc::failed || first.reason() == errc::access_denied));
 }
@@ -162,8 +162,8 @@ TEST_CASE(
     REQUIRE(lock);
     CHECK(lock->token().value > 0);
   }
-  auto const c = source.implementation()->connect(in(5000));
-  CHECK(as_int(c->execute({"w", "SELECT @@wsrep_sync_wait"}, {}, in(5000)).rows.at(0).at(0)) == 3);
+  auto const c = source.implementation()->connect(in(20'000));
+  CHECK(as_int(c->execute({"w", "SELECT @@wsrep_sync_wait"}, {}, in(20'000)).rows.at(0).at(0)) == 3);
   auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });
   CHECK(e.reason() == errc::unsupported);
   CHECK(std::string_view(e.what()).find("use lease or unique_insert") != std::string_view::npos);
@@ -179,11 +179,11 @@ TEST_CASE(
   database_server const server(server_kind::mysql);
   mysql::source const source(server.address());
   migrator(source).up();
-  auto const connect = [&] { return source.implementation()->connect(in(5000)); };
+  auto const connect = [&] { return source.implementation()->connect(in(20'000)); };
   connect()->script("INSTALL PLUGIN group_replication SONAME 'group_replication.so'", in(20'000));
   CHECK_NOTHROW(connect()->expect_row_locks());  // one primary is the default
   CHECK(connect()->has_gates());
-  connect()->script("SET GLOBAL group_replication_single_primary_mode = OFF", in(5000));
+  connect()->script("SET GLOBAL group_replication_single_primary_mode = OFF", in(20'000));
   auto const c = connect();
   CHECK_FALSE(c->has_gates());
   auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });

@@ -18,20 +18,20 @@ namespace rowlock::test {
 using namespace std::chrono_literals;
 
 inline backend::value ask(backend::connection& c, std::string const& sql) {
-  return c.execute({"ask " + sql, sql}, {}, in(5000)).rows.at(0).at(0);
+  return c.execute({"ask " + sql, sql}, {}, in(20'000)).rows.at(0).at(0);
 }
 
 inline std::int64_t own_id(backend::connection& c) {
   return backend::as_int(ask(c, "SELECT connection_id()"));
 }
 
-inline std::unique_ptr<backend::connection> connect_to(std::string const& url, int ms = 5000) {
+inline std::unique_ptr<backend::connection> connect_to(std::string const& url, int ms = 20'000) {
   return mysql::source(url).implementation()->connect(in(ms));
 }
 
 // Until the session executes something, or waits within it; to prepare it is not enough.
 inline void wait_until_busy(backend::connection& watch, std::int64_t id, std::string const& in_state = {}) {
-  auto const until = in(10'000);
+  auto const until = in(20'000);
   while (backend::as_int(
              ask(watch, fmt::format("SELECT count(*) FROM information_schema.processlist WHERE id = {} AND "
                                     "command IN ('Execute', 'Query') AND ('{}' IN ('', state))",
@@ -72,11 +72,11 @@ class poor_user {
   explicit poor_user(kind k) : server_(mysql_server_url(k)), name_(unique_identifier()) {
     admin_ = connect_to(server_);
     admin_->script(fmt::format("CREATE DATABASE {0}; CREATE USER {0}@'%' IDENTIFIED BY 'poor'", name_),
-                   in(5000));
+                   in(20'000));
   }
-  ~poor_user() { admin_->script(fmt::format("DROP USER {0}@'%'; DROP DATABASE {0}", name_), in(10'000)); }
+  ~poor_user() { admin_->script(fmt::format("DROP USER {0}@'%'; DROP DATABASE {0}", name_), in(20'000)); }
   void grant(std::string const& what) {
-    admin_->script(fmt::format("GRANT {} ON {}.* TO {}@'%'", what, name_, name_), in(5000));
+    admin_->script(fmt::format("GRANT {} ON {}.* TO {}@'%'", what, name_, name_), in(20'000));
   }
   std::string url(std::string const& password = "poor") const {
     auto const p = parts_of(server_);

@@ -60,7 +60,7 @@ struct pooled_database {
     options.schema = db->tables().schema;
   }
   std::unique_ptr<backend::connection> connect() const {
-    return source().implementation()->connect(in(10'000));
+    return source().implementation()->connect(in(20'000));
   }
   postgresql::source source() const { return postgresql::source(between.address()); }
   backend::statement on_table(std::string const& name, std::string const& sql) const {
@@ -157,30 +157,30 @@ TEST_CASE(
   auto const add = p.on_table("add",
                               "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ($1, "
                               "'lease', 0, clock_timestamp())");
-  auto const rows = [&] { return as_int(c->execute(count, {}, in(10'000)).rows.at(0).at(0)); };
-  CHECK(c->execute(add, with("a"), in(10'000)).affected == 1);
-  CHECK(thrown_by([&] { c->execute(add, with("a"), in(10'000)); }).sqlstate() == "23505");
+  auto const rows = [&] { return as_int(c->execute(count, {}, in(20'000)).rows.at(0).at(0)); };
+  CHECK(c->execute(add, with("a"), in(20'000)).affected == 1);
+  CHECK(thrown_by([&] { c->execute(add, with("a"), in(20'000)); }).sqlstate() == "23505");
   CHECK(c->usable());
   CHECK(rows() == 1);
   // Refused by COMMIT alone.
   auto const more = p.options.schema + ".more";
   c->script("CREATE TABLE " + more + " (name text REFERENCES " + p.options.schema +
                 ".rowlock_locks DEFERRABLE INITIALLY DEFERRED)",
-            in(10'000));
+            in(20'000));
   CHECK(thrown_by([&] {
-          c->execute({"late", "INSERT INTO " + more + " VALUES ('nobody')"}, {}, in(10'000));
+          c->execute({"late", "INSERT INTO " + more + " VALUES ('nobody')"}, {}, in(20'000));
         }).sqlstate() == "23503");
-  CHECK(as_int(c->execute({"late_count", "SELECT count(*) FROM " + more}, {}, in(10'000)).rows.at(0).at(0)) ==
+  CHECK(as_int(c->execute({"late_count", "SELECT count(*) FROM " + more}, {}, in(20'000)).rows.at(0).at(0)) ==
         0);
   // Several statements in one transaction.
-  c->script("BEGIN", in(10'000));
-  CHECK(c->execute(add, with("b"), in(10'000)).affected == 1);
-  CHECK_THROWS_AS(c->execute(add, with("b"), in(10'000)), error);
-  CHECK(thrown_by([&] { c->script("COMMIT", in(10'000)); }).reason() == errc::conflict);
+  c->script("BEGIN", in(20'000));
+  CHECK(c->execute(add, with("b"), in(20'000)).affected == 1);
+  CHECK_THROWS_AS(c->execute(add, with("b"), in(20'000)), error);
+  CHECK(thrown_by([&] { c->script("COMMIT", in(20'000)); }).reason() == errc::conflict);
   CHECK(rows() == 1);
-  c->script("BEGIN", in(10'000));
-  CHECK(c->execute(add, with("b"), in(10'000)).affected == 1);
-  c->script("COMMIT", in(10'000));
+  c->script("BEGIN", in(20'000));
+  CHECK(c->execute(add, with("b"), in(20'000)).affected == 1);
+  c->script("COMMIT", in(20'000));
   CHECK(rows() == 2);
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("C19: by way of a pooler a reply that does not come in time, or ever, 
   // lock_timeout went along with the transaction.
   CHECK(thrown_by([&] { c->execute(count, {}, in(20'000)); }).reason() == errc::row_locked);
   CHECK(c->usable());
-  CHECK(thrown_by([&] { c->execute(count, {}, in(100)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] { c->execute(count, {}, in(700)); }).reason() == errc::in_doubt);
   CHECK_FALSE(c->usable());
   c = p.connect();
   {
@@ -227,13 +227,13 @@ TEST_CASE(
                               "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ($1, "
                               "'lease', 0, clock_timestamp())");
   other.run("SET default_transaction_read_only = on");
-  auto const refused = thrown_by([&] { c->execute(add, with("a"), in(10'000)); });
+  auto const refused = thrown_by([&] { c->execute(add, with("a"), in(20'000)); });
   CHECK(refused.reason() == errc::read_only);
   CHECK(refused.sqlstate() == "25006");
   CHECK(says(refused, "another program has left default_transaction_read_only"));
   other.run("SET default_transaction_read_only = off");
   CHECK_FALSE(c->usable());
-  CHECK(p.connect()->execute(add, with("a"), in(10'000)).affected == 1);
+  CHECK(p.connect()->execute(add, with("a"), in(20'000)).affected == 1);
 }
 
 TEST_CASE(

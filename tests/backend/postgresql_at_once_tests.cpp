@@ -27,13 +27,13 @@ struct scene {
   backend::statement fail{"fail", "SELECT (1 / $1::bigint)::bigint"};
 
   scene() {
-    c->script("CREATE TABLE " + table + " (n bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)", in(5000));
+    c->script("CREATE TABLE " + table + " (n bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)", in(20'000));
   }
   std::vector<backend::result> run(std::vector<backend::step> const& steps) {
-    return c->execute_at_once(steps, in(5000));
+    return c->execute_at_once(steps, in(20'000));
   }
   std::int64_t seen_by(backend::connection& who) {
-    return as_int(who.execute(count, {}, in(5000)).rows.at(0).at(0));
+    return as_int(who.execute(count, {}, in(20'000)).rows.at(0).at(0));
   }
 };
 
@@ -50,8 +50,9 @@ TEST_CASE("postgresql: what is sent at once is one transaction, whose steps see 
     CHECK(as_int(done[1].rows.at(0).at(0)) == 1);
     CHECK(as_int(done[3].rows.at(0).at(0)) == 2);
     CHECK(s.seen_by(*s.other) == 2);
-    s.c->script("DELETE FROM " + s.table, in(5000));
-    if (round == 1) s.c->script("DISCARD PLANS; DEALLOCATE ALL", in(5000));  // what was prepared is forgotten
+    s.c->script("DELETE FROM " + s.table, in(20'000));
+    if (round == 1)
+      s.c->script("DISCARD PLANS; DEALLOCATE ALL", in(20'000));  // what was prepared is forgotten
   }
 }
 
@@ -76,13 +77,13 @@ TEST_CASE("postgresql: what was sent at once and lost its reply is in doubt, and
   scene s;
   auto const one = with(std::int64_t{1});
   s.run({{s.insert, one}});  // what is to be prepared is
-  s.c->script("DELETE FROM " + s.table, in(5000));
-  s.other->script("BEGIN; LOCK TABLE " + s.table, in(5000));
+  s.c->script("DELETE FROM " + s.table, in(20'000));
+  s.other->script("BEGIN; LOCK TABLE " + s.table, in(20'000));
   backend::step const step{s.insert, one};
-  auto const e = thrown_by([&] { s.c->execute_at_once(std::span(&step, 1), in(300)); });
+  auto const e = thrown_by([&] { s.c->execute_at_once(std::span(&step, 1), in(700)); });
   CHECK(e.reason() == errc::in_doubt);
   CHECK_FALSE(s.c->usable());
-  s.other->script("COMMIT", in(5000));
+  s.other->script("COMMIT", in(20'000));
   // Done, or not: the server may notice first that the client has gone.
   CHECK(s.seen_by(*s.other) <= 1);
 }
@@ -91,9 +92,9 @@ TEST_CASE("postgresql: what begins a wait for a row is prepared, and sets no mor
   scene s;
   auto const setting = [&](std::string const& name) {
     return backend::as_text(
-        s.c->execute({"setting", "SELECT current_setting($1)"}, with(name), in(5000)).rows.at(0).at(0));
+        s.c->execute({"setting", "SELECT current_setting($1)"}, with(name), in(20'000)).rows.at(0).at(0));
   };
-  s.c->execute(s.insert, with(std::int64_t{1}), in(5000));
+  s.c->execute(s.insert, with(std::int64_t{1}), in(20'000));
   auto const text = "SELECT n FROM " + s.table + " WHERE n = $1::bigint FOR UPDATE";
   backend::statement const wait{"wait", text};
   backend::statement const look{"look", text + " SKIP LOCKED"};
@@ -103,22 +104,22 @@ TEST_CASE("postgresql: what begins a wait for a row is prepared, and sets no mor
       CHECK((setting("lock_timeout") == "1s") == (one == &look));
       CHECK(setting("idle_in_transaction_session_timeout") == "30s");
       CHECK(setting("transaction_isolation") == "read committed");
-      s.c->script("ROLLBACK", in(5000));
+      s.c->script("ROLLBACK", in(20'000));
       CHECK(setting("lock_timeout") == "1s");
     }
     backend::statement const begun{
         "begun", "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'BEGIN %'"};
-    CHECK(as_int(s.c->execute(begun, {}, in(5000)).rows.at(0).at(0)) == 1);
-    if (round == 1) s.c->script("DEALLOCATE ALL", in(5000));
+    CHECK(as_int(s.c->execute(begun, {}, in(20'000)).rows.at(0).at(0)) == 1);
+    if (round == 1) s.c->script("DEALLOCATE ALL", in(20'000));
   }
 }
 
 TEST_CASE("postgresql: a step that waits too long is a locked row, and the session goes on") {
   scene s;
   auto const one = with(std::int64_t{1});
-  s.other->script("BEGIN; LOCK TABLE " + s.table, in(5000));
+  s.other->script("BEGIN; LOCK TABLE " + s.table, in(20'000));
   CHECK(thrown_by([&] { s.run({{s.insert, one}}); }).reason() == errc::row_locked);
-  s.other->script("ROLLBACK", in(5000));
+  s.other->script("ROLLBACK", in(20'000));
   CHECK(s.run({{s.insert, one}}).front().affected == 1);
 }
 

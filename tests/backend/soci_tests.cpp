@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("soci: sessions come back as they were, with none of our sett
   REQUIRE(before.size() >= 4);
   {
     auto const m = s.manager();
-    auto const held = m->make_mutex("x", {.ttl = 1500ms}).try_acquire();
+    auto const held = m->make_mutex("x", {.ttl = 6s}).try_acquire();
     REQUIRE(held);
     wait_for_renewal(*held);
     CHECK(m->make_mutex("y").try_acquire());
@@ -157,7 +157,7 @@ TEST_CASE_TEMPLATE("soci: what SOCI's own options say holds before and after, an
     lock_manager m(soci::source(pool), options_for(*db));
     auto const held = m.make_mutex(name).try_acquire();
     REQUIRE(held);
-    CHECK(db->connect()->execute(db->book().at("lock_read"), with(name), in(5000)).rows.size() == 1);
+    CHECK(db->connect()->execute(db->book().at("lock_read"), with(name), in(20'000)).rows.size() == 1);
   }
   lease const l(pool);
   check_same(before, settings(*l));
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE("soci: what SOCI's own options say holds before and after, an
   // As reconnect=1 promises.
   std::string id;
   *l << "SELECT connection_id()", ::soci::into(id);
-  db->connect()->script("KILL " + id, in(5000));
+  db->connect()->script("KILL " + id, in(20'000));
   CHECK(eventually([&] {
     try {
       return one(*l) == 1;
@@ -184,15 +184,15 @@ TEST_CASE_TEMPLATE("soci: a program's USE leads neither us to another database, 
   auto const other = make_database(plain(On::kind));  // with tables of the same names
   auto const name_of = [](database& db) {
     return backend::as_text(
-        db.connect()->execute({"name", "SELECT database()"}, {}, in(5000)).rows.at(0).at(0));
+        db.connect()->execute({"name", "SELECT database()"}, {}, in(20'000)).rows.at(0).at(0));
   };
   auto const rows_in = [](database& db) {
-    return db.connect()->execute(db.book().at("lock_read"), with("x"), in(5000)).rows.size();
+    return db.connect()->execute(db.book().at("lock_read"), with("x"), in(20'000)).rows.size();
   };
   for (std::size_t i = 0; i < 2; ++i) s.pool->at(i) << "USE " + name_of(*other);
   {
     auto const m = s.manager();
-    auto const held = m->make_mutex("x", {.ttl = 1500ms}).try_acquire();
+    auto const held = m->make_mutex("x", {.ttl = 6s}).try_acquire();
     REQUIRE(held);
     wait_for_renewal(*held);
     CHECK(rows_in(*s.db) == 1);
@@ -255,7 +255,7 @@ TEST_CASE_TEMPLATE("soci: the connections that a pool leads to are no more than 
     return n;
   };
   auto const m = s.manager();
-  auto const held = m->make_mutex("x", {.ttl = 1500ms}).try_acquire();
+  auto const held = m->make_mutex("x", {.ttl = 6s}).try_acquire();
   REQUIRE(held);
   wait_for_renewal(*held);
   CHECK(connections() <= 3);
@@ -265,15 +265,15 @@ TEST_CASE_TEMPLATE("soci: the connections that a pool leads to are no more than 
 TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with the numbers", On,
                    ROWLOCK_SOCIS) {
   scene s(On::kind, 2);
-  s.options.reply_timeout = 300ms;
+  s.options.reply_timeout = 4s;
   auto const m = s.manager();
   {
     lease const a(*s.pool);
     lease const b(*s.pool);
     auto const start = boot_clock::now();
     auto const e = thrown_by([&] { m->connect(); });
-    CHECK(boot_clock::now() - start < 2s);
-    CHECK(boot_clock::now() - start >= 140ms);  // half of the time was waited
+    CHECK(boot_clock::now() - start < 30s);
+    CHECK(boot_clock::now() - start >= 1900ms);  // half of the time was waited
     CHECK(e.reason() == errc::too_many_connections);
     CHECK(contains(what_of(e), "soci::connection_pool"));
     CHECK(contains(what_of(e), "of its 2, rowlock has 0 and the program 2"));
@@ -285,11 +285,12 @@ TEST_CASE_TEMPLATE("soci: a pool that is exhausted is told by the deadline, with
 TEST_CASE_TEMPLATE("soci: T16: a pool with one session is enough for a lock and its renewals", On,
                    ROWLOCK_SOCIS) {
   scene s(On::kind, 1);
-  s.options.reply_timeout = 1s;
+  s.options.reply_timeout = 3s;
   auto const m = s.manager();
-  auto held = m->make_mutex("x", {.ttl = 2s}).try_acquire();
+  auto held = m->make_mutex("x", {.ttl = 6s}).try_acquire();
   REQUIRE(held);
-  std::this_thread::sleep_for(5s);  // more than two terms
+  auto const first = *held->trusted_until();
+  CHECK(eventually([&] { return *held->trusted_until() > first + 2 * 6s; }));
   CHECK(held->valid());
   CHECK(held->release() == release_result::released);
 }
@@ -297,7 +298,7 @@ TEST_CASE_TEMPLATE("soci: T16: a pool with one session is enough for a lock and 
 TEST_CASE_TEMPLATE("soci: more row locks than the pool has sessions are refused in time, with the numbers",
                    On, ::rowlock::test::on_soci_postgresql, ROWLOCK_SOCI_MYSQLS) {
   scene s(On::kind, 2);
-  s.options.reply_timeout = 300ms;
+  s.options.reply_timeout = 4s;
   s.options.strategy = strategy::row_lock;
   auto const m = s.manager();
   auto const a = m->make_mutex("a").try_acquire();
@@ -306,7 +307,7 @@ TEST_CASE_TEMPLATE("soci: more row locks than the pool has sessions are refused 
   REQUIRE(b);
   auto const start = boot_clock::now();
   auto const e = thrown_by([&] { (void)m->make_mutex("c").try_acquire(); });
-  CHECK(boot_clock::now() - start < 3s);
+  CHECK(boot_clock::now() - start < 30s);
   CHECK(e.reason() == errc::too_many_connections);
   CHECK(contains(what_of(e), "of its 2, rowlock has 2 and the program 0"));
   CHECK(contains(what_of(e), "row_lock_connections"));
@@ -317,15 +318,15 @@ TEST_CASE_TEMPLATE("soci: what became of our connection is nothing to the pool's
   scene s(On::kind, 2);
   {
     auto const source = soci::source(*s.pool);
-    auto const c = source.implementation()->connect(in(5000));
+    auto const c = source.implementation()->connect(in(20'000));
     auto const id = c->execute(
-        {"id", is_mysql(On::kind) ? "SELECT connection_id()" : "SELECT pg_backend_pid()"}, {}, in(5000));
+        {"id", is_mysql(On::kind) ? "SELECT connection_id()" : "SELECT pg_backend_pid()"}, {}, in(20'000));
     auto const number = std::to_string(backend::as_int(id.rows.at(0).at(0)));
-    c->script(is_mysql(On::kind) ? "START TRANSACTION" : "BEGIN", in(5000));
+    c->script(is_mysql(On::kind) ? "START TRANSACTION" : "BEGIN", in(20'000));
     s.db->connect()->script(
-        is_mysql(On::kind) ? "KILL " + number : "SELECT pg_terminate_backend(" + number + ")", in(5000));
+        is_mysql(On::kind) ? "KILL " + number : "SELECT pg_terminate_backend(" + number + ")", in(20'000));
     CHECK(eventually([&] { return !c->alive(); }));
-    CHECK(thrown_by([&] { c->script("ROLLBACK", in(5000)); }).reason() == errc::unreachable);
+    CHECK(thrown_by([&] { c->script("ROLLBACK", in(20'000)); }).reason() == errc::unreachable);
     CHECK_FALSE(c->usable());
   }
   lease const a(*s.pool);
@@ -339,25 +340,26 @@ TEST_CASE_TEMPLATE("soci: a session that was closed in a transaction lets go of 
   scene s(On::kind, 2);
   soci::source const source(*s.pool);
   auto const book = s.db->book();
-  auto const c = source.implementation()->connect(in(5000));
-  c->execute(book.at("lock_insert_free"), with(std::string("x"), std::string("row_lock")), in(5000));
+  auto const c = source.implementation()->connect(in(20'000));
+  c->execute(book.at("lock_insert_free"), with(std::string("x"), std::string("row_lock")), in(20'000));
   CHECK(c->wait_for_row(book.at("row_wait"), with(std::string("x")), in(1000), 5s, {}).rows.size() == 1);
   c->close();
   auto const other = s.db->connect();
-  CHECK(other->wait_for_row(book.at("row_wait"), with(std::string("x")), in(5000), 5s, {}).rows.size() == 1);
+  CHECK(other->wait_for_row(book.at("row_wait"), with(std::string("x")), in(20'000), 5s, {}).rows.size() ==
+        1);
 }
 
 TEST_CASE_TEMPLATE("soci: errors have the same meaning and code as without it", On, ROWLOCK_SOCIS) {
   scene s(On::kind, 2);
   soci::source const source(*s.pool);
-  auto const ours = source.implementation()->connect(in(5000));
+  auto const ours = source.implementation()->connect(in(20'000));
   auto const native = s.db->connect();
   for (std::string const sql : {"SELECT nothing FROM rowlock_locks", "SELECT 1 FROM no_such_table",
                                 "NONSENSE", "INSERT INTO rowlock_locks (name) VALUES (NULL)"}) {
     CAPTURE(sql);
     auto const statement = adhoc(*s.db, "adhoc", sql);
-    auto const a = thrown_by([&] { ours->execute(statement, {}, in(5000)); });
-    auto const b = thrown_by([&] { native->execute(statement, {}, in(5000)); });
+    auto const a = thrown_by([&] { ours->execute(statement, {}, in(20'000)); });
+    auto const b = thrown_by([&] { native->execute(statement, {}, in(20'000)); });
     CHECK(a.reason() == b.reason());
     CHECK(a.sqlstate() == b.sqlstate());
     CHECK(a.native_code() == b.native_code());
@@ -371,11 +373,11 @@ TEST_CASE_TEMPLATE("soci: no reply by the deadline ends the session then", On,
                    ::rowlock::test::on_soci_postgresql, ROWLOCK_SOCI_MYSQLS) {
   scene s(On::kind, 2);
   soci::source const source(*s.pool);
-  auto const c = source.implementation()->connect(in(5000));
+  auto const c = source.implementation()->connect(in(20'000));
   auto const start = boot_clock::now();
   auto const sleep = is_mysql(On::kind) ? "SELECT sleep(20)" : "SELECT pg_sleep(20)";
-  CHECK(thrown_by([&] { c->execute({"sleep", sleep}, {}, in(300)); }).reason() == errc::in_doubt);
-  CHECK(boot_clock::now() - start < 2s);
+  CHECK(thrown_by([&] { c->execute({"sleep", sleep}, {}, in(2000)); }).reason() == errc::in_doubt);
+  CHECK(boot_clock::now() - start < 15s);
   CHECK_FALSE(c->usable());
 }
 
@@ -392,8 +394,8 @@ TEST_CASE("soci: pools that can't be used are refused with a reason") {
   auto const half = make_soci_pool(db->url(), 2);
   half->at(1).close();
   soci::source const s(*half);
-  auto const first = s.implementation()->connect(in(5000));
-  CHECK(thrown_by([&] { s.implementation()->connect(in(5000)); }).reason() == errc::invalid_argument);
+  auto const first = s.implementation()->connect(in(20'000));
+  CHECK(thrown_by([&] { s.implementation()->connect(in(20'000)); }).reason() == errc::invalid_argument);
 }
 
 TEST_CASE_TEMPLATE("soci: a forked child leaves the pool alone, and makes one of its own", On,
@@ -403,11 +405,12 @@ TEST_CASE_TEMPLATE("soci: a forked child leaves the pool alone, and makes one of
   auto held = m->make_mutex("x").try_acquire();
   REQUIRE(held);
   soci::source source(*s.pool);
-  auto c = source.implementation()->connect(in(5000));
+  auto c = source.implementation()->connect(in(20'000));
   child inner([&](child&) {
     int wrong = 0;
     wrong += thrown_by([&] { (void)m->make_mutex("y").try_acquire(); }).reason() == errc::forked ? 0 : 1;
-    wrong += thrown_by([&] { source.implementation()->connect(in(5000)); }).reason() == errc::forked ? 0 : 2;
+    wrong +=
+        thrown_by([&] { source.implementation()->connect(in(20'000)); }).reason() == errc::forked ? 0 : 2;
     c.reset();
     m.reset();
     auto const pool = make_soci_pool(s.db->url(), 3);
@@ -420,8 +423,8 @@ TEST_CASE_TEMPLATE("soci: a forked child leaves the pool alone, and makes one of
   });
   CHECK(inner.join() == 0);
   CHECK(c->usable());
-  c->script(begin_of(On::kind), in(5000));
-  c->script("ROLLBACK", in(5000));
+  c->script(begin_of(On::kind), in(20'000));
+  c->script("ROLLBACK", in(20'000));
   CHECK(held->release() == release_result::released);
 }
 
@@ -429,13 +432,13 @@ TEST_CASE("soci: a forked child of a process with such sessions on SQLite is ref
   scene s(kind::soci_sqlite, 2);
   sqlite::source const plain(s.db->url().substr(std::string("sqlite:").size()));
   soci::source const ours(*s.pool);
-  auto const c = ours.implementation()->connect(in(5000));
+  auto const c = ours.implementation()->connect(in(20'000));
   child inner([&](child&) {
-    auto const e = thrown_by([&] { plain.implementation()->connect(in(5000)); });
+    auto const e = thrown_by([&] { plain.implementation()->connect(in(20'000)); });
     return e.reason() == errc::forked && contains(what_of(e), "SOCI sessions on SQLite") ? 0 : 1;
   });
   CHECK(inner.join() == 0);
-  CHECK_NOTHROW(plain.implementation()->connect(in(5000)));
+  CHECK_NOTHROW(plain.implementation()->connect(in(20'000)));
 }
 
 TEST_CASE_TEMPLATE("D6: MySQL sessions of SOCI's that end do not break ours, nor ours theirs", On,
@@ -452,7 +455,7 @@ TEST_CASE_TEMPLATE("D6: MySQL sessions of SOCI's that end do not break ours, nor
   });
   {
     auto const m = s.manager();
-    auto const held = m->make_mutex("held", {.ttl = 3s}).try_acquire();
+    auto const held = m->make_mutex("held", {.ttl = 15s}).try_acquire();
     REQUIRE(held);
     for (int i = 0; i < 30; ++i) {
       // New connections, and what happens to be there.
@@ -519,20 +522,20 @@ TEST_CASE_TEMPLATE("soci: on a silent server no call is late, and no broken sess
   database_server server(On::kind);
   auto const pool = make_soci_pool(server.address(), 2);
   auto source = std::make_unique<soci::source>(*pool);
-  auto c = source->implementation()->connect(in(5000));
-  c->execute({"one", "SELECT 1"}, {}, in(5000));
+  auto c = source->implementation()->connect(in(20'000));
+  c->execute({"one", "SELECT 1"}, {}, in(20'000));
   server.pause();
   auto start = boot_clock::now();
-  CHECK(thrown_by([&] { c->execute({"one", "SELECT 1"}, {}, in(300)); }).reason() == errc::in_doubt);
-  CHECK(boot_clock::now() - start < 1s);
+  CHECK(thrown_by([&] { c->execute({"one", "SELECT 1"}, {}, in(2000)); }).reason() == errc::in_doubt);
+  CHECK(boot_clock::now() - start < 20s);
   c.reset();
-  CHECK(boot_clock::now() - start < 1s);
+  CHECK(boot_clock::now() - start < 20s);
   start = boot_clock::now();
   CHECK(thrown_by([&] { source->implementation()->connect(in(1000)); }).reason() == errc::unreachable);
-  CHECK(boot_clock::now() - start < 2s);
+  CHECK(boot_clock::now() - start < 20s);
   start = boot_clock::now();
   source.reset();
-  CHECK(boot_clock::now() - start < 4s);
+  CHECK(boot_clock::now() - start < 20s);
   server.resume();
   lease const a(*pool);
   lease const b(*pool);

@@ -44,8 +44,8 @@ struct power_cut {
   power_cut() {
     sqlite::source(path).implementation()->create_if_missing();
     migrator(sqlite::source(path)).up();
-    auto const c = sqlite::source(path).implementation()->connect(in(5000));
-    c->script("PRAGMA wal_checkpoint(TRUNCATE)", in(5000));
+    auto const c = sqlite::source(path).implementation()->connect(in(20'000));
+    c->script("PRAGMA wal_checkpoint(TRUNCATE)", in(20'000));
     keep();
     after_flush = [this] { keep(); };
   }
@@ -130,18 +130,20 @@ TEST_CASE("sqlite: synchronous=normal flushes no take, and nothing is lost by th
     REQUIRE(lock);
     auto const term = lock->term();
     CHECK_FALSE(cut.leaves("x"));
-    auto const elsewhere = sqlite::source(cut.path).implementation()->connect(in(5000));
-    CHECK(
-        as_text(elsewhere->execute({"look", "SELECT term FROM rowlock_locks WHERE name = 'x'"}, {}, in(5000))
-                    .rows.at(0)
-                    .at(0)) == term.value);
+    auto const elsewhere = sqlite::source(cut.path).implementation()->connect(in(20'000));
+    CHECK(as_text(
+              elsewhere->execute({"look", "SELECT term FROM rowlock_locks WHERE name = 'x'"}, {}, in(20'000))
+                  .rows.at(0)
+                  .at(0)) == term.value);
   }
 }
 
 TEST_CASE("sqlite: without a WAL everything is flushed, whatever was asked for") {
   power_cut cut;
-  sqlite::source(cut.path).implementation()->connect(in(5000))->script("PRAGMA journal_mode = DELETE",
-                                                                       in(5000));
+  sqlite::source(cut.path)
+      .implementation()
+      ->connect(in(20'000))
+      ->script("PRAGMA journal_mode = DELETE", in(20'000));
   lock_manager m(sqlite::source(cut.path, sqlite::synchronous::normal));
   auto x = m.make_mutex("x");
   { auto const makes_row = x.acquire(); }

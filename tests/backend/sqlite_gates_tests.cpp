@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -17,6 +18,7 @@
 #include "backend/child.hpp"
 #include "backend/database.hpp"
 #include "support/eventually.hpp"
+#include "support/threads.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -35,8 +37,12 @@ struct scene {
   }
   bool is_waited_for(backend::connection& c) const { return c.is_waited_for(d->tables(), "x"); }
   std::future<gate_entry> stand(backend::connection& c) const {
-    return std::async(std::launch::async, [this, &c] { return enter(c, 20'000); });
+    return std::async(std::launch::async, [this, &c] {
+      thread = ::gettid();
+      return enter(c, 20'000);
+    });
   }
+  mutable std::atomic<int> thread{0};  ///< the one that stands there
   std::string content() const {
     std::ifstream in(beside, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -51,7 +57,7 @@ std::unique_ptr<child> neighbour(scene const& s) {
     if (s.enter(*c, 20'000) == gate_entry::not_mine) return 1;
     self.tell();
     self.hear();
-    c->leave_gate(in(5000));
+    c->leave_gate(in(20'000));
     return 0;
   });
 }
@@ -71,7 +77,7 @@ TEST_CASE("sqlite gates: the file is made for the first one who waits, with the 
   auto const c = s.d->connect();
   CHECK_FALSE(s.is_waited_for(*c));
   CHECK_FALSE(fs::exists(s.beside));
-  REQUIRE(s.enter(*c, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
   struct stat found {};
   REQUIRE(::stat(s.beside.c_str(), &found) == 0);
   CHECK((found.st_mode & 0777U) == 0640U);
@@ -87,7 +93,7 @@ TEST_CASE("sqlite gates: whoever is killed with the gate lets the next one in") 
   auto const c = s.d->connect();
   CHECK(s.is_waited_for(*c));
   auto waits = s.stand(*c);
-  CHECK(waits.wait_for(50ms) == std::future_status::timeout);
+  REQUIRE(comes_to_rest(s.thread));
   killed.reset();
   CHECK(waits.get() == gate_entry::in_its_turn);
 }
@@ -96,36 +102,36 @@ TEST_CASE("sqlite gates: whoever is killed in line is in nobody's way, and is no
   scene const s;
   auto const first = s.d->connect();
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*first, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*first, 20'000) == gate_entry::was_free);
   auto killed = neighbour(s);
   killed->hear();
   REQUIRE(eventually([&] { return sleeps_in_futex(killed->pid()); }));
   auto waits = s.stand(*c);
   killed.reset();
   REQUIRE(eventually([&] { return s.is_waited_for(*first); }));  // it does not see its own gate
-  CHECK(first->leave_gate(in(5000)));
+  CHECK(first->leave_gate(in(20'000)));
   CHECK(waits.get() == gate_entry::in_its_turn);
-  CHECK_FALSE(c->leave_gate(in(5000)));
+  CHECK_FALSE(c->leave_gate(in(20'000)));
 }
 
 // It is woken, and does not take the gate; and it has its place in line for as long as it is stopped.
 TEST_CASE("sqlite gates: whoever is stopped in line costs each of the others milliseconds") {
   scene const s;
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*c, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
   auto const stopped = neighbour(s);
   stopped->hear();
   REQUIRE(eventually([&] { return sleeps_in_futex(stopped->pid()); }));
   REQUIRE(::kill(stopped->pid(), SIGSTOP) == 0);
   REQUIRE(::waitpid(stopped->pid(), nullptr, WUNTRACED) == stopped->pid());
   auto const start = boot_clock::now();
-  for (int round = 0; round < 20; ++round) {
-    CHECK(c->leave_gate(in(5000)));
-    CHECK(s.enter(*c, 5000) == gate_entry::in_its_turn);
+  for (int round = 0; round < 200; ++round) {
+    CHECK(c->leave_gate(in(20'000)));
+    CHECK(s.enter(*c, 20'000) == gate_entry::in_its_turn);
   }
-  CHECK(boot_clock::now() - start < 3s);  // 0.2 s; 4 s at least if it waited as for a gate that is taken
+  CHECK(boot_clock::now() - start < 30s);  // 2 s; 40 s at least if it waited as for a gate that is taken
   REQUIRE(::kill(stopped->pid(), SIGCONT) == 0);
-  c->leave_gate(in(5000));
+  c->leave_gate(in(20'000));
   stopped->hear();
   stopped->tell();
   CHECK(stopped->join() == 0);
@@ -135,7 +141,7 @@ TEST_CASE("sqlite gates: a forked child keeps no gate of its parent's") {
   scene const s;
   auto const c = s.d->connect();
   auto const other = s.d->connect();
-  REQUIRE(s.enter(*c, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
   child const lives([](child& self) {
     self.tell();
     self.hear();
@@ -144,20 +150,20 @@ TEST_CASE("sqlite gates: a forked child keeps no gate of its parent's") {
   lives.hear();
   CHECK(s.enter(*other, 50) == gate_entry::not_mine);
   c->close();
-  CHECK(s.enter(*other, 50) == gate_entry::was_free);
+  CHECK(s.enter(*other, 20'000) == gate_entry::was_free);
 }
 
 TEST_CASE("sqlite gates: a child that is forked during a wait can use SQLite") {
   scene const s;
   auto const first = s.d->connect();
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*first, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*first, 20'000) == gate_entry::was_free);
   auto waits = s.stand(*c);
   REQUIRE(
       eventually([&] { return s.is_waited_for(*c) && waits.wait_for(20ms) == std::future_status::timeout; }));
   child uses([&](child&) { return s.d->connect()->usable() ? 0 : 1; });
   CHECK(uses.join() == 0);
-  first->leave_gate(in(5000));
+  first->leave_gate(in(20'000));
   CHECK(waits.get() == gate_entry::in_its_turn);
 }
 
@@ -165,10 +171,10 @@ TEST_CASE("sqlite gates: those that come after the file was removed use another 
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
   REQUIRE(fs::remove(s.beside));
-  CHECK(s.enter(*b, 500) == gate_entry::was_free);
-  a->leave_gate(in(5000));
+  CHECK(s.enter(*b, 20'000) == gate_entry::was_free);
+  a->leave_gate(in(20'000));
   CHECK(s.enter(*a, 50) == gate_entry::not_mine);
   CHECK(s.is_waited_for(*a));
 }
@@ -178,15 +184,15 @@ TEST_CASE(
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
   auto waits = s.stand(*b);
-  CHECK(waits.wait_for(50ms) == std::future_status::timeout);
+  REQUIRE(comes_to_rest(s.thread));
   fs::resize_file(s.beside, 0);
-  a->leave_gate(in(5000));
+  a->leave_gate(in(20'000));
   CHECK(waits.get() == gate_entry::in_its_turn);
   CHECK(s.enter(*a, 50) == gate_entry::not_mine);
-  b->leave_gate(in(5000));
-  CHECK(s.enter(*a, 500) == gate_entry::was_free);
+  b->leave_gate(in(20'000));
+  CHECK(s.enter(*a, 20'000) == gate_entry::was_free);
   CHECK(s.content().starts_with("rowlock: who waits"));
 }
 
@@ -194,7 +200,7 @@ TEST_CASE("sqlite gates: another file by that name is left as it is") {
   scene const s;
   auto const c = s.d->connect();
   auto const refused = [&] {
-    auto const e = thrown_by([&] { s.enter(*c, 500); });
+    auto const e = thrown_by([&] { s.enter(*c, 20'000); });
     CHECK(says(e, s.beside));
     CHECK_FALSE(e.retryable());
     CHECK(c->usable());
@@ -221,7 +227,7 @@ TEST_CASE("sqlite gates: another file by that name is left as it is") {
   REQUIRE(::mkfifo(s.beside.c_str(), 0600) == 0);
   refused();
   fs::remove(s.beside);
-  CHECK(s.enter(*c, 500) == gate_entry::was_free);
+  CHECK(s.enter(*c, 20'000) == gate_entry::was_free);
 }
 
 TEST_CASE("sqlite gates: who may not write in the folder hears so") {
@@ -230,7 +236,7 @@ TEST_CASE("sqlite gates: who may not write in the folder hears so") {
   child nobody([&](child&) {
     auto const c = s.d->connect();
     if (::setegid(65534) != 0 || ::seteuid(65534) != 0) return 2;
-    auto const e = thrown_by([&] { s.enter(*c, 500); });
+    auto const e = thrown_by([&] { s.enter(*c, 20'000); });
     return e.reason() == errc::access_denied && says(e, s.beside) ? 0 : 1;
   });
   CHECK(nobody.join() == 0);
@@ -242,7 +248,7 @@ TEST_CASE("sqlite gates: what there is too little of just now is asked for again
     auto const c = s.d->connect();
     rlimit const none{0, 0};
     if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
-    auto const e = thrown_by([&] { s.enter(*c, 500); });
+    auto const e = thrown_by([&] { s.enter(*c, 20'000); });
     return e.retryable() && says(e, s.beside) && c->usable() ? 0 : 1;
   });
   CHECK(poor.join() == 0);
@@ -252,43 +258,43 @@ TEST_CASE("sqlite gates: a wait ends when it is stopped") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 500) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
   auto const start = boot_clock::now();
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 200; ++round) {
     std::stop_source stop;
     auto waits = std::async(std::launch::async, [&] { return s.enter(*b, 20'000, stop.get_token()); });
     if (round % 2 == 0) REQUIRE(eventually([&] { return s.is_waited_for(*a); }));
     stop.request_stop();
     CHECK(waits.get() == gate_entry::not_mine);
   }
-  CHECK_FALSE(a->leave_gate(in(5000)));
-  CHECK(boot_clock::now() - start < 5s);  // each looks by itself after 0.2 s at the earliest
+  CHECK_FALSE(a->leave_gate(in(20'000)));
+  CHECK(boot_clock::now() - start < 30s);  // 40 s: each looks by itself after 0.2 s at the earliest
 }
 
 TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not overtake it") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  constexpr int rounds = 40;
-  int overtaken = 0;
+  int served = 0;
   int woken = 0;
-  for (int round = 0; round < rounds; ++round) {
-    REQUIRE(s.enter(*a, 10'000) != gate_entry::not_mine);
+  // On a machine that is too busy to wake one in 10 ms one round or the other shows nothing.
+  auto const until = in(60'000);
+  for (int round = 0; round < 40 || ((served < 10 || woken < 5) && boot_clock::now() < until); ++round) {
+    REQUIRE(s.enter(*a, 20'000) != gate_entry::not_mine);
     auto const start = boot_clock::now();
     auto waits = s.stand(*b);
     REQUIRE(eventually([&] { return s.is_waited_for(*a); }));
-    CHECK(a->leave_gate(in(5000)));
-    if (s.enter(*a, 50) != gate_entry::not_mine) {
-      ++overtaken;
-      a->leave_gate(in(5000));
-    }
+    CHECK(a->leave_gate(in(20'000)));
+    if (s.enter(*a, 50) == gate_entry::not_mine)
+      ++served;
+    else
+      a->leave_gate(in(20'000));
     CHECK(waits.get() == gate_entry::in_its_turn);
     woken += boot_clock::now() - start < 200ms;  // each looks by itself after that at the earliest
-    b->leave_gate(in(5000));
+    b->leave_gate(in(20'000));
   }
-  // All of them are woken and none is overtaken, but on a machine that is too busy to wake one in 10 ms.
-  CHECK(overtaken < rounds * 3 / 4);
-  CHECK(woken > rounds / 8);
+  CHECK(served >= 10);
+  CHECK(woken >= 5);
 }
 
 }  // namespace rowlock::test

@@ -28,7 +28,7 @@ backend::statement const add{"add", "UPDATE rowlock_meta SET token_floor = token
 backend::statement const floor_now{"floor", "SELECT token_floor FROM rowlock_meta"};
 
 std::unique_ptr<backend::connection> open_at(std::string const& path) {
-  return sqlite::source(path).implementation()->connect(in(5000));
+  return sqlite::source(path).implementation()->connect(in(20'000));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ TEST_CASE("C1: a file with two names (a hard link) is refused by both, with what
     sqlite3_open_v2(file.path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
     return db;
   });
-  CHECK(thrown_by([&] { by_program.implementation()->connect(in(5000)); }).reason() == errc::unsupported);
+  CHECK(thrown_by([&] { by_program.implementation()->connect(in(20'000)); }).reason() == errc::unsupported);
   fs::remove(file.also("second.db"));
   CHECK_NOTHROW(open_at(file.path));
 }
@@ -62,16 +62,16 @@ TEST_CASE("C1: symbolic links, to the file or its folder, lead to the same WAL a
   auto const by_folder = open_at(file.also("folder") + "/locks.db");
   CHECK(by_link->server_identity() == direct->server_identity());
   CHECK(by_folder->server_identity() == direct->server_identity());
-  for (auto const* one : {&direct, &by_link, &by_folder}) (*one)->execute(add, {}, in(5000));
-  CHECK(backend::as_int(direct->execute(floor_now, {}, in(5000)).rows.at(0).at(0)) == 3);
+  for (auto const* one : {&direct, &by_link, &by_folder}) (*one)->execute(add, {}, in(20'000));
+  CHECK(backend::as_int(direct->execute(floor_now, {}, in(20'000)).rows.at(0).at(0)) == 3);
 }
 
 TEST_CASE("C1: a hard link that is made while the file is open is noticed by the next statement") {
   named_file const file;
   auto const c = open_at(file.path);
-  c->execute(add, {}, in(5000));
+  c->execute(add, {}, in(20'000));
   fs::create_hard_link(file.path, file.also("second.db"));
-  auto const e = thrown_by([&] { c->execute(floor_now, {}, in(5000)); });
+  auto const e = thrown_by([&] { c->execute(floor_now, {}, in(20'000)); });
   CHECK(e.reason() == errc::unreachable);
   CHECK(says(e, "got another name (a hard link)"));
   CHECK(!c->usable());
@@ -90,9 +90,9 @@ TEST_CASE("C1: a hard link that is made during a statement leaves it in doubt") 
     sqlite3_create_function(db, "link_file", 1, SQLITE_UTF8, nullptr, link, nullptr, nullptr);
     return db;
   };
-  auto const c = sqlite::source(open).implementation()->connect(in(5000));
+  auto const c = sqlite::source(open).implementation()->connect(in(20'000));
   backend::statement const s{"s", "UPDATE rowlock_meta SET token_floor = link_file(?1)"};
-  CHECK(thrown_by([&] { c->execute(s, with(file.path), in(5000)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] { c->execute(s, with(file.path), in(20'000)); }).reason() == errc::in_doubt);
   CHECK(!c->usable());
 }
 

@@ -29,11 +29,13 @@ struct lock_file {
   lock_file() {
     source.implementation()->create_if_missing();
     auto const c = connect();
-    for (auto const& m : source.implementation()->sql().migrations) c->script(m.up, in(5000));
+    for (auto const& m : source.implementation()->sql().migrations) c->script(m.up, in(20'000));
   }
-  std::unique_ptr<backend::connection> connect() const { return source.implementation()->connect(in(5000)); }
+  std::unique_ptr<backend::connection> connect() const {
+    return source.implementation()->connect(in(20'000));
+  }
   /// The file's path with everything in the main file.
-  void checkpoint() const { connect()->script("PRAGMA wal_checkpoint(TRUNCATE)", in(5000)); }
+  void checkpoint() const { connect()->script("PRAGMA wal_checkpoint(TRUNCATE)", in(20'000)); }
 };
 
 backend::statement const read_meta{"meta_read", "SELECT schema_version FROM rowlock_meta"};
@@ -41,11 +43,11 @@ backend::statement const write_meta{"meta_write", "UPDATE rowlock_meta SET token
 backend::statement const read_floor{"floor", "SELECT token_floor FROM rowlock_meta"};
 
 error connect_error(std::string const& path) {
-  return thrown_by([&] { sqlite::source(path).implementation()->connect(in(5000)); });
+  return thrown_by([&] { sqlite::source(path).implementation()->connect(in(20'000)); });
 }
 
 std::int64_t floor_of(backend::connection& c) {
-  return backend::as_int(c.execute(read_floor, {}, in(5000)).rows.at(0).at(0));
+  return backend::as_int(c.execute(read_floor, {}, in(20'000)).rows.at(0).at(0));
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ TEST_CASE("sqlite: databases in memory or without a name that belong to one conn
     sqlite3_open(":memory:", &db);
     return db;
   });
-  CHECK(thrown_by([&] { in_memory.implementation()->connect(in(5000)); }).reason() == errc::unsupported);
+  CHECK(thrown_by([&] { in_memory.implementation()->connect(in(20'000)); }).reason() == errc::unsupported);
 }
 
 TEST_CASE("sqlite: folders and other files are refused") {
@@ -91,8 +93,8 @@ TEST_CASE("C27: sqlite: create_if_missing makes a file with the mode that the um
       crowd.emplace_back([&] {
         sqlite::source const s(path);
         s.implementation()->create_if_missing();
-        auto const c = s.implementation()->connect(in(5000));
-        auto const r = c->execute({"mode", "PRAGMA journal_mode"}, {}, in(5000));
+        auto const c = s.implementation()->connect(in(20'000));
+        auto const r = c->execute({"mode", "PRAGMA journal_mode"}, {}, in(20'000));
         if (backend::as_text(r.rows.at(0).at(0)) != "wal") ++wrong;
       });
   }
@@ -103,8 +105,8 @@ TEST_CASE("C27: sqlite: create_if_missing makes a file with the mode that the um
   CHECK((found.st_mode & 0777) == 0640);
   {
     sqlite::source const s(path);
-    auto const c = s.implementation()->connect(in(5000));
-    c->script("CREATE TABLE t (x)", in(5000));
+    auto const c = s.implementation()->connect(in(20'000));
+    c->script("CREATE TABLE t (x)", in(20'000));
     for (auto const* beside : {"-wal", "-shm"}) {
       REQUIRE(::stat((path + beside).c_str(), &found) == 0);
       CHECK((found.st_mode & 0777) == 0640);
@@ -124,12 +126,12 @@ TEST_CASE("sqlite: create_if_missing leaves a file that exists alone") {
   auto const before = file.connect()->server_identity();
   file.source.implementation()->create_if_missing();
   CHECK(file.connect()->server_identity() == before);
-  CHECK(file.connect()->execute(read_meta, {}, in(5000)).rows.size() == 1);
+  CHECK(file.connect()->execute(read_meta, {}, in(20'000)).rows.size() == 1);
 }
 
 TEST_CASE("sqlite: commits are flushed") {
   lock_file const file;
-  auto const r = file.connect()->execute({"s", "PRAGMA synchronous"}, {}, in(5000));
+  auto const r = file.connect()->execute({"s", "PRAGMA synchronous"}, {}, in(20'000));
   CHECK(backend::as_int(r.rows.at(0).at(0)) == 2);
 }
 
@@ -141,22 +143,22 @@ TEST_CASE("sqlite: chdir does not change which file a relative path means") {
   fs::current_path(home);
   s.implementation()->create_if_missing();
   CHECK(fs::exists(folder.file("relative.db")));
-  CHECK_NOTHROW(s.implementation()->connect(in(5000)));
+  CHECK_NOTHROW(s.implementation()->connect(in(20'000)));
 }
 
 TEST_CASE("sqlite: a file that was replaced while open is written no more") {
   lock_file const file;
   auto const c = file.connect();
   auto const before = c->server_identity();
-  c->execute(write_meta, {}, in(5000));
+  c->execute(write_meta, {}, in(20'000));
   file.checkpoint();
   fs::copy_file(file.path, file.path + ".copy");
   fs::rename(file.path + ".copy", file.path);
-  auto const e = thrown_by([&] { c->execute(write_meta, {}, in(5000)); });
+  auto const e = thrown_by([&] { c->execute(write_meta, {}, in(20'000)); });
   CHECK(e.reason() == errc::unreachable);
   CHECK(says(e, "removed or replaced"));
   CHECK(!c->usable());
-  CHECK(thrown_by([&] { c->script("SELECT 1", in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->script("SELECT 1", in(20'000)); }).reason() == errc::unreachable);
   auto const again = file.connect();
   CHECK(again->server_identity() != before);
   CHECK(floor_of(*again) == 1);
@@ -166,7 +168,7 @@ TEST_CASE("sqlite: a file that was removed while open is written no more") {
   lock_file const file;
   auto const c = file.connect();
   fs::remove(file.path);
-  CHECK(thrown_by([&] { c->script("UPDATE rowlock_meta SET token_floor = 9", in(5000)); }).reason() ==
+  CHECK(thrown_by([&] { c->script("UPDATE rowlock_meta SET token_floor = 9", in(20'000)); }).reason() ==
         errc::unreachable);
   CHECK(!c->usable());
 }
@@ -184,9 +186,9 @@ TEST_CASE("sqlite: a file that is removed during a statement leaves it in doubt"
     sqlite3_create_function(db, "remove_file", 1, SQLITE_UTF8, nullptr, remove, nullptr, nullptr);
     return db;
   };
-  auto const c = sqlite::source(open).implementation()->connect(in(5000));
+  auto const c = sqlite::source(open).implementation()->connect(in(20'000));
   backend::statement const s{"s", "UPDATE rowlock_meta SET token_floor = remove_file(?1)"};
-  CHECK(thrown_by([&] { c->execute(s, with(file.path), in(5000)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] { c->execute(s, with(file.path), in(20'000)); }).reason() == errc::in_doubt);
   CHECK(!c->usable());
 }
 
@@ -197,28 +199,28 @@ TEST_CASE("sqlite: a file opened for reading only is read_only") {
     sqlite3_open_v2(file.path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
     return db;
   };
-  auto const c = sqlite::source(open).implementation()->connect(in(5000));
-  CHECK(c->execute(read_meta, {}, in(5000)).rows.size() == 1);
-  CHECK(thrown_by([&] { c->execute(write_meta, {}, in(5000)); }).reason() == errc::read_only);
+  auto const c = sqlite::source(open).implementation()->connect(in(20'000));
+  CHECK(c->execute(read_meta, {}, in(20'000)).rows.size() == 1);
+  CHECK(thrown_by([&] { c->execute(write_meta, {}, in(20'000)); }).reason() == errc::read_only);
   CHECK(c->usable());
 }
 
 TEST_CASE("sqlite: a full file is storage_full") {
   lock_file const file;
   auto const c = file.connect();
-  c->script("PRAGMA max_page_count = 1", in(5000));  // SQLite takes the present size instead
-  c->script("CREATE TABLE IF NOT EXISTS rowlock_meta (x)", in(5000));
+  c->script("PRAGMA max_page_count = 1", in(20'000));  // SQLite takes the present size instead
+  c->script("CREATE TABLE IF NOT EXISTS rowlock_meta (x)", in(20'000));
   backend::statement const s{"fill", "INSERT INTO rowlock_tokens SELECT 'n' || value, 1 FROM json_each(?1)"};
   std::string numbers = "[0";
   for (int i = 1; i < 5000; ++i) numbers += "," + std::to_string(i);
-  auto const e = thrown_by([&] { c->execute(s, with(numbers + "]"), in(5000)); });
+  auto const e = thrown_by([&] { c->execute(s, with(numbers + "]"), in(20'000)); });
   CHECK(e.reason() == errc::storage_full);
   CHECK(c->usable());
 }
 
 TEST_CASE("sqlite: a function that opens nothing, or throws, is unreachable") {
   auto const connect = [](sqlite3* (*open)()) {
-    return thrown_by([&] { sqlite::source(open).implementation()->connect(in(5000)); });
+    return thrown_by([&] { sqlite::source(open).implementation()->connect(in(20'000)); });
   };
   CHECK(connect([]() -> sqlite3* { return nullptr; }).reason() == errc::unreachable);
   auto const e = connect([]() -> sqlite3* { throw std::runtime_error("no money"); });
@@ -229,15 +231,15 @@ TEST_CASE("sqlite: a function that opens nothing, or throws, is unreachable") {
 TEST_CASE("sqlite: what a forked child commits on a connection of its own stays") {
   lock_file const file;
   auto c = file.connect();
-  c->execute(write_meta, {}, in(5000));
+  c->execute(write_meta, {}, in(20'000));
   child other([&](child& parent) {
-    if (thrown_by([&] { c->execute(write_meta, {}, in(5000)); }).reason() != errc::forked) return 1;
+    if (thrown_by([&] { c->execute(write_meta, {}, in(20'000)); }).reason() != errc::forked) return 1;
     c->close();
     auto const mine = file.connect();
-    mine->execute(write_meta, {}, in(5000));
+    mine->execute(write_meta, {}, in(20'000));
     parent.tell();
     parent.hear();
-    mine->execute(write_meta, {}, in(5000));
+    mine->execute(write_meta, {}, in(20'000));
     return floor_of(*mine) == 4 ? 0 : 2;
   });
   other.hear();
@@ -246,7 +248,7 @@ TEST_CASE("sqlite: what a forked child commits on a connection of its own stays"
   // user.
   child third([&](child&) {
     auto d = file.connect();
-    d->execute(write_meta, {}, in(5000));
+    d->execute(write_meta, {}, in(20'000));
     d.reset();
     return 0;
   });
@@ -267,7 +269,7 @@ TEST_CASE("sqlite: a child that was forked out of the middle of SQLite is refuse
       go_on.wait(false);
       return static_cast<sqlite3*>(nullptr);
     });
-    thrown_by([&] { slow.implementation()->connect(in(5000)); });
+    thrown_by([&] { slow.implementation()->connect(in(20'000)); });
   });
   in_the_middle.wait(false);
   child other([&](child&) { return thrown_by([&] { file.connect(); }).reason() == errc::forked ? 0 : 1; });

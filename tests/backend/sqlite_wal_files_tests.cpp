@@ -28,7 +28,9 @@ struct open_file {
   sqlite::source source{path};
 
   open_file() { migrator(source).up(); }
-  std::unique_ptr<backend::connection> connect() const { return source.implementation()->connect(in(5000)); }
+  std::unique_ptr<backend::connection> connect() const {
+    return source.implementation()->connect(in(20'000));
+  }
   void remove_both() const {
     for (auto const* end : {"-wal", "-shm"}) REQUIRE(fs::remove(path + end));
   }
@@ -41,7 +43,7 @@ class adder {
       : child_([&file, times](child& parent) {
           parent.hear();
           auto const c = file.connect();
-          for (int i = 0; i < times; ++i) c->execute(add, {}, in(5000));
+          for (int i = 0; i < times; ++i) c->execute(add, {}, in(20'000));
           return 0;
         }) {}
   void go() {
@@ -54,7 +56,7 @@ class adder {
 };
 
 std::int64_t floor_of(backend::connection& c) {
-  return backend::as_int(c.execute(floor_now, {}, in(5000)).rows.at(0).at(0));
+  return backend::as_int(c.execute(floor_now, {}, in(20'000)).rows.at(0).at(0));
 }
 
 void copy_over(std::string const& path) {
@@ -83,14 +85,14 @@ TEST_CASE(
       CAPTURE(removed);
       open_file const file;
       auto const c = file.connect();
-      c->execute(add, {}, in(5000));
+      c->execute(add, {}, in(20'000));
       for (auto const& end : which) removed ? (void)fs::remove(file.path + end) : copy_over(file.path + end);
-      auto const e = thrown_by([&] { c->execute(add, {}, in(5000)); });
+      auto const e = thrown_by([&] { c->execute(add, {}, in(20'000)); });
       CHECK(e.reason() == errc::unreachable);
       CHECK(says(e, "-wal or -shm beside it was removed or replaced"));
       CHECK_FALSE(c->usable());
       auto const again = file.connect();
-      again->execute(add, {}, in(5000));
+      again->execute(add, {}, in(20'000));
       CHECK(floor_of(*again) == (removed && which.front() == "-wal" ? 1 : 2));
     }
 }
@@ -106,9 +108,9 @@ TEST_CASE("sqlite: a WAL that is removed during a statement leaves it in doubt")
     sqlite3_create_function(db.get(), "remove_file", 1, SQLITE_UTF8, nullptr, remove, nullptr, nullptr);
     return db.release();
   };
-  auto const c = sqlite::source(open).implementation()->connect(in(5000));
+  auto const c = sqlite::source(open).implementation()->connect(in(20'000));
   backend::statement const s{"s", "UPDATE rowlock_meta SET token_floor = remove_file(?1)"};
-  CHECK(thrown_by([&] { c->execute(s, with(file.path + "-wal"), in(5000)); }).reason() == errc::in_doubt);
+  CHECK(thrown_by([&] { c->execute(s, with(file.path + "-wal"), in(20'000)); }).reason() == errc::in_doubt);
   CHECK_FALSE(c->usable());
 }
 
@@ -118,7 +120,7 @@ TEST_CASE("sqlite: what is in a removed WAL is not written over what others have
     open_file const file;
     adder elsewhere(file, 3);
     auto c = file.connect();
-    c->execute(add, {}, in(5000));
+    c->execute(add, {}, in(20'000));
     file.remove_both();
     elsewhere.go();
     if (notices) CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
@@ -133,13 +135,13 @@ TEST_CASE("sqlite: a new session closes those of its process whose WAL was remov
   adder later(file, 1);
   auto const c = file.connect();
   auto const idle = file.connect();
-  idle->execute(add, {}, in(5000));
+  idle->execute(add, {}, in(20'000));
   file.remove_both();
   elsewhere.go();
-  CHECK(thrown_by([&] { c->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { c->execute(add, {}, in(20'000)); }).reason() == errc::unreachable);
   auto const fresh = file.connect();
   CHECK_FALSE(idle->usable());
-  CHECK(thrown_by([&] { idle->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+  CHECK(thrown_by([&] { idle->execute(add, {}, in(20'000)); }).reason() == errc::unreachable);
   CHECK(floor_of(*fresh) == 3);
   later.go();
   CHECK(floor_of(*fresh) == 4);
@@ -160,7 +162,7 @@ TEST_CASE("sqlite: while a connection of the program's has the old index open, a
       if (others_came_first) elsewhere.go();
       for (int i = 0; i < 2; ++i) {
         CAPTURE(i);
-        CHECK(thrown_by([&] { file.connect()->execute(add, {}, in(5000)); }).reason() == errc::unreachable);
+        CHECK(thrown_by([&] { file.connect()->execute(add, {}, in(20'000)); }).reason() == errc::unreachable);
       }
       if (!others_came_first) elsewhere.go();
       backend::sqlite::leave_wal_at_close(theirs.get());
@@ -217,13 +219,13 @@ TEST_CASE("sqlite: in the program's own transaction a WAL that was removed is no
 
 TEST_CASE("sqlite: a file that gets a WAL while it is open is used as before, and its WAL is watched") {
   open_file const file;
-  file.connect()->script("PRAGMA journal_mode = DELETE", in(5000));
+  file.connect()->script("PRAGMA journal_mode = DELETE", in(20'000));
   auto const c = file.connect();
-  c->execute(add, {}, in(5000));
+  c->execute(add, {}, in(20'000));
   REQUIRE_FALSE(fs::exists(file.path + "-wal"));
-  file.connect()->script("PRAGMA journal_mode = WAL", in(5000));
-  c->execute(add, {}, in(5000));
-  c->execute(add, {}, in(5000));
+  file.connect()->script("PRAGMA journal_mode = WAL", in(20'000));
+  c->execute(add, {}, in(20'000));
+  c->execute(add, {}, in(20'000));
   CHECK(floor_of(*c) == 3);
   REQUIRE(fs::remove(file.path + "-wal"));
   CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
@@ -246,7 +248,7 @@ TEST_CASE("sqlite: a WAL that others made before a deferred transaction of the p
   child elsewhere([&](child& parent) {
     parent.hear();
     auto const c = file.connect();
-    c->execute(add, {}, in(5000));
+    c->execute(add, {}, in(20'000));
     parent.tell();
     parent.hear();
     return 0;
@@ -271,17 +273,17 @@ TEST_CASE("sqlite: behind a symbolic link, too, a WAL that comes later is watche
   fs::create_symlink(file.path, link);
   std::unique_ptr<backend::connection> c;
   SUBCASE("the file had none when the session began") {
-    file.connect()->script("PRAGMA journal_mode = DELETE", in(5000));
-    c = sqlite::source(link).implementation()->connect(in(5000));
-    c->execute(add, {}, in(5000));
-    file.connect()->script("PRAGMA journal_mode = WAL", in(5000));
+    file.connect()->script("PRAGMA journal_mode = DELETE", in(20'000));
+    c = sqlite::source(link).implementation()->connect(in(20'000));
+    c->execute(add, {}, in(20'000));
+    file.connect()->script("PRAGMA journal_mode = WAL", in(20'000));
   }
   SUBCASE("the file was busy when the session began") {
     auto const theirs = program_opens(file.path);
     program_runs(theirs, "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; " + add.sql + "; COMMIT");
-    c = sqlite::source(link).implementation()->connect(in(5000));
+    c = sqlite::source(link).implementation()->connect(in(20'000));
   }
-  c->execute(add, {}, in(5000));
+  c->execute(add, {}, in(20'000));
   CHECK(floor_of(*c) == (fs::exists(file.path + "-wal") ? 2 : 0));
   file.remove_both();
   CHECK(thrown_by([&] { (void)floor_of(*c); }).reason() == errc::unreachable);
@@ -299,8 +301,8 @@ TEST_CASE("sqlite: who is alone with a file has no index beside it, and can use 
     auto const before = floor_of(*file.connect());
     {
       auto const c =
-          sqlite::source([&] { return open_alone(vfs).release(); }).implementation()->connect(in(5000));
-      c->execute(add, {}, in(5000));
+          sqlite::source([&] { return open_alone(vfs).release(); }).implementation()->connect(in(20'000));
+      c->execute(add, {}, in(20'000));
       CHECK(fs::exists(file.path + "-wal"));
       CHECK_FALSE(fs::exists(file.path + "-shm"));
       CHECK(floor_of(*c) == before + 1);

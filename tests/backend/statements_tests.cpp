@@ -101,7 +101,7 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
     auto const c = db->connect();  // each its own: some begin a transaction
     std::vector<value> const nulls(parameter_count(ready.sql, mark), nullptr);
     try {
-      c->execute(ready, nulls, in(5000));
+      c->execute(ready, nulls, in(20'000));
     } catch (error const& e) {
       // Understood by the database, and refused for the value.
       bool const constraint = is_sqlite(On::kind)
@@ -114,9 +114,9 @@ TEST_CASE_TEMPLATE("every statement runs on a migrated database", On, ROWLOCK_BA
   }
   auto const c = db->connect();
   auto const free = with("n", "lease");
-  CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == 1);
+  CHECK(c->execute(book.at("lock_insert_free"), free, in(20'000)).affected == 1);
   // Where it has to "change" the row that it meets, not to fail on it, that counts.
-  CHECK(c->execute(book.at("lock_insert_free"), free, in(5000)).affected == (is_mysql(On::kind) ? 1 : 0));
+  CHECK(c->execute(book.at("lock_insert_free"), free, in(20'000)).affected == (is_mysql(On::kind) ? 1 : 0));
 }
 
 TEST_CASE_TEMPLATE("migrations go down and up again", On, ROWLOCK_BACKENDS) {
@@ -124,11 +124,11 @@ TEST_CASE_TEMPLATE("migrations go down and up again", On, ROWLOCK_BACKENDS) {
   auto const c = db->connect();
   auto const& migrations = db->source().sql().migrations;
   for (auto m = migrations.rbegin(); m != migrations.rend(); ++m)
-    c->script(db->tables().render(m->down), in(5000));
-  CHECK(thrown_by([&] { c->execute(db->book().at("meta_read"), {}, in(5000)); }).reason() ==
+    c->script(db->tables().render(m->down), in(20'000));
+  CHECK(thrown_by([&] { c->execute(db->book().at("meta_read"), {}, in(20'000)); }).reason() ==
         errc::schema_missing);
   db->migrate();
-  CHECK(c->execute(db->book().at("meta_read"), {}, in(5000)).rows.size() == 1);
+  CHECK(c->execute(db->book().at("meta_read"), {}, in(20'000)).rows.size() == 1);
 }
 
 TEST_CASE_TEMPLATE("lease: take, busy, renew, release by name and term", On, ROWLOCK_BACKENDS) {
@@ -136,7 +136,7 @@ TEST_CASE_TEMPLATE("lease: take, busy, renew, release by name and term", On, ROW
   auto const c = db->connect();
   auto const book = db->book();
   auto const run = [&](char const* name, std::vector<value> const& p) {
-    return c->execute(book.at(name), p, in(5000));
+    return c->execute(book.at(name), p, in(20'000));
   };
   auto const name = std::string("job");
   auto const token = [&] { return as_int(run("lock_read", {name}).rows.at(0).at(3)); };
@@ -179,7 +179,7 @@ TEST_CASE_TEMPLATE("lease: an expired term may be taken over, and can't be relea
   auto const c = db->connect();
   auto const book = db->book();
   auto const run = [&](char const* name, std::vector<value> const& p) {
-    return c->execute(book.at(name), p, in(5000));
+    return c->execute(book.at(name), p, in(20'000));
   };
   std::string const name = "job";
   auto const token = [&] { return as_int(run("lock_read", {name}).rows.at(0).at(3)); };
@@ -187,7 +187,7 @@ TEST_CASE_TEMPLATE("lease: an expired term may be taken over, and can't be relea
   REQUIRE(run("lock_take", take_parameters(name, "t1", 1)).affected == 1);
   auto const first = token();
   bool taken = false;
-  for (auto const until = in(5000); !taken && boot_clock::now() < until;)
+  for (auto const until = in(20'000); !taken && boot_clock::now() < until;)
     taken = run("lock_take", take_parameters(name, "t2")).affected == 1;
   CHECK(taken);
   CHECK(token() > first);

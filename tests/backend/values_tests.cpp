@@ -27,7 +27,7 @@ TEST_CASE_TEMPLATE("values: integers up to the limits", On, ROWLOCK_BACKENDS) {
   auto const echo = adhoc(*db, "echo", echo_sql(On::kind));
   for (auto number : {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
                       std::int64_t{-1}, std::int64_t{0}}) {
-    auto const r = c->execute(echo, with(number, std::string(), nullptr), in(5000));
+    auto const r = c->execute(echo, with(number, std::string(), nullptr), in(20'000));
     REQUIRE(r.rows.size() == 1);
     CHECK(as_int(r.rows[0][0]) == number);
     CHECK(as_text(r.rows[0][1]).empty());  // empty text is not null
@@ -51,13 +51,13 @@ TEST_CASE_TEMPLATE("values: text that a careless driver would change", On, ROWLO
                       "JOB",
                       "\n\t\r"};
   for (std::string const name : names) {
-    auto const r = c->execute(book.at("lock_insert_free"), with(name, "lease"), in(5000));
+    auto const r = c->execute(book.at("lock_insert_free"), with(name, "lease"), in(20'000));
     CHECK(r.affected == 1);
   }
-  auto const list = c->execute(book.at("lock_list"), with(std::int64_t{1}), in(5000));
+  auto const list = c->execute(book.at("lock_list"), with(std::int64_t{1}), in(20'000));
   CHECK(list.rows.size() == names.size());
   for (std::string const name : names) {
-    auto const r = c->execute(book.at("lock_read"), with(name), in(5000));
+    auto const r = c->execute(book.at("lock_read"), with(name), in(20'000));
     REQUIRE(r.rows.size() == 1);
     CHECK(as_text(r.rows[0][0]) == name);
   }
@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("values: U+0000 is refused, not cut off there", On, ROWLOCK_B
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const name = std::string("a\0b", 3);
-  auto const e = thrown_by([&] { c->execute(db->book().at("lock_read"), with(name), in(5000)); });
+  auto const e = thrown_by([&] { c->execute(db->book().at("lock_read"), with(name), in(20'000)); });
   CHECK(e.reason() == errc::invalid_argument);
   CHECK(c->usable());
 }
@@ -75,7 +75,7 @@ TEST_CASE_TEMPLATE("values: U+0000 is refused, not cut off there", On, ROWLOCK_B
 TEST_CASE_TEMPLATE("values: booleans and computed integers are integers", On, ROWLOCK_BACKENDS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
-  auto const r = c->execute(adhoc(*db, "facts", "SELECT 1 = 1, 1 = 2, 7 + 1, 'x'"), {}, in(5000));
+  auto const r = c->execute(adhoc(*db, "facts", "SELECT 1 = 1, 1 = 2, 7 + 1, 'x'"), {}, in(20'000));
   REQUIRE(r.rows.size() == 1);
   CHECK(r.rows[0] == backend::row{std::int64_t{1}, std::int64_t{0}, std::int64_t{8}, std::string("x")});
 }
@@ -84,9 +84,9 @@ TEST_CASE_TEMPLATE("affected rows: of changes, not of reads", On, ROWLOCK_BACKEN
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   for (std::string const name : {"a", "b", "c"})
-    c->execute(db->book().at("lock_insert_free"), with(name, "lease"), in(5000));
+    c->execute(db->book().at("lock_insert_free"), with(name, "lease"), in(20'000));
   auto const run = [&](char const* name, char const* sql) {
-    return c->execute(adhoc(*db, name, sql), {}, in(5000));
+    return c->execute(adhoc(*db, name, sql), {}, in(20'000));
   };
   CHECK(run("u", "UPDATE rowlock_locks SET note = 'n' WHERE name < 'c'").affected == 2);
   CHECK(run("s", "SELECT name FROM rowlock_locks").affected == 0);
