@@ -121,7 +121,8 @@ SERVER_CASE("killed and restarted within the ttl: no lease is lost and waiters g
 
 SERVER_CASE("away for longer than the ttl: loss is reported before trust ends") {
   away_fixture f(Server::kind);
-  taker holder(f.as_app(), "", "x", 3s);
+  // Half a second before trust ends it is told, which is for a busy machine.
+  taker holder(f.as_app(), "", "x", 10s);
   REQUIRE(holder.take(0ms));
   SUBCASE("stopped") { f.server.pause(); }
   SUBCASE("killed") { f.server.kill(); }
@@ -136,8 +137,8 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   taker holder(f.as_app(), "", "held", 60s);
   REQUIRE(holder.take(0ms));
   lock_manager m(f.as_app());
-  auto short_lease = m.make_mutex("short", {.ttl = 2s}).acquire();
-  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 1s}).acquire();
+  auto short_lease = m.make_mutex("short", {.ttl = 4s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 9s}).acquire();
   auto waiting =
       std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(120s)); });
   f.set_read_only(true);
@@ -196,8 +197,8 @@ SERVER_CASE("read-only to its old sessions only, after a switch-over: none of th
 SERVER_CASE("out of connections: told as that within the deadline, and ridden out by those who wait") {
   away_fixture f(Server::kind, {.max_connections = 15});
   lock_manager m(f.as_app());
-  auto held = m.make_mutex("held", {.ttl = 3s}).acquire();
-  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 1s}).acquire();
+  auto held = m.make_mutex("held", {.ttl = 15s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 9s}).acquire();
   REQUIRE(held);
   std::vector<std::unique_ptr<backend::connection>> hogs;
   auto const hog = [&] {
@@ -211,9 +212,9 @@ SERVER_CASE("out of connections: told as that within the deadline, and ridden ou
   CHECK(refused([&] { (void)late.make_mutex("x").try_acquire_for(200ms); }) == errc::too_many_connections);
   auto waiting =
       std::async(std::launch::async, [&] { return bool(late.make_mutex("held").try_acquire_for(120s)); });
-  // Who has a connection goes on: the lease is renewed past its ttl.
-  auto const later = boot_clock::now() + 5s;
-  CHECK(eventually([&] { return *held->trusted_until() > later; }));
+  // Who has a connection goes on: the lease is renewed.
+  auto const trust = *held->trusted_until();
+  CHECK(eventually([&] { return *held->trusted_until() > trust; }));
   CHECK(row->release() == release_result::released);
   hogs.clear();
   CHECK(held->release() == release_result::released);
@@ -232,7 +233,7 @@ SERVER_CASE("stopped: unlock does not block for long") {
   f.server.pause();
   auto const start = std::chrono::steady_clock::now();
   CHECK(lock->release() == release_result::in_doubt);
-  CHECK(std::chrono::steady_clock::now() - start < 30s);
+  CHECK(std::chrono::steady_clock::now() - start < 50s);
   f.server.resume();
   lock_manager n(f.as_app());
   CHECK(n.make_mutex("x").try_acquire_for(60s));

@@ -58,7 +58,7 @@ struct primary_and_standby {
 // Whoever ends the session ends the wait as well, and then others read what it has committed.
 TEST_CASE("postgresql: D2: a take that no standby has is not held, although it can be read back") {
   primary_and_standby p;
-  lock_manager m(source_from_url(p.primary.address()), {.reply_timeout = 2s});
+  lock_manager m(source_from_url(p.primary.address()), {.reply_timeout = 6s});
   auto const admin = session_on(p.primary);
   CHECK(m.make_mutex("x").try_acquire());
   REQUIRE(eventually([&] {

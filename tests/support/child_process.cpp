@@ -79,7 +79,7 @@ bool child_process::read_more(int timeout_ms) {
 
 bool child_process::read_until(std::string const& text) {
   while (output_.find(text) == output_.npos)
-    if (!read_more(30'000)) return false;
+    if (!read_more(100'000)) return false;
   return true;
 }
 
@@ -92,7 +92,7 @@ void child_process::read_for(std::chrono::milliseconds duration) {
 }
 
 int child_process::finish() {
-  while (read_more(60'000)) {
+  while (read_more(100'000)) {
   }
   int status = 0;
   ::waitpid(std::exchange(pid_, -1), &status, 0);

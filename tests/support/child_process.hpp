@@ -29,7 +29,7 @@ class child_process {
   pid_t pid() const noexcept { return pid_; }
   void write_line(std::string const& line);
   /// The next line of output that was not returned yet; nothing if none comes in time.
-  std::optional<std::string> next_line(std::chrono::milliseconds patience = std::chrono::seconds(30));
+  std::optional<std::string> next_line(std::chrono::milliseconds patience = std::chrono::seconds(100));
   std::string const& output() const noexcept { return output_; }
 
  private:
