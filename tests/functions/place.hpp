@@ -28,7 +28,7 @@ class client {
   std::string run(std::string const& sql);
   /// In two steps, for what waits: reply() is empty if none came in time.
   void send(std::string const& sql);
-  std::optional<std::string> reply(std::chrono::milliseconds patience = 30s);
+  std::optional<std::string> reply(std::chrono::milliseconds patience = 100s);
 
  private:
   child_process process_;
@@ -53,7 +53,7 @@ std::chrono::milliseconds timed(auto&& f) {
 /// Whether it waits for no row, which would take a second each time. A busy machine is slow now and then:
 /// then it is done again.
 bool at_once(auto&& f) {
-  for (int tries = 0; tries < 10; ++tries)
+  for (int tries = 0; tries < 60; ++tries)
     if (timed(f) < std::chrono::milliseconds(900)) return true;
   return false;
 }

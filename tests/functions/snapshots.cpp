@@ -42,19 +42,21 @@ class counted : public postgresql_place {
 /// Such a statement, which stands still when its snapshot has been made and it has not taken yet.
 class standing_still {
  public:
-  explicit standing_still(counted const& p) : taker_(p.session()), gate_(p.session()) {
+  struct later {};
+  standing_still(counted const& p, later) : place_(p), taker_(p.session()), gate_(p.session()) {
     key_ = taker_->run("SELECT pg_backend_pid();");
     CHECK(gate_->run(fmt::format("SELECT pg_advisory_lock({}) IS NULL;", key_)) == "f");
+  }
+  explicit standing_still(counted const& p) : standing_still(p, later{}) { begin(); }
+  void begin() {
     taker_->send(
         fmt::format("WITH gate AS MATERIALIZED (SELECT pg_advisory_lock_shared({})::text AS open) {}", key_,
-                    p.section("gate, LATERAL ", "'n' || left(gate.open, 0)")));
-    REQUIRE(eventually(
-        [&] {
-          return p.ask(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
-                                   "AND NOT granted;",
-                                   key_)) == "1";
-        },
-        60s));
+                    place_.section("gate, LATERAL ", "'n' || left(gate.open, 0)")));
+    REQUIRE(eventually([&] {
+      return gate_->run(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
+                                    "AND NOT granted;",
+                                    key_)) == "1";
+    }));
   }
   /// What it has read; empty: it has no lock.
   std::string goes_on() {
@@ -63,6 +65,7 @@ class standing_still {
   }
 
  private:
+  counted const& place_;
   std::unique_ptr<client> taker_;
   std::unique_ptr<client> gate_;
   std::string key_;
@@ -106,8 +109,9 @@ TEST_CASE(
 TEST_CASE("C4: postgresql: a lock that expired after the statement began is busy for it, not for the next") {
   counted const p;
   auto const other = p.session();
-  REQUIRE(p.take(*other, "n", 8000));
-  standing_still late(p);
+  standing_still late(p, standing_still::later{});
+  REQUIRE(p.take(*other, "n", 10'000));
+  late.begin();
   REQUIRE_FALSE(p.expired());
   p.set(1);
   REQUIRE(eventually([&] { return p.expired(); }, 60s));
