@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <stop_token>
 
 #include "base/calls.hpp"
@@ -56,6 +57,9 @@ struct engine {
   holding::watchdog expiries;
   holding::renewer renewals;
   holding::session_pinger pings;
+  /// For so long a term goes on from thread to thread of this process, so that others get their turn. Tests
+  /// that are about something else have more time.
+  std::chrono::milliseconds hand_on_for{50};
   std::stop_source closing;  ///< nobody waits any more, and nothing is taken any more
   base::calls under_way;
   /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full

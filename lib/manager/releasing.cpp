@@ -15,7 +15,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int most_times = 64;
-constexpr auto longest_in_process = 50ms;
 
 bool row_may_be_ours(holding::hold const& h) noexcept {
   auto const why = h.loss();
@@ -156,7 +155,7 @@ bool releasing::offer(std::shared_ptr<holding::hold> const& h) const noexcept {
   auto const now = boot_clock::now();
   bool const good = f.renew && f.at_least == 0ms && f.hard_limit == 0ms && !f.owner.is_explicit() &&
                     holding::traits_of(f).has_expiry;
-  bool const may = good && f.handed_on < most_times && now < f.in_process + longest_in_process &&
+  bool const may = good && f.handed_on < most_times && now < f.in_process + engine_.hand_on_for &&
                    (!f.fencing || f.tokens_left > 0) &&
                    h->trusted_until() - now > std::chrono::nanoseconds(f.ttl) * 2 / 3;
   if (!may || h->guarded() || !h->has_heir(&engine_)) return false;

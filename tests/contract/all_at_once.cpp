@@ -8,6 +8,7 @@
 #include "base/random_id.hpp"
 #include "contract/no_memory.hpp"
 #include "contract/open_transaction.hpp"
+#include "contract/waits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -27,7 +28,7 @@ struct process {
   explicit process(fixture& f)
       : book(f.source.implementation()->sql(), f.tables()),
         strategies_(book),
-        session(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
+        session(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
 
   strategies::outcome_for_all take(names const& wanted) {
     strategies::take_request how;
@@ -40,7 +41,7 @@ struct process {
       mine.push_back({n, list.back().term});
     }
     boot_time_point sent_at;
-    return leases().take_all(*session, how, list, boot_clock::now() + 10s, sent_at);
+    return leases().take_all(*session, how, list, boot_clock::now() + 30s, sent_at);
   }
   /// @return what it got: each is for itself
   names take_each(names const& wanted) {
@@ -50,7 +51,7 @@ struct process {
     std::vector<strategies::wanted_lock> list;
     for (auto const& n : wanted) list.push_back({n, {base::random_id()}});
     boot_time_point sent_at;
-    auto const won = leases().take_each(*session, how, list, boot_clock::now() + 10s, sent_at);
+    auto const won = leases().take_each(*session, how, list, boot_clock::now() + 30s, sent_at);
     names got;
     for (std::size_t i = 0; i < won.size(); ++i)
       if (won.at(i)) got.push_back(wanted.at(i));
@@ -79,12 +80,12 @@ struct process {
             one};
   }
   backend::result execute(std::string const& statement, std::vector<backend::value> const& parameters) {
-    return session->execute(book.at(statement), parameters, boot_clock::now() + 10s);
+    return session->execute(book.at(statement), parameters, boot_clock::now() + 30s);
   }
-  void script(std::string_view sql) { session->script(sql, boot_clock::now() + 10s); }
+  void script(std::string_view sql) { session->script(sql, boot_clock::now() + 30s); }
   bool takes(names const& wanted) { return std::holds_alternative<strategies::all_granted>(take(wanted)); }
   std::vector<strategies::given_back> give_back() {
-    return leases().give_back_all(*session, mine, boot_clock::now() + 10s);
+    return leases().give_back_all(*session, mine, boot_clock::now() + 30s);
   }
   strategies::locking_strategy const& leases() { return strategies_.of(strategy::lease); }
 
@@ -274,7 +275,7 @@ LEASE_CASE("all at once: C47: sets that cross each other never deadlock, and eac
         auto const given = p.give_back();
         for (std::size_t i = 0; i < given.size(); ++i)  // skipped, because the other one just looked at it
           if (!given[i].was_there)
-            CHECK(p.leases().give_back(*p.session, p.mine[i], 0ms, boot_clock::now() + 10s).was_there);
+            CHECK(p.leases().give_back(*p.session, p.mine[i], 0ms, boot_clock::now() + 30s).was_there);
       } catch (error const& e) {
         if (e.reason() == errc::conflict) ++deadlocks;
         if (e.reason() == errc::row_locked) ++waited;
@@ -291,7 +292,7 @@ LEASE_CASE("all at once: C47: sets that cross each other never deadlock, and eac
     std::jthread const three([&] { work(third, {"a", "c", "d"}); });
   }
   CHECK(deadlocks == 0);
-  if (on_a_server(pair)) CHECK(waited <= 10);  // of 450 and more: a machine may stall
+  if (on_a_server(pair)) CHECK(waited <= 100);  // of 450 and more: a machine may stall
 }
 
 // Whoever has one of the rows and wants another one would stand in a circle with whoever waits for it with
@@ -309,7 +310,7 @@ SERVER_LEASE_CASE("all at once: C47: nothing that is done to several rows waits 
   CHECK(given[2].was_there);
   first.commit();
   REQUIRE(
-      several.leases().give_back(*several.session, several.mine[1], 0ms, boot_clock::now() + 10s).was_there);
+      several.leases().give_back(*several.session, several.mine[1], 0ms, boot_clock::now() + 30s).was_there);
   open_transaction second(f);
   second.run("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'b'");
   several.script(begin_of(f));
@@ -330,13 +331,12 @@ LEASE_CASE("all at once: C48: a row that a transaction has locked is skipped, no
   CHECK(m->try_acquire_all({"a", "b", "c"}).status() == acquire_status::contended);
   CHECK(all_free(other));
   if (!on_a_server(pair)) return;
-  auto shortest = 10s + 0ns;
-  for (int i = 0; i < 5; ++i) {
+  // A wait would be a second, each time. The rest is a busy machine.
+  CHECK(eventually([&] {
     auto const before = boot_clock::now();
     CHECK_FALSE(elsewhere.takes({"a", "b", "c"}));
-    shortest = std::min(shortest, boot_clock::now() - before);
-  }
-  CHECK(shortest < 900ms);
+    return boot_clock::now() - before < 900ms;
+  }));
   CHECK(other.take("a"));
   REQUIRE(other.release("a"));
   t.commit();
@@ -399,9 +399,10 @@ SERVER_LEASE_CASE(
   several.run_take_each(R"([{"name":"a","term":"t1"},{"name":"b","term":"t2"},{"name":"c","term":"t3"}])");
   CHECK_FALSE(other.renew("b"));
   std::atomic<bool> waits{true};
+  stranger third(f, "third");
+  be_patient(f, third.session());
   {
     std::jthread const single([&] {
-      stranger third(f, "third");
       CHECK_FALSE(third.take("a"));
       waits = false;
     });
@@ -560,7 +561,7 @@ LEASE_CASE("all at once: a release never touches another's term") {
 LEASE_CASE("all at once: they are renewed, and end with their manager") {
   stranger other(f);
   auto m = f.manager();
-  auto const got = m->try_acquire_all({"a", "b"}, {.ttl = 3s});
+  auto const got = m->try_acquire_all({"a", "b"}, {.ttl = 9s});
   REQUIRE(got);
   auto const trust = *(*got)[1].trusted_until();
   CHECK(eventually([&] { return *(*got)[1].trusted_until() > trust; }));

@@ -46,7 +46,7 @@ PAIRS_CASE("connections: those that nobody has used for long are closed, but one
   o.connections = 4;
   o.idle_timeout = 500ms;
   auto const m = f.manager(o);
-  auto renewed = m->make_mutex("renewed", {.ttl = 3s}).acquire();  // whose keeper looks
+  auto renewed = m->make_mutex("renewed", {.ttl = 9s}).acquire();  // whose keeper looks
   {
     // Four sessions at once, of whatever kind the strategy uses.
     std::atomic<int> inside{0};

@@ -25,7 +25,7 @@ class transaction_in_the_way {
   void end() { session_->script("ROLLBACK", soon()); }
 
  private:
-  static boot_time_point soon() { return boot_clock::now() + 10s; }
+  static boot_time_point soon() { return boot_clock::now() + 30s; }
   std::unique_ptr<backend::connection> session_;
 };
 
@@ -65,11 +65,11 @@ EVERY_CASE("C21: a transaction that ends within the moment does not keep try_acq
 EVERY_CASE("C21: busy is what somebody holds, also while a transaction has its row locked") {
   stranger holder(f);
   REQUIRE(holder.take("x"));
-  auto const in_the_way = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const in_the_way = f.source.implementation()->connect(boot_clock::now() + 30s);
   if (f.options.strategy != strategy::row_lock) {  // whose holder is such a transaction
-    in_the_way->script(begin_of(f), boot_clock::now() + 10s);
+    in_the_way->script(begin_of(f), boot_clock::now() + 30s);
     in_the_way->script(f.tables().render("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'"),
-                       boot_clock::now() + 10s);
+                       boot_clock::now() + 30s);
   }
   auto const m = f.manager();
   CHECK(m->make_mutex("x").try_acquire().status() == acquire_status::busy);

@@ -60,7 +60,7 @@ std::string const& all_tables(std::string const& kind) { return text_of(kind).ta
 backend::connection& maker(connection_source const& source, std::string const& server) {
   static std::map<std::string, std::unique_ptr<backend::connection>> sessions;
   auto& session = sessions[server];
-  if (!session || !session->alive()) session = source.implementation()->connect(boot_clock::now() + 10s);
+  if (!session || !session->alive()) session = source.implementation()->connect(boot_clock::now() + 30s);
   return *session;
 }
 
@@ -76,7 +76,7 @@ std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
 void fixture::sql(std::string const& text) { run(tables().render(text)); }
 
 void fixture::run(std::string const& text) {
-  source.implementation()->connect(boot_clock::now() + 10s)->script(text, boot_clock::now() + 10s);
+  source.implementation()->connect(boot_clock::now() + 30s)->script(text, boot_clock::now() + 30s);
 }
 
 void fixture::make_functions() { sql(text_of(std::string(source.implementation()->sql().name)).functions); }
@@ -101,20 +101,20 @@ postgresql_fixture::postgresql_fixture()
       server_(postgresql_conninfo()) {
   maker(postgresql::source(server_), server_)
       .script("CREATE SCHEMA " + options.schema + ";" + tables().render(all_tables("postgresql")),
-              boot_clock::now() + 10s);
+              boot_clock::now() + 30s);
 }
 
 // A session of its own would take thirty times as long as most of what is run here.
 void postgresql_fixture::run(std::string const& text) {
   static std::mutex one_at_a_time;
   std::lock_guard const lock(one_at_a_time);
-  maker(postgresql::source(server_), server_).script(text, boot_clock::now() + 10s);
+  maker(postgresql::source(server_), server_).script(text, boot_clock::now() + 30s);
 }
 
 postgresql_fixture::~postgresql_fixture() {
   maker(postgresql::source(server_), server_)
       .script("SET LOCAL client_min_messages = error; DROP SCHEMA IF EXISTS " + options.schema + " CASCADE",
-              boot_clock::now() + 10s);
+              boot_clock::now() + 30s);
 }
 
 mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::string const& database)
@@ -126,14 +126,14 @@ mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::strin
   maker(mysql::source(server_), server_)
       .script("CREATE DATABASE " + database_ + "; USE " + database_ + ";" + all_tables("mysql") +
                   "USE information_schema",
-              boot_clock::now() + 10s);
+              boot_clock::now() + 30s);
 }
 
 mysql_like_fixture::~mysql_like_fixture() {
   try {
     maker(mysql::source(server_), server_)
         .script("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_,
-                boot_clock::now() + 10s);
+                boot_clock::now() + 30s);
   } catch (error const&) {  // the server is gone, which the case itself has noticed
   }
 }

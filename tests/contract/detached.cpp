@@ -45,7 +45,7 @@ CONTRACT_CASE("detach: the lock stays, is not renewed, and any manager renews it
 
 CONTRACT_CASE("detach: nothing of the manager's touches the lock any more") {
   auto m = f.manager();
-  auto held = m->make_mutex("x", {.ttl = 2s}).acquire();
+  auto held = m->make_mutex("x", {.ttl = 5s}).acquire();
   auto const left = held->detach();
   REQUIRE(left);
   CHECK(eventually([&] { return stranger(f).take("x"); }));  // it was not renewed
@@ -83,7 +83,7 @@ CONTRACT_CASE("renew: what an operator wants back, or is at its hard limit, is n
   REQUIRE(m->revoke("x", revoke_mode::at_renewal));
   CHECK_FALSE(m->renew(*left));
   CHECK(m->release(*left));
-  auto const limited = m->make_mutex("y", {.ttl = 200ms, .hard_limit = 200ms}).acquire()->detach();
+  auto const limited = m->make_mutex("y", {.ttl = 4s, .hard_limit = 4s}).acquire()->detach();
   REQUIRE(limited);
   CHECK(eventually([&] { return !m->renew(*limited); }));
 }
@@ -93,9 +93,9 @@ CONTRACT_CASE("renew: a row that a transaction has locked is told from a lost on
   auto const left = m->make_mutex("x", {.ttl = 60s}).acquire()->detach();
   stranger other(f);
   auto& session = other.session();
-  session.script(begin_of(f), boot_clock::now() + 10s);
+  session.script(begin_of(f), boot_clock::now() + 30s);
   session.script("UPDATE " + f.tables().table("locks") + " SET note = 'locked' WHERE name = 'x'",
-                 boot_clock::now() + 10s);
+                 boot_clock::now() + 30s);
   try {
     (void)m->renew(*left);
     FAIL("renewed");
@@ -103,7 +103,7 @@ CONTRACT_CASE("renew: a row that a transaction has locked is told from a lost on
     CHECK(e.reason() == errc::row_locked);
     CHECK(e.retryable());
   }
-  session.script("ROLLBACK", boot_clock::now() + 10s);
+  session.script("ROLLBACK", boot_clock::now() + 30s);
   CHECK(m->renew(*left));
 }
 

@@ -11,9 +11,13 @@ using namespace rowlock::test;
 CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
   stranger other(f);
   std::atomic<int> lost{1};
+  boot_time_point sent;
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take") sent = boot_clock::now();
+  };
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
@@ -25,7 +29,7 @@ CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
   CHECK(other.read("x")->term == lock->term());
   CHECK(lock->token() == other.read("x")->holder.token);
   CHECK(*lock->trusted_until() >= before + 27s);
-  CHECK(*lock->trusted_until() < before + 28s);
+  CHECK(*lock->trusted_until() <= sent + 27s);
 }
 
 CONTRACT_CASE("a take that never arrived is tried again with another term") {
@@ -143,28 +147,28 @@ CONTRACT_CASE("a release that meets a locked row is handed over to the keeper") 
   auto const m = f.manager(o);
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
   auto const tables = f.tables();
-  transaction->script(begin_of(f), boot_clock::now() + 10s);
-  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
+  transaction->script(begin_of(f), boot_clock::now() + 30s);
+  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 30s);
   CHECK(lock->release() == release_result::handed_over);
-  transaction->script("COMMIT", boot_clock::now() + 10s);
+  transaction->script("COMMIT", boot_clock::now() + 30s);
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }
 
 CONTRACT_CASE(
     "B34: a row that a transaction has locked is not lost: trust runs on and renewal is tried again") {
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 6s});
+  auto x = m->make_mutex("x", {.ttl = 12s});
   auto lock = x.acquire();
   auto const trust = *lock->trusted_until();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
   auto const tables = f.tables();
-  transaction->script(begin_of(f), boot_clock::now() + 10s);
-  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 10s);
+  transaction->script(begin_of(f), boot_clock::now() + 30s);
+  transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 30s);
   REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 2; }));
   CHECK(lock->valid());
-  transaction->script("COMMIT", boot_clock::now() + 10s);
+  transaction->script("COMMIT", boot_clock::now() + 30s);
   CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
   CHECK(lock->valid());
 }
@@ -236,7 +240,7 @@ CONTRACT_CASE("R3: what could not be given back is tried for as long as its row 
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && away) throw error(errc::unreachable, "away by the test");
   };
-  mutex_options o{.ttl = 2s, .renew = false};
+  mutex_options o{.ttl = 4s, .renew = false};
   bool extend = true;
   SUBCASE("it was extended") {}
   SUBCASE("only silence ends it") {
@@ -248,7 +252,7 @@ CONTRACT_CASE("R3: what could not be given back is tried for as long as its row 
   away = true;
   auto const start = boot_clock::now();
   CHECK(lock->release() != release_result::released);
-  REQUIRE(eventually([&] { return boot_clock::now() > start + 3s; }));
+  REQUIRE(eventually([&] { return boot_clock::now() > start + 5s; }));
   CHECK_FALSE(other.sees_free("x"));
   away = false;
   CHECK(eventually([&] { return other.sees_free("x"); }));
@@ -294,7 +298,7 @@ LEASE_CASE(
     may_look = false;
   };
   f.seam->before = [&](std::string const& s) {
-    if (s == "lock_release") (void)eventually([&] { return may_look.load(); }, 20s);
+    if (s == "lock_release") (void)eventually([&] { return may_look.load(); });
   };
   REQUIRE(eventually([&] { return looked_for.load(); }));
   REQUIRE(other.take("x"));
@@ -332,15 +336,15 @@ PAIRS_CASE("a late release does not wait for a row that somebody has locked: ren
   auto const m = f.manager(o);
   auto lock = m->make_mutex("x").acquire();
   auto const renewed = m->make_mutex("y", {.ttl = 6s}).acquire();
-  auto transaction = f.source.implementation()->connect(boot_clock::now() + 10s);
-  transaction->script(begin_of(f), boot_clock::now() + 10s);
+  auto transaction = f.source.implementation()->connect(boot_clock::now() + 30s);
+  transaction->script(begin_of(f), boot_clock::now() + 30s);
   transaction->script(f.tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'x'"),
-                      boot_clock::now() + 10s);
+                      boot_clock::now() + 30s);
   CHECK(lock->release() == release_result::handed_over);
   f.seam->reset();
   CHECK(eventually([&] { return f.seam->executed("lock_renew") >= 3; }));
   CHECK(f.seam->executed("lock_idle") >= 2);
   CHECK(f.seam->executed("lock_release") == 0);
-  transaction->script("COMMIT", boot_clock::now() + 10s);
+  transaction->script("COMMIT", boot_clock::now() + 30s);
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }

@@ -156,7 +156,7 @@ LEASE_CASE("election: work that ignores that it is to stop keeps its term, and h
   stranger other(f);
   auto const m = f.manager();
   std::atomic<int> overruns{0};
-  candidate a(*m, {.ttl = 3s, .stop_within = 100ms, .on_overrun = [&] { ++overruns; }}, true);
+  candidate a(*m, {.ttl = 9s, .stop_within = 100ms, .on_overrun = [&] { ++overruns; }}, true);
   REQUIRE(a.comes_to_lead());
   a.as_leader([](leadership& l) { l.resign(); });
   CHECK(a.was_told());
@@ -175,7 +175,7 @@ LEASE_CASE("election: work that ignores that it is to stop keeps its term, and h
 LEASE_CASE("election: a leader that lost its lock is told, and waits for the other one") {
   stranger other(f);
   auto const m = f.manager();
-  candidate a(*m, {.ttl = 2s}, true);
+  candidate a(*m, {.ttl = 9s}, true);
   REQUIRE(a.comes_to_lead());
   REQUIRE(other.take_over("x"));
   REQUIRE(eventually([&] { return a.was_told(); }));
@@ -194,7 +194,7 @@ LEASE_CASE("election: a leader that lost its lock is told, and waits for the oth
 LEASE_CASE("election: an operator takes leadership away; nobody else has it before the work has ended") {
   stranger other(f);
   auto const m = f.manager();
-  candidate a(*m, {.ttl = 6s}, true);
+  candidate a(*m, {.ttl = 9s}, true);
   REQUIRE(a.comes_to_lead());
   REQUIRE(m->revoke("x", revoke_mode::at_renewal));
   REQUIRE(eventually([&] { return a.was_told(); }));

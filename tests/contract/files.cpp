@@ -31,7 +31,7 @@ void lose_by(change const& c, fixture& f) {
   CAPTURE(c.what);
   auto const m = f.manager();
   // Each of them hears of it by another statement: a renewal, an extension, giving back.
-  auto renewed = m->make_mutex("renewed", {.ttl = 3s}).acquire();
+  auto renewed = m->make_mutex("renewed", {.ttl = 6s}).acquire();
   auto extended = m->make_mutex("extended", {.ttl = 60s, .renew = false}).acquire();
   auto released = m->make_mutex("released", {.ttl = 60s, .renew = false}).acquire();
   REQUIRE(eventually([&] { return f.seam->executed("lock_renew") > 0; }));
@@ -81,7 +81,7 @@ PAIRS_CASE("what is held in a WAL that is removed while it is open is lost: row 
     auto const m = f.manager();
     m->connect();
     f.sql("PRAGMA wal_checkpoint(TRUNCATE)");
-    auto renewed = m->make_mutex(name, {.ttl = 3s}).acquire();
+    auto renewed = m->make_mutex(name, {.ttl = 9s}).acquire();
     auto released = m->make_mutex(name + ", not renewed", {.ttl = 60s, .renew = false}).acquire();
     for (auto const* end : {"-wal", "-shm"}) REQUIRE(fs::remove(path_of(f) + end));
     if (name == "noticed by another") {

@@ -58,7 +58,7 @@ CONTRACT_CASE("wait_until_free_for: a dead holder's lock is free when its term i
   REQUIRE(dead.take("x", 1s));
   auto const start = boot_clock::now();
   CHECK(x.wait_until_free_for(60s));
-  CHECK(boot_clock::now() - start < 10s);
+  CHECK(boot_clock::now() - start < 30s);
   f.seam->reset();
   CHECK(x.wait_until_free_for(60s));
   CHECK(f.seam->executed("lock_read") == 1);

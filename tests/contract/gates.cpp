@@ -154,7 +154,7 @@ PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who
   strategies::name_and_term const which{"x", other.read("x")->term};
   other.session().script(
       on_postgresql(pair) ? "SET lock_timeout = '20s'" : "SET SESSION innodb_lock_wait_timeout = 20",
-      boot_clock::now() + 10s);
+      boot_clock::now() + 30s);
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET note = 'locked'");
   strategies::given_back told;
@@ -174,15 +174,15 @@ PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who
 // The server keeps what was notified until all who listen have heard it, which none does in a transaction;
 // and tells how much it keeps, in pages of 8 kB.
 PAIRS_CASE("gates: D5, C40: nobody notifies, by whatever text", all<leases, direct, on_postgresql>) {
-  auto const looks = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const looks = f.source.implementation()->connect(boot_clock::now() + 30s);
   auto const kept = [&] {
     backend::statement const usage{"usage", "SELECT (pg_notification_queue_usage() * 1000000000)::bigint"};
-    return backend::as_int(looks->execute(usage, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+    return backend::as_int(looks->execute(usage, {}, boot_clock::now() + 30s).rows.at(0).at(0));
   };
   auto const m = f.manager();
-  auto const listens = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const listens = f.source.implementation()->connect(boot_clock::now() + 30s);
   for (auto const* sql : {"SET idle_in_transaction_session_timeout = 0", "LISTEN rowlock_test", "BEGIN"})
-    listens->script(sql, boot_clock::now() + 10s);
+    listens->script(sql, boot_clock::now() + 30s);
   auto const before = kept();
   auto x = m->make_mutex("x", {.fair = true});
   for (int i = 0; i < 600; ++i) CHECK(x.acquire()->release() == release_result::released);

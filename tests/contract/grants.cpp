@@ -132,7 +132,7 @@ void call_functions(connection_source const& as_locker, manager_options const& o
             "SELECT term INTO t FROM rowlock_try_acquire_once('o', '1 min'); "
             "PERFORM rowlock_done('o', t, '1 min'); END $$";
   auto const names = backend::table_names::of(sql, o.schema, o.table_prefix);
-  auto const deadline = boot_clock::now() + 10s;
+  auto const deadline = boot_clock::now() + 30s;
   as_locker.implementation()->connect(deadline)->script(names.render(text), deadline);
 }
 
@@ -233,14 +233,14 @@ GRANTS_CASE("grants: a role that locks can't reap, migrate or lower the floor, o
   granted<logins> f;
   for (auto const* role : roles) {
     CAPTURE(std::string(role));
-    auto const session = f.as(role).implementation()->connect(boot_clock::now() + 10s);
+    auto const session = f.as(role).implementation()->connect(boot_clock::now() + 30s);
     for (std::string const statement :
          {"UPDATE rowlock_meta SET schema_version = 99", "UPDATE rowlock_meta SET oldest_reader = 99",
           "UPDATE rowlock_meta SET database_id = 'x'", "DELETE FROM rowlock_meta", "DROP TABLE rowlock_locks",
           "TRUNCATE TABLE rowlock_tokens", "DELETE FROM rowlock_migrations"}) {
       CAPTURE(statement);
       try {
-        session->script(f.tables().render(statement), boot_clock::now() + 10s);
+        session->script(f.tables().render(statement), boot_clock::now() + 30s);
         FAIL("it may");
       } catch (error const& e) {
         CHECK(e.reason() == errc::access_denied);

@@ -13,7 +13,7 @@ using namespace rowlock::test;
 CONTRACT_CASE("a held lock is renewed for as long as it is held") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 1500ms});
+  auto x = m->make_mutex("x", {.ttl = 3s});
   auto const lock = x.acquire();
   auto const first_trust = *lock->trusted_until();
   REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 5; }));  // more than one ttl
@@ -24,34 +24,41 @@ CONTRACT_CASE("a held lock is renewed for as long as it is held") {
 }
 
 CONTRACT_CASE("trust counts from before the granting statement was sent, less a tenth") {
+  boot_time_point sent;
   auto const m = f.manager();
   m->connect();
+  auto x = m->make_mutex("x", {.ttl = 20s, .renew = false});
+  { auto const makes_row = x.acquire(); }
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_take") sent = boot_clock::now();
+  };
   f.seam->after = [](std::string const& s) {
     if (s == "lock_take") std::this_thread::sleep_for(400ms);  // the reply is slow
   };
-  auto x = m->make_mutex("x", {.ttl = 2s, .renew = false});
-  { auto const makes_row = x.acquire(); }
   auto const before = boot_clock::now();
   auto const lock = x.acquire();
   REQUIRE(lock);
-  CHECK(*lock->trusted_until() >= before + 1800ms);
-  CHECK(*lock->trusted_until() < before + 1800ms + 300ms);
+  CHECK(*lock->trusted_until() >= before + 18s);
+  CHECK(*lock->trusted_until() <= sent + 18s);
 }
 
 CONTRACT_CASE("trust counts from before a renewal was sent") {
   std::atomic<boot_clock::rep> sent{0};
   auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
-    if (s == "lock_renew" && sent == 0) sent = boot_clock::now().time_since_epoch().count();
+    if (s != "lock_renew") return;
+    if (sent != 0) throw error(errc::unreachable, "the first one only, by the test");
+    sent = boot_clock::now().time_since_epoch().count();
   };
   f.seam->after = [](std::string const& s) {
     if (s == "lock_renew") std::this_thread::sleep_for(300ms);  // the reply is slow
   };
-  auto x = m->make_mutex("x", {.ttl = 3s});
+  auto x = m->make_mutex("x", {.ttl = 9s});
   auto const lock = x.acquire();
   auto const granted = *lock->trusted_until();
   REQUIRE(eventually([&] { return *lock->trusted_until() > granted; }));
-  CHECK(lock->trusted_until()->time_since_epoch().count() <= sent + std::chrono::nanoseconds(2700ms).count());
+  CHECK(lock->trusted_until()->time_since_epoch().count() <= sent + std::chrono::nanoseconds(8100ms).count());
+  f.seam->before = nullptr;
 }
 
 CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, and leaves none behind") {
@@ -59,10 +66,10 @@ CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, 
   std::atomic<int> slow{1};
   auto const m = f.manager();
   m->connect();
-  auto x = m->make_mutex("x", {.ttl = 200ms});
+  auto x = m->make_mutex("x", {.ttl = 3s});
   { auto const makes_row = x.acquire(); }
   f.seam->after = [&](std::string const& s) {
-    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(250ms);  // more than the ttl
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(3100ms);  // more than the ttl
   };
   CHECK_THROWS_AS((void)x.try_acquire(), error);
   CHECK(other.sees_free("x"));
@@ -72,7 +79,7 @@ CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, 
 CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 2s});
+  auto x = m->make_mutex("x", {.ttl = 9s});
   auto const lock = x.acquire();
   REQUIRE(other.take_over("x"));
   auto const theirs = *other.read("x");
@@ -86,9 +93,9 @@ CONTRACT_CASE("K4: renewal goes by name and term and never touches another's") {
 CONTRACT_CASE("B18: renewal never shortens") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 3s});
+  auto x = m->make_mutex("x", {.ttl = 9s});
   auto lock = x.acquire();
-  REQUIRE(lock->extend(60s));
+  REQUIRE(lock->extend(100s));
   auto const trust = *lock->trusted_until();
   CHECK(trust > boot_clock::now() + 50s);
   auto const renewals = other.read("x")->renewals;
@@ -100,14 +107,15 @@ CONTRACT_CASE("B18: renewal never shortens") {
 CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
+  auto x = m->make_mutex("x", {.ttl = 10s, .renew = false});
   auto const lock = x.acquire();
   auto const trust = *lock->trusted_until();
   std::atomic<boot_clock::rep> told{0};
   std::stop_callback const on_loss(lock->loss_token(),
                                    [&] { told = boot_clock::now().time_since_epoch().count(); });
   REQUIRE(eventually([&] { return told != 0; }));
-  CHECK(boot_time_point(boot_clock::duration(told.load())) < trust + 200ms);  // on a loaded machine
+  // It is told half a second before, and may be a second late on a loaded machine.
+  CHECK(boot_time_point(boot_clock::duration(told.load())) < trust + 500ms);
   CHECK(lock->loss() == loss_reason::expired);
   CHECK_FALSE(lock->valid());
   CHECK(f.seam->executed("lock_renew") == 0);
@@ -118,9 +126,9 @@ CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") 
 CONTRACT_CASE("extend prolongs a fixed lease, and fails once it is lost") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 1s, .renew = false});
+  auto x = m->make_mutex("x", {.ttl = 10s, .renew = false});
   auto lock = x.acquire();
-  CHECK(lock->extend(60s));
+  CHECK(lock->extend(100s));
   CHECK(*lock->trusted_until() > boot_clock::now() + 50s);
   CHECK(other.read("x")->holder.expires_in > 50s);
   REQUIRE(other.take_over("x"));
@@ -133,9 +141,9 @@ CONTRACT_CASE("B35: renewal stops at the hard limit, and trust never passes it")
   stranger other(f);
   auto const m = f.manager();
   auto const before = boot_clock::now();
-  auto x = m->make_mutex("x", {.ttl = 400ms, .hard_limit = 1s});
+  auto x = m->make_mutex("x", {.ttl = 4s, .hard_limit = 6s});
   auto lock = x.acquire();
-  auto const limit = boot_clock::now() + 1s;
+  auto const limit = boot_clock::now() + 6s;
   CHECK(lock->extend(60s));
   CHECK(*lock->trusted_until() < limit);
   CHECK(*lock->trusted_until() > before);
@@ -157,7 +165,7 @@ CONTRACT_CASE("on_trust: each renewal and each extension says until when the loc
     told.push_back(ends);
     throw std::runtime_error("what it throws is dropped");
   };
-  auto x = m->make_mutex("x", {.ttl = 3s, .on_trust = note});
+  auto x = m->make_mutex("x", {.ttl = 6s, .on_trust = note});
   auto lock = x.acquire();
   REQUIRE(lock);
   auto const first = *lock->trusted_until();

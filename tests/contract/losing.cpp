@@ -10,7 +10,7 @@ using namespace rowlock::test;
 namespace {
 
 struct held_and_watched {
-  explicit held_and_watched(lock_manager& m, std::chrono::milliseconds ttl = 2s)
+  explicit held_and_watched(lock_manager& m, std::chrono::milliseconds ttl = 9s)
       : mutex(m.make_mutex("x", {.ttl = ttl})), lock(mutex.acquire()) {}
   bool told() {
     return eventually([&] { return lock->loss_token().stop_requested(); });
@@ -61,7 +61,7 @@ CONTRACT_CASE("revoke is heard of at the next renewal; exclusion stays until the
 
 CONTRACT_CASE("a revoked row is never prolonged") {
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 5s, .renew = false});
+  auto x = m->make_mutex("x", {.ttl = 60s, .renew = false});
   auto lock = x.acquire();
   REQUIRE(m->revoke("x", revoke_mode::at_renewal));
   auto const trust = *lock->trusted_until();
@@ -113,7 +113,7 @@ CONTRACT_CASE("a database that is away for longer: loss is reported before trust
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 4s);
+  held_and_watched h(*m, 10s);  // it is told half a second before trust ends
   auto const trust = *h.lock->trusted_until();
   std::atomic<boot_clock::rep> told{0};
   std::stop_callback const on_loss(h.lock->loss_token(),
@@ -132,7 +132,7 @@ CONTRACT_CASE("what came too late stays lost: trust that has ended does not come
     if (s != "lock_renew" || renewed.exchange(true)) return;
     CHECK(eventually([&] { return trust_is_over.load(); }));  // then the reply comes
   };
-  held_and_watched h(*m, 3s);
+  held_and_watched h(*m, 6s);
   REQUIRE(eventually([&] { return renewed.load(); }));
   REQUIRE(h.told());
   CHECK(h.lock->loss().has_value());
@@ -156,12 +156,12 @@ CONTRACT_CASE("a loss callback may release the handle that other threads look at
   });
   {
     std::jthread const looker([&] {
-      while (!released) {
+      do {
         (void)lock.valid();
         (void)lock.trusted_until();
         looked = true;
         std::this_thread::yield();
-      }
+      } while (!released);
     });
     REQUIRE(eventually([&] { return released.load(); }));
   }
@@ -209,7 +209,7 @@ CONTRACT_CASE(
   auto o = f.options;
   o.on_event = [&](event const& e) { late(e); };
   auto const m = f.manager(o);
-  auto x = m->make_mutex("x", {.ttl = 2s});
+  auto x = m->make_mutex("x", {.ttl = 9s});
   SUBCASE("who waits") {
     auto const got = x.try_acquire_for(60s);
     REQUIRE(got);
@@ -231,7 +231,7 @@ CONTRACT_CASE("B17: what comes too late is given back without at_least: its call
       CHECK(eventually([&] { return boot_clock::now() >= e.trusted_until; }));
   };
   auto const m = f.manager(o);
-  auto x = m->make_mutex("x", {.ttl = 2s, .renew = false, .at_least = 1h});
+  auto x = m->make_mutex("x", {.ttl = 4s, .renew = false, .at_least = 1h});
   CHECK(why_not([&] { return x.try_acquire(); }) == errc::unreachable);
   CHECK(eventually([&] { return other.take("x"); }));
 }
@@ -243,13 +243,13 @@ LEASE_CASE("B17: of several that are taken at once none is handed out if one cam
   auto const m = f.manager(o);
   stranger other(f);
   SUBCASE("who waits") {
-    auto const got = m->try_acquire_all_for({"a", "b"}, 60s, {.ttl = 2s});
+    auto const got = m->try_acquire_all_for({"a", "b"}, 60s, {.ttl = 9s});
     REQUIRE(got);
     CHECK(got->valid());
     CHECK((*got)[0].term() != late.first);
   }
   SUBCASE("who asks once") {
-    CHECK(why_not([&] { return m->try_acquire_all({"a", "b"}, {.ttl = 2s}); }) == errc::unreachable);
+    CHECK(why_not([&] { return m->try_acquire_all({"a", "b"}, {.ttl = 9s}); }) == errc::unreachable);
     CHECK(other.take("b"));
   }
 }

@@ -53,7 +53,7 @@ CONTRACT_CASE(
             return false;
         return true;
       },
-      60s));
+      150s));
   CHECK(f.seam->executed("lock_renew") - renewed <= ((boot_clock::now() - watched) / (ttl / 6) + 2) * parts);
   CHECK(f.seam->executed("lock_check") == 0);
 }

@@ -51,7 +51,7 @@ TEST_CASE("sqlite::memory: is one migrated database, shared by the manager's con
       });
   }
   CHECK(plain == 100);
-  auto const renewed = m.make_mutex("renewed", {.strategy = how, .ttl = 1500ms}).acquire();
+  auto const renewed = m.make_mutex("renewed", {.strategy = how, .ttl = 6s}).acquire();
   auto const trust = *renewed->trusted_until();
   CHECK(eventually([&] { return *renewed->trusted_until() > trust; }));  // on the keeper's own connection
 }
@@ -86,7 +86,7 @@ TEST_CASE("sqlite::memory: a forked child is refused: it has a copy, which would
 
 TEST_CASE("current() and unlock() need no memory: there would be nobody to tell that there is none") {
   lock_manager m("sqlite::memory:");
-  auto x = m.make_mutex("x", {.ttl = 2s});
+  auto x = m.make_mutex("x", {.ttl = 6s});
   x.lock();
   {
     no_memory const none;

@@ -96,8 +96,8 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
 CONTRACT_CASE("metrics: renewals, one for each lock") {
   counted const counts(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 3s});
-  auto y = m->make_mutex("y", {.ttl = 3s});
+  auto x = m->make_mutex("x", {.ttl = 6s});
+  auto y = m->make_mutex("y", {.ttl = 6s});
   auto const one = x.acquire();
   auto const two = y.acquire();
   CHECK(eventually([&] { return counts.now("renewals_total") >= 4; }));
@@ -111,7 +111,7 @@ CONTRACT_CASE("metrics: losses by their reason; a lock that only its release fin
   auto const m = f.manager();
   auto const lose = [&](std::string const& reason, auto const& how) {
     CAPTURE(reason);
-    auto x = m->make_mutex(reason, {.ttl = 3s});
+    auto x = m->make_mutex(reason, {.ttl = 9s});
     auto const lock = x.acquire();
     how();
     CHECK(counts.comes_to("losses_total{reason=\"" + reason + "\"}", 1));

@@ -58,7 +58,7 @@ EVERY_CASE("T4: names are compared byte for byte") {
   std::vector<acquisition> held;
   for (auto const& name : names) {
     CAPTURE(name);
-    mutexes.push_back(m->make_mutex(name, {.ttl = 6s}));
+    mutexes.push_back(m->make_mutex(name, {.ttl = 9s}));
     held.push_back(mutexes.back().try_acquire());
     REQUIRE(held.back());
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Somebody else at the gate of a name.
 
+#include <future>
 #include <memory>
 #include <string>
 
@@ -15,16 +16,36 @@ constexpr bool rows_on_gates(running_pair const& p) { return on_gates(p) && in_r
 class neighbour {
  public:
   explicit neighbour(fixture& f)
-      : tables_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {}
-  backend::gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 5s) {
+      : fixture_(f),
+        tables_(f.tables()),
+        session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
+  backend::gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 30s) {
     return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
   }
-  bool leave() { return session_->leave_gate(boot_clock::now() + 10s); }
+  /// Runs `enter` in a thread of its own, and waits until the server shows that it stands in the line.
+  std::future<backend::gate_entry> stand() {
+    bool const postgresql = dialect_of(fixture_) == dialect::postgresql;
+    auto const ask = [](backend::connection& c, std::string const& sql) {
+      return backend::as_int(c.execute({"ask", sql}, {}, boot_clock::now() + 30s).rows.at(0).at(0));
+    };
+    auto const number =
+        std::to_string(ask(*session_, postgresql ? "SELECT pg_backend_pid()" : "SELECT connection_id()"));
+    auto const look =
+        postgresql
+            ? "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = " + number
+            : "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock' AND id = " +
+                  number;
+    auto const watch = fixture_.source.implementation()->connect(boot_clock::now() + 30s);
+    auto stands = std::async(std::launch::async, [this] { return enter(); });
+    REQUIRE(eventually([&] { return ask(*watch, look) > 0; }));
+    return stands;
+  }
+  bool leave() { return session_->leave_gate(boot_clock::now() + 30s); }
   /// As its end looks to the server.
   void die() { session_->close(); }
   /// Whether somebody has it.
   bool finds_taken(std::string const& name = "x") {
-    bool const taken = enter(name, 50ms) == backend::gate_entry::not_mine;
+    bool const taken = enter(name, 200ms) == backend::gate_entry::not_mine;
     if (!taken) leave();
     return taken;
   }
@@ -36,6 +57,7 @@ class neighbour {
   }
 
  private:
+  fixture& fixture_;
   backend::table_names tables_;
   std::unique_ptr<backend::connection> session_;
 };

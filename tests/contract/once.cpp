@@ -131,11 +131,11 @@ ONCE_CASE("once: C59: work that fails frees the key at once, and nothing is reco
 ONCE_CASE(
     "once: a process that dies before the record frees the key when the ttl is over, and it runs again") {
   stranger dead(f, "dead");
-  REQUIRE(dead.take("x", 3s));  // and did its work, perhaps
+  REQUIRE(dead.take("x", 6s));  // and did its work, perhaps
   auto const m = f.manager();
   counted_work work;
   CHECK(work(*m).status == once_status::runs_elsewhere);
-  auto const came = work(*m, {.wait = 20s});
+  auto const came = work(*m, {.wait = 60s});
   CHECK(came.status == once_status::ran);
   CHECK(work.runs == 1);
 }
@@ -245,7 +245,7 @@ ONCE_CASE("once: where it can't be found out whether it is recorded, that is sai
     if (away) throw error(errc::unreachable, "away by the test");
   };
   counted_work work;
-  CHECK(reason_of([&] { (void)work(*m, {.ttl = 3s}); }) == errc::in_doubt);
+  CHECK(reason_of([&] { (void)work(*m, {.ttl = 30s}); }) == errc::in_doubt);
   f.seam->after = nullptr;
   f.seam->before = nullptr;
   lock_manager other(f.source, f.options);
@@ -306,13 +306,13 @@ ONCE_CASE("once: a keeper that meets the record takes it for the end of its lock
   };
   auto const m = f.manager(o);
   f.seam->after = [&](std::string const& s) {
-    if (s == "once_record") std::this_thread::sleep_for(3600ms);  // more than a ttl
+    if (s == "once_record") std::this_thread::sleep_for(7200ms);  // more than a ttl
   };
   bool stopped = false;
   std::optional<std::stop_callback<std::function<void()>>> hears;
   auto const came = run_once(
       *m, "x", kept, [&](once_run& run) { hears.emplace(run.lock().loss_token(), [&] { stopped = true; }); },
-      {.ttl = 3s});
+      {.ttl = 6s});
   CHECK(came.status == once_status::ran);
   hears.reset();
   CHECK(losses == 0);

@@ -9,10 +9,10 @@ namespace rowlock::test {
 class open_transaction {
  public:
   explicit open_transaction(fixture& f)
-      : names_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
+      : names_(f.tables()), session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
     run(begin_of(f));
   }
-  void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 10s); }
+  void run(std::string const& sql) { session_->script(names_.render(sql), boot_clock::now() + 30s); }
   void commit() { run("COMMIT"); }
 
  private:

@@ -85,7 +85,7 @@ EVERY_CASE(
 CONTRACT_CASE("B16: recursion does not revive a term whose trust has ended") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_recursive_mutex("x", {.ttl = 200ms, .renew = false});
+  auto x = m->make_recursive_mutex("x", {.ttl = 4s, .renew = false});
   auto outer = x.acquire();
   auto const dead = outer->term();
   REQUIRE(eventually([&] { return !outer->valid(); }));
@@ -172,7 +172,7 @@ CONTRACT_CASE(
 
 CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
   stranger other(f);
-  REQUIRE(other.take("x", 1s, takeover::observed));
+  REQUIRE(other.take("x", 4s, takeover::observed));
   auto const m = f.manager();
   std::atomic<bool> renewing{true};
   std::jthread const holder([&] {
@@ -181,7 +181,7 @@ CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
       std::this_thread::sleep_for(200ms);  // well within the ttl
     }
   });
-  CHECK_FALSE(m->make_mutex("x").try_acquire_for(3s));
+  CHECK_FALSE(m->make_mutex("x").try_acquire_for(9s));
   renewing = false;
 }
 

@@ -175,7 +175,7 @@ LEASE_CASE("permits: a permit is extended, kept for a while, left, and given bac
   auto const m = f.manager();
   other_program other(f);
   {
-    auto got = m->make_semaphore("x", 1, {.ttl = 2s, .renew = false, .hard_limit = 1h, .note = "mine"})
+    auto got = m->make_semaphore("x", 1, {.ttl = 20s, .renew = false, .hard_limit = 1h, .note = "mine"})
                    .try_acquire();
     REQUIRE(got);
     auto const before = *got->trusted_until();
@@ -200,7 +200,7 @@ LEASE_CASE("permits: a permit is extended, kept for a while, left, and given bac
 LEASE_CASE("permits: all that are held are renewed in one statement") {
   auto o = f.options;
   auto const m = f.manager(o);
-  auto x = m->make_semaphore("x", 1000, {.ttl = 3s});
+  auto x = m->make_semaphore("x", 1000, {.ttl = 9s});
   std::vector<held_lock> held;
   for (int i = 0; i < 20; ++i) held.push_back(x.try_acquire().value());
   f.seam->reset();
@@ -212,7 +212,7 @@ LEASE_CASE("permits: all that are held are renewed in one statement") {
 LEASE_CASE("permits: one is revoked, or all of a name") {
   auto const m = f.manager();
   other_program other(f);
-  auto x = m->make_semaphore("x", 5, {.ttl = 6s});
+  auto x = m->make_semaphore("x", 5, {.ttl = 9s});
   auto one = x.try_acquire();
   auto two = x.try_acquire();
   REQUIRE(other.has(1, 5));

@@ -97,7 +97,7 @@ class permit_taker {
   backend::connection& session() { return *session_; }
 
  private:
-  boot_time_point soon() const { return boot_clock::now() + 10s; }
+  boot_time_point soon() const { return boot_clock::now() + 30s; }
 
   std::string name_;
   backend::statement_book book_;

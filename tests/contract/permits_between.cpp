@@ -61,7 +61,7 @@ LEASE_CASE("permits: a take that waits for another one's COMMIT counts what that
 PAIRS_CASE(
     "permits: a name that gets its row between the anchor and the count is not counted without its lock",
     all<leases, direct, on_a_server>) {
-  auto const soon = [] { return boot_clock::now() + 10s; };
+  auto const soon = [] { return boot_clock::now() + 30s; };
   backend::statement_book const book(f.source.implementation()->sql(), f.tables());
   auto const taker = f.source.implementation()->connect(soon());
   auto const run = [&](std::string const& text) { taker->execute({"by_hand", text}, {}, soon()); };

@@ -270,7 +270,7 @@ LEASE_CASE("permits: an exchange of what is not there any more, or is revoked, t
 
 LEASE_CASE("permits: what is lost is not exchanged, also if it is what is asked for already") {
   auto const m = f.manager();
-  auto x = m->make_shared_mutex("x", {.ttl = 1500ms});
+  auto x = m->make_shared_mutex("x", {.ttl = 9s});
   auto reads = x.try_acquire_shared();
   REQUIRE(reads);
   CHECK(reads->downgrade());
@@ -309,7 +309,7 @@ LEASE_CASE(
         CHECK(eventually([&] { return boot_clock::now() >= e.trusted_until; }));
     };
     auto const m = f.manager(o);
-    auto x = m->make_shared_mutex("x", {.ttl = 2s, .renew = false});
+    auto x = m->make_shared_mutex("x", {.ttl = 4s, .renew = false});
     auto mine = up ? x.try_acquire_shared() : x.try_acquire();
     REQUIRE(mine);
     armed = true;

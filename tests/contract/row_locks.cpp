@@ -22,7 +22,7 @@ void end_session_of(fixture& f, lock_manager& m, std::string const& name) {
         f.sql("SELECT pg_terminate_backend(" + std::to_string(l.holder.owner.pid) + ")");
     return;
   }
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
   backend::statement const holders{"holders",
                                    "SELECT p.id FROM information_schema.processlist AS p JOIN "
                                    "information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id "
@@ -32,9 +32,9 @@ void end_session_of(fixture& f, lock_manager& m, std::string const& name) {
   std::minstd_rand random{std::random_device{}()};
   REQUIRE(eventually([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 300));
-    auto const found = session->execute(holders, {}, boot_clock::now() + 10s);
+    auto const found = session->execute(holders, {}, boot_clock::now() + 30s);
     for (auto const& columns : found.rows)
-      session->script("KILL " + std::to_string(backend::as_int(columns.at(0))), boot_clock::now() + 10s);
+      session->script("KILL " + std::to_string(backend::as_int(columns.at(0))), boot_clock::now() + 30s);
     return !found.rows.empty();
   }));
 }
@@ -213,7 +213,7 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
     REQUIRE(eventually([&] { return other.take("x"); }));
     other.release("x");
   };
-  auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire_for(20s);
+  auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire_for(60s);
   REQUIRE(lock);
   CHECK(draws == 2);
   CHECK(f.seam->executed("lock_take") == 2);
@@ -226,11 +226,11 @@ ROW_LOCK_CASE("K9, K11, B30: a session that the server ended is found out by a p
   std::atomic<bool> told{false};
   std::stop_callback const on_loss(lock->loss_token(), [&] { told = true; });
   end_session_of(f, *m, "x");
-  CHECK(eventually([&] { return told.load(); }, 5s));
+  CHECK(eventually([&] { return told.load(); }));
   CHECK(lock->loss() == loss_reason::session_ended);
   CHECK_FALSE(lock->valid());
   CHECK(lock->release() == release_result::already_lost);
-  CHECK(m->make_mutex("x").try_acquire_for(20s));
+  CHECK(m->make_mutex("x").try_acquire_for(60s));
 }
 
 ROW_LOCK_CASE("R2: giving back a row lock whose session has ended says that it was lost") {
@@ -251,8 +251,8 @@ ROW_LOCK_CASE("T7: an anchor that was deleted while one waited for it is made ag
   REQUIRE(eventually([&] { return f.seam->executed("lock_take") == 1; }));
   // By the holder itself, so that the waiter finds no row when the wait is over.
   other.session().script(f.tables().render("DELETE FROM rowlock_locks WHERE name = 'x'"),
-                         boot_clock::now() + 10s);
-  other.session().script("COMMIT", boot_clock::now() + 10s);
+                         boot_clock::now() + 30s);
+  other.session().script("COMMIT", boot_clock::now() + 30s);
   waiter.join();
   REQUIRE(*got);
   CHECK_FALSE(other.take("x"));
@@ -310,7 +310,7 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
     timed_out += status == acquire_status::timed_out;
     cancelled += status == acquire_status::cancelled;
     // The next one gets it at once: nobody has it, and nobody who is gone waits for it.
-    auto const next = y.try_acquire_for(5s);
+    auto const next = y.try_acquire_for(60s);
     REQUIRE(next);
   }
   MESSAGE("had ", had, ", timed out ", timed_out, ", cancelled ", cancelled);
@@ -345,7 +345,7 @@ ROW_LOCK_CASE(
 ROW_LOCK_CASE("the budget of sessions is kept to, and what is beyond names the option") {
   auto o = f.options;
   o.row_lock_connections = 2;
-  o.reply_timeout = 2s;
+  o.reply_timeout = 6s;
   auto const m = f.manager(o);
   auto const a = m->make_mutex("a").try_acquire();
   auto const b = m->make_mutex("b").try_acquire();

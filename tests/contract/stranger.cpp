@@ -47,16 +47,19 @@ bool stranger::take_for_session(std::string const& name) {
 
 bool stranger::take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                          std::optional<strategies::superseded> const& old) {
-  return despite_deadlocks([&] {
-    strategies::take_request r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
-    r.permit = {.units = strategies::all_units, .limit = strategies::all_units};
-    boot_time_point sent_at;
-    if (!std::holds_alternative<strategies::granted>(
-            taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
-      return false;
-    terms_[name] = r.term;
-    return true;
-  });
+  // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
+  return despite_deadlocks(
+      [&] {
+        strategies::take_request r{name, {base::random_id()}, self_, ttl, 0ms, mode, true, ""};
+        r.permit = {.units = strategies::all_units, .limit = strategies::all_units};
+        boot_time_point sent_at;
+        if (!std::holds_alternative<strategies::granted>(
+                taking_.of(how_).take(*session_, r, old, soon(), sent_at)))
+          return false;
+        terms_[name] = r.term;
+        return true;
+      },
+      writes_lock_database_);
 }
 
 bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, takeover mode) {
@@ -90,7 +93,6 @@ bool stranger::has_still(std::string const& name) {
 
 bool stranger::release(std::string const& name) {
   if (traits(how_).owns_session) return taking_.of(how_).give_back(*session_, {}, 0ms, soon()).was_there;
-  // Many at once on one SQLite file, on a slow machine: one may find it busy for longer than a session waits.
   return despite_deadlocks(
       [&] {
         return taking_.of(how_).give_back(*session_, {name, terms_.at(name)}, 0ms, soon()).was_there;

@@ -43,7 +43,7 @@ class stranger {
   bool take_for_session(std::string const& name);
   bool take_with(std::string const& name, std::chrono::milliseconds ttl, takeover mode,
                  std::optional<strategies::superseded> const&);
-  boot_time_point soon() const { return boot_clock::now() + 10s; }
+  boot_time_point soon() const { return boot_clock::now() + 30s; }
 
   backend::statement_book book_;
   strategies::catalogue taking_;

@@ -175,14 +175,14 @@ EVERY_CASE("a manager gives back what is held when it ends, and handles may outl
 CONTRACT_CASE("at_least keeps the name taken until its time is over") {
   stranger other(f);
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.at_least = 700ms});
+  auto x = m->make_mutex("x", {.at_least = 5s});
   auto lock = x.acquire();
   auto const term = lock->term();
   CHECK(lock->release() == release_result::released);
   auto const row = other.read("x");
   CHECK_FALSE(row->term.empty());
   CHECK(row->term != term);
-  CHECK(row->holder.expires_in <= 700ms);
+  CHECK(row->holder.expires_in <= 5s);
   CHECK_FALSE(other.take("x"));
   CHECK(eventually([&] { return other.take("x"); }));
 }
@@ -205,7 +205,7 @@ CONTRACT_CASE("at_least that is over is over for those who try once, also if the
   fencing_token before;
   {
     auto const lock =
-        m->make_mutex("x", {.ttl = 300s, .at_least = 4s, .takeover = takeover::observed}).acquire();
+        m->make_mutex("x", {.ttl = 300s, .at_least = 6s, .takeover = takeover::observed}).acquire();
     before = lock->token();
   }
   auto const try_once = [&] {
@@ -232,7 +232,7 @@ CONTRACT_CASE("events tell of taken, renewed, released, lost and errors") {
   };
   stranger other(f);
   auto const m = f.manager(o);
-  auto x = m->make_mutex("x", {.ttl = 2s});
+  auto x = m->make_mutex("x", {.ttl = 9s});
   {
     auto lock = x.acquire();
     CHECK(saw(event_kind::taken));

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "contract/open_transaction.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -113,8 +114,7 @@ class crowd {
           what();
         });
       CHECK(eventually([&] { return come == many; }));
-      std::this_thread::sleep_for(
-          200ms);  // nothing tells that they stand in line; if not, there are more trips
+      CHECK(others_come_to_rest());  // they stand in line
       open_ = true;
     }
     watched_.clear();

@@ -18,12 +18,12 @@ CONTRACT_CASE("K5: a renewal that is under way while the lock is given back does
     renews.set();
     (void)base::wait_for(given_back, boot_clock::now() + 60s);
   };
-  auto lock = m->make_mutex("x", {.ttl = 3s}).acquire();
+  auto lock = m->make_mutex("x", {.ttl = 9s}).acquire();
   REQUIRE(lock);
   REQUIRE(base::wait_for(renews, boot_clock::now() + 60s));
   CHECK(lock->release() == release_result::released);
   CHECK(other.sees_free("x"));
-  auto const later = m->make_mutex("y", {.ttl = 3s}).acquire();
+  auto const later = m->make_mutex("y", {.ttl = 6s}).acquire();
   auto const so_far = f.seam->executed("lock_renew");
   given_back.set();
   // Renewals come one after the other: this one is over when the next one begins.

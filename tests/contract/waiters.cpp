@@ -32,7 +32,7 @@ bool shows(lock_manager& m, std::optional<int> expected) {
 class in_line {
  public:
   explicit in_line(fixture& f)
-      : session_(f.source.implementation()->connect(boot_clock::now() + 10s)),
+      : session_(f.source.implementation()->connect(boot_clock::now() + 30s)),
         stands_(std::async(std::launch::async, [this, tables = f.tables()] {
           return session_->enter_gate(tables, "x", "in line", boot_clock::now() + 60s, 10s,
                                       stop_.get_token()) != backend::gate_entry::not_mine;
@@ -143,7 +143,7 @@ PAIRS_CASE("waiters: of a row lock, who waits for its row", tells_row_locks) {
   std::stop_source stop;
   auto const stand = [&] {
     return std::async(std::launch::async, [&] {
-      auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+      auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
       try {
         session->wait_for_row(wait, {}, boot_clock::now() + 60s, 10s, stop.get_token());
       } catch (error const&) {  // it was stopped

@@ -21,7 +21,7 @@ EVERY_CASE("a timed attempt ends at its deadline") {
   CHECK(got.status() == acquire_status::timed_out);
   CHECK(got.holder());
   CHECK(took >= 300ms);
-  CHECK(took < 10s);
+  CHECK(took < 30s);
   CHECK_FALSE(m->make_mutex("x").try_lock_for(0ms));
 }
 

@@ -10,7 +10,11 @@
 
 namespace rowlock::test {
 
-/// Sees on a session of its own how another session comes to wait for a row.
+/// From now on the session waits for a row for longer than a second, for a busy machine may not be done with
+/// what is to come meanwhile. In SQLite nobody can be told.
+void be_patient(fixture&, backend::connection& waiter);
+
+/// Sees on a session of its own how another session comes to wait for a row; that one is patient then.
 class wait_view {
  public:
   wait_view(fixture&, backend::connection& waiter);

@@ -17,7 +17,7 @@ bool comes_to_wait(backend::connection& watch, std::int64_t session) {
                   "('Execute', 'Query')",
                   session)};
   auto const executes = [&] {
-    return backend::as_int(watch.execute(look, {}, boot_clock::now() + 10s).rows.at(0).at(0)) > 0;
+    return backend::as_int(watch.execute(look, {}, boot_clock::now() + 30s).rows.at(0).at(0)) > 0;
   };
   return eventually([&] {
     if (!executes()) return false;
