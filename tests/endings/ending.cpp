@@ -120,7 +120,7 @@ struct quick_mutex : mutex {
   explicit quick_mutex(lock_manager& m) : mutex(m.make_mutex("lost", quick())) {}
   static mutex_options quick() {
     mutex_options o;
-    o.ttl = 900ms;
+    o.ttl = 2700ms;  // it is not to be lost before all is ready
     return o;
   }
 };

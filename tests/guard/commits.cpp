@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("execute_commit: a row that somebody has locked is waited for
   On f;
   f.make_counter();
   auto options = f.options;
-  options.reply_timeout = 1s;
+  options.reply_timeout = 3s;
   auto const impatient = f.manager(options);
   auto const m = f.manager();
   auto const p = f.open();

@@ -19,10 +19,10 @@ namespace {
 /// table that is locked, which nobody may be thrown out of.
 class stalled_node {
  public:
-  explicit stalled_node(fixture& f) : session_(f.source.implementation()->connect(boot_clock::now() + 10s)) {
-    session_->script("LOCK TABLES stall READ", boot_clock::now() + 10s);
+  explicit stalled_node(fixture& f) : session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
+    session_->script("LOCK TABLES stall READ", boot_clock::now() + 30s);
   }
-  ~stalled_node() { session_->script("UNLOCK TABLES", boot_clock::now() + 10s); }
+  ~stalled_node() { session_->script("UNLOCK TABLES", boot_clock::now() + 30s); }
   stalled_node(stalled_node const&) = delete;
   stalled_node& operator=(stalled_node const&) = delete;
 
@@ -32,9 +32,9 @@ class stalled_node {
 
 /// As it is on that node now, not once it has applied what the others have committed.
 std::int64_t number(connection_source const& source, std::string const& sql) {
-  auto const session = source.implementation()->connect(boot_clock::now() + 10s);
-  session->script("SET SESSION wsrep_sync_wait = 0", boot_clock::now() + 10s);
-  return backend::as_int(session->execute({"number", sql}, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+  auto const session = source.implementation()->connect(boot_clock::now() + 30s);
+  session->script("SET SESSION wsrep_sync_wait = 0", boot_clock::now() + 30s);
+  return backend::as_int(session->execute({"number", sql}, {}, boot_clock::now() + 30s).rows.at(0).at(0));
 }
 
 /// How many transactions of that node have their place in the order of the cluster.
@@ -70,8 +70,8 @@ struct two_nodes {
   void stall_there() const {
     source_there()
         .implementation()
-        ->connect(boot_clock::now() + 10s)
-        ->script("INSERT INTO stall VALUES (1)", boot_clock::now() + 10s);
+        ->connect(boot_clock::now() + 30s)
+        ->script("INSERT INTO stall VALUES (1)", boot_clock::now() + 30s);
   }
 
   database_server here{server_kind::mariadb, {.galera = true, .settings = {"wsrep_slave_threads = 1"}}};
@@ -181,7 +181,8 @@ TEST_CASE("galera: what is taken in a transaction of several statements is there
   auto const takes = [&](connection_source const& source) {
     lock_manager m(source);
     auto s = m.make_semaphore("s", 1, {.note = "a; b"});
-    while (boot_clock::now() < end) try {
+    // 5 s, and on a busy machine for longer.
+    while (boot_clock::now() < end || (taken <= 20 && boot_clock::now() < end + 60s)) try {
         auto held = s.try_acquire();
         if (!held) continue;
         ++taken;
@@ -217,10 +218,10 @@ TEST_CASE(
   REQUIRE(held);
   CHECK(number(f.source, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 0);
   auto here = std::async(std::launch::async, [&] {
-    auto const session = f.source.implementation()->connect(boot_clock::now() + 20s);
+    auto const session = f.source.implementation()->connect(boot_clock::now() + 30s);
     return session
         ->execute({"renewal", "UPDATE rowlock_locks SET renewals = renewals + 1 WHERE term IS NOT NULL"}, {},
-                  boot_clock::now() + 20s)
+                  boot_clock::now() + 30s)
         .affected;
   });
   CHECK(here.wait_for(300ms) == std::future_status::timeout);
@@ -243,7 +244,8 @@ TEST_CASE("galera: what execute_commit says is committed is committed [D1] <mari
     auto held = *m.make_mutex(name, {.ttl = 1h}).acquire();
     auto const p = connect_by(driver::connector, url);
     auto const tx = p->view(m, {.keep_prepared = prepared});
-    while (boot_clock::now() < end) {
+    auto const enough = [&] { return committed > 20 && refused > 0; };
+    while (boot_clock::now() < end || (!enough() && boot_clock::now() < end + 60s)) {
       try {
         p->run("START TRANSACTION");
         p->run("UPDATE counter SET n = n + 1");
@@ -280,8 +282,8 @@ TEST_CASE("galera: execute_commit does not commit another transaction than the p
   p->run(f.set_counter(7));
   all.source_there()
       .implementation()
-      ->connect(boot_clock::now() + 10s)
-      ->script(f.set_counter(1), boot_clock::now() + 10s);
+      ->connect(boot_clock::now() + 30s)
+      ->script(f.set_counter(1), boot_clock::now() + 30s);
   REQUIRE(eventually([&] { return number(f.source, f.read_counter()) == 1; }));
   CHECK(reason_of([&] { tx->execute_commit(held); }) == errc::transaction_ended);
   CHECK(number(f.source, f.read_counter()) == 1);

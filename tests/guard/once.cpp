@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("done: with ROLLBACK nothing is recorded, and the lock is hel
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  auto held = take(*m, "x", 2s);
+  auto held = take(*m, "x", 9s);
   for (int round = 0; round < 2; ++round) {
     begin(f, *p);
     tx->done(held, kept);
@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("done: the keeper takes its term for finished, without a loss
   auto const m = f.manager(o);
   auto const p = f.open();
   auto const tx = p->view(*m);
-  auto held = take(*m, "x", 6s);  // so long that a busy machine renews it in time
+  auto held = take(*m, "x", 9s);  // so long that a busy machine renews it in time
   begin(f, *p);
   tx->done(held, kept);
   p->commit();
@@ -200,7 +200,7 @@ TEST_CASE_TEMPLATE(
     ROWLOCK_SERVER_HANDLES) {
   On f;
   auto o = f.options;
-  o.reply_timeout = 2s;
+  o.reply_timeout = 4s;
   auto const m = f.manager(o);
   auto const p = f.open();
   auto const q = f.open();
@@ -254,7 +254,7 @@ TEST_CASE_TEMPLATE(
   On f;
   auto const m = f.manager();
   auto const p = f.open();
-  auto held = take(*m, "x", 3s);
+  auto held = take(*m, "x", 9s);
   begin(f, *p);
   p->view(*m)->done(held, kept);
   f.seam->reset();
@@ -341,7 +341,7 @@ TEST_CASE_TEMPLATE("done: trust that ended between done and COMMIT takes nothing
                                CHECK(eventually([&] { return run.stop_token().stop_requested(); }));
                                p->commit();
                              },
-                             {.ttl = 500ms});
+                             {.ttl = 4s});
   CHECK(came.status == once_status::ran);
   CHECK(is_done(f));
 }

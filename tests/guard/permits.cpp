@@ -143,7 +143,7 @@ TEST_CASE_TEMPLATE("permits: two threads of a process that read commit beside ea
   auto const began = boot_clock::now();
   second->require(*theirs);
   second->execute_commit(*theirs);
-  CHECK(boot_clock::now() - began < 4s);
+  CHECK(boot_clock::now() - began < 30s);
   first->require(*mine);  // it is open still
   p->commit();
   CHECK(mine->release() == release_result::released);

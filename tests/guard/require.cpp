@@ -248,7 +248,7 @@ TEST_CASE_TEMPLATE(
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  auto held = *m->make_mutex("a", {.ttl = 3s}).acquire();
+  auto held = *m->make_mutex("a", {.ttl = 9s}).acquire();
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 5; ++i) {
       begin(f, *p);
@@ -321,7 +321,7 @@ TEST_CASE_TEMPLATE(
     ROWLOCK_HANDLES) {
   On f;
   auto options = f.options;
-  options.reply_timeout = 300ms;
+  options.reply_timeout = 700ms;
   auto const m = f.manager(options);
   auto const p = f.open();
   auto const q = f.open();
@@ -347,7 +347,7 @@ TEST_CASE_TEMPLATE("require: a locked row is waited for no longer than reply_tim
                    ROWLOCK_SERVER_HANDLES) {
   On f;
   auto options = f.options;
-  options.reply_timeout = 300ms;
+  options.reply_timeout = 700ms;
   auto const m = f.manager(options);
   auto const p = f.open();
   auto const q = f.open();
@@ -366,7 +366,7 @@ TEST_CASE_TEMPLATE("require: a locked row is waited for no longer than reply_tim
       said = e.what();
       CHECK(e.reason() == errc::row_locked);
     }
-    CHECK(said.find("300 ms") != said.npos);  // not what the server says after a wait of its own
+    CHECK(said.find("700 ms") != said.npos);  // not what the server says after a wait of its own
     q->run("ROLLBACK");
     tx->require(held);
     p->commit();

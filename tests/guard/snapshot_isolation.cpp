@@ -203,7 +203,7 @@ TEST_CASE_TEMPLATE("C35: innodb_snapshot_isolation is the program's again, whate
   On f;
   f.make_counter();
   auto options = f.options;
-  options.reply_timeout = 1s;
+  options.reply_timeout = 3s;
   auto const m = f.manager(options);
   auto const p = open_isolated(f);
   auto const q = f.open();

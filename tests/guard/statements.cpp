@@ -80,7 +80,7 @@ class allowed {
 template <class On>
 void do_everything(On& f, program& p) {
   auto options = f.options;
-  options.reply_timeout = 1s;
+  options.reply_timeout = 3s;
   auto const m = f.manager(options);
   auto const tx = p.view(*m);
   auto const q = f.open();

@@ -75,7 +75,7 @@ void compete(shared_page& page, place const& at, rowlock::strategy how, clock::t
   rowlock::lock_manager manager(at.url, o);
   auto mutex = manager.make_mutex("contended",
                                   {.ttl = 20s, .retry = {.first = 1ms, .longest = 50ms}, .fencing = true});
-  while (clock::now() < end) {
+  do {
     auto const start = clock::now();
     try {
       auto lock = mutex.try_acquire_for(30s);
@@ -96,7 +96,7 @@ void compete(shared_page& page, place const& at, rowlock::strategy how, clock::t
     } catch (std::exception const& e) {
       if (++page.errors <= 10) std::cerr << "error: " << e.what() << '\n';
     }
-  }
+  } while (clock::now() < end);
 }
 
 void reap(shared_page& page, place const& at, clock::time_point end) {

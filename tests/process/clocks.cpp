@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds ttl = 3s;
 // Twice the longest term and 2 %, and what a busy machine needs.
-constexpr auto free_after = 2 * 3060ms + 10s;
+constexpr auto free_after = 2 * 3060ms + 30s;
 // Longer than a dead holder's term would be watched for.
 constexpr std::chrono::milliseconds long_enough = 5s;
 

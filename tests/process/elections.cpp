@@ -9,8 +9,9 @@ using namespace rowlock::test;
 namespace {
 
 // Bounds for a machine that is busy with other tests.
-void run_elections(fixture const& f, std::string const& how, std::string const& allowed_ms) {
-  child_process all({ROWLOCK_ELECTIONS, f.url(), how, "4", "4", "1000", allowed_ms, f.options.schema});
+void run_elections(fixture const& f, std::string const& how, std::string const& ttl_ms,
+                   std::string const& allowed_ms) {
+  child_process all({ROWLOCK_ELECTIONS, f.url(), how, "4", "4", ttl_ms, allowed_ms, f.options.schema});
   auto const good = all.read_until("\"verdict\":\"good\"");
   INFO(all.output());
   CHECK(good);
@@ -20,9 +21,9 @@ void run_elections(fixture const& f, std::string const& how, std::string const& 
 }  // namespace
 
 LEASE_CASE("elections: killed leaders: never two within trust, and the next one after the ttl") {
-  run_elections(f, "kill", "5000");
+  run_elections(f, "kill", "3000", "20000");
 }
 
 LEASE_CASE("elections: leaders that resign: never two at work, and the next one soon") {
-  run_elections(f, "resign", "2000");
+  run_elections(f, "resign", "60000", "20000");
 }
