@@ -137,12 +137,13 @@ TEST_CASE("quorum: the time that is waited in line does not count for the hard l
   auto held = a->make_mutex("x", short_term()).acquire();
   REQUIRE(held);
   auto options = short_term();
-  options.hard_limit = 2s;
+  options.hard_limit = 4s;
   std::atomic<bool> in_line = false;
   options.on_wait = [&](holder_info const*) { in_line = true; };
-  auto next = std::async(std::launch::async, [&] { return a->make_mutex("x", options).try_acquire_for(9s); });
+  auto next =
+      std::async(std::launch::async, [&] { return a->make_mutex("x", options).try_acquire_for(60s); });
   REQUIRE(eventually([&] { return in_line.load(); }));
-  auto const until = boot_clock::now() + 3s;
+  auto const until = boot_clock::now() + 5s;
   CHECK(eventually([&] { return boot_clock::now() > until; }));
   auto const takes = members.at(0).seam->executed("lock_take");
   CHECK(held->release() == release_result::released);

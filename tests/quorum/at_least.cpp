@@ -34,10 +34,10 @@ void taken_by_another(three_members& members) {
 TEST_CASE("quorum: at_least keeps the name, and when it is over who tries once has it") {
   three_members members(false);
   auto a = members.program();
-  a->init(6s);
+  a->init(12s);
   fencing_token token;
   {
-    auto const got = a->make_mutex("x", kept_for(6s)).acquire();
+    auto const got = a->make_mutex("x", kept_for(12s)).acquire();
     REQUIRE(got);
     REQUIRE(eventually([&] { return got->votes() == 3; }));
     token = got->token();
@@ -90,7 +90,7 @@ TEST_CASE("quorum: at_least keeps nothing of what a minority has granted") {
 TEST_CASE("quorum: at_least keeps nothing that comes too late") {
   three_members members;
   base::event late, over;
-  auto a = members.program({}, 500ms);
+  auto a = members.program({}, 2s);
   REQUIRE(members.have_rows(*a));
   taken_by_another(members);
   // Two refuse once the third has granted, and does not tell it in time.

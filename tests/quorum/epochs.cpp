@@ -39,7 +39,7 @@ TEST_CASE(
     auto x = p->make_mutex("x", short_term());
     return x.try_acquire();
   });
-  REQUIRE(base::wait_for(asked, boot_clock::now() + 20s));
+  REQUIRE(base::wait_for(asked, boot_clock::now() + 60s));
   sqlite_fixture fresh;
   auto const m = fresh.manager();
   auto other = members.program();
@@ -81,7 +81,7 @@ TEST_CASE("quorum: a join that nobody else has heard of costs no lock, nor the n
   refuse(members, 1, "lock_take");
   CHECK(reason_of([&] { (void)fresh->make_mutex("z", short_term()).try_acquire(); }) != errc{});
   members.mend(1);
-  CHECK(fresh->make_mutex("z", short_term()).try_acquire_for(20s));
+  CHECK(fresh->make_mutex("z", short_term()).try_acquire_for(60s));
   fresh->join(2);
   CHECK(got->valid());
   CHECK(quorum_findings(fresh->status()).empty());

@@ -61,9 +61,11 @@ TEST_CASE("quorum: a minority that is gone costs no lock: neither one that is he
 }
 
 TEST_CASE("quorum: without a majority the loss is reported before trust ends, and it does not come back") {
-  three_members members;
+  three_members members(false);
   auto a = members.program();
-  auto got = a->make_mutex("x", short_term()).try_acquire();
+  a->init(10s);
+  // Half a second before trust ends it is told, which is for a busy machine.
+  auto got = a->make_mutex("x", {.ttl = 10s}).try_acquire();
   REQUIRE(got);
   std::atomic<boot_clock::rep> left = 0;
   std::stop_callback const at_loss(got->loss_token(),
@@ -208,7 +210,7 @@ TEST_CASE("quorum: members that a dead owner has left are watched, and taken wit
   auto const got = b->make_mutex("x", short_term()).try_acquire_for(30s);
   REQUIRE(got);
   CHECK(boot_clock::now() - began > short_ttl - 100ms);
-  CHECK(boot_clock::now() - began < 2 * short_ttl + 5s);
+  CHECK(boot_clock::now() - began < 2 * short_ttl + 30s);
 }
 
 TEST_CASE(
@@ -240,7 +242,7 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
   three_members members;
   auto a = members.program();
   auto options = short_term();
-  options.ttl = 1500ms;
+  options.ttl = 4500ms;
   SUBCASE("extended") {
     options.renew = false;
     auto got = a->make_mutex("x", options).try_acquire();
@@ -258,17 +260,17 @@ TEST_CASE("quorum: extended, at most to the longest ttl; a hard limit ends it; a
     REQUIRE(eventually([&] { return got->votes() == 3; }));
     int refused = 0;
     for (int i = 0; i < 20; ++i)
-      if (!got->extend(1509ms)) ++refused;
+      if (!got->extend(4509ms)) ++refused;
     CHECK(refused == 0);
   }
   SUBCASE("hard limit") {
-    options.hard_limit = 3s;
+    options.hard_limit = 8s;
     auto got = a->make_mutex("x", options).try_acquire();
     auto const taken_at = boot_clock::now();
     REQUIRE(got);
     CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
-    CHECK(boot_clock::now() - taken_at > 1700ms);
-    CHECK(got->trusted_until() <= taken_at + 3s);
+    CHECK(boot_clock::now() - taken_at > 5s);
+    CHECK(got->trusted_until() <= taken_at + 8s);
     CHECK(got->loss() == loss_reason::expired);
   }
   SUBCASE("fixed") {
@@ -331,7 +333,7 @@ TEST_CASE("quorum: a loss that nobody has come to yet is told by who gives the l
   auto x = a->make_mutex("x", fixed);
   auto got = x.acquire();
   REQUIRE(got);
-  REQUIRE(base::wait_for(keeper_is_busy, boot_clock::now() + 20s));
+  REQUIRE(base::wait_for(keeper_is_busy, boot_clock::now() + 60s));
   CHECK(eventually([&] { return !got->valid(); }));
   CHECK_FALSE(got->loss_token().stop_requested());
   CHECK(got->release() == release_result::already_lost);
@@ -360,7 +362,7 @@ TEST_CASE("quorum: it is a TimedLockable; the same thread is told that it has it
       CHECK_FALSE(x.try_lock_for(50ms));
     }).join();
   }
-  CHECK(x.try_lock_for(1s));
+  CHECK(x.try_lock_for(60s));
   x.unlock();
 }
 

@@ -314,8 +314,9 @@ TEST_CASE(
   });
   CHECK(eventually(
       [&] { return members.number(2, "SELECT count(*) FROM rowlock_quorum WHERE epoch = 2") == 1; }));
-  while (!joined && boot_clock::now() - began < short_ttl - 100ms)
-    if (members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1)
+  auto const early = [&] { return boot_clock::now() - began < short_ttl; };
+  while (!joined && early())
+    if (members.number(2, "SELECT CASE WHEN votes THEN 1 ELSE 0 END FROM rowlock_quorum") == 1 && early())
       voted_early = true;
   CHECK_FALSE(voted_early);
   joining.join();
@@ -405,19 +406,19 @@ TEST_CASE("quorum: two joins that divide the members among themselves both fail;
       (void)message_of([&] { b->join(2); }, errc::conflict);
       b_is_over.set();
     });
-    CHECK(base::wait_for(b_has_asked, boot_clock::now() + 20s));
+    CHECK(base::wait_for(b_has_asked, boot_clock::now() + 60s));
   };
   // ... writes there, too, when the first has written to member 0, ...
   members.at(2).seam->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || std::this_thread::get_id() == first) return;
     b_has_asked.set();
-    CHECK(base::wait_for(a_has_first, boot_clock::now() + 20s));
+    CHECK(base::wait_for(a_has_first, boot_clock::now() + 60s));
   };
   // ... and has member 1 before the first comes to it.
   members.at(1).seam->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || std::this_thread::get_id() != first) return;
     a_has_first.set();
-    CHECK(base::wait_for(b_is_over, boot_clock::now() + 20s));
+    CHECK(base::wait_for(b_is_over, boot_clock::now() + 60s));
   };
   (void)message_of([&] { a->join(2); }, errc::conflict);
   second.join();
@@ -486,7 +487,7 @@ TEST_CASE(
   members.cut_off(0);
   CHECK(eventually([&] { return got->loss_token().stop_requested(); }));
   members.mend(0);
-  auto const next = q.make_mutex("x", short_term()).try_acquire_for(10s);
+  auto const next = q.make_mutex("x", short_term()).try_acquire_for(60s);
   REQUIRE(next);
   CHECK(next->token() > got->token());
   CHECK_FALSE(a->make_mutex("x", short_term()).try_acquire());

@@ -82,9 +82,9 @@ bool three_members::have_rows(rowlock::quorum& of_program) {
 }
 
 std::int64_t three_members::number(std::size_t i, std::string const& sql) {
-  auto const c = at(i).source.implementation()->connect(boot_clock::now() + 10s);
+  auto const c = at(i).source.implementation()->connect(boot_clock::now() + 30s);
   backend::statement const s{"number", at(i).tables().render(sql)};
-  return backend::as_int(c->execute(s, {}, boot_clock::now() + 10s).rows.at(0).at(0));
+  return backend::as_int(c->execute(s, {}, boot_clock::now() + 30s).rows.at(0).at(0));
 }
 
 }  // namespace rowlock::test

@@ -19,7 +19,7 @@ namespace rowlock::test {
 using namespace std::chrono_literals;
 
 /// Of the locks, and the longest that there is. Renewals must come in time on a busy machine, too.
-inline constexpr std::chrono::milliseconds short_ttl = 3s;
+inline constexpr std::chrono::milliseconds short_ttl = 5s;
 
 /// What one program has: its own managers, and a quorum of them.
 struct program_of_members {
@@ -34,7 +34,7 @@ class three_members {
   /// With `made`, they are a quorum whose longest ttl is short_ttl.
   explicit three_members(bool made = true);
 
-  program_of_members program(quorum_options options = {}, std::chrono::milliseconds reply_timeout = 2s);
+  program_of_members program(quorum_options options = {}, std::chrono::milliseconds reply_timeout = 4s);
   /// A free lock that somebody else had when this program asked for it: from now on, for five seconds, it
   /// asks one member first.
   quorum_mutex met_others(rowlock::quorum& of_program);

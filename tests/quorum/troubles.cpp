@@ -91,7 +91,7 @@ TEST_CASE("quorum: a member whose row somebody has locked keeps nobody from the 
 TEST_CASE("quorum: who tries once where a majority does not answer is told that, not that it is busy") {
   three_members members;
   base::event over;
-  auto a = members.program({}, 500ms);
+  auto a = members.program({}, 2s);
   REQUIRE(members.have_rows(*a));
   for (std::size_t i = 1; i < 3; ++i)
     members.at(i).seam->before = [&](std::string const& s) {
@@ -143,7 +143,7 @@ TEST_CASE("quorum: a lock that nobody can renew, because there is no thread for 
       return members.number(i, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND term IS NOT NULL") ==
              0;
     }));
-  CHECK(mine.try_acquire_for(20s));
+  CHECK(mine.try_acquire_for(60s));
 }
 
 TEST_CASE("quorum: a bound of attempts and a policy are refused, not forgotten") {
