@@ -32,7 +32,7 @@ void check_once(std::multiset<int> const& all, database const& db) {
 class overtaker {
  public:
   explicit overtaker(database const& db)
-      : migrator_(db.source(), {.timeout = std::chrono::milliseconds(200)}) {}
+      : migrator_(db.source(), {.timeout = std::chrono::milliseconds(1000)}) {}
 
   void before(std::string_view statement, std::span<backend::value const> parameters) {
     if (statement != "migrate_columns" || steps_ == 0) return;

@@ -39,7 +39,7 @@ std::vector<backend::value> take_parameters(std::string const& name) {
           none};
 }
 
-boot_time_point soon() { return boot_clock::now() + 10s; }
+boot_time_point soon() { return boot_clock::now() + 60s; }
 
 std::string read_source_file(std::string const& path) {
   std::ifstream in(source_path(path));
@@ -103,7 +103,7 @@ postgresql_database::postgresql_database() : schema_(unique_identifier()) {
 }
 
 postgresql_database::~postgresql_database() {
-  script(fmt::format("SET lock_timeout = '10s'; DROP SCHEMA {} CASCADE", schema_));
+  script(fmt::format("SET lock_timeout = '50s'; DROP SCHEMA {} CASCADE", schema_));
 }
 
 std::string postgresql_database::in_seconds(int seconds) const {
@@ -117,7 +117,7 @@ mysql_like_database::mysql_like_database(std::string const& server) : name_(uniq
 }
 
 mysql_like_database::~mysql_like_database() {
-  script(fmt::format("SET SESSION lock_wait_timeout = 10; DROP DATABASE {}", name_));
+  script(fmt::format("SET SESSION lock_wait_timeout = 50; DROP DATABASE {}", name_));
 }
 
 std::string mysql_like_database::in_seconds(int seconds) const {

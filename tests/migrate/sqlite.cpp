@@ -83,9 +83,9 @@ TEST_CASE("another process's write transaction is waited for until the timeout, 
   migrator(db.source()).up(1);
   auto const other = db.connect();
   other->script("BEGIN IMMEDIATE", soon());
-  auto const e = catch_error([&] { migrator(db.source(), {.timeout = 300ms}).up(); });
+  auto const e = catch_error([&] { migrator(db.source(), {.timeout = 3s}).up(); });
   CHECK(e.reason == errc::row_locked);
-  CHECK(e.mentions("gave up after 300 ms"));
+  CHECK(e.mentions("gave up after 3000 ms"));
   CHECK(e.mentions("another process has a transaction open on sqlite:" + db.file()));
   CHECK(migrator(db.source()).status()[0].applied);  // reading goes on
   other->script("COMMIT", soon());
