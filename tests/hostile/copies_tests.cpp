@@ -83,7 +83,7 @@ TEST_CASE("C8: postgresql: a copy within the server that got the first one's nam
   d.open(soon());
   auto const admin = server->connect(soon());
   auto const done = [&](std::string const& text) {
-    return within(20s, [&] {  // the sessions before are ending
+    return within(60s, [&] {  // the sessions before are ending
       try {
         admin->script(fmt::format(fmt::runtime(text), name), soon());
         return true;
@@ -112,7 +112,7 @@ TEST_CASE(
   REQUIRE(held->extend(10min));
   auto const admin = server->connect(soon());
   auto const done = [&](std::string const& text) {
-    return within(20s, [&] {  // the pooler connects to the server anew as long as it is asked
+    return within(60s, [&] {  // the pooler connects to the server anew as long as it is asked
       try {
         admin->script(
             fmt::format("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'", name),
@@ -138,7 +138,7 @@ TEST_CASE(
     };
     std::string heard;
     // A session of the pooler's that was ended under it may cost one statement more.
-    CHECK(within(20s, [&] {
+    CHECK(within(60s, [&] {
       heard = noticed();
       return heard.find(said) != heard.npos || heard.find("in the copy") != heard.npos;
     }));
@@ -167,7 +167,7 @@ TEST_CASE(
   server.kill();
   server.restart();
   std::string why;
-  CHECK(within(20s, [&] {
+  CHECK(within(60s, [&] {
     try {
       return held->extend(10min);
     } catch (error const& e) {

@@ -174,7 +174,7 @@ TEST_CASE("C14: postgresql: a server that wants the password hashed for an hour 
   });
   auto const start = boot_clock::now();
   auto const done = list(postgresql_at(server));
-  CHECK(boot_clock::now() - start < 20s);
+  CHECK(boot_clock::now() - start < 60s);
   CHECK(done.status == 77);
   CHECK(done.says("scram_iterations"));
 }

@@ -76,7 +76,7 @@ void try_all(std::string const& kind, std::string const& step, talks const& ways
                             c.arguments[0], got.seconds, static_cast<double>(more) / 1024, got.status));
       CHECK(got.status > 0);
       CHECK(got.status < 128);
-      CHECK(got.seconds < c.longest + 10);  // the machine is busy
+      CHECK(got.seconds < c.longest + 40);  // the machine is busy
       CHECK(more < 16 * 1024);
     }
   }
