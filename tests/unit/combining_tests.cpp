@@ -27,7 +27,7 @@ struct job {
 struct scene {
   explicit scene(std::size_t most = 64) : all(most) {}
 
-  bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 20s) {
+  bool run(job& mine, std::stop_token const& stop = {}, boot_time_point until = boot_clock::now() + 100s) {
     return all.run(
         mine, until, stop, [](job const& a, job const& b) { return a.kind == b.kind; },
         [&] {
@@ -131,7 +131,7 @@ TEST_CASE("combining: many threads, each is served once a call") {
         for (int i = 0; i < 500; ++i) {
           job mine;
           all.run(
-              mine, boot_clock::now() + 20s, {}, [](job const&, job const&) { return true; },
+              mine, boot_clock::now() + 100s, {}, [](job const&, job const&) { return true; },
               [] { return 0; },
               [&](int, auto jobs) {
                 ++trips;
