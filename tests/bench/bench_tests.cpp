@@ -42,8 +42,9 @@ int processes_with(std::string const& text) {
 
 TEST_CASE("bench: figures of each round, the shares and the open verdicts come as JSON <sqlite>") {
   bench_place const place;
-  auto bench = place.start({"--json", "--rounds", "2", "--milliseconds", "50", "--only", "cycle/lease-sqlite",
-                            "--only", "handover-2/lease-sqlite", "--only", "cycle/redis-durable"});
+  auto bench =
+      place.start({"--json", "--rounds", "2", "--milliseconds", "500", "--only", "cycle/lease-sqlite",
+                   "--only", "handover-2/lease-sqlite", "--only", "cycle/redis-durable"});
   auto const status = bench.finish();
   INFO(bench.output());
   REQUIRE(status == 0);

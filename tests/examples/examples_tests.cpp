@@ -124,18 +124,18 @@ TEST_CASE("paused_worker <sqlite>: stopped for longer than its lock lasts, it ov
   p.script(
       "CREATE TABLE pages (title text PRIMARY KEY, content text NOT NULL);"
       "INSERT INTO pages VALUES ('news', '')");
-  std::vector<std::string> const arguments{ROWLOCK_EXAMPLE_PAUSED_WORKER, p.file(), "500"};
+  std::vector<std::string> const arguments{ROWLOCK_EXAMPLE_PAUSED_WORKER, p.file(), "3000"};
   child_process stopped(arguments);
   REQUIRE(stopped.next_line() == "the page: ");
   stopped.signal(SIGSTOP);
 
   child_process other(arguments);
-  auto taken_over = other.next_line(5s);
+  auto taken_over = other.next_line(15s);
   for (int i = 0; i < 5 && !taken_over; ++i) {
     // It was stopped amid a renewal, and keeps everybody from writing to the file.
     stopped.signal(SIGCONT);
     stopped.signal(SIGSTOP);
-    taken_over = other.next_line(5s);
+    taken_over = other.next_line(15s);
   }
   REQUIRE(taken_over == "the page: ");
   other.write_line("of the other");
@@ -171,7 +171,7 @@ TEST_CASE(
   first.signal(SIGTERM);
   CHECK(first.finish() == 0);
   bool by_second = false, by_third = false;
-  for (int i = 0; i < 100 && !by_second && !by_third; ++i) {
+  for (int i = 0; i < 300 && !by_second && !by_third; ++i) {
     by_second = second.next_line(200ms).has_value();
     by_third = !by_second && third.next_line(200ms).has_value();
   }
