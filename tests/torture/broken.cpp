@@ -245,7 +245,8 @@ void judge(std::vector<form> const& all, std::string const& db) {
     o.connect = [&](std::string const& url) { return broken_source(f, url); };
     bool caught = false;
     std::string seconds;
-    for (std::uint32_t seed = 1; seed <= (f.rule == nullptr ? 1 : 5) && (!caught || each_seed); ++seed) {
+    std::uint32_t const seeds = f.rule == nullptr ? 1 : each_seed ? 5 : 15;
+    for (std::uint32_t seed = 1; seed <= seeds && (!caught || each_seed); ++seed) {
       std::int64_t began = 0;
       auto const v = tortured(o, seed, &began);
       if (f.rule != nullptr) seconds += " | " + when_caught(v, f.rule, began);
@@ -281,16 +282,20 @@ TEST_CASE("torture: what is not broken is not blamed") {
                           workload::guarded_set, workload::force}) {
     torture::options o;
     o.what = what;
-    o.duration = 3s;
     o.nemeses = {"kill", "stop", "operator"};
     if (what == workload::force) o.nemeses.emplace_back("force");
-    auto const v = tortured(o, ++seed);
     CAPTURE(to_string(what));
-    for (auto const& each : v.violations) FAIL_CHECK(each.rule, ": ", each.text);
+    // On a busy machine for longer, until there was enough to judge.
+    torture::verdict v;
+    for (o.duration = 3s; o.duration <= 27s; o.duration *= 3) {
+      v = tortured(o, ++seed);
+      for (auto const& each : v.violations) FAIL_CHECK(each.rule, ": ", each.text);
+      faults += v.faults;
+      deeds += v.deeds;
+      if (v.acquisitions > 20 && (v.added > 10 || !torture::writes(what))) break;
+    }
     CHECK(v.acquisitions > 20);
     CHECK((v.added > 10) == torture::writes(what));
-    faults += v.faults;
-    deeds += v.deeds;
   }
   CHECK(faults > 3);
   CHECK(deeds > 3);
@@ -334,15 +339,19 @@ TEST_CASE("torture: where locks are given to two, require keeps what is written"
     auto texts = changed(forms.at(0).changes, s);
     return with_changed_sql(std::move(s), std::move(texts));
   };
-  auto const v = tortured(o, 1);
+  torture::verdict v;
   auto const rules = [&](std::string const& rule) {
     return std::count_if(v.violations.begin(), v.violations.end(),
                          [&](torture::violation const& each) { return each.rule == rule; });
   };
+  // By chance, and on a busy machine, nobody may meet.
+  for (std::uint32_t seed = 1; seed <= 10 && (rules("overlap") == 0 || v.added <= 20); ++seed) {
+    v = tortured(o, seed);
+    CHECK(v.lost_additions == 0);
+    CHECK(rules("guard") == 0);
+  }
   CHECK(rules("overlap") > 0);
   CHECK(v.added > 20);
-  CHECK(v.lost_additions == 0);
-  CHECK(rules("guard") == 0);
 }
 
 }  // namespace rowlock::test

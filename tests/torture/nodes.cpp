@@ -43,7 +43,7 @@ TEST_CASE(
   o.nodes = {o.db, o.db + "?synchronous=full"};
   o.server = "echo >>" + folder.file("orders");
   o.ttl = 100ms;
-  o.duration = 3s;
+  o.duration = 8s;
   o.seed = 3;
   o.nemeses = {"node-kill", "node-stop", "node-cut"};
   o.connect = [&](std::string const& url) {

@@ -102,7 +102,7 @@ void tortures_with_rights_taken() {
   o.client_role = true;
   o.what = workload::guarded_set;
   o.ttl = 1s;
-  o.duration = 4s;
+  o.duration = 10s;
   o.nemeses = {"rights"};
   o.seed = 1;
   auto const v = torture(o, histories, [](std::string const&) {});
