@@ -62,7 +62,7 @@ class mysql_database final : public database {
   }
   ~mysql_database() override {
     try {
-      connect()->script("SET SESSION lock_wait_timeout = 10; DROP DATABASE " + name_, in(15'000));
+      connect()->script("SET SESSION lock_wait_timeout = 50; DROP DATABASE " + name_, in(60'000));
     } catch (error const&) {  // the server was stopped by the test: its data goes with it
     }
   }

@@ -38,7 +38,7 @@ void on_sqlite::sql(std::string const& text) const {
   sqlite3* opened = nullptr;
   int code = sqlite3_open_v2(file().c_str(), &opened, SQLITE_OPEN_READWRITE, nullptr);
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> const db(opened, &sqlite3_close_v2);
-  sqlite3_busy_timeout(opened, 5000);
+  sqlite3_busy_timeout(opened, 60'000);
   if (code == SQLITE_OK) code = sqlite3_exec(opened, text.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) throw std::runtime_error(sqlite3_errmsg(opened));
 }
@@ -64,7 +64,7 @@ void on_postgresql::sql(std::string const& text) const {
 namespace {
 
 void run_on(std::string const& url, std::string const& text) {
-  auto const soon = boot_clock::now() + std::chrono::seconds(10);
+  auto const soon = boot_clock::now() + std::chrono::seconds(60);
   mysql::source(url).implementation()->connect(soon)->script(text, soon);
 }
 
@@ -78,7 +78,7 @@ on_mysql_like::on_mysql_like(std::string const& server, bool migrated)
 
 on_mysql_like::~on_mysql_like() {
   try {
-    sql("SET SESSION lock_wait_timeout = 8; DROP DATABASE IF EXISTS " + database_);
+    sql("SET SESSION lock_wait_timeout = 50; DROP DATABASE IF EXISTS " + database_);
   } catch (std::exception const&) {  // the server is gone, which the case itself has noticed
   }
 }

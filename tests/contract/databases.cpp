@@ -132,7 +132,7 @@ mysql_like_fixture::mysql_like_fixture(std::string const& server_url, std::strin
 mysql_like_fixture::~mysql_like_fixture() {
   try {
     maker(mysql::source(server_), server_)
-        .script("SET SESSION lock_wait_timeout = 10; DROP DATABASE IF EXISTS " + database_,
+        .script("SET SESSION lock_wait_timeout = 25; DROP DATABASE IF EXISTS " + database_,
                 boot_clock::now() + 30s);
   } catch (error const&) {  // the server is gone, which the case itself has noticed
   }

@@ -40,7 +40,7 @@ children_of() {
   done
 }
 
-# wait_until STATE PID...: until all are in that state, 10 s at most.
+# wait_until STATE PID...: until all are in that state, a minute at most.
 wait_until() {
   local wanted=$1 pid tries=0
   shift
@@ -48,7 +48,7 @@ wait_until() {
     until [ "$(state_of "$pid")" = "$wanted" ]; do
       [ "$(state_of "$pid")" = gone ] && break
       tries=$((tries + 1))
-      [ $tries -lt 1000 ] || fail "process $pid did not get into state $wanted within 10 s"
+      [ $tries -lt 6000 ] || fail "process $pid did not get into state $wanted within a minute"
       sleep 0.01
     done
   done
@@ -88,6 +88,9 @@ kill_all() {
   wait_until gone $pids
 }
 
+# claim PORT: nobody else of this run of the tests gets it from now on, also while its server is down.
+claim() { [ -z "${ROWLOCK_TEST_PORTS:-}" ] || mkdir "$ROWLOCK_TEST_PORTS/$1" 2>/dev/null; }
+
 free_port() {
   local highest=32767 low port try
   read -r low _ </proc/sys/net/ipv4/ip_local_port_range 2>/dev/null || low=32768
@@ -95,7 +98,7 @@ free_port() {
   [ "$low" -gt 12000 ] && highest=$((low - 1))
   for try in {1..200}; do
     port=$((10000 + (RANDOM * 32768 + RANDOM) % (highest - 10000)))
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || ! claim "$port" || { echo "$port"; return; }
   done
   fail "found no free port on 127.0.0.1"
 }

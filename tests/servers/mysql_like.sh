@@ -56,7 +56,7 @@ launch() {
   pid=$!
   until tail -c "+$began" "$dir/log" 2>/dev/null | grep -q 'd: ready for connections'; do
     tries=$((tries + 1))
-    if [ $tries -gt 1200 ] || [ "$(state_of "$pid")" = gone ]; then
+    if [ $tries -gt 3600 ] || [ "$(state_of "$pid")" = gone ]; then
       [ -z "$(main_process)" ] || kill_all
       return 1
     fi

@@ -92,7 +92,7 @@ void child_process::read_for(std::chrono::milliseconds duration) {
 }
 
 int child_process::finish() {
-  while (read_more(100'000)) {
+  while (read_more(400'000)) {
   }
   int status = 0;
   ::waitpid(std::exchange(pid_, -1), &status, 0);

@@ -35,8 +35,8 @@ struct end_connection {
 };
 using connection = std::unique_ptr<PGconn, end_connection>;
 
-connection connect(std::string const& conninfo) {
-  return connection{PQconnectdb((conninfo + " connect_timeout=2").c_str())};
+connection connect(std::string const& conninfo, int patience = 60) {
+  return connection{PQconnectdb((conninfo + " connect_timeout=" + std::to_string(patience)).c_str())};
 }
 
 std::string ask(connection const& c, char const* sql) {
@@ -68,7 +68,7 @@ TEST_CASE("a paused server <postgresql> answers nobody until it is resumed") {
   CHECK(ask(before, "SHOW fsync") == "on");
   server.pause();
   REQUIRE(PQsendQuery(before.get(), "SELECT 1") == 1);
-  CHECK(PQstatus(connect(server.address()).get()) == CONNECTION_BAD);
+  CHECK(PQstatus(connect(server.address(), 2).get()) == CONNECTION_BAD);
   REQUIRE(PQconsumeInput(before.get()) == 1);
   CHECK(PQisBusy(before.get()) == 1);
   server.resume();
@@ -85,11 +85,11 @@ TEST_CASE("the clock of a server <postgresql> can be moved while it runs") {
     return std::stod(ask(c, "SELECT extract(epoch FROM clock_timestamp())")) -
            std::chrono::duration<double>(now).count();
   };
-  CHECK(std::abs(seconds_off()) < 5);
+  CHECK(std::abs(seconds_off()) < 60);
   server.set_clock(std::chrono::hours{-1});
-  CHECK(std::abs(seconds_off() + 3600) < 5);
+  CHECK(std::abs(seconds_off() + 3600) < 60);
   server.set_clock(std::chrono::seconds{300});
-  CHECK(std::abs(seconds_off() - 300) < 5);
+  CHECK(std::abs(seconds_off() - 300) < 60);
   server.kill();
   server.restart();
   auto const again = connect(server.address());
@@ -104,19 +104,20 @@ TEST_CASE("a wrong password <postgresql> is refused") {
 }
 
 // MariaDB's own client asks MySQL, too.
-child_process client(std::string const& url, std::string const& sql) {
+child_process client(std::string const& url, std::string const& sql, int patience = 60) {
   static std::regex const parts{"mysql://([^:]+):([^@]+)@([^:]+):([0-9]+)/(.+)"};
   std::smatch m;
   REQUIRE(std::regex_match(url, m, parts));
   return child_process{{"/bin/sh", "-c", "exec mariadb \"$@\" 2>&1", "sh", "--no-defaults", "--protocol=tcp",
-                        "--connect-timeout=2", "--batch", "--unbuffered", "--skip-column-names",
-                        "--user=" + m.str(1), "--password=" + m.str(2), "--host=" + m.str(3),
-                        "--port=" + m.str(4), "--database=" + m.str(5), "--execute=" + sql}};
+                        "--connect-timeout=" + std::to_string(patience), "--batch", "--unbuffered",
+                        "--skip-column-names", "--user=" + m.str(1), "--password=" + m.str(2),
+                        "--host=" + m.str(3), "--port=" + m.str(4), "--database=" + m.str(5),
+                        "--execute=" + sql}};
 }
 
 /// The value, or nothing if the server did not answer.
-std::string ask(std::string const& url, std::string const& sql) {
-  auto c = client(url, sql);
+std::string ask(std::string const& url, std::string const& sql, int patience = 60) {
+  auto c = client(url, sql, patience);
   return c.finish() == 0 ? c.output().substr(0, c.output().find('\n')) : "";
 }
 
@@ -140,11 +141,11 @@ TEST_CASE_TEMPLATE("a killed server is gone at once and comes back at the same p
 TEST_CASE_TEMPLATE("a paused server answers nobody until it is resumed", On, mariadb, mysql) {
   database_server server{On::kind, {.durable = true}};
   CHECK(ask(server.address(), "SELECT @@innodb_flush_log_at_trx_commit") == "1");
-  auto waits = client(server.address(), "SELECT 'begun'; SELECT SLEEP(1)");
+  auto waits = client(server.address(), "SELECT 'begun'; SELECT SLEEP(5)");
   CHECK(waits.read_until("begun"));
   server.pause();
-  CHECK(ask(server.address(), "SELECT 1").empty());
-  waits.read_for(std::chrono::milliseconds{1500});
+  CHECK(ask(server.address(), "SELECT 1", 2).empty());
+  waits.read_for(std::chrono::milliseconds{6500});
   CHECK(waits.output() == "begun\n");
   server.resume();
   CHECK(waits.finish() == 0);
@@ -159,13 +160,13 @@ TEST_CASE_TEMPLATE("the clock of a server can be moved while it runs", On, maria
     return std::stod("0" + ask(server.address(), "SELECT UNIX_TIMESTAMP(SYSDATE(6))")) -
            std::chrono::duration<double>(now).count();
   };
-  CHECK(std::abs(seconds_off()) < 5);
+  CHECK(std::abs(seconds_off()) < 60);
   server.set_clock(std::chrono::hours{-1});
-  CHECK(std::abs(seconds_off() + 3600) < 5);
+  CHECK(std::abs(seconds_off() + 3600) < 60);
   server.kill();
   server.restart();
   server.set_clock(std::chrono::seconds{300});
-  CHECK(std::abs(seconds_off() - 300) < 5);
+  CHECK(std::abs(seconds_off() - 300) < 60);
 }
 
 TEST_CASE_TEMPLATE("a wrong password is refused, the account may make accounts", On, mariadb, mysql) {
