@@ -30,7 +30,7 @@ CLI_CASE("issue 10: --hard-limit ends a command that hangs, in time, and says so
                                        ttl == "5s" ? "833ms" : "1.3s")) != std::string::npos);
     CHECK(p.rowlock({"run", "--wait", "20s", "n", "--", "true"}).status == 0);
   }
-  CHECK(p.rowlock({"run", "--hard-limit", "10s", "n", "--", "sh", "-c", "exit 3"}).status == 3);
+  CHECK(p.rowlock({"run", "--hard-limit", "60s", "n", "--", "sh", "-c", "exit 3"}).status == 3);
   auto const no_room = p.rowlock({"run", "--hard-limit", "2s", "--grace", "1500ms", "n", "--", "true"});
   CHECK(no_room.status == 64);
   CHECK(no_room.says("--grace 1.5s does not fit into --hard-limit 2s"));

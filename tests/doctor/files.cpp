@@ -72,8 +72,8 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   auto const path = path_of(f);
   expect(examined_with(path, "", SQLITE_OPEN_READONLY), "writable", verdict::error, "readonly",
          "writable for this user");
-  auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
-  other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 60s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
   expect(all, "schema", verdict::ok, "version 8");

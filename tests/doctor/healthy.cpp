@@ -60,10 +60,10 @@ TEST_CASE_TEMPLATE(
 
 TEST_CASE("healthy: an SQLite file: all is ok, nothing is written") {
   sqlite_fixture f;
-  auto const c = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const c = f.source.implementation()->connect(boot_clock::now() + 60s);
   auto const version = [&] {
     return backend::as_int(
-        c->execute({"v", "SELECT data_version FROM pragma_data_version"}, {}, boot_clock::now() + 10s)
+        c->execute({"v", "SELECT data_version FROM pragma_data_version"}, {}, boot_clock::now() + 60s)
             .rows.at(0)
             .at(0));
   };

@@ -19,7 +19,7 @@ class waiter {
       : place_(p),
         session_(p.session()),
         asking_(p.session()),
-        watch_(p.source().implementation()->connect(boot_clock::now() + 10s)) {
+        watch_(p.source().implementation()->connect(boot_clock::now() + 60s)) {
     id_ = session_->run(p.is_mysql() ? "SELECT connection_id();" : "SELECT pg_backend_pid();");
   }
   /// False: not seen to. It waits for a second at most, which may be over on a slow machine.

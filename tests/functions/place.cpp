@@ -151,8 +151,8 @@ std::optional<std::string> place::once(client& c, std::string const& name, int t
 postgresql_place::postgresql_place(bool own_schema) {
   auto const admin = postgresql::source(postgresql_conninfo());
   admin.implementation()
-      ->connect(boot_clock::now() + 10s)
-      ->script("CREATE SCHEMA " + name_, boot_clock::now() + 10s);
+      ->connect(boot_clock::now() + 60s)
+      ->script("CREATE SCHEMA " + name_, boot_clock::now() + 60s);
   source_ = std::make_unique<connection_source>(postgresql::source(
       own_schema ? postgresql_conninfo()
                  : fmt::format("{} options='-c search_path={}'", postgresql_conninfo(), name_)));
@@ -220,8 +220,8 @@ std::string postgresql_place::call(std::string const& function, std::string cons
 mysql_like_place::mysql_like_place(std::string const& server, bool own_schema) : server_(server) {
   auto const admin = mysql::source(server);
   admin.implementation()
-      ->connect(boot_clock::now() + 10s)
-      ->script("CREATE DATABASE " + name_, boot_clock::now() + 10s);
+      ->connect(boot_clock::now() + 60s)
+      ->script("CREATE DATABASE " + name_, boot_clock::now() + 60s);
   source_ =
       std::make_unique<connection_source>(mysql::source(own_schema ? server : with_database(server, name_)));
   if (own_schema) {

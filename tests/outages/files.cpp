@@ -19,8 +19,8 @@ PAIRS_TEMPLATE_CASE("file: D7: another program's long write transaction is like 
   auto brief_lease = m.make_mutex("brief", {.ttl = 2s}).acquire();
   auto given_back = m.make_mutex("given back", {.ttl = 60s}).acquire();
   REQUIRE(given_back);
-  auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
-  other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 60s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
 
   auto const start = std::chrono::steady_clock::now();
   CHECK_FALSE(m.make_mutex("x").try_acquire());
@@ -38,7 +38,7 @@ PAIRS_TEMPLATE_CASE("file: D7: another program's long write transaction is like 
   stop.request_stop();
   CHECK(cancelled.get() == acquire_status::cancelled);
 
-  other->script("ROLLBACK", boot_clock::now() + 10s);
+  other->script("ROLLBACK", boot_clock::now() + 60s);
   CHECK(patient.get());
   CHECK(long_lease->valid());
   CHECK(long_lease->release() == release_result::released);
@@ -54,12 +54,12 @@ TEST_CASE("C21: run --no-wait tells a file that is locked from a lock that someb
     CHECK(child.finish() == 75);
     return child.output();
   };
-  auto const other = f.source.implementation()->connect(boot_clock::now() + 10s);
-  other->script("BEGIN IMMEDIATE", boot_clock::now() + 10s);
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 60s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
   auto const locked = run();
   CAPTURE(locked);
   CHECK(locked.find("'x' is held by nobody") != std::string::npos);
-  other->script("ROLLBACK", boot_clock::now() + 10s);
+  other->script("ROLLBACK", boot_clock::now() + 60s);
   lock_manager m(f.source, f.options);
   auto const held = m.make_mutex("x").acquire();
   auto const busy = run();

@@ -90,7 +90,7 @@ void check_fails(cut how, char const* what, std::chrono::milliseconds bound, Cal
 
 /// Whether a session waits for a row of this database, or schema.
 bool waits_in_server(fixture& f) {
-  auto const session = f.source.implementation()->connect(boot_clock::now() + 10s);
+  auto const session = f.source.implementation()->connect(boot_clock::now() + 60s);
   auto const text =
       dialect_of(f) == dialect::mysql
           ? std::string(
@@ -99,7 +99,7 @@ bool waits_in_server(fixture& f) {
           : fmt::format(
                 "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}%'",
                 f.options.schema);
-  auto const found = session->execute({"waits", text}, {}, boot_clock::now() + 10s);
+  auto const found = session->execute({"waits", text}, {}, boot_clock::now() + 60s);
   return backend::as_int(found.rows.at(0).at(0)) > 0;
 }
 

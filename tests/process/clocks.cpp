@@ -77,9 +77,9 @@ TEST_CASE_TEMPLATE("K7, C5: a server's clock was an hour ahead and went back", k
   auto const source = source_from_url(server.address());
   migrator(source).up();
   auto const sql = [&](std::string const& text) {
-    auto const c = source.implementation()->connect(boot_clock::now() + 10s);
+    auto const c = source.implementation()->connect(boot_clock::now() + 60s);
     look_at_tables(*c);
-    c->script(text, boot_clock::now() + 10s);
+    c->script(text, boot_clock::now() + 60s);
   };
   for (auto const how : {strategy::lease, strategy::unique_insert}) {
     CAPTURE(to_string(how));

@@ -32,14 +32,14 @@ class rising {
 };
 
 void reap_by_hand(connection_source const& source) {
-  auto session = source.implementation()->connect(boot_clock::now() + 10s);
+  auto session = source.implementation()->connect(boot_clock::now() + 60s);
   look_at_tables(*session);
   session->script(
       "UPDATE rowlock_meta SET token_floor = (SELECT max(t) FROM (SELECT token_floor AS t FROM rowlock_meta "
       "UNION "
       "SELECT max(token) FROM rowlock_locks) AS all_tokens)",
-      boot_clock::now() + 10s);
-  session->script("DELETE FROM rowlock_locks WHERE term IS NULL", boot_clock::now() + 10s);
+      boot_clock::now() + 60s);
+  session->script("DELETE FROM rowlock_locks WHERE term IS NULL", boot_clock::now() + 60s);
 }
 
 /// Takes with one strategy after the other, each as often as it is told to.
