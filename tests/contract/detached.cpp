@@ -58,7 +58,7 @@ CONTRACT_CASE("detach: nothing of the manager's touches the lock any more") {
 
 CONTRACT_CASE("detach: of what is lost there is nothing to leave") {
   auto m = f.manager();
-  auto held = m->make_mutex("x", {.ttl = 900ms, .renew = false}).acquire();
+  auto held = m->make_mutex("x", {.ttl = 3s, .renew = false}).acquire();
   REQUIRE(eventually([&] { return !held->valid(); }));
   CHECK_FALSE(held->detach());
   CHECK(held->loss() == loss_reason::expired);

@@ -241,10 +241,10 @@ CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is
   std::atomic<int> cut{1};
   auto const m = f.manager();
   m->connect();
-  auto x = m->make_mutex("x", {.ttl = 500ms});
+  auto x = m->make_mutex("x", {.ttl = 3s});
   { auto const makes_row = x.acquire(); }
   f.seam->after = [&](std::string const& s) {
-    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(550ms);  // more than the ttl
+    if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(3100ms);  // more than the ttl
   };
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_release" && cut-- > 0) throw error(errc::unreachable, "cut off by the test");

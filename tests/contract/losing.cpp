@@ -149,7 +149,7 @@ CONTRACT_CASE("a loss callback may release the handle that other threads look at
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
-  auto lock = m->make_mutex("x", {.ttl = 1s}).acquire().value();
+  auto lock = m->make_mutex("x", {.ttl = 3s}).acquire().value();
   std::stop_callback const on_loss(lock.loss_token(), [&] {
     (void)lock.release();
     released = true;

@@ -121,7 +121,7 @@ CONTRACT_CASE("metrics: losses by their reason; a lock that only its release fin
   lose("revoked", [&] { CHECK(m->revoke("revoked", revoke_mode::at_renewal)); });
   CHECK(counts.comes_to("releases_total", 1));  // the revoked row was ours still: given back after its loss
   {
-    auto x = m->make_mutex("expired", {.ttl = 300ms, .renew = false});
+    auto x = m->make_mutex("expired", {.ttl = 3s, .renew = false});
     auto const lock = x.acquire();
     CHECK(counts.comes_to("losses_total{reason=\"expired\"}", 1));
   }

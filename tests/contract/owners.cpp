@@ -289,13 +289,13 @@ CONTRACT_CASE("B17: a call of an explicit owner that comes too late takes nothin
 LEASE_CASE("B17: an answer that comes too late has no explicit owner take the name from its newer self") {
   std::atomic<bool> armed{true};
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 500ms, .owner = "job-7"});
+  auto x = m->make_mutex("x", {.ttl = 3s, .owner = "job-7"});
   { auto const makes_row = x.acquire(); }
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take" || !armed.exchange(false)) return;
     auto const granted = boot_clock::now();
     f.sql("UPDATE rowlock_locks SET term = 'newer', takeover = 'observed' WHERE name = 'x'");
-    CHECK(eventually([&] { return boot_clock::now() >= granted + 500ms; }));
+    CHECK(eventually([&] { return boot_clock::now() >= granted + 3s; }));
   };
   std::optional<errc> why;
   try {
@@ -324,7 +324,7 @@ LEASE_CASE("B17: what comes too late for one thread is lost for the others that 
     CHECK(eventually([&] { return boot_clock::now() >= *e.trusted_until - 250ms; }));
   };
   auto const m = f.manager(o);
-  auto const before = m->make_mutex("before", {.ttl = 500ms, .renew = false}).acquire();
+  auto const before = m->make_mutex("before", {.ttl = 2s, .renew = false}).acquire();
   auto x = m->make_recursive_mutex("x", {.ttl = 6s, .renew = false, .owner = "job-7"});
   std::jthread sharer([&] {
     CHECK(eventually([&] { return !armed.load(); }));

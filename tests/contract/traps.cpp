@@ -39,7 +39,7 @@ CONTRACT_CASE(
   f.seam->before = [](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "away by the test");
   };
-  auto lock = m->make_mutex("x", {.ttl = 500ms}).acquire();
+  auto lock = m->make_mutex("x", {.ttl = 3s}).acquire();
   REQUIRE(lock);
   REQUIRE(eventually([&] { return lock->loss_token().stop_requested(); }));
   expire(f, 3 * hour, "name = 'x'");

@@ -20,8 +20,11 @@ bool comes_to_wait(backend::connection& watch, std::int64_t session) {
     return backend::as_int(watch.execute(look, {}, boot_clock::now() + 30s).rows.at(0).at(0)) > 0;
   };
   return eventually([&] {
-    if (!executes()) return false;
-    std::this_thread::sleep_for(30ms);  // far longer than any of our statements takes if nothing holds it up
+    // Far longer than any of our statements takes if nothing holds it up, also on a busy machine.
+    for (int looks = 0; looks < 5; ++looks) {
+      if (!executes()) return false;
+      std::this_thread::sleep_for(25ms);
+    }
     return executes();
   });
 }
