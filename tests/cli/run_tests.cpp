@@ -158,8 +158,9 @@ CLI_CASE("run: 76 when the row is deleted or another term is in it") {
     // At the next renewal, a third of the ttl, which finds out why; and not at its end.
     auto const said = h.err();
     CAPTURE(said);
-    bool const why = said.find("the lock 'n' was lost: its row, or the file that it was in, is gone") != std::string::npos ||
-                     said.find("the lock 'n' was lost: another owner has it") != std::string::npos;
+    bool const why =
+        said.find("the lock 'n' was lost: its row, or the file that it was in, is gone") != said.npos ||
+        said.find("the lock 'n' was lost: another owner has it") != said.npos;
     CHECK(why);
     p.sql("UPDATE rowlock_locks SET term = NULL");
   }
