@@ -202,6 +202,7 @@ CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
   {
     std::jthread const waiter(
         [&] { CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled); });
+    CHECK(eventually([&] { return f.seam->executed("lock_take") > 0; }));
     std::this_thread::sleep_for(200ms);  // time for many attempts, of which there is to be one
     stop.request_stop();
   }

@@ -136,7 +136,7 @@ TEST_CASE_TEMPLATE("prepared commits: what is refused commits nothing, and is en
     begin(f, *p);
     p->run(f.set_counter(7));
     std::jthread const ends([&] {
-      std::this_thread::sleep_for(300ms);
+      std::this_thread::sleep_for(100ms);  // it waits for a second at most
       q->run("ROLLBACK");
     });
     tx->execute_commit(held);  // waits for the other's end
