@@ -156,10 +156,14 @@ std::optional<opinion> examination::look(backend::named_check const& one) {
 
 std::vector<std::string> examination::strangers(std::string const& schema, bool unreadable) {
   std::vector<std::string> out;
+  auto const add = [&](backend::value const& name, std::string const& what) {
+    out.push_back(fmt::format("{}{}{} {}", schema, schema.empty() ? "" : ".", backend::as_text(name), what));
+  };
+  for (auto const& row : ask("meta_views", {schema, options_.table_prefix}).rows)
+    add(row.at(0), "is not an ordinary table");
+  if (unreadable) return out;
   for (auto const& row : ask("migrate_strangers", {schema, options_.table_prefix, std::int64_t{0}}).rows)
-    if (!unreadable || backend::as_int(row.at(2)) > 1)
-      out.push_back(
-          fmt::format("{}.{} {}", schema, backend::as_text(row.at(0)), backend::as_text(row.at(1))));
+    add(row.at(0), backend::as_text(row.at(1)));
   return out;
 }
 

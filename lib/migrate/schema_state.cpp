@@ -178,20 +178,20 @@ void demand_sight(session& s) {
                   hidden));
 }
 
-constexpr std::int64_t unreadable = 2;
+std::string qualified(session const& s, backend::value const& name) {
+  auto const& schema = s.tables().schema;
+  return schema.empty() ? as_text(name) : fmt::format("{}.{}", schema, as_text(name));
+}
 
-std::vector<std::string> complaints(session& s, bool to_write, std::int64_t least) {
+std::vector<std::string> views(session& s) {
   std::vector<std::string> out;
-  auto const& t = s.tables();
-  for (auto const& row :
-       s.run("migrate_strangers", {t.schema, t.prefix, std::int64_t{to_write ? 1 : 0}}).rows)
-    if (as_int(row.at(2)) >= least)
-      out.push_back(fmt::format("{}.{} {}", t.schema, as_text(row.at(0)), as_text(row.at(1))));
+  for (auto const& row : s.run("meta_views", {s.tables().schema, s.tables().prefix}).rows)
+    out.push_back(qualified(s, row.at(0)) + " is not an ordinary table");
   return out;
 }
 
 void demand_tables(session& s) {
-  auto const bad = complaints(s, false, unreadable);
+  auto const bad = views(s);
   if (bad.empty()) return;
   throw refusal(errc::schema_missing,
                 fmt::format("{}, and so is not read, because that may run functions with the reader's "
@@ -232,7 +232,14 @@ schema_state look(session& s) {
 
 }  // namespace
 
-std::vector<std::string> strangers(session& s, bool to_write) { return complaints(s, to_write, 1); }
+std::vector<std::string> strangers(session& s, bool to_write) {
+  auto out = views(s);
+  auto const& t = s.tables();
+  for (auto const& row :
+       s.run("migrate_strangers", {t.schema, t.prefix, std::int64_t{to_write ? 1 : 0}}).rows)
+    out.push_back(fmt::format("{} {}", qualified(s, row.at(0)), as_text(row.at(1))));
+  return out;
+}
 
 void demand_no_strangers(session& s) {
   auto const all = strangers(s, true);

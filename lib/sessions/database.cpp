@@ -72,8 +72,27 @@ void database::find_tables(backend::connection& c, boot_time_point deadline) {
                             describe(), *found, known.schema));
 }
 
+// Reading a view runs functions of whoever made it, with this role's rights. Once for each server: what is a
+// table there is nobody's to replace but its owner's. [C12]
+void database::refuse_views(backend::connection& c, boot_time_point deadline) {
+  {
+    std::lock_guard const guard(mutex_);
+    if (!server_.empty() && server_ == c.server_identity()) return;
+  }
+  auto const tables = book_.tables();
+  std::vector<backend::value> const names{tables.schema, tables.prefix};
+  auto const views = c.execute(book_.at("meta_views"), names, deadline).rows;
+  if (views.empty()) return;
+  throw error(
+      errc::schema_missing,
+      fmt::format("{}: {} is not an ordinary table, and so is not read, because that may run functions "
+                  "with this role's rights: drop it, or name another schema or table prefix",
+                  describe(), backend::as_text(views.front().at(0))));
+}
+
 int database::check_schema(backend::connection& c, boot_time_point deadline) {
   find_tables(c, deadline);
+  refuse_views(c, deadline);
   backend::result found;
   try {
     found = c.execute(book_.at("meta_read"), {}, deadline);

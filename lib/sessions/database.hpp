@@ -62,6 +62,7 @@ class database {
   void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
 
   void find_tables(backend::connection&, boot_time_point deadline);
+  void refuse_views(backend::connection&, boot_time_point deadline);
 
   backend::dialect const& sql_;
   std::string const description_;

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
 #include <regex>
+#include <rowlock/doctor.hpp>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/mysql.hpp>
 #include <thread>
 
@@ -112,6 +115,48 @@ DIES_ANYWHERE(1)
 DIES_ANYWHERE(4)
 DIES_ANYWHERE(6)
 DIES_ANYWHERE(8)
+
+// A view of somebody who may create views and functions in the database, and nothing else: with SQL SECURITY
+// INVOKER both run with the rights of whoever reads it.
+TEST_CASE_TEMPLATE("C12: views by the names of tables are not even read", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  db.script("CREATE TABLE marks (n INT)");
+  db.script(
+      "CREATE FUNCTION springs() RETURNS INT MODIFIES SQL DATA SQL SECURITY INVOKER BEGIN INSERT INTO marks "
+      "VALUES (1);"
+      " RETURN 1; END");
+  std::string const invoker = "CREATE SQL SECURITY INVOKER VIEW ";
+  std::string const meta =
+      "rowlock_meta AS SELECT 1 AS id, repeat('a', 32) AS database_id, 7 + springs() AS schema_version, 1 AS "
+      "oldest_reader,"
+      " 0 AS token_floor";
+  migrator_options options;
+  SUBCASE("in the address's database") { db.script(invoker + meta); }
+  SUBCASE("in a database that is named") {
+    db.script(invoker + meta);
+    options.schema = db.name();
+  }
+  SUBCASE("one of them") {
+    migrator(db.source()).up();
+    db.script("DROP TABLE rowlock_locks");
+    db.script(invoker + "rowlock_locks AS SELECT 'n' AS name, springs() AS token");
+  }
+  migrator m(db.source(), options);
+  for (auto const& e : {catch_error([&] { m.up(); }), catch_error([&] { m.down(0, true, true); }),
+                        catch_error([&] { (void)m.repair(); }), catch_error([&] { (void)m.validate(); }),
+                        catch_error([&] { (void)m.status(); })}) {
+    CHECK((e.reason == errc::schema_missing || e.reason == errc::access_denied));
+    CHECK(e.mentions("is not an ordinary table"));
+  }
+  auto const found = doctor(db.source(), {.schema = options.schema}).examine();
+  CHECK(std::any_of(found.begin(), found.end(), [](auto const& f) { return f.result == verdict::error; }));
+  manager_options locking;
+  locking.schema = options.schema;
+  auto const e = catch_error([&] { lock_manager(db.source(), locking).connect(); });
+  CHECK(e.reason == errc::schema_missing);
+  CHECK(e.mentions("is not an ordinary table"));
+  CHECK(number(db, "SELECT count(*) FROM marks") == 0);
+}
 
 TEST_CASE_TEMPLATE(
     "an interrupted migration is said by validate, and is not taken for one by strangers' tables", DB,

@@ -3,8 +3,11 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
+#include <rowlock/doctor.hpp>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/sqlite.hpp>
 
 #include "database.hpp"
@@ -36,6 +39,21 @@ TEST_CASE("C27: up makes the file, with the mode that the umask leaves, and in W
   REQUIRE(::stat(db.file().c_str(), &found) == 0);
   CHECK((found.st_mode & 0777) == 0644);
   CHECK(db.query("PRAGMA journal_mode")[0][0] == backend::value{"wal"});
+}
+
+TEST_CASE("C12: a view by the name of a table is not even read<sqlite>") {
+  sqlite_database db;
+  migrator m(db.source());
+  m.up();
+  db.script(
+      "ALTER TABLE rowlock_meta RENAME TO elsewhere;"
+      "CREATE VIEW Rowlock_Meta AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
+      " SELECT elsewhere.* FROM elsewhere, r");
+  for (auto const& e : {catch_error([&] { m.up(); }), catch_error([&] { (void)m.status(); }),
+                        catch_error([&] { lock_manager(db.source()).connect(); })})
+    CHECK(e.mentions("Rowlock_Meta is not an ordinary table"));
+  auto const found = doctor(db.source()).examine();
+  CHECK(std::any_of(found.begin(), found.end(), [](auto const& f) { return f.result == verdict::error; }));
 }
 
 TEST_CASE("an empty file is migrated<sqlite>") {

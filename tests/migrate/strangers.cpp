@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <rowlock/doctor.hpp>
+#include <rowlock/lock_manager.hpp>
 #include <rowlock/postgresql.hpp>
 
 #include "database.hpp"
@@ -132,6 +133,9 @@ TEST_CASE("C12: views by the names of tables are not even read<postgresql>") {
   }
   auto const found = doctor(db.source(), {.schema = options.schema}).examine();
   CHECK(std::any_of(found.begin(), found.end(), [](auto const& f) { return f.result == verdict::error; }));
+  manager_options locking;
+  locking.schema = options.schema;
+  CHECK(catch_error([&] { lock_manager(db.source(), locking).connect(); }).reason == errc::schema_missing);
   CHECK_FALSE(her.sprang());
 }
 

@@ -75,11 +75,11 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
 ORDER BY a.xact_start LIMIT 3
 
 -- What has the name of one of our tables or functions in schema $1 (prefix $2) and is not one, or belongs to somebody else:
--- its name, what is wrong, and 1 or 2. 2: it must not even be read, because a view runs functions. The owner of a table can
+-- its name, and what is wrong. (What must not even be read is found before: meta_views.) The owner of a table can
 -- put a trigger on it, which runs with the rights of whoever writes. Trusted are this role, those that it is a member of (a superuser counts as no
 -- member: it would be of all), superusers, the database's owner; with $3 = 0, for who only looks, also the schema's. Rules
 -- and policies only an owner makes; a former one's rules stay.
--- Who owns a table can also replace it between this look and the next statement; so 1 is refused before anything is written or
+-- Who owns a table can also replace it between this look and the next statement; so it is refused before anything is written or
 -- adopted, and status, which goes on, reads in a READ ONLY transaction.
 -- name: migrate_strangers
 WITH me AS (SELECT r.oid, r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user),
@@ -100,25 +100,23 @@ our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 
   ('renew_permit', '25 25'), ('release_permit', '25 25'), ('require_permit', '25 25'),
   ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'),
   ('admit', '25 20'))
-SELECT o.relname, 'is not an ordinary table', 2::bigint FROM ours AS o WHERE NOT o.plain
-UNION ALL
-SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner), 1
+SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner)
 FROM ours AS o WHERE o.relowner NOT IN (SELECT t.oid FROM trusted AS t)
 UNION ALL
-SELECT o.relname, format('has trigger %s, whose function belongs to role %s', t.tgname, pg_get_userbyid(p.proowner)), 1
+SELECT o.relname, format('has trigger %s, whose function belongs to role %s', t.tgname, pg_get_userbyid(p.proowner))
 FROM ours AS o JOIN pg_trigger AS t ON t.tgrelid = o.oid JOIN pg_proc AS p ON p.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND p.proowner NOT IN (SELECT t.oid FROM trusted AS t)
 UNION ALL
-SELECT o.relname, format('has rule %s', w.rulename), 1 FROM ours AS o JOIN pg_rewrite AS w ON w.ev_class = o.oid WHERE o.plain
+SELECT o.relname, format('has rule %s', w.rulename) FROM ours AS o JOIN pg_rewrite AS w ON w.ev_class = o.oid WHERE o.plain
 UNION ALL
 SELECT format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), CASE
     WHEN p.proowner IN (SELECT t.oid FROM trusted AS t) THEN 'is none of rowlock''s functions, but may be called instead of one'
-    ELSE 'belongs to role ' || pg_get_userbyid(p.proowner) END, 1
+    ELSE 'belongs to role ' || pg_get_userbyid(p.proowner) END
 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
 WHERE n.nspname = $1 AND p.proname IN (SELECT $2::text || o.name FROM our_functions AS o)
   AND NOT (p.proowner IN (SELECT t.oid FROM trusted AS t) AND p.prokind = 'f'
     AND (p.proname, p.proargtypes::text) IN (SELECT $2::text || o.name, o.types FROM our_functions AS o))
-ORDER BY 3 DESC, 1, 2
+ORDER BY 1, 2
 
 -- Which functions of schema version $3 are not in schema $1 (prefix $2), in the order in which they can be made. A look at the
 -- catalog, which everybody may read: nobody's function runs. The types as in migrate_strangers.
