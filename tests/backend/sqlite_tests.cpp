@@ -205,6 +205,43 @@ TEST_CASE("sqlite: a file opened for reading only is read_only") {
   CHECK(c->usable());
 }
 
+TEST_CASE(
+    "C14: sqlite: what somebody has put into a file, and has no end, holds a call up until its deadline") {
+  lock_file const file;
+  file.connect()->script(
+      "CREATE VIEW endless AS WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i FROM "
+      "r;"
+      "CREATE TRIGGER whenever AFTER UPDATE ON rowlock_meta BEGIN"
+      " INSERT INTO rowlock_tokens SELECT 'n' || i, 1 FROM endless WHERE i < 0; END",
+      in(5000));
+  backend::statement const read{"read", "SELECT count(*) FROM endless"};
+  auto const begin = boot_clock::now();
+  auto const expect = [&](errc reason, auto const& what) {
+    auto const c = file.connect();
+    auto const e = thrown_by([&] { what(*c); });
+    CHECK(e.reason() == reason);
+    CHECK(says(e, "not done in time"));
+    CHECK(!c->usable());
+  };
+  expect(errc::unreachable, [&](auto& c) { c.execute(read, {}, in(200)); });
+  expect(errc::in_doubt, [&](auto& c) { c.execute(write_meta, {}, in(200)); });
+  expect(errc::in_doubt, [&](auto& c) {
+    c.script("INSERT INTO rowlock_tokens SELECT 'n' || i, 1 FROM endless WHERE i < 0", in(200));
+  });
+  CHECK(boot_clock::now() - begin < std::chrono::seconds(10));
+  auto const c = file.connect();
+  CHECK(floor_of(*c) == 0);  // nothing of it is there, nor in the way
+  c->script("DROP TRIGGER whenever", in(5000));
+  c->execute(write_meta, {}, in(5000));
+  CHECK(floor_of(*c) == 1);
+}
+
+TEST_CASE("sqlite: what a file says of itself may call only what has no effects") {
+  lock_file const file;
+  auto const r = file.connect()->execute({"s", "PRAGMA trusted_schema"}, {}, in(5000));
+  CHECK(backend::as_int(r.rows.at(0).at(0)) == 0);
+}
+
 TEST_CASE("sqlite: a full file is storage_full") {
   lock_file const file;
   auto const c = file.connect();

@@ -51,6 +51,7 @@ process_state& state() {
 
 void close_without_checkpoint(sqlite3* db) {
   sqlite3_busy_handler(db, nullptr, nullptr);  // its session may be gone
+  sqlite3_progress_handler(db, 0, nullptr, nullptr);
   while (auto* statement = sqlite3_next_stmt(db, nullptr)) sqlite3_finalize(statement);
   leave_wal_at_close(db);
   sqlite3_close_v2(db);

@@ -21,6 +21,9 @@ namespace {
 // Of a statement whose commit need not be flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
+// SQLite's own steps between two looks at the clock: a few milliseconds.
+constexpr int steps_between_looks = 100'000;
+
 constexpr char const* another_wal_here =
     "the file -wal or -shm beside it was replaced, and this process has the old one open";
 
@@ -109,6 +112,8 @@ bool session::set_up(boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("session set-up");
   sqlite3_extended_result_codes(database_.get(), 1);
   sqlite3_busy_handler(database_.get(), &session::look_again, this);
+  sqlite3_progress_handler(database_.get(), steps_between_looks, &session::is_over, this);
+  deadline_ = deadline;
   limit_wait(deadline);
   // The first look at the file's content. Locked by somebody is no reason against it: the statements will
   // find out.
@@ -178,8 +183,22 @@ void session::give_up(errc code, std::string const& what, std::string const& why
   throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", native);
 }
 
+// A file may be of somebody else's making: what its views, triggers and constraints do is part of our
+// statements, and may have no end. [C14]
+int session::is_over(void* self) noexcept {
+  return boot_clock::now() >= static_cast<session*>(self)->deadline_ ? 1 : 0;
+}
+
+// SQLite looks once more behind the commit: of what writes it is open whether it did.
+error session::problem_of(std::string const& what, bool only_reads) const {
+  if (sqlite3_errcode(database_.get()) != SQLITE_INTERRUPT || boot_clock::now() < deadline_)
+    return statement_error(database_.get(), what, where_);
+  return error(only_reads ? errc::unreachable : errc::in_doubt,
+               fmt::format("{}: {}: it was not done in time", where_, what), what, "", SQLITE_INTERRUPT);
+}
+
 void session::refuse(std::string const& what) {
-  auto const problem = statement_error(database_.get(), what, where_);
+  auto const problem = problem_of(what, false);
   if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) shut();
   throw problem;
 }
@@ -212,6 +231,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
   if (auto const* why = change()) give_up(errc::unreachable, what, why);
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
+  deadline_ = deadline;
   limit_wait(deadline);
   if (synchronous_ == synchronous::unknown) set_synchronous(usual_, what);
 }
@@ -283,7 +303,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   // To the end, although RETURNING gave its rows before: the commit is in the last step.
   while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
   if (code != SQLITE_DONE || sqlite3_reset(native) != SQLITE_OK) {
-    auto const problem = statement_error(database_.get(), s.name, where_);
+    auto const problem = problem_of(s.name, sqlite3_stmt_readonly(native) != 0);
     if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) {
       at_end.s = nullptr;
       shut();

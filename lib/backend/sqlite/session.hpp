@@ -63,6 +63,8 @@ class session final : public connection, private connection_owner {
   bool set_up(boot_time_point deadline);
   void limit_wait(boot_time_point deadline);
   static int look_again(void* self, int tries) noexcept;
+  static int is_over(void* self) noexcept;
+  error problem_of(std::string const& what, bool only_reads) const;
   void begin(std::string const& what, boot_time_point deadline);
   void end(std::string const& what);
   void set_synchronous(synchronous, std::string const& what);
@@ -84,6 +86,7 @@ class session final : public connection, private connection_owner {
   synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says
   bool wal_ = false;
   boot_time_point wait_until_;
+  boot_time_point deadline_;  ///< of what was begun last
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };
