@@ -14,7 +14,7 @@ namespace {
 using meaning = std::pair<int, errc>;
 
 // 1290 and 1030 are not here: what they mean is in the message.
-constexpr std::array<meaning, 53> meanings{{
+constexpr std::array<meaning, 55> meanings{{
     {1205, errc::row_locked},  // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
     {3572, errc::row_locked},  // ER_LOCK_NOWAIT
     {3024, errc::row_locked},  // ER_QUERY_TIMEOUT: MySQL's max_execution_time
@@ -33,6 +33,8 @@ constexpr std::array<meaning, 53> meanings{{
     {1040, errc::too_many_connections},
     {1203, errc::too_many_connections},  // ER_TOO_MANY_USER_CONNECTIONS
     {1226, errc::too_many_connections},  // ER_USER_LIMIT_REACHED
+    {1461,
+     errc::too_many_connections},  // ER_MAX_PREPARED_STMT_COUNT_REACHED, by whoever leaves them prepared
     {1044, errc::access_denied},
     {1045, errc::access_denied},
     {1130, errc::access_denied},  // ER_HOST_NOT_PRIVILEGED
@@ -62,6 +64,7 @@ constexpr std::array<meaning, 53> meanings{{
     {1932, errc::schema_missing},    // ER_NO_SUCH_TABLE_IN_ENGINE
     {1021, errc::storage_full},      // ER_DISK_FULL
     {1114, errc::storage_full},      // ER_RECORD_FILE_FULL
+    {1665, errc::unsupported},       // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE
     {1300, errc::invalid_argument},  // ER_INVALID_CHARACTER_STRING
     {1366, errc::invalid_argument},  // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
     {1406, errc::invalid_argument},  // ER_DATA_TOO_LONG
@@ -86,6 +89,8 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 
 std::string_view way_out(errc code, int native) {
   if (native == 1046) return "; name a database in the URL, or a schema";
+  if (native == 1461)
+    return "; raise the server's max_prepared_stmt_count, or see who leaves statements prepared";
   if (native == 1665) return "; set the server's binlog_format to MIXED or ROW";
   switch (code) {
     case errc::schema_missing:
