@@ -108,7 +108,8 @@ TEST_CASE(
   auto const c = connect_to(conninfo_with(
       {{"options",
         "-c synchronous_commit=local -c statement_timeout=1h -c lock_timeout=1h "
-        "-c default_transaction_isolation=serializable -c idle_in_transaction_session_timeout=1h"}}));
+        "-c default_transaction_isolation=serializable -c idle_in_transaction_session_timeout=1h "
+        "-c quote_all_identifiers=on"}}));
   auto const setting = [&](char const* name) { return as_text(ask(*c, std::string("SHOW ") + name)); };
   CHECK(setting("transaction_isolation") == "read committed");
   CHECK(setting("synchronous_commit") == "on");
@@ -118,6 +119,7 @@ TEST_CASE(
   CHECK(setting("idle_session_timeout") == "0");
   CHECK(setting("client_connection_check_interval") == "1s");
   CHECK(setting("client_encoding") == "UTF8");
+  CHECK(setting("quote_all_identifiers") == "off");  // by which types would have other names for the migrator
   CHECK(setting("application_name") == "rowlock");
   auto const strict = connect_to(conninfo_with({{"options", "-c synchronous_commit=remote_apply"}}));
   CHECK(as_text(ask(*strict, "SHOW synchronous_commit")) == "remote_apply");

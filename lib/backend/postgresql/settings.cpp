@@ -61,6 +61,7 @@ std::vector<setting> session_settings(int server_version, bool check_client) {
                          {"tcp_keepalives_count", "'3'"},
                          {"tcp_user_timeout", "'10s'"},
                          {"standard_conforming_strings", "'on'"},
+                         {"quote_all_identifiers", "'off'"},
                          {"client_encoding", "'UTF8'"}});
   if (server_version >= 14'00'00) all.emplace_back("idle_session_timeout", "'0'");
   // Ends a statement that waits for a row although its client is gone: otherwise it would get a lock that
