@@ -24,6 +24,13 @@ using backend::value;
 
 namespace {
 
+constexpr char const* was_recorded = "it was recorded as done";
+
+[[noreturn]] void refuse(std::string const& name, char const* why) {
+  throw error(errc::lock_lost,
+              fmt::format("'{}' is not held any more ({}): roll the transaction back", name, why));
+}
+
 /// For a row that a transaction has locked: nothing announces its end, and waiting in the server would take
 /// as long as a setting of the program's says, or one that we would have to change.
 class look_again {
@@ -182,10 +189,7 @@ void guarded_transaction::depend_on(required_lock const& lock, char const* state
     expect_this_database();
     auto loan = engine().pool.borrow(reply_deadline());
     auto const fate = holding::fate_of(engine().tables, *loan, *lock.hold, reply_deadline());
-    if (fate.done) {
-      lock.hold->mark_recorded();
-      lost(lock, std::nullopt);
-    }
+    if (fate.done) refuse(facts.name, was_recorded);
     if (fate.lost) lost(lock, *fate.lost);
     if (came == guarded::old_snapshot) too_old(facts.name);
   } while (again.wait());
@@ -220,11 +224,9 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
 }
 
 void guarded_transaction::lost(required_lock const& lock, std::optional<loss_reason> why) {
-  auto const& name = lock.hold->facts().name;
   if (why) lock.manager->parts().expiries.report_lost(lock.hold, *why);
-  auto const* const how = lock.hold->recorded() ? "it was recorded as done" : "it was given back";
-  throw error(errc::lock_lost, fmt::format("'{}' is not held any more ({}): roll the transaction back", name,
-                                           why ? to_string(*why) : how));
+  auto const* const how = lock.hold->recorded() ? was_recorded : "it was given back";
+  refuse(lock.hold->facts().name, why ? to_string(*why) : how);
 }
 
 void guarded_transaction::too_old(std::string const& name) {

@@ -11,6 +11,12 @@ bool is_recorded(strategies::term_tables const& tables, backend::connection& ses
   return row && row->term == h.term_of_record();
 }
 
+bool keep_record(strategies::term_tables const& tables, backend::connection& session, hold& h,
+                 boot_time_point deadline) {
+  return h.may_be_recorded() &&
+         tables.locks.keep_record(session, {h.facts().name, h.term_of_record()}, deadline);
+}
+
 // In this order: what is recorded between the two questions is found.
 fate fate_of(strategies::term_tables const& tables, backend::connection& session, hold& h,
              boot_time_point deadline) {

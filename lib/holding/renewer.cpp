@@ -292,7 +292,7 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
   for (auto const& h : unconfirmed) {
     fate what;
     if (!only_locked.contains(h->facts().term.value)) what = fate_of(tables_, session, *h, deadline);
-    if (what.done)
+    if (what.done && keep_its_record(session, *h, deadline))
       end_recorded(*h);
     else if (what.lost)
       watchdog_.report_lost(h, *what.lost);
@@ -300,6 +300,12 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
       again.push_back(h);
   }
   return again;
+}
+
+// A row that somebody has locked is not waited for: other locks are to be renewed.
+bool renewer::keep_its_record(backend::connection& session, hold& h, boot_time_point deadline) {
+  strategies::name_and_term const record{h.facts().name, h.term_of_record()};
+  return !tables_.locks.is_locked(session, record, deadline) && keep_record(tables_, session, h, deadline);
 }
 
 void renewer::end_recorded(hold& h) noexcept {

@@ -85,6 +85,7 @@ class renewer {
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
   /// Finds out what became of those that a renewal left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
+  bool keep_its_record(backend::connection&, hold&, boot_time_point deadline);
   /// A transaction of the program's has recorded that it is done.
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));

@@ -52,7 +52,7 @@ bool recording::record(std::shared_ptr<holding::hold> const& h, std::chrono::mil
     if (strategy.record(session, what, deadline)) return true;
     auto const fate = holding::fate_of(engine_.tables, session, *h, deadline);
     if (fate.lost) engine_.expiries.report_lost(h, *fate.lost);
-    return fate.done;
+    return fate.done && holding::keep_record(engine_.tables, session, *h, deadline);
   });
   if (done) finish(*h);
   return done;
@@ -61,7 +61,9 @@ bool recording::record(std::shared_ptr<holding::hold> const& h, std::chrono::mil
 bool recording::was_recorded(std::shared_ptr<holding::hold> const& h) {
   if (h->recorded()) return true;
   bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {
-    return holding::is_recorded(engine_.tables, session, *h, deadline);
+    // Read first: a transaction that has not ended has the row locked, and then it is not recorded.
+    return holding::is_recorded(engine_.tables, session, *h, deadline) &&
+           holding::keep_record(engine_.tables, session, *h, deadline);
   });
   if (done) finish(*h);
   return done;

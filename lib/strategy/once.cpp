@@ -8,8 +8,7 @@ bool once::record(backend::connection& c, record_of_done const& r, boot_time_poi
   std::vector<value> const parameters{r.which.name, r.which.term.value, r.as.value,
                                       std::int64_t{r.keep_for.count()}, r.result};
   if (c.execute(book_.at("once_record"), parameters, deadline).affected > 0) return true;
-  auto const row = rows_.read(c, r.which.name, deadline);
-  return row && row->term == r.as;
+  return rows_.keep_record(c, {r.which.name, r.as}, deadline);
 }
 
 }  // namespace rowlock::strategies

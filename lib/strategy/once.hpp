@@ -13,7 +13,8 @@ class once final : public lease {
   /// One by one: a name that is done is told from one that is held by reading its row.
   std::size_t most_at_once() const noexcept override { return 1; }
 
-  /// One UPDATE by term. If it met no row, one SELECT that tells whether the record is there already.
+  /// One UPDATE by term. If it met no row, another one tells whether the record is there already, and is a
+  /// commit behind that which made it.
   bool record(backend::connection&, record_of_done const&, boot_time_point deadline) const override;
 };
 

@@ -296,6 +296,13 @@ bool term_rows::set_note(backend::connection& c, name_and_term const& which, std
   return c.execute(at("lock_set_note"), parameters, deadline).affected > 0;
 }
 
+bool term_rows::keep_record(backend::connection& c, name_and_term const& which,
+                            boot_time_point deadline) const {
+  auto const done =
+      c.execute(book_.at("once_keep"), std::vector<value>{which.name, which.term.value}, deadline);
+  return done.affected > 0 || !done.rows.empty();
+}
+
 bool term_rows::release_at_least(backend::connection& c, name_and_term const& which,
                                  std::chrono::milliseconds at_least, boot_time_point deadline) const {
   std::vector<value> const parameters{which.name, which.term.value, std::int64_t{at_least.count()},

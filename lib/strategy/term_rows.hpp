@@ -115,6 +115,11 @@ class term_rows {
   bool set_note(backend::connection&, name_and_term const&, std::string const& note,
                 boot_time_point deadline) const;
 
+  /// Of a record that work is done, by the record's own term: a write behind the commit that made it, which
+  /// is kept where that one was not, perhaps, although it can be read. Waits for the row, a second at most.
+  /// @return false if the record is not there
+  bool keep_record(backend::connection&, name_and_term const&, boot_time_point deadline) const;
+
   /// Gives the term back, but until `at_least` after it was taken the row keeps a term that nobody knows.
   /// @return false if the term is not there any more
   bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,

@@ -216,6 +216,7 @@ ONCE_CASE("once: a record whose reply was lost is found by its term, and not mad
   counted_work work;
   CHECK(work(*m).status == once_status::ran);
   CHECK(f.seam->executed("once_record") == 2);
+  CHECK(f.seam->executed("once_keep") == 1);
   CHECK(work(*m).result == "run 1");
   CHECK(work.runs == 1);
 }

@@ -1,13 +1,18 @@
 // A primary whose commits wait for a standby, and what only one of the two has.
 #include <doctest/doctest.h>
+#include <libpq-fe.h>
 
 #include <chrono>
 #include <future>
 #include <optional>
+#include <regex>
+#include <rowlock/once.hpp>
+#include <rowlock/postgresql_transaction.hpp>
 #include <rowlock/rowlock.hpp>
 #include <string>
 
 #include "backend/backend.hpp"
+#include "backend/postgresql/native.hpp"
 #include "support/database_server.hpp"
 #include "support/eventually.hpp"
 
@@ -43,19 +48,37 @@ struct primary_and_standby {
   /// From now on no commit ends.
   void cut() {
     auto const there = session_on(*standby);
-    there->script("ALTER SYSTEM SET primary_conninfo = ''", in_time());
-    there->script("SELECT pg_reload_conf()", in_time());
+    auto const told = there->execute({"conninfo", "SHOW primary_conninfo"}, {}, in_time());
+    conninfo_ = backend::as_text(told.rows.at(0).at(0));
+    follow(*there, "");
     auto const here = session_on(primary);
     REQUIRE(eventually([&] { return one_number(*here, "SELECT count(*) FROM pg_stat_replication") == 0; }));
   }
+  /// They end again.
+  void mend() { follow(*session_on(*standby), conninfo_); }
   database_server primary{server_kind::postgresql,
                           {.durable = true, .settings = {"wal_level = replica", "max_wal_senders = 4"}}};
   std::optional<database_server> standby;
+
+ private:
+  static void follow(backend::connection& there, std::string const& conninfo) {
+    auto const quoted = std::regex_replace(conninfo, std::regex("'"), "''");
+    there.script("ALTER SYSTEM SET primary_conninfo = '" + quoted + "'", in_time());
+    there.script("SELECT pg_reload_conf()", in_time());
+  }
+  std::string conninfo_;
 };
+
+/// Whoever ends a session ends its wait for the standby as well, and then others read what it has committed.
+bool end_who_waits(backend::connection& admin) {
+  return one_number(
+             admin,
+             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") >
+         0;
+}
 
 }  // namespace
 
-// Whoever ends the session ends the wait as well, and then others read what it has committed.
 TEST_CASE("postgresql: D2: a take that no standby has is not held, although it can be read back") {
   primary_and_standby p;
   lock_manager m(source_from_url(p.primary.address()), {.reply_timeout = 6s});
@@ -74,12 +97,7 @@ TEST_CASE("postgresql: D2: a take that no standby has is not held, although it c
     }
     return std::nullopt;
   });
-  REQUIRE(eventually([&] {
-    return one_number(
-               *admin,
-               "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") >
-           0;
-  }));
+  REQUIRE(eventually([&] { return end_who_waits(*admin); }));
   REQUIRE(eventually([&] {
     return one_number(*admin,
                       "SELECT count(*) FROM public.rowlock_locks WHERE name = 'x' AND term IS NOT NULL") == 1;
@@ -92,4 +110,60 @@ TEST_CASE("postgresql: D2: a take that no standby has is not held, although it c
   bool const both = first && first->valid() && second;
   CHECK_FALSE(both);
   CHECK(second);
+}
+
+// By its handle, and by a transaction of the program's that has not looked at what came of its COMMIT.
+TEST_CASE(
+    "postgresql: D2: a record that no standby has is not said to be made, although it can be read back") {
+  primary_and_standby p;
+  lock_manager m(source_from_url(p.primary.address()), {.reply_timeout = 2s});
+  lock_manager other(source_from_url(p.primary.address()));
+  auto const admin = session_on(p.primary);
+  backend::postgresql::native_connection const program(PQconnectdb(p.primary.address().c_str()));
+  PQsetNoticeProcessor(
+      program.get(), [](void*, char const*) {}, nullptr);
+  auto const run = [&](char const* sql) {
+    return PQresultStatus(backend::postgresql::native_result(PQexec(program.get(), sql)).get()) ==
+           PGRES_COMMAND_OK;
+  };
+  for (std::string const key : {"by its handle", "in a transaction"}) {
+    CAPTURE(key);
+    bool const in_transaction = key == "in a transaction";
+    auto const is_recorded = [&](backend::connection& c) {
+      return one_number(c, "SELECT count(*) FROM public.rowlock_locks WHERE name = '" + key +
+                               "' AND term IS NOT NULL AND owner_process IS NULL") == 1;
+    };
+    std::promise<void> works;
+    std::promise<void> goes_on;
+    auto saying = std::async(std::launch::async, [&] {
+      return run_once(m, key, 1h,
+                      [&](once_run& one) {
+                        if (in_transaction) {
+                          CHECK(run("BEGIN"));
+                          postgresql::transaction(m, program.get()).done(one);
+                        }
+                        works.set_value();
+                        goes_on.get_future().wait();
+                        if (in_transaction) CHECK_FALSE(run("COMMIT"));
+                      },
+                      {.ttl = 5min});
+    });
+    works.get_future().wait();
+    p.cut();
+    goes_on.set_value();
+    REQUIRE(eventually([&] { return end_who_waits(*admin); }));
+    REQUIRE(eventually([&] { return is_recorded(*admin); }));
+    auto const has_said = [&] { return saying.wait_for(0s) == std::future_status::ready; };
+    REQUIRE(eventually([&] {
+      return has_said() ||
+             one_number(*admin, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0;
+    }));
+    CHECK_FALSE(has_said());
+    // Others read what the server shows to all: lib/doc/once.md.
+    auto const seen = other.find(key);
+    CHECK((seen && seen->holder.done));
+    p.mend();
+    CHECK(saying.get().status == once_status::ran);
+    CHECK(eventually([&] { return is_recorded(*session_on(*p.standby)); }));
+  }
 }

@@ -21,6 +21,11 @@ UPDATE rowlock_locks SET
   term = $3
 WHERE name = $1 AND term = $2 AND strategy = 'once'
 
+-- As lib/sql/postgresql/once.sql has it. Always a change: where nothing changes, nothing is written, and no other server is
+-- waited for.
+-- name: once_keep
+UPDATE rowlock_locks SET acquired_at = acquired_at + INTERVAL 1 MICROSECOND WHERE name = $1 AND term = $2
+
 -- In the program's own transaction, behind guard_lock, which has locked the row or found it locked by another transaction, and
 -- seen whether the snapshot is older than the lock. $6: the time, in microseconds since 1970, which the manager's own session
 -- has told (guard_clock): the program may have set another one (SET timestamp, B42).

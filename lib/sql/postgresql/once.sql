@@ -27,7 +27,16 @@ UPDATE rowlock_locks SET
 WHERE name = $1 AND term = $2 AND strategy = 'once'
 RETURNING term
 
--- The same in the program's own transaction, as guard_require has it (guard.sql, where it is said whose operators these are):
+-- Of a record that is there, where it is not known whether the commit that made it is kept: its reply was lost, or it was the
+-- program's. Others read what a session has committed as soon as its wait for a standby is ended, although no standby has it
+-- (D2). This is a commit behind that one, and is waited for. $2: the record's own term; whoever has the name by now, it is left
+-- alone. Nothing is decided by acquired_at.
+-- name: once_keep
+UPDATE rowlock_locks SET acquired_at = acquired_at + interval '1 microsecond'
+WHERE name = $1 AND term = $2
+RETURNING term
+
+-- once_record in the program's own transaction, as guard_require has it (guard.sql, where it is said whose operators these are):
 -- it waits for no row, and skips one that another transaction has locked. In force with COMMIT, together with the program's
 -- data, and undone with it by ROLLBACK. Until then whoever would take the name over waits for the row, and sees it as it is
 -- then. $6: the time, in microseconds since 1970, which the manager's own session has told (guard_clock).

@@ -20,6 +20,10 @@ UPDATE rowlock_locks SET
 WHERE name = ?1 AND term = ?2 AND strategy = 'once'
 RETURNING term
 
+-- What can be read is in the file.
+-- name: once_keep
+SELECT term FROM rowlock_locks WHERE name = ?1 AND term = ?2
+
 -- In the program's own transaction. ?6: the time, in microseconds since 1970, which the manager's own session has told.
 -- name: guard_record
 UPDATE rowlock_locks SET
