@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/process_end.hpp"
 #include "manager/closer.hpp"
@@ -242,7 +243,7 @@ acquirer_of_all::result acquirer_of_all::hold_all() {
   for (std::size_t i = 0; i < specs_.size(); ++i) try {
       bool const at_gate = gate_ && gate_of_ == i;
       won_[i] = start_holding(engine_, {.facts = std::move(attempts_.granted()[i]),
-                                        .turn = former_selves_[i] ? supersede(i) : *std::move(places_[i]),
+                                        .turn = former_selves_[i] ? supersede(i) : leave_place(i),
                                         .session = std::nullopt,
                                         .gate = at_gate ? gate_->take() : std::nullopt,
                                         .had_to_wait = waits_.attempts() > 1,
@@ -274,6 +275,11 @@ acquirer_of_all::result acquirer_of_all::hold_all() {
   came_too_late_ = late;
   if (late) throw too_late(specs_.front().name);
   return give_up(acquire_status::cancelled);
+}
+
+// What has gone to a lock is no place any more, whatever becomes of that lock.
+waiting::local_queue::turn acquirer_of_all::leave_place(std::size_t i) {
+  return std::exchange(places_[i], std::nullopt).value();
 }
 
 // As acquirer::supersede().

@@ -58,6 +58,7 @@ class acquirer_of_all {
   bool rest_before_next_try();
 
   waiting::local_queue::key place(std::size_t) const;
+  waiting::local_queue::turn leave_place(std::size_t);
   waiting::local_queue::turn supersede(std::size_t);
   bool counts_looks() const noexcept;
   bool waits_at_gate() const noexcept;

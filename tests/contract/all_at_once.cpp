@@ -824,3 +824,32 @@ LEASE_CASE("B17: all at once: an explicit owner's call that comes too late takes
   REQUIRE(*newer);
   CHECK((*newer)->valid());
 }
+
+LEASE_CASE(
+    "B17: all at once: who asks once, is refused by its own grant, and then is too late, has nothing") {
+  stranger other(f);
+  std::atomic<int> refused{0};
+  std::atomic<bool> armed{false};
+  std::atomic<bool> lost{false};
+  auto events = f.options;
+  events.on_event = [&](event const& e) {
+    if (e.kind == event_kind::lost && e.name == "a") lost = true;
+    if (e.kind != event_kind::taken || !armed.exchange(false)) return;
+    CHECK(other.take_over("a"));
+    CHECK(eventually([&] { return lost.load(); }));
+    CHECK(other.release("a"));
+  };
+  auto const m = f.manager(events);
+  { auto const makes_rows = m->acquire_all({"a", "b"}); }
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_take" && refused-- > 0) throw error(errc::row_locked, "by the test");
+  };
+  refused = 1;
+  armed = true;
+  CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b"}, {.ttl = 2s}); }) == errc::unreachable);
+  CHECK_FALSE(armed);
+  // Nobody has them, in the database and in this process.
+  CHECK(other.take("b"));
+  CHECK(other.release("b"));
+  CHECK(m->try_acquire_all({"a", "b"}));
+}
