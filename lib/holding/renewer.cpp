@@ -326,27 +326,36 @@ bool renewer::renewal_waits() {
   return any_due(boot_clock::now());
 }
 
-// Those that may be tried now: of each name the first, for what comes behind it may count on that it is gone.
-// Those that were not tried yet come before those that have failed.
+// Each is given back by its own term, and so waits for no other. But what may yet come waits for what was
+// held and came first of its name: an exchange of permits that meets the former one no more grants nothing.
+template <class Look>
+void renewer::each_to_be_tried(Look const& look) const {
+  std::unordered_set<std::string_view> held;
+  for (auto const& [number, one] : late_) {
+    bool const may_come = one.may_come_until != boot_time_point{};
+    if (!may_come) held.insert(one.which.name);
+    if (!may_come || !held.contains(one.which.name)) look(number, one);
+  }
+}
+
+// Those that may be tried now. Those that were not tried yet come before those that have failed.
 std::vector<std::uint64_t> renewer::late_due() {
   std::vector<std::uint64_t> fresh;
   std::vector<std::uint64_t> again;
-  std::unordered_set<std::string_view> names;
   std::lock_guard const guard(mutex_);
   auto const now = boot_clock::now();
   if (now < late_not_before_) return fresh;
-  for (auto const& [number, one] : late_)
-    if (names.insert(one.which.name).second && (one.next <= now || one.until <= now))
-      (one.pause == 0ms ? fresh : again).push_back(number);
+  each_to_be_tried([&](std::uint64_t number, late_release const& one) {
+    if (one.next <= now || one.until <= now) (one.pause == 0ms ? fresh : again).push_back(number);
+  });
   fresh.insert(fresh.end(), again.begin(), again.end());
   return fresh;
 }
 
 boot_time_point renewer::late_next() {
   auto next = boot_time_point::max();
-  std::unordered_set<std::string_view> names;
-  for (auto const& [number, one] : late_)
-    if (names.insert(one.which.name).second) next = std::min(next, std::min(one.next, one.until));
+  each_to_be_tried(
+      [&](std::uint64_t, late_release const& one) { next = std::min(next, std::min(one.next, one.until)); });
   return std::max(next, late_not_before_);
 }
 
@@ -361,10 +370,7 @@ void renewer::give_back_due() {
     auto const what = try_late(one.mapped());
     if (what == tried::done) continue;
     lock.lock();
-    if (what == tried::not_there) {
-      if (closed_ || boot_clock::now() >= one.mapped().may_come_until) continue;
-      one.key() = ++late_number_;  // others of its name need not wait for what may never come
-    }
+    if (what == tried::not_there && (closed_ || boot_clock::now() >= one.mapped().may_come_until)) continue;
     one.mapped().next = boot_clock::now() + (closed_ ? first_late_pause : one.mapped().pause);
     if (what == tried::no_answer) late_not_before_ = boot_clock::now() + first_late_pause;
     late_.insert(std::move(one));

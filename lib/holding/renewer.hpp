@@ -43,10 +43,10 @@ class renewer {
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  /// Tried until `until`; those of one name in the order in which they come. If there is no memory for it,
-  /// the term ends by its expiry. `may_come_until`: of a doubtful take, which may stand in the server behind
-  /// a locked row; what is not there before is looked for again, and where there are very many of a name, no
-  /// more are taken on.
+  /// Tried until `until`. If there is no memory for it, the term ends by its expiry. `may_come_until`: of a
+  /// doubtful take, which may stand in the server behind a locked row; what is not there before is looked for
+  /// again, behind what was held and came first of its name, and where there are very many of a name, no more
+  /// are taken on.
   void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
                        std::chrono::milliseconds at_least, boot_time_point until,
                        boot_time_point may_come_until = {}) noexcept;
@@ -90,6 +90,8 @@ class renewer {
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due();
+  template <class Look>
+  void each_to_be_tried(Look const&) const;  ///< with the mutex
   std::vector<std::uint64_t> late_due();
   boot_time_point late_next();  ///< with the mutex
   enum class tried { done, not_there, again, no_answer };

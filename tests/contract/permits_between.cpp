@@ -372,3 +372,26 @@ PAIRS_CASE("permits: busy is what somebody holds, also while the anchor is locke
   t.run("ROLLBACK");
   CHECK(x.try_acquire_shared());
 }
+
+PAIRS_CASE("permits: one that can't be given back yet does not keep others of its name from that",
+           all<leases, on_a_server>) {
+  auto o = f.options;
+  o.release_timeout = 20s;  // InnoDB looks once a second whether a wait is over
+  std::atomic<int> lost{1};
+  auto const m = f.manager(o);
+  auto x = m->make_semaphore("x", 2);
+  auto first = x.try_acquire();
+  auto second = x.try_acquire();
+  REQUIRE(first);
+  REQUIRE(second);
+  open_transaction t(f);
+  t.run("UPDATE rowlock_permits SET note = 'locked' WHERE term = '" + first->term().value + "'");
+  CHECK(first->release() == release_result::handed_over);
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_release" && lost-- > 0) lose_reply();
+  };
+  CHECK(second->release() == release_result::in_doubt);
+  CHECK(eventually([&] { return permits_there(f) == 1; }));
+  t.commit();
+  CHECK(eventually([&] { return permits_there(f) == 0; }));
+}
