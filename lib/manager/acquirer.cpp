@@ -307,6 +307,7 @@ std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::h
   line_.reset();
   if (std::exchange(others_asked_, false)) patience_.beside->refused();
   failure_ = too_late(spec_.name);
+  tell_came_too_late();
   if (stopped()) return give_up(acquire_status::cancelled);
   if (!can_ride_out(*failure_) || owner_.is_explicit()) {
     (void)give_up(acquire_status::busy);
@@ -317,11 +318,16 @@ std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::h
   return rest_before(&acquirer::line_up, *until);
 }
 
+void acquirer::tell_came_too_late() const noexcept {
+  if (patience_.came_too_late != nullptr) *patience_.came_too_late = true;
+}
+
 std::optional<acquirer::need> acquirer::judge() {
   if (won_) return hand_out(std::exchange(won_, nullptr));
   if (granted_) return give_up(acquire_status::cancelled);
   if (failure_) {
     if (stopped()) return give_up(acquire_status::cancelled);
+    if (attempts_.came_too_late()) tell_came_too_late();
     // As in came_too_late().
     if (!can_ride_out(*failure_) || (attempts_.came_too_late() && owner_.is_explicit())) {
       (void)give_up(acquire_status::busy);

@@ -80,6 +80,7 @@ class acquirer : private waiting::heir {
   void stand_at_gate();
   bool make_attempt();
 
+  void tell_came_too_late() const noexcept;
   [[noreturn]] void say_would_deadlock(char const* does) const;
   std::optional<need> met(std::shared_ptr<holding::hold> mine);
   std::optional<need> begin_to_compete(waiting::local_queue::turn);

@@ -28,6 +28,7 @@ struct patience {
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
   bool rides_out_outages = true;  ///< else the caller has others to ask, and hears of them at once
   beside_front* beside = nullptr;
+  bool* came_too_late = nullptr;  ///< becomes true if it fails because a grant was not heard of in time
 
   bool over() const noexcept;
   boot_time_point ends() const noexcept;

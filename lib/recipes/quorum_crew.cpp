@@ -84,9 +84,11 @@ void quorum_crew::leave_out_others(quorum_hold& h, quorum_view const& now) {
 bool quorum_crew::is_far_ahead(fencing_token token) noexcept { return token.value > now_us() + a_year_us; }
 
 ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options const& options,
-                         strategies::wanted_vote vote, managing::patience const& p, std::stop_token stop) {
+                         strategies::wanted_vote vote, managing::patience p, std::stop_token stop) {
   auto& m = peers_.at(i);
   ballot b;
+  bool late = false;
+  p.came_too_late = &late;
   try {
     auto const spec = m.spec(name, for_member(options), false, std::nullopt, std::move(vote));
     auto came = m.acquire(spec, p, std::move(stop));
@@ -107,7 +109,8 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
   } catch (std::exception const& e) {
     b.failure = error(errc::failed, e.what());
   }
-  peers_.heard(i, b.failure ? &*b.failure : nullptr);
+  // A member that has granted it is not silent: this process may have been stopped meanwhile.
+  peers_.heard(i, b.failure && !late ? &*b.failure : nullptr);
   return b;
 }
 

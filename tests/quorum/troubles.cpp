@@ -156,3 +156,32 @@ TEST_CASE("quorum: a bound of attempts and a policy are refused, not forgotten")
   own.retry.policy = [](auto&&...) { return std::nullopt; };
   CHECK(reason_of([&] { (void)a->make_mutex("x", own); }) == errc::unsupported);
 }
+
+// Whoever was silent the last time is asked beside the others. The client may have been stopped while it
+// waited for the answer.
+TEST_CASE("quorum: a member whose grant came too late for the client is not taken for silent") {
+  three_members members;
+  std::atomic<bool> late{false};
+  std::atomic<bool> asked{false};
+  std::thread::id by;
+  auto a = members.program();
+  auto x = a->make_mutex("x", short_term());
+  REQUIRE(members.have_rows(*a));
+  members.at(0).seam->after = [&](std::string const& statement) {
+    if (statement != "lock_take" || late.exchange(true)) return;
+    auto const over = boot_clock::now() + short_ttl;
+    CHECK(eventually([&] { return boot_clock::now() >= over; }));
+  };
+  (void)reason_of([&] { (void)x.try_acquire(); });
+  CHECK(late);
+  REQUIRE(members.are_free());
+  members.at(0).seam->before = [&](std::string const& statement) {
+    if (statement != "lock_take" || asked) return;
+    by = std::this_thread::get_id();
+    asked = true;
+  };
+  CHECK(x.try_acquire_for(60s));
+  REQUIRE(eventually([&] { return asked.load(); }));
+  CHECK(by == std::this_thread::get_id());
+  members.at(0).seam->before = nullptr;
+}
