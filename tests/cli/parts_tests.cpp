@@ -75,6 +75,15 @@ TEST_CASE("C13: what the server could not do, or others have set up, is not call
     CHECK(status_of(refused(state)) == exit_setup);
     CHECK(advice_for_refused(refused(state)).find("may be a bug") == std::string::npos);
   }
+  // SQLite has numbers instead: a trigger, a CHECK, a file that is damaged in one way or another; and a
+  // syntax error.
+  auto const in_file = [](int code) { return error(errc::failed, "m", "s", "", code); };
+  for (int const code : {1811, 275, 11, 779}) {
+    CAPTURE(code);
+    CHECK(status_of(in_file(code)) == exit_setup);
+    CHECK(advice_for_refused(in_file(code)).find("may be a bug") == std::string::npos);
+  }
+  CHECK(status_of(in_file(1)) == exit_bug);
   for (auto const* state : {"", "42601", "22P02"}) {
     CHECK(status_of(refused(state)) == exit_bug);
     CHECK(advice_for_refused(refused(state)).find("may be a bug") != std::string::npos);

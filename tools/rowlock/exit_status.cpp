@@ -79,10 +79,21 @@ enum class culprit {
   server,             ///< out of memory or some limit, or broken
   whoever_set_it_up,  ///< a trigger, constraint, function of somebody's is in the way
   pooler,             ///< it is not what the connection string says
+  file,               ///< it is damaged
 };
+
+/// By SQLite's own number: there is no SQLSTATE.
+culprit culprit_in_file(int code) noexcept {
+  constexpr int corrupt = 11;
+  constexpr int check_failed = 275;
+  constexpr int trigger_raised = 1811;
+  if (code == check_failed || code == trigger_raised) return culprit::whoever_set_it_up;
+  return (code & 0xff) == corrupt ? culprit::file : culprit::rowlock;
+}
 
 culprit culprit_of(error const& e) {
   auto const& state = e.sqlstate();
+  if (state.empty()) return culprit_in_file(e.native_code());
   for (auto const* kind : {"53", "54", "58", "XX"})
     if (state.starts_with(kind)) return culprit::server;
   // raise_exception, SIGNAL, check_violation, duplicate_function.
@@ -100,6 +111,7 @@ exit_status status_of(error const& e) noexcept {
       return exit_unreachable;
     case culprit::whoever_set_it_up:
     case culprit::pooler:
+    case culprit::file:
       return exit_setup;
     case culprit::rowlock:
       break;
@@ -119,6 +131,9 @@ std::string advice_for_refused(error const& e) {
       return "A pooler in between lends out the server's sessions by the transaction: leave pooler=session "
              "out "
              "of the connection string.";
+    case culprit::file:
+      return "The file is damaged: see why (another program, the disk), and restore it or put a new one in "
+             "its place.";
     case culprit::rowlock:
       break;
   }
