@@ -293,6 +293,17 @@ TEST_CASE("the standard database is under XDG_STATE_HOME if that is absolute") {
   CHECK(mode_of(h.file("state/rowlock/locks.db")) == 0600);
 }
 
+// Two commands in two folders would lock in two files.
+TEST_CASE("64: a HOME that is no absolute path leads to no standard database") {
+  home h;
+  auto const r = run({"sh", "-c", "cd \"$1\" && exec \"$2\" run --db local n -- true", "sh",
+                      h.path().string(), rowlock_program},
+                     {{"HOME", "here"}});
+  CHECK(r.status == 64);
+  CHECK(r.says("HOME is 'here'"));
+  CHECK_FALSE(std::filesystem::exists(h.file("here")));
+}
+
 TEST_CASE("ten first uses at once make one standard database") {
   home h;
   std::vector<std::unique_ptr<program>> all;
