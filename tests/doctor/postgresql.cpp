@@ -73,6 +73,7 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   auto const nowhere = s.examine({.table_prefix = "nobody_"});
   expect(nowhere, "schema", verdict::error, "has no rowlock tables", "rowlock migrate up");
   expect(nowhere, "grants", verdict::unknown, "needs rowlock's tables");
+  expect(nowhere, "waiting", verdict::unknown, "needs rowlock's tables");
   expect(nowhere, "index", verdict::unknown, "needs the table nobody_locks");
 }
 
