@@ -175,11 +175,11 @@ std::string log_in_by(std::uint32_t method, std::string_view more) {
   return message('R', number(method).append(more));
 }
 
-std::string logged_in() {
+std::string logged_in(std::string const& version) {
   auto const setting = [](std::string name, std::string const& text) {
     return message('S', name + '\0' + text + '\0');
   };
-  return log_in_by(0) + setting("server_version", "15.6") + setting("client_encoding", "UTF8") +
+  return log_in_by(0) + setting("server_version", version) + setting("client_encoding", "UTF8") +
          setting("standard_conforming_strings", "on") + message('K', number(7) + number(8)) +
          message('Z', "I");
 }

@@ -80,7 +80,7 @@ namespace postgresql_says {
 std::string message(char type, std::string_view payload);
 std::string number(std::uint32_t);  ///< four bytes
 std::string log_in_by(std::uint32_t method, std::string_view more = {});
-std::string logged_in();
+std::string logged_in(std::string const& version = "15.6");
 std::string refused(std::string const& text);
 std::string columns();
 std::string one_row(std::string const& text);

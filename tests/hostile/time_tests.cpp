@@ -240,3 +240,16 @@ TEST_CASE("C14: postgresql: who answers a command wrongly holds nobody up") {
                   {"flood: notice", floods(endless_message('N'), zeros)},
                   {"lie: garbage", lies(zeros)}}));
 }
+
+TEST_CASE(
+    "postgresql: a server that is older than the documentation says is refused, with the oldest that is "
+    "not") {
+  fake_server const old([](peer& p) {
+    hear_postgresql_start(p);
+    p.say(postgresql_says::logged_in("12.20"));
+    p.hear_all();
+  });
+  auto const o = outcome_of({"list"}, fmt::format("postgresql://u@127.0.0.1:{}/d", old.port()));
+  CHECK(o.status == 78);
+  CHECK_MESSAGE(o.said.find("PostgreSQL 12 is too old: 13 is the oldest") != o.said.npos, o.said);
+}

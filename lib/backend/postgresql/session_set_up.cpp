@@ -12,7 +12,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-constexpr int oldest_server = 12'00'00;
+constexpr int oldest_server = 13'00'00;
 // A role's statement_timeout may be so short that it ends the set-up, now and then.
 constexpr int most_set_ups = 20;
 constexpr char const* set_up_name = "session set-up";
@@ -39,8 +39,8 @@ void session::set_up(boot_time_point deadline) {
   int const version = PQserverVersion(channel_.native());
   if (version < oldest_server)
     throw error(errc::unsupported,
-                fmt::format("{}: PostgreSQL {} is too old: 12 is the oldest that rowlock works on", where_,
-                            version / 1'00'00));
+                fmt::format("{}: PostgreSQL {} is too old: {} is the oldest that rowlock works on", where_,
+                            version / 1'00'00, oldest_server / 1'00'00));
   bool check_client = true;
   for (int tries = 1;; ++tries) {
     auto const text = set_up_text(version, check_client, pooling_, PQbackendPID(channel_.native()));
