@@ -237,7 +237,9 @@ TEST_CASE("quorum: the hard limit bounds it, whatever the members say") {
   for (std::size_t m = 0; m < 3; ++m) REQUIRE(brief.grants(m, 5));
   REQUIRE(brief.lock.begin({5}));
   CHECK(brief.lock.trusted_until() <= boot_clock::now() + 10s);
-  CHECK(brief.lock.left_of_hard_limit() >= 10s);
+  CHECK(brief.lock.left_of_hard_limit() <= 10s);
+  three const shortest({.ttl = ttl, .hard_limit = 100ms});
+  CHECK(shortest.lock.left_of_hard_limit() == 100ms);  // as there is no shorter one
 }
 
 TEST_CASE("quorum: a member that does not belong to it any more does not count") {
