@@ -31,17 +31,25 @@ struct process {
         session(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
 
   strategies::outcome_for_all take(names const& wanted) {
+    std::vector<strategies::wanted_lock> list;
+    for (auto const& n : wanted) list.push_back({n, {base::random_id()}});
+    return take(list);
+  }
+  strategies::outcome_for_all take(std::vector<strategies::wanted_lock> const& list) {
     strategies::take_request how;
     how.owner = {"elsewhere", 1, "process", 1};
     how.ttl = 30s;
     mine.clear();
-    std::vector<strategies::wanted_lock> list;
-    for (auto const& n : wanted) {
-      list.push_back({n, {base::random_id()}});
-      mine.push_back({n, list.back().term});
-    }
+    for (auto const& each : list) mine.push_back({each.name, each.term});
     boot_time_point sent_at;
     return leases().take_all(*session, how, list, boot_clock::now() + 30s, sent_at);
+  }
+  /// These, of which the last replaces that.
+  bool replaces(names const& wanted, strategies::superseded const& old) {
+    std::vector<strategies::wanted_lock> list;
+    for (auto const& n : wanted) list.push_back({n, {base::random_id()}});
+    list.back().old = old;
+    return std::holds_alternative<strategies::all_granted>(take(list));
   }
   /// @return what it got: each is for itself
   names take_each(names const& wanted) {
@@ -250,6 +258,25 @@ LEASE_CASE("all at once: tokens rise for each name, also above the floor of a ne
   REQUIRE(without);
   CHECK_FALSE((*without)[0].token());
   CHECK(other.token("b") == b);
+}
+
+LEASE_CASE("all at once: the free row of another strategy is not taken") {
+  make_rows(*f.manager());
+  f.sql("UPDATE rowlock_locks SET strategy = 'row_lock' WHERE name = 'b'");
+  process p(f);
+  CHECK(reason_of([&] { (void)p.take({"a", "b", "c"}); }) == errc::strategy_mismatch);
+  CHECK(p.takes({"a", "c"}));
+}
+
+LEASE_CASE("all at once: no token is below the clock, so that a row deleted by hand has the clock to go on") {
+  auto const m = f.manager();
+  auto const now = std::chrono::duration_cast<std::chrono::microseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  auto const got = m->try_acquire_all({"a", "b"});
+  REQUIRE(got);
+  CHECK((*got)[0].token().value > now - 60'000'000);
+  CHECK((*got)[1].token().value > now - 60'000'000);
 }
 
 LEASE_CASE("all at once: C47: sets that cross each other never deadlock, and each is whole") {
@@ -601,6 +628,7 @@ LEASE_CASE("all at once: an explicit owner comes back to its own, but not to wha
   REQUIRE(got);
   CHECK(before->loss() == loss_reason::taken_over);
   CHECK((*got)[1].token() > before->token());
+  CHECK(m->try_acquire_all({"c"}));
   REQUIRE(m->revoke("b", revoke_mode::at_renewal));
   CHECK(m->try_acquire_all({"b", "c"}, o).status() == acquire_status::busy);
   CHECK(other.read("b")->term == (*got)[1].term());
@@ -609,12 +637,55 @@ LEASE_CASE("all at once: an explicit owner comes back to its own, but not to wha
 LEASE_CASE("all at once: what is observed is taken when it has been silent, and not by the clock") {
   stranger other(f);
   auto const m = f.manager();
+  make_rows(*m);  // or nothing is taken at first, whatever b is
   REQUIRE(other.take("b", 200ms, takeover::observed));
   auto const seen_at = boot_clock::now();
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
   CHECK(m->try_acquire_all({"a", "b"}).status() == acquire_status::busy);
   CHECK(m->acquire_all({"a", "b"}, {.retry = {.first = 5ms, .longest = 10ms}}));
   CHECK(boot_clock::now() - seen_at >= 200ms);
+}
+
+LEASE_CASE(
+    "all at once: what is to be replaced is named by its term, and by its renewals if it was watched") {
+  stranger other(f);
+  auto const m = f.manager();
+  make_rows(*m);
+  process p(f);
+  REQUIRE(other.take("b"));
+  auto const seen = *other.read("b");
+  CHECK_FALSE(p.replaces({"a", "b"}, {{base::random_id()}, std::nullopt}));
+  CHECK_FALSE(p.replaces({"a", "b"}, {{base::random_id()}, seen.renewals}));
+  REQUIRE(other.renew("b"));
+  CHECK_FALSE(p.replaces({"a", "b"}, {seen.term, seen.renewals}));
+  // Its owner comes back to it, but not to what is to be given back. Who has watched it asks nobody.
+  REQUIRE(m->revoke("b", revoke_mode::at_renewal));
+  CHECK_FALSE(p.replaces({"a", "b"}, {seen.term, std::nullopt}));
+  CHECK(other.has_still("b"));
+  CHECK(other.sees_free("a"));
+  CHECK(p.replaces({"a", "b"}, {seen.term, seen.renewals + 1}));
+  REQUIRE(other.take("c"));
+  CHECK(p.replaces({"c"}, {other.read("c")->term, std::nullopt}));
+}
+
+LEASE_CASE("all at once: nothing is taken before its time is over") {
+  stranger other(f);
+  make_rows(*f.manager());
+  process p(f);
+  REQUIRE(other.take("b"));
+  bool in_time = false;
+  for (int tries = 0; tries < 60 && !in_time; ++tries) {
+    auto const before = boot_clock::now();
+    f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 1500) + " WHERE name = 'b'");
+    bool const got = p.takes({"a", "b"});
+    in_time = boot_clock::now() - before < 1s;  // on a busy machine it may be over
+    if (in_time) CHECK_FALSE(got);
+    if (got) {
+      p.give_back();
+      REQUIRE(other.take("b"));
+    }
+  }
+  CHECK(in_time);
 }
 
 LEASE_CASE("all at once: a term that a clock which went back keeps is taken when it has been silent (C5)") {

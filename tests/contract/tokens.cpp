@@ -7,8 +7,6 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-namespace {}  // namespace
-
 CONTRACT_CASE("tokens of a name rise over a thousand takes") {
   auto const m = f.manager();
   std::int64_t last = 0;

@@ -42,6 +42,7 @@ struct form {
   std::vector<change> of_second{};  ///< of the second member of a quorum, besides
   int names = 3;
   bool gates = true;  ///< without them who waits is there at once
+  std::chrono::seconds duration{4};
 };
 
 std::string const now_ms = "cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
@@ -52,12 +53,18 @@ change const clock_goes_back{
 change const hour_ahead{"quorum_take", "coalesce(?12, " + now_ms + " * 1000)",
                         "coalesce(?12, (" + now_ms + " + 3600000) * 1000)"};
 
-std::vector<form> const forms{
+std::vector<form> const forms_of_locks{
     {"takes what is held", {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"}}, "overlap"},
     // By more than what is left when a renewal is due: who holds it for longer than that loses it.
     {"the taker's clock is ahead",
      {{"lock_take", "expires_at <= " + now_ms, "expires_at <= " + now_ms + " + 800"}},
-     "overlap"},
+     "overlap",
+     workload::mutex,
+     {"kill", "stop"},
+     {},
+     3,
+     true,
+     8s},
     {"trust outlives the grant",
      {{"lock_take", "min(?8, coalesce(?10, ?8))", "?8 / 4"},
       {"lock_renew", now_ms + " + ttl", now_ms + " + ttl / 4"}},
@@ -71,18 +78,6 @@ std::vector<form> const forms{
      "loss",
      workload::mutex,
      {"kill"}},
-    {"a permit too many",
-     {{"permit_take", "<= coalesce(?13, l.permit_limit)", "<= coalesce(?13, l.permit_limit) + 1"}},
-     "overlap",
-     workload::semaphore},
-    {"permits of others do not count",
-     {{"permit_take", "p.term IS NOT ?15", "p.term IS ?15"}},
-     "overlap",
-     workload::semaphore},
-    {"readers and writers together",
-     {{"permit_take", "(SELECT coalesce(sum(p.units), 0)", "(SELECT coalesce(max(p.units), 0) % 1000"}},
-     "overlap",
-     workload::shared},
     {"the clients' clocks, of which each is another",
      {{"lock_take", "expires_at <= " + now_ms, "expires_at <= " + now_ms + " + ?5 % 5 * 400"}},
      "overlap"},
@@ -100,6 +95,31 @@ std::vector<form> const forms{
      "overlap",
      workload::mutex,
      {"operator"}},
+    // Of two who both trust their locks, which is what the first change brings about, only the guard can
+    // refuse one.
+    {"a guard that goes by the name alone",
+     {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"},
+      {"guard_require", "term = ?2 AND revoked = 0\nRETURNING term", "?2 = ?2\nRETURNING ?2"}},
+     "guard",
+     workload::guarded_set},
+};
+
+std::vector<form> const forms_of_permits{
+    {"a permit too many",
+     {{"permit_take", "<= coalesce(?13, l.permit_limit)", "<= coalesce(?13, l.permit_limit) + 1"}},
+     "overlap",
+     workload::semaphore},
+    {"permits of others do not count",
+     {{"permit_take", "p.term IS NOT ?15", "p.term IS ?15"}},
+     "overlap",
+     workload::semaphore},
+    {"readers and writers together",
+     {{"permit_take", "(SELECT coalesce(sum(p.units), 0)", "(SELECT coalesce(max(p.units), 0) % 1000"}},
+     "overlap",
+     workload::shared},
+};
+
+std::vector<form> const forms_of_tokens{
     {"a block of tokens on one arm only, and a clock that goes back",
      {{"lock_take", "token + ?12,", "token + 1,"}, clock_goes_back},
      "token"},
@@ -113,13 +133,6 @@ std::vector<form> const forms{
      {{"quorum_take", "coalesce(?12 + NULL, " + now_ms + " * 1000)", "(" + now_ms + " + 3600000) * 1000"}},
      1},
     {"that member's clock alone", {}, nullptr, workload::quorum, {"stop"}, {hour_ahead}},
-    // Of two who both trust their locks, which is what the first change brings about, only the guard can
-    // refuse one.
-    {"a guard that goes by the name alone",
-     {{"lock_take", "THEN term IS NULL", "THEN 1 = 1"},
-      {"guard_require", "term = ?2 AND revoked = 0\nRETURNING term", "?2 = ?2\nRETURNING ?2"}},
-     "guard",
-     workload::guarded_set},
 };
 
 // It has to be a statement that changes a row.
@@ -166,7 +179,8 @@ std::vector<form> const forms_on_postgresql{
      {"kill"},
      {},
      1,
-     false},
+     false,
+     8s},
 };
 
 std::map<std::string, std::string> changed(std::vector<change> const& changes, connection_source const& s) {
@@ -237,7 +251,7 @@ void judge(std::vector<form> const& all, std::string const& db) {
     o.db = db;
     o.what = f.what;
     o.ttl = 1s;
-    o.duration = 4s;
+    o.duration = f.duration;
     o.nemeses = f.nemeses;
     o.names = f.names;
     o.gates = f.gates;
@@ -266,9 +280,13 @@ void judge(std::vector<form> const& all, std::string const& db) {
 
 }  // namespace
 
-TEST_CASE("torture: what is broken on purpose is caught") { judge(forms, {}); }
+TEST_CASE("torture: what is broken on purpose is caught: locks") { judge(forms_of_locks, {}); }
 
-TEST_CASE("torture: what is broken on purpose is caught on PostgreSQL") {
+TEST_CASE("torture: what is broken on purpose is caught: permits") { judge(forms_of_permits, {}); }
+
+TEST_CASE("torture: what is broken on purpose is caught: tokens") { judge(forms_of_tokens, {}); }
+
+TEST_CASE("torture: what is broken on purpose is caught: PostgreSQL") {
   own_database const d(postgresql_conninfo());
   judge(forms_on_postgresql, d.address());
 }
@@ -336,7 +354,7 @@ TEST_CASE("torture: where locks are given to two, require keeps what is written"
   o.duration = 5s;
   o.connect = [](std::string const& url) {
     auto s = source_from_url(url);
-    auto texts = changed(forms.at(0).changes, s);
+    auto texts = changed(forms_of_locks.at(0).changes, s);
     return with_changed_sql(std::move(s), std::move(texts));
   };
   torture::verdict v;
