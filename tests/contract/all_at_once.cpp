@@ -1,6 +1,7 @@
 // Several locks at once, all or none of them: lib/doc/all_at_once.md.
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <optional>
 #include <thread>
@@ -241,7 +242,8 @@ LEASE_CASE("all at once: tokens rise for each name, also above the floor of a ne
   auto const m = f.manager();
   std::int64_t const floor = 5'000'000'000'000'000;
   f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(floor));
-  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('b', " + std::to_string(floor + 100) + ")");
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('a', 1), ('b', " + std::to_string(floor + 100) +
+        ")");
   std::int64_t a = floor;
   std::int64_t b = floor + 100;
   for (int i = 0; i < 3; ++i) {
@@ -634,6 +636,34 @@ LEASE_CASE("all at once: an explicit owner comes back to its own, but not to wha
   CHECK(other.read("b")->term == (*got)[1].term());
 }
 
+LEASE_CASE("C24: a row with times that no calendar has is read: by itself, in a list, and with others") {
+  std::map<dialect, names> const odd{
+      {dialect::sqlite, {"9223372036854775807", "-9223372036854775807"}},
+      {dialect::postgresql, {"'infinity'", "'-infinity'", "'294276-01-01'", "'4713-01-01 BC'"}},
+      {dialect::mysql, {"'9999-12-31 23:59:59.999999'", "'0001-01-01'"}}};
+  stranger other(f);
+  auto const m = f.manager();
+  process p(f);
+  REQUIRE(other.take("b"));
+  for (std::string const column : {"acquired_at", "expires_at"}) {
+    for (auto const& time : odd.at(dialect_of(f))) {
+      CAPTURE(column);
+      CAPTURE(time);
+      f.sql("UPDATE rowlock_locks SET " + column + " = " + time + " WHERE name = 'b'");
+      CHECK(other.has_still("b"));
+      CHECK(m->list().size() == 1);
+      strategies::term_rows const rows(p.book);
+      std::vector<strategies::name_and_term> const one{{"b", {}}};
+      CHECK(rows.read_all(*p.session, one, boot_clock::now() + 30s).at(0)->name == "b");
+    }
+  }
+  f.sql("UPDATE rowlock_locks SET acquired_at = NULL, expires_at = " + in_ms(f, 30'000));
+  auto const not_said = std::chrono::system_clock::time_point{};
+  CHECK(other.read("b")->holder.acquired_at == not_said);
+  CHECK(m->list().at(0).holder.acquired_at == not_said);
+  CHECK(m->try_acquire_all({"a", "b"}, each()).holder()->acquired_at == not_said);
+}
+
 LEASE_CASE("all at once: what is observed is taken when it has been silent, and not by the clock") {
   stranger other(f);
   auto const m = f.manager();
@@ -666,6 +696,13 @@ LEASE_CASE(
   CHECK(p.replaces({"a", "b"}, {seen.term, seen.renewals + 1}));
   REQUIRE(other.take("c"));
   CHECK(p.replaces({"c"}, {other.read("c")->term, std::nullopt}));
+}
+
+LEASE_CASE("all at once: what is free is taken, whatever the clock was when it was given back") {
+  auto const m = f.manager();
+  make_rows(*m);
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 3'600'000));
+  CHECK(m->try_acquire_all({"a", "b"}));
 }
 
 LEASE_CASE("all at once: nothing is taken before its time is over") {
