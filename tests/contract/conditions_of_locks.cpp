@@ -1,0 +1,381 @@
+// The conditions of lib/sql/<dialect>/lock.sql, all.sql, guard.sql and once.sql.
+#include <optional>
+
+#include "contract/conditions.hpp"
+#include "strategy/tokens.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+constexpr bool leases_of_mysql(running_pair const& p) {
+  return leases_directly(p) && p.engine == dialect::mysql;
+}
+constexpr bool leases_of_postgresql(running_pair const& p) {
+  return leases_directly(p) && p.engine == dialect::postgresql;
+}
+
+/// A lock "x" that somebody else holds; and "y".
+struct held_lock_of_another {
+  explicit held_lock_of_another(fixture& fixture) : f(fixture), s(f), rows(s.book), other(f) {
+    REQUIRE(other.take("x", 30s));
+    REQUIRE(other.take("y", 30s));
+    term = other.read("x")->term;
+  }
+  void set(std::string const& columns) { f.sql("UPDATE rowlock_locks SET " + columns + " WHERE name = 'x'"); }
+  bool is(std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND " + condition) == 1;
+  }
+  /// As it was at first.
+  void again() {
+    set("term = '" + term.value + "', strategy = 'lease', takeover = 'clock', revoked = " + no(f) +
+        ", renewals = 0, hard_until = NULL, acquired_at = " + in_ms(f, 0) +
+        ", expires_at = " + in_ms(f, 30'000));
+  }
+
+  fixture& f;
+  statements s;
+  strategies::term_rows rows;
+  stranger other;
+  term_id term;
+};
+
+}  // namespace
+
+STATEMENT_CASE("lock_extend: by name and term, what is not revoked, up to its hard limit") {
+  held_lock_of_another x(f);
+  auto const extends = [&](std::string const& name, term_id const& term, std::chrono::milliseconds by = 60s) {
+    return x.rows.extend(*x.s.session, {name, term}, by, statements::soon());
+  };
+  CHECK_FALSE(extends("x", {base::random_id()}));
+  CHECK_FALSE(extends("y", x.term));
+  CHECK(x.other.has_still("y"));
+  x.set("revoked = " + yes(f));
+  CHECK_FALSE(extends("x", x.term));
+  x.set("revoked = " + no(f) + ", hard_until = " + in_ms(f, -500));
+  CHECK_FALSE(extends("x", x.term));
+  CHECK(at_once([&] { x.set("hard_until = " + in_ms(f, 1500)); }, [&] { return extends("x", x.term); }));
+  x.set("expires_at = " + in_ms(f, 500) + ", hard_until = " + in_ms(f, 20'000));
+  CHECK(extends("x", x.term));
+  CHECK(lasts(f, 10'000));
+  CHECK_FALSE(lasts(f, 21'000));
+  x.set("hard_until = " + in_ms(f, 3'600'000));
+  CHECK(extends("x", x.term));
+  CHECK(lasts(f, 50'000));
+  CHECK_FALSE(lasts(f, 61'000));
+  CHECK(x.is("ttl = 30000"));
+  CHECK(x.is("longest = 60000"));
+  // It never shortens.
+  x.set("takeover = 'observed', hard_until = NULL");
+  CHECK(extends("x", x.term, 1s));
+  CHECK(lasts(f, 40'000));
+  CHECK(x.is("ttl = 30000"));
+  CHECK(x.is("longest = 60000"));
+  CHECK(extends("x", x.term, 90s));
+  CHECK(x.is("ttl = 90000"));
+}
+
+STATEMENT_CASE("lock_check, lock_idle, lock_set_note, lock_release: by name and term") {
+  held_lock_of_another x(f);
+  strategies::catalogue const all(x.s.book);
+  term_id const nobodys{base::random_id()};
+  for (strategies::name_and_term const& wrong :
+       {strategies::name_and_term{"x", nobodys}, {"z", x.term}, {"y", x.term}}) {
+    CHECK_FALSE(x.rows.check(*x.s.session, wrong, statements::soon()));
+    CHECK(x.s.meets("lock_idle", {wrong.name, wrong.term.value}) == 0);
+    CHECK_FALSE(x.rows.set_note(*x.s.session, wrong, "n", statements::soon()));
+    CHECK_FALSE(all.of(strategy::lease).give_back(*x.s.session, wrong, 0ms, statements::soon()).was_there);
+  }
+  CHECK(x.s.meets("lock_idle", {text("x"), x.term.value}) == 1);
+  CHECK(x.rows.set_note(*x.s.session, {"x", x.term}, "n", statements::soon()));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE note = 'n'") == 1);
+  auto const limit_reached = [&](std::int64_t hard_until) {
+    return at_once([&] { x.set("hard_until = " + in_ms(f, hard_until)); },
+                   [&] {
+                     return x.rows.check(*x.s.session, {"x", x.term}, statements::soon())->hard_limit_reached;
+                   });
+  };
+  CHECK_FALSE(limit_reached(1500));
+  CHECK(limit_reached(-500));
+  CHECK(all.of(strategy::lease).give_back(*x.s.session, {"x", x.term}, 0ms, statements::soon()).was_there);
+  CHECK(x.other.has_still("y"));
+}
+
+STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this term's") {
+  held_lock_of_another x(f);
+  std::vector<strategies::name_and_term> const one{{"x", {}}};
+  auto const longest = [&] {
+    std::vector<std::optional<std::chrono::milliseconds>> all;
+    all.push_back(x.other.read("x")->longest);
+    all.push_back(x.rows.list(*x.s.session, false, statements::soon()).at(0).longest);
+    all.push_back(x.rows.read_all(*x.s.session, one, statements::soon()).at(0)->longest);
+    return all;
+  };
+  CHECK(longest() == std::vector<std::optional<std::chrono::milliseconds>>(3, 30s));
+  x.set("longest_term = 'another'");
+  CHECK(longest() == std::vector<std::optional<std::chrono::milliseconds>>(3));
+  // Free rows are listed for those who ask.
+  REQUIRE(x.other.release("y"));
+  CHECK(x.rows.list(*x.s.session, false, statements::soon()).size() == 1);
+  CHECK(x.rows.list(*x.s.session, true, statements::soon()).size() == 2);
+}
+
+STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term, until then or not at all") {
+  held_lock_of_another x(f);
+  struct form {
+    std::string strategy;
+    bool also_over;  ///< it also gives back what is over already
+  };
+  for (form const& how : {form{"lease", true}, form{"unique_insert", false}}) {
+    CAPTURE(how.strategy);
+    auto const keeps = [&](std::string const& name, term_id const& term,
+                           std::chrono::milliseconds least = 5s) {
+      return how.also_over ? x.rows.release_at_least(*x.s.session, {name, term}, least, statements::soon())
+                           : x.rows.release_until(*x.s.session, {name, term}, least, statements::soon());
+    };
+    auto const fresh = [&](std::int64_t acquired) {
+      x.again();
+      x.set("strategy = '" + how.strategy + "', acquired_at = " + in_ms(f, acquired));
+    };
+    fresh(0);
+    CHECK_FALSE(keeps("x", {base::random_id()}));
+    CHECK_FALSE(keeps("y", x.term));
+    CHECK(x.other.has_still("x"));
+    CHECK(x.other.has_still("y"));
+    auto const taken = [&](std::int64_t acquired) {
+      return at_once(
+          [&] { fresh(acquired); },
+          [&] { return keeps("x", x.term) && x.is("term IS NOT NULL AND term <> '" + x.term.value + "'"); });
+    };
+    // For a second and a half yet; a second and a half ago; and since a moment ago, as the clock went back.
+    CHECK(taken(-3500));
+    CHECK(x.is("ttl BETWEEN 1 AND 5000 AND longest = 5000 AND longest_term = term"));
+    CHECK(lasts(f, 0));
+    CHECK_FALSE(lasts(f, 2000));
+    CHECK_FALSE(taken(-6500));
+    CHECK(x.is("term = '" + x.term.value + "'") != how.also_over);
+    if (how.also_over) CHECK(x.is("ttl = 0"));
+    CHECK(taken(3'600'000));
+    CHECK(x.is("ttl = 5000"));
+    CHECK(lasts(f, 2000));
+    CHECK_FALSE(lasts(f, 6000));
+  }
+}
+
+STATEMENT_CASE("lock_revoke, lock_revoke_now, unique_revoke_now: of the name, what has a term") {
+  held_lock_of_another x(f);
+  std::vector<backend::value> const name{text("x")};
+  auto const others = [&](std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'y' AND " + condition) == 1;
+  };
+  CHECK(x.s.meets("lock_revoke", name) == 1);
+  CHECK(x.is("revoked"));
+  CHECK(others("NOT revoked"));
+  x.again();
+  CHECK(x.s.meets("unique_revoke_now", name) == 0);
+  x.set("strategy = 'unique_insert'");
+  CHECK(x.s.meets("lock_revoke_now", name) == 0);
+  x.set("strategy = 'lease'");
+  CHECK(x.s.meets("lock_revoke_now", name) == 1);
+  CHECK(x.is("term IS NULL AND revoked"));
+  CHECK(others("term IS NOT NULL"));
+  // Free rows: nothing to take back.
+  x.set("revoked = " + no(f));
+  CHECK(x.s.meets("lock_revoke", name) == 0);
+  CHECK(x.s.meets("lock_revoke_now", name) == 0);
+  CHECK(x.is("NOT revoked"));
+  x.set("strategy = 'unique_insert'");
+  CHECK(x.s.meets("unique_revoke_now", name) == 0);
+  f.sql(
+      "UPDATE rowlock_locks SET strategy = 'unique_insert', term = CASE name WHEN 'x' THEN 'one' ELSE 'two' "
+      "END");
+  CHECK(x.s.meets("unique_revoke_now", name) == 1);
+  CHECK(others("term = 'two'"));
+}
+
+STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
+  held_lock_of_another x(f);
+  x.set("strategy = 'unique_insert'");
+  f.sql("UPDATE rowlock_locks SET strategy = 'unique_insert' WHERE name = 'y'");
+  auto const clears = [&](backend::value const& term, backend::value const& renewals) {
+    return x.s.meets("unique_clear", {text("x"), text("unique_insert"), term, renewals}) == 1;
+  };
+  auto const fresh = [&](std::string const& with) {
+    f.sql("DELETE FROM rowlock_locks WHERE name = 'x'");
+    put_name(f, "x", "unique_insert");
+    x.again();
+    x.set("strategy = 'unique_insert'");
+    if (!with.empty()) x.set(with);
+  };
+  // By the clock.
+  auto const by_clock = [&](std::string const& with) {
+    return at_once([&] { fresh(with); }, [&] { return clears(nullptr, nullptr); });
+  };
+  CHECK_FALSE(by_clock("expires_at = " + in_ms(f, 1500)));
+  CHECK_FALSE(by_clock("takeover = 'observed', expires_at = " + in_ms(f, -500)));
+  CHECK_FALSE(by_clock("strategy = 'lease', expires_at = " + in_ms(f, -500)));
+  CHECK(by_clock("expires_at = " + in_ms(f, -500)));
+  CHECK(by_clock("term = NULL, expires_at = " + in_ms(f, 3'600'000)));
+  // Exactly that one.
+  std::string const its = x.term.value;
+  fresh("");
+  CHECK_FALSE(clears(base::random_id(), nullptr));
+  CHECK_FALSE(clears(base::random_id(), std::int64_t{0}));
+  CHECK_FALSE(clears(its, std::int64_t{1}));
+  x.set("revoked = " + yes(f));
+  CHECK_FALSE(clears(its, nullptr));
+  CHECK(clears(its, std::int64_t{0}));
+  fresh("");
+  CHECK(clears(its, nullptr));
+  CHECK(x.other.has_still("y"));
+}
+
+STATEMENT_CASE("once_record, once_keep: by name and term, of strategy once") {
+  held_lock_of_another x(f);
+  term_id const record{base::random_id()};
+  auto const records = [&](std::string const& name, term_id const& term) {
+    return x.s.meets("once_record", {name, term.value, record.value, std::int64_t{60'000}, text("result")}) ==
+           1;
+  };
+  CHECK_FALSE(records("x", x.term));
+  f.sql("UPDATE rowlock_locks SET strategy = 'once'");
+  CHECK_FALSE(records("x", {base::random_id()}));
+  CHECK_FALSE(records("y", x.term));
+  CHECK(records("x", x.term));
+  CHECK(x.is("note = 'result'"));
+  CHECK(x.other.has_still("y"));
+  CHECK_FALSE(x.rows.keep_record(*x.s.session, {"x", x.term}, statements::soon()));
+  CHECK_FALSE(x.rows.keep_record(*x.s.session, {"y", record}, statements::soon()));
+  CHECK(x.rows.keep_record(*x.s.session, {"x", record}, statements::soon()));
+  CHECK(x.other.has_still("y"));
+}
+
+STATEMENT_CASE("guard_require, guard_record: by name and term, what is not revoked") {
+  held_lock_of_another x(f);
+  term_id const record{base::random_id()};
+  auto const requires_ = [&](std::string const& name, term_id const& term) {
+    return x.s.meets("guard_require", {name, term.value}) == 1;
+  };
+  auto const records = [&](std::string const& name, term_id const& term) {
+    return x.s.meets("guard_record", {name, term.value, record.value, std::int64_t{60'000}, text("result"),
+                                      microseconds_now()}) == 1;
+  };
+  auto const refused = [&](std::string const& name, term_id const& term) {
+    return !requires_(name, term) && !records(name, term);
+  };
+  CHECK(requires_("x", x.term));
+  CHECK_FALSE(records("x", x.term));  // of another strategy
+  f.sql("UPDATE rowlock_locks SET strategy = 'once'");
+  CHECK(refused("x", {base::random_id()}));
+  CHECK(refused("y", x.term));
+  x.set("revoked = " + yes(f));
+  CHECK(refused("x", x.term));
+  x.set("revoked = " + no(f));
+  CHECK(requires_("x", x.term));
+  CHECK(records("x", x.term));
+  CHECK(x.other.has_still("y"));
+}
+
+PAIRS_CASE("at_once_guard: COMMIT behind it fails unless it finds name and term, not revoked",
+           leases_of_postgresql) {
+  held_lock_of_another x(f);
+  auto const goes_on = [&](std::string const& name, term_id const& term) {
+    try {
+      x.s.run("at_once_guard", {name, term.value});
+      return true;
+    } catch (error const& e) {
+      CHECK(e.sqlstate() == "22012");
+      return false;
+    }
+  };
+  CHECK(goes_on("x", x.term));
+  CHECK_FALSE(goes_on("x", {base::random_id()}));
+  CHECK_FALSE(goes_on("y", x.term));
+  x.set("revoked = " + yes(f));
+  CHECK_FALSE(goes_on("x", x.term));
+  x.set("revoked = " + no(f));
+  CHECK(goes_on("x", x.term));
+}
+
+// Where several statements go together each must be right by itself: a proxy may have sent the one before
+// elsewhere.
+PAIRS_CASE("all_take, all_release: what the first statement has marked is looked at again", leases_of_mysql) {
+  held_lock_of_another x(f);
+  x.s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
+  auto const takes = [&](std::string const& more) {
+    std::int64_t const one = 1;
+    x.s.run("all_take",
+            {R"([{"name":"x","term":"new")" + more + "}]", text("lease"), text("elsewhere"), one,
+             text("process"), one, std::int64_t{30'000}, text("clock"), nullptr, text(""), one, one});
+    bool const took = x.is("term = 'new'");
+    x.again();
+    return took;
+  };
+  std::string const old = R"(,"old":")" + x.term.value + '"';
+  CHECK_FALSE(takes(""));
+  x.set("strategy = 'unique_insert', term = NULL");
+  CHECK_FALSE(takes(""));
+  x.set("takeover = 'observed', expires_at = " + in_ms(f, -5000));
+  CHECK_FALSE(takes(""));
+  CHECK_FALSE(takes(R"(,"old":"nobody's")"));
+  CHECK_FALSE(takes(old + R"(,"renewals":1)"));
+  x.set("revoked = 1");
+  CHECK_FALSE(takes(old));
+  x.set("expires_at = " + in_ms(f, -5000));
+  CHECK(takes(""));
+  CHECK(takes(old));
+  CHECK(takes(old + R"(,"renewals":0)"));
+  auto const gives_back = [&](std::string const& term) {
+    x.s.run("all_release", {R"([{"name":"x","term":")" + term + R"("}])"});
+    return x.is("term IS NULL");
+  };
+  CHECK_FALSE(gives_back(base::random_id()));
+  x.s.session->script("SET @rowlock_due = 0", statements::soon());
+  CHECK_FALSE(gives_back(x.term.value));
+  x.s.session->script("SET @rowlock_due = 1", statements::soon());
+  CHECK(gives_back(x.term.value));
+}
+
+STATEMENT_CASE("lock_renew: by name and term, what is not revoked, up to its ttl and its hard limit") {
+  statements s(f);
+  stranger other(f);
+  REQUIRE(other.take("x", 30s));
+  auto const term = other.read("x")->term.value;
+  auto const renewed = [&](std::string const& name, std::string const& which) {
+    return s.run("lock_renew", {R"([{"name":")" + name + R"(","term":")" + which + R"("}])"}).affected;
+  };
+  CHECK(renewed("x", base::random_id()) == 0);
+  CHECK(renewed("y", term) == 0);
+  f.sql("UPDATE rowlock_locks SET revoked = " + yes(f));
+  CHECK(renewed("x", term) == 0);
+  f.sql("UPDATE rowlock_locks SET revoked = " + no(f) + ", hard_until = " + in_ms(f, -500));
+  CHECK(renewed("x", term) == 0);
+  f.sql("UPDATE rowlock_locks SET hard_until = " + in_ms(f, 3'600'000));
+  CHECK(renewed("x", term) == 1);
+  CHECK_FALSE(lasts(f, 31'000));
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 500) + ", hard_until = " + in_ms(f, 20'000));
+  CHECK(renewed("x", term) == 1);
+  CHECK_FALSE(lasts(f, 21'000));
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 600'000) + ", hard_until = NULL");
+  CHECK(renewed("x", term) == 1);
+  CHECK(lasts(f, 500'000));
+  auto const before_its_end =
+      at_once([&] { f.sql("UPDATE rowlock_locks SET hard_until = " + in_ms(f, 1500)); },
+              [&] { return renewed("x", term); });
+  CHECK(before_its_end == 1);
+}
+
+STATEMENT_CASE("token_draw: above the last one, the floor, and the clock") {
+  statements s(f);
+  auto const draw = [&](std::string const& name) {
+    return strategies::tokens(s.book).draw(*s.session, name, statements::soon()).value;
+  };
+  auto const now = microseconds_now();
+  CHECK(draw("x") > now - 60'000'000);
+  f.sql("UPDATE rowlock_tokens SET token = 5000000000000000 WHERE name = 'x'");
+  CHECK(draw("x") == 5'000'000'000'000'001);
+  f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
+  CHECK(draw("x") == 6'000'000'000'000'001);
+  CHECK(draw("y") == 6'000'000'000'000'001);
+}

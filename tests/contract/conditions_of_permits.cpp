@@ -1,0 +1,212 @@
+// The conditions of lib/sql/<dialect>/permits.sql.
+#include "contract/conditions.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+namespace {
+
+/// What permit_look says for somebody with that intent: units that have not expired, of all, and intended.
+std::vector<std::int64_t> look(statements& s, std::string const& name, backend::value const& intent) {
+  auto const row = s.run("permit_look", {name, intent}).rows.at(0);
+  return {backend::as_int(row.at(2)), backend::as_int(row.at(3)), backend::as_int(row.at(4))};
+}
+
+void put_permit(fixture& f, std::string const& name, std::string const& term, int units, std::int64_t ends) {
+  f.sql(
+      "INSERT INTO rowlock_permits (name, strategy, term, token, ttl, acquired_at, expires_at, units, told) "
+      "VALUES ('" +
+      name + "', 'semaphore', '" + term + "', 1, 30000, " + in_ms(f, 0) + ", " + in_ms(f, ends) + ", " +
+      std::to_string(units) + ", 10)");
+}
+
+void intend(fixture& f, std::string const& name, std::string const& who, int units, std::int64_t until) {
+  f.sql("UPDATE rowlock_locks SET intent_term = '" + who + "', intent_units = " + std::to_string(units) +
+        ", intent_until = " + in_ms(f, until) + " WHERE name = '" + name + "'");
+}
+
+}  // namespace
+
+STATEMENT_CASE(
+    "permit_look: units of the name alone, of those that last, and what somebody else intends [C44]") {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  put_name(f, "y", "semaphore");
+  put_permit(f, "y", "of y", 7, 30'000);
+  put_permit(f, "x", "over", 4, -200);
+  auto const counted = at_once(
+      [&] {
+        f.sql("DELETE FROM rowlock_permits WHERE term = 'short'");
+        put_permit(f, "x", "short", 2, 1500);
+      },
+      [&] { return look(s, "x", nullptr); });
+  CHECK(counted == std::vector<std::int64_t>{2, 6, 0});
+  auto const intended = [&](std::int64_t until, backend::value const& who) {
+    return at_once([&] { intend(f, "x", "theirs", 3, until); }, [&] { return look(s, "x", who).at(2); });
+  };
+  CHECK(intended(1500, std::string("mine")) == 3);
+  CHECK(intended(1500, std::string("theirs")) == 0);
+  CHECK(intended(1500, nullptr) == 0);
+  CHECK(intended(-500, std::string("mine")) == 0);
+  CHECK(intended(2700, std::string("mine")) == 0);  // the clock went back
+}
+
+STATEMENT_CASE("permit_take: obeys an intent that lasts, of somebody else, and no other [C44]") {
+  permit_taker taker(f, strategy::semaphore);
+  put_name(f, "x", "semaphore");
+  auto const takes = [&](std::int64_t until, std::string const& whose) {
+    auto const got = at_once([&] { intend(f, "x", whose, 9, until); },
+                             [&] {
+                               auto wanted = permit_taker::of(2, 10);
+                               wanted.intent = "mine";
+                               bool const took = taker.take(wanted);
+                               if (took) taker.release();
+                               return took;
+                             });
+    return got;
+  };
+  CHECK_FALSE(takes(1500, "theirs"));
+  CHECK(takes(-500, "theirs"));
+  CHECK(takes(2700, "theirs"));
+  CHECK(takes(1500, "mine"));
+  // What others intend stays.
+  intend(f, "x", "theirs", 1, 1500);
+  REQUIRE(taker.take(permit_taker::of(1, 10)));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE intent_until IS NOT NULL") == 1);
+}
+
+STATEMENT_CASE("permit_take: replaces what is there and not revoked, and nothing else") {
+  permit_taker taker(f, strategy::semaphore);
+  put_name(f, "x", "semaphore");
+  put_name(f, "y", "semaphore");
+  put_permit(f, "x", "theirs", 1, 30'000);
+  put_permit(f, "y", "of y", 1, 30'000);
+  auto const replaces = [&](std::string const& term) {
+    auto wanted = permit_taker::of(2, 10);
+    wanted.replaces = {term};
+    wanted.replaced_units = 1;
+    return taker.take(wanted);
+  };
+  CHECK_FALSE(replaces("nobody's"));
+  CHECK_FALSE(replaces("of y"));
+  f.sql("UPDATE rowlock_permits SET revoked = " + yes(f));
+  CHECK_FALSE(replaces("theirs"));
+  f.sql("UPDATE rowlock_permits SET revoked = " + no(f));
+  CHECK(replaces("theirs"));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'x'") == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'y'") == 1);
+}
+
+STATEMENT_CASE("permit_intend: for the name, its strategy, and as long as was said") {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  put_name(f, "y", "semaphore");
+  auto const there = [&](std::string const& name, std::int64_t after) {
+    return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = '" + name + "' AND intent_until > " +
+                         in_ms(f, after));
+  };
+  auto const says = [&](std::string const& how, backend::value const& lasts) {
+    return s.run("permit_intend", {std::string("x"), how, std::int64_t{3}, std::string("mine"), lasts})
+        .affected;
+  };
+  CHECK(says("shared", std::int64_t{1900}) == 0);
+  CHECK(at_once([&] { CHECK(says("semaphore", std::int64_t{1900}) == 1); },
+                [&] { return there("x", 1000); }) == 1);
+  CHECK(there("y", -3'600'000) == 0);
+  // Without a line: in every other half second, until that is over, and not while somebody else intends.
+  bool const for_half_a_second =
+      at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
+              [&] { return says("semaphore", nullptr) == 0 || there("x", 501) == 0; });
+  CHECK(for_half_a_second);
+  CHECK(eventually([&] {
+    return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
+                   [&] { return says("semaphore", nullptr); }) == 0;
+  }));
+  auto const within_two_seconds = [&](std::string const& whose, std::int64_t until) {
+    return eventually(
+        [&] {
+          return at_once([&] { intend(f, "x", whose, 1, until); },
+                         [&] { return says("semaphore", nullptr); }) == 1;
+        },
+        2s);
+  };
+  CHECK(within_two_seconds("mine", 1500));
+  CHECK_FALSE(within_two_seconds("theirs", 1500));
+  CHECK(within_two_seconds("theirs", -500));
+  CHECK(within_two_seconds("theirs", 2700));
+}
+
+STATEMENT_CASE("permit_release_at_least, permit_revoke, permit_revoke_now, permit_units: by name and term") {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  put_name(f, "y", "semaphore");
+  auto const fresh = [&](std::int64_t acquired) {
+    f.sql("DELETE FROM rowlock_permits");
+    put_permit(f, "x", "one", 1, 30'000);
+    put_permit(f, "x", "two", 2, 30'000);
+    put_permit(f, "y", "of y", 3, 30'000);
+    f.sql("UPDATE rowlock_permits SET acquired_at = " + in_ms(f, acquired));
+  };
+  auto const keeps = [&](std::string const& name, std::string const& term, std::int64_t acquired) {
+    return at_once([&] { fresh(acquired); },
+                   [&] {
+                     return s.meets("permit_release_at_least",
+                                    {name, term, std::int64_t{5000}, text("nobody knows")}) == 1;
+                   });
+  };
+  auto const there = [&](std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_permits WHERE " + condition);
+  };
+  CHECK_FALSE(keeps("x", "of y", 0));
+  CHECK_FALSE(keeps("y", "one", 0));
+  CHECK_FALSE(keeps("x", "one", -6500));
+  CHECK(there("term = 'nobody knows'") == 0);
+  CHECK(keeps("x", "one", -3500));
+  CHECK(there("term = 'nobody knows' AND units = 1") == 1);
+  CHECK(there("term = 'two'") == 1);
+  CHECK(keeps("x", "one", 3'600'000));
+  CHECK(there("term = 'nobody knows' AND expires_at <= " + in_ms(f, 5500)) == 1);
+
+  fresh(0);
+  CHECK(s.meets("permit_units", {text("x")}) == 2);
+  CHECK(s.meets("permit_units", {text("")}) == 3);
+  CHECK(s.meets("permit_revoke", {text("x"), text("of y")}) == 0);
+  CHECK(s.meets("permit_revoke", {text("x"), text("one")}) == 1);
+  CHECK(there("revoked") == 1);
+  CHECK(s.meets("permit_revoke", {text("x"), nullptr}) == 2);
+  CHECK(there("revoked") == 2);
+  CHECK(s.meets("permit_revoke_now", {text("x"), text("of y")}) == 0);
+  CHECK(s.meets("permit_revoke_now", {text("x"), text("one")}) == 1);
+  CHECK(there("name = 'x'") == 1);
+  fresh(0);
+  CHECK(s.meets("permit_revoke_now", {text("x"), nullptr}) == 2);
+  CHECK(there("name = 'y'") == 1);
+
+  CHECK(s.meets("permit_set_limit", {text("x"), text("shared"), std::int64_t{3}}) == 0);
+  CHECK(s.meets("permit_set_limit", {text("x"), text("semaphore"), std::int64_t{3}}) == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE permit_limit = 3") == 1);
+}
+
+STATEMENT_CASE("permit_purge: what has expired by the clock, and nothing else") {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  auto const purged = [&](std::int64_t ends, std::string const& how) {
+    return at_once(
+        [&] {
+          f.sql("DELETE FROM rowlock_permits");
+          put_permit(f, "x", "its", 1, ends);
+          put_permit(f, "y", "of y", 1, -500);
+          f.sql("UPDATE rowlock_permits SET takeover = '" + how + "' WHERE name = 'x'");
+        },
+        [&] {
+          auto const found = s.run("permit_expired", {std::string("x")}).rows.size();
+          std::vector<strategies::name_and_term> const one{{"x", {"its"}}};
+          auto const gone = strategies::permits::purge(*s.session, s.book, one, statements::soon());
+          return std::pair(found, gone);
+        });
+  };
+  using found_and_gone = std::pair<std::size_t, std::int64_t>;
+  CHECK(purged(1500, "clock") == found_and_gone{0, 0});
+  CHECK(purged(-500, "observed") == found_and_gone{0, 0});
+  CHECK(purged(-500, "clock") == found_and_gone{1, 1});
+}
