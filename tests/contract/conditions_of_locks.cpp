@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "contract/conditions.hpp"
+#include "contract/open_transaction.hpp"
 #include "strategy/tokens.hpp"
 
 using namespace rowlock;
@@ -11,6 +12,9 @@ namespace {
 
 constexpr bool leases_of_mysql(running_pair const& p) {
   return leases_directly(p) && p.engine == dialect::mysql;
+}
+constexpr bool direct_leases_on_servers(running_pair const& p) {
+  return leases_directly(p) && on_a_server(p);
 }
 constexpr bool leases_of_postgresql(running_pair const& p) {
   return leases_directly(p) && p.engine == dialect::postgresql;
@@ -378,4 +382,90 @@ STATEMENT_CASE("token_draw: above the last one, the floor, and the clock") {
   f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
   CHECK(draw("x") == 6'000'000'000'000'001);
   CHECK(draw("y") == 6'000'000'000'000'001);
+}
+
+STATEMENT_CASE("guard_look, guard_lock: the term of the name, if it is there") {
+  held_lock_of_another x(f);
+  auto const seen = [&](std::string const& name, term_id const& term) {
+    return x.s.run("guard_look", {name, term.value}).rows.at(0).at(0) == backend::value(term.value);
+  };
+  CHECK(seen("x", x.term));
+  CHECK_FALSE(seen("y", x.term));
+  CHECK_FALSE(seen("x", {base::random_id()}));
+  if (dialect_of(f) != dialect::mysql) return;
+  auto const locks = [&](std::string const& name, term_id const& term) {
+    auto const found = x.s.run("guard_lock", {name, term.value}).rows;
+    return found.size() == 1 && found[0].at(0) == backend::value(term.value);
+  };
+  CHECK(locks("x", x.term));
+  CHECK_FALSE(locks("y", x.term));
+  CHECK_FALSE(locks("x", {base::random_id()}));
+  x.set("revoked = 1");
+  CHECK_FALSE(locks("x", x.term));
+}
+
+STATEMENT_CASE("guard_wait, guard_try: the anchor of the name") {
+  held_lock_of_another x(f);
+  std::vector<backend::value> const name{text("x")};
+  for (std::string const each : {"guard_wait", "guard_try"}) {
+    CAPTURE(each);
+    f.sql("UPDATE rowlock_locks SET strategy = 'row_lock' WHERE name = 'y'");
+    x.set("strategy = 'lease'");
+    CHECK(x.s.meets(each, name) == 0);
+    f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'y'");
+    x.set("strategy = 'row_lock'");
+    CHECK(x.s.meets(each, name) == 1);
+  }
+}
+
+PAIRS_CASE(
+    "row_wait, row_try, row_touch, row_anchors, row_free_anchors, row_holders: anchors, by their names",
+    direct_leases_on_servers) {
+  held_lock_of_another x(f);
+  bool const tells_holders = dialect_of(f) == dialect::postgresql;
+  std::vector<backend::value> const name{text("x")};
+  std::vector<backend::value> const any{text("")};
+  f.sql("UPDATE rowlock_locks SET strategy = 'row_lock' WHERE name = 'y'");
+  for (std::string const each : {"row_wait", "row_try", "row_touch"}) {
+    CAPTURE(each);
+    CHECK(x.s.meets(each, name) == 0);
+  }
+  auto const old_enough = [&](std::int64_t ends, std::string const& each) {
+    return at_once([&] { x.set("strategy = 'row_lock', expires_at = " + in_ms(f, ends)); },
+                   [&] { return backend::as_int(x.s.run(each, name).rows.at(0).at(0)) != 0; });
+  };
+  for (std::string const each : {"row_wait", "row_try"}) {
+    CHECK(old_enough(-hour - 500, each));
+    CHECK_FALSE(old_enough(-hour + 1500, each));
+  }
+  CHECK(x.s.meets("row_touch", name) == 1);
+  CHECK(lasts(f, -60'000));
+
+  // Another session has both rows locked.
+  statements another(f);
+  another.session->script(begin_of(f), statements::soon());
+  for (std::string const each : {"x", "y"}) another.run("row_wait", {each});
+  CHECK(x.s.meets("row_try", name) == 0);
+  if (tells_holders) {
+    CHECK(x.s.meets("row_touch", name) == 0);  // without waiting
+    CHECK(x.s.meets("row_holders", name) == 1);
+    CHECK(x.s.meets("row_holders", any) == 2);
+  } else {
+    CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 0);
+    CHECK(x.s.meets("row_anchors", name) == 1);
+    CHECK(x.s.meets("row_anchors", any) == 2);
+  }
+  another.session->script("ROLLBACK", statements::soon());
+  f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'y'");
+  another.session->script(begin_of(f), statements::soon());
+  another.run("row_wait", name);
+  another.run("guard_require", {text("y"), x.other.read("y")->term.value});
+  if (tells_holders) {
+    CHECK(x.s.meets("row_holders", any) == 1);
+    CHECK(x.s.meets("row_holders", {text("y")}) == 0);
+  } else {
+    CHECK(x.s.meets("row_anchors", any) == 1);
+    another.session->script("ROLLBACK", statements::soon());
+    CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 1);
+  }
 }
