@@ -1,4 +1,5 @@
 // The conditions of lib/sql/<dialect>/lock.sql, all.sql, guard.sql and once.sql.
+#include <algorithm>
 #include <optional>
 
 #include "contract/conditions.hpp"
@@ -31,6 +32,18 @@ struct held_lock_of_another {
   bool is(std::string const& condition) {
     return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND " + condition) == 1;
   }
+  /// The lowest token, if it got the lock. `tokens`: 0 for none.
+  std::optional<fencing_token> takes(std::string const& name,
+                                     std::optional<strategies::superseded> const& old, int tokens = 1) {
+    strategies::catalogue const all(s.book);
+    strategies::take_request r{
+        name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, 0ms, takeover::clock, tokens > 0, ""};
+    r.tokens = std::max(tokens, 1);
+    boot_time_point sent_at;
+    auto const came = all.of(strategy::lease).take(*s.session, r, old, statements::soon(), sent_at);
+    auto const* const got = std::get_if<strategies::granted>(&came);
+    return got ? std::optional(got->token) : std::nullopt;
+  }
   /// As it was at first.
   void again() {
     set("term = '" + term.value + "', strategy = 'lease', takeover = 'clock', revoked = " + no(f) +
@@ -46,6 +59,76 @@ struct held_lock_of_another {
 };
 
 }  // namespace
+
+STATEMENT_CASE("lock_take: a free row, one that is over by the clock, or what was read of it") {
+  held_lock_of_another x(f);
+  auto const takes = [&](std::optional<strategies::superseded> const& old) {
+    return x.takes("x", old).has_value();
+  };
+  auto const by_clock = [&](std::string const& with) {
+    return at_once(
+        [&] {
+          x.again();
+          x.set(with);
+        },
+        [&] { return takes({}); });
+  };
+  CHECK_FALSE(by_clock("expires_at = " + in_ms(f, 1500)));
+  CHECK_FALSE(by_clock("takeover = 'observed', expires_at = " + in_ms(f, -500)));
+  CHECK(by_clock("expires_at = " + in_ms(f, -500)));
+  CHECK(by_clock("term = NULL, expires_at = " + in_ms(f, 3'600'000)));
+  x.again();
+  x.set("strategy = 'row_lock', term = NULL");
+  CHECK(reason([&] { (void)takes({}); }) == errc::strategy_mismatch);
+  CHECK(x.is("term IS NULL"));
+  // Exactly that one.
+  using strategies::superseded;
+  x.again();
+  CHECK_FALSE(takes(superseded{{base::random_id()}, {}}));
+  CHECK_FALSE(takes(superseded{{base::random_id()}, 0}));
+  CHECK_FALSE(takes(superseded{x.term, 1}));
+  x.set("revoked = " + yes(f));
+  CHECK_FALSE(takes(superseded{x.term, {}}));
+  CHECK(takes(superseded{x.term, 0}));
+  x.again();
+  CHECK(takes(superseded{x.term, {}}));
+  CHECK(x.other.has_still("y"));
+}
+
+STATEMENT_CASE(
+    "lock_take: the tokens are above the row's, the floor, the name's entry, and the clock [C45]") {
+  held_lock_of_another x(f);
+  // The highest of them; the lowest is what the taker is told.
+  auto const token = [&](int tokens) {
+    x.set("term = NULL");
+    auto const got = x.takes("x", {}, tokens);
+    REQUIRE(got);
+    CHECK(x.is("token = " + std::to_string(got->value + tokens - 1)));
+    return got->value;
+  };
+  x.set("token = 5000000000000000");
+  CHECK(token(1) == 5'000'000'000'000'001);
+  CHECK(token(7) == 5'000'000'000'000'002);
+  CHECK(token(1) == 5'000'000'000'000'009);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('a', 1), ('x', 7000000000000000)");
+  f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
+  x.set("token = 0");
+  CHECK(token(7) == 7'000'000'000'000'001);
+  f.sql("UPDATE rowlock_meta SET token_floor = 8000000000000000");
+  x.set("token = 0");
+  CHECK(token(7) == 8'000'000'000'000'001);
+  x.set("token = 1");
+  auto const now = microseconds_now();
+  CHECK(token(1) > now - 60'000'000);
+  x.set("token = 1");
+  auto const of_block = token(7);
+  CHECK(of_block > now - 60'000'000);
+  CHECK(of_block < now + 3'600'000'000);
+  // Who wants none draws none.
+  x.set("term = NULL, token = 3");
+  CHECK(x.takes("x", {}, 0));
+  CHECK(x.is("token = 3"));
+}
 
 STATEMENT_CASE("lock_extend: by name and term, what is not revoked, up to its hard limit") {
   held_lock_of_another x(f);
@@ -300,6 +383,27 @@ PAIRS_CASE("at_once_guard: COMMIT behind it fails unless it finds name and term,
   CHECK_FALSE(goes_on("x", x.term));
   x.set("revoked = " + no(f));
   CHECK(goes_on("x", x.term));
+}
+
+PAIRS_CASE("permit_purge: what the first statement has found is looked at again", leases_of_mysql) {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  auto const purges = [&](std::int64_t ends, std::string const& takeover) {
+    return at_once(
+        [&] {
+          f.sql("DELETE FROM rowlock_permits");
+          f.sql(permit_of_somebody(f, 1, 10, strategy::semaphore));
+          f.sql("UPDATE rowlock_permits SET takeover = '" + takeover + "', expires_at = " + in_ms(f, ends));
+        },
+        [&] {
+          s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
+          s.run("permit_purge", {text(R"([{"name":"x","term":"theirs"}])")});
+          return permits_there(f) == 0;
+        });
+  };
+  CHECK_FALSE(purges(1500, "clock"));
+  CHECK_FALSE(purges(-500, "observed"));
+  CHECK(purges(-500, "clock"));
 }
 
 // Where several statements go together each must be right by itself: a proxy may have sent the one before

@@ -83,6 +83,30 @@ TEST_CASE_TEMPLATE("admit: who comes second waits for the first one's end, and d
   second->run("ROLLBACK");
 }
 
+TEST_CASE_TEMPLATE("admit: a transaction whose snapshot is older than a higher token is refused", On,
+                   ROWLOCK_SERVER_HANDLES) {
+  On f;
+  f.make_counter();
+  auto const m = f.manager();
+  auto const late = f.open();
+  auto const first = f.open();
+  begin(f, *first);
+  first->view(*m)->admit("x", {1});
+  first->run("COMMIT");
+  for (std::string const level : {"READ COMMITTED", "REPEATABLE READ"}) {
+    CAPTURE(level);
+    std::int64_t const higher = level == "READ COMMITTED" ? 20 : 30;
+    begin(f, *late, level);
+    late->value(f.read_counter());  // what is read at REPEATABLE READ is as of now
+    begin(f, *first);
+    first->view(*m)->admit("x", {higher});
+    first->run("COMMIT");
+    auto const why = reason_of([&] { late->view(*m)->admit("x", {higher - 5}); });
+    CHECK((why == errc::lock_lost || why == errc::snapshot_too_old));
+    late->run("ROLLBACK");
+  }
+}
+
 TEST_CASE_TEMPLATE("admit: the same token again changes the row, for Galera certifies no less [B7]", On,
                    ROWLOCK_INNODB_HANDLES) {
   On f;
