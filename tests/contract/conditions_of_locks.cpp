@@ -1,9 +1,14 @@
 // The conditions of lib/sql/<dialect>/lock.sql, all.sql, guard.sql and once.sql.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "contract/conditions.hpp"
 #include "contract/open_transaction.hpp"
+#include "strategy/reaping.hpp"
 #include "strategy/tokens.hpp"
 
 using namespace rowlock;
@@ -34,10 +39,12 @@ struct held_lock_of_another {
   }
   /// The lowest token, if it got the lock. `tokens`: 0 for none.
   std::optional<fencing_token> takes(std::string const& name,
-                                     std::optional<strategies::superseded> const& old, int tokens = 1) {
+                                     std::optional<strategies::superseded> const& old, int tokens = 1,
+                                     std::chrono::milliseconds hard_limit = 0ms) {
     strategies::catalogue const all(s.book);
     strategies::take_request r{
-        name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, 0ms, takeover::clock, tokens > 0, ""};
+        name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, hard_limit, takeover::clock, tokens > 0,
+        ""};
     r.tokens = std::max(tokens, 1);
     boot_time_point sent_at;
     auto const came = all.of(strategy::lease).take(*s.session, r, old, statements::soon(), sent_at);
@@ -57,6 +64,11 @@ struct held_lock_of_another {
   stranger other;
   term_id term;
 };
+
+void put_permit_that_is_over(fixture& f) {
+  f.sql(permit_of_somebody(f, 1, 10, strategy::semaphore));
+  expire_permits(f);
+}
 
 }  // namespace
 
@@ -81,6 +93,15 @@ STATEMENT_CASE("lock_take: a free row, one that is over by the clock, or what wa
   x.set("strategy = 'row_lock', term = NULL");
   CHECK(reason([&] { (void)takes({}); }) == errc::strategy_mismatch);
   CHECK(x.is("term IS NULL"));
+  // For its ttl, or up to its hard limit.
+  for (auto const& [limit, lasts_for] :
+       std::map<std::chrono::milliseconds, std::int64_t>{{0ms, 30'000}, {10s, 10'000}, {60s, 30'000}}) {
+    x.set("strategy = 'lease', term = NULL");
+    REQUIRE(x.takes("x", {}, 1, limit));
+    CHECK(lasts(f, lasts_for - 5'000));
+    CHECK_FALSE(lasts(f, lasts_for));
+    CHECK(x.is("hard_until IS NULL") == (limit == 0ms));
+  }
   // Exactly that one.
   using strategies::superseded;
   x.again();
@@ -318,6 +339,53 @@ STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
   CHECK(x.other.has_still("y"));
 }
 
+STATEMENT_CASE(
+    "unique_take, unique_set_token, unique_release: for its ttl, or up to its hard limit; by name and term") {
+  statements s(f);
+  strategies::catalogue const all(s.book);
+  auto const& inserts = all.of(strategy::unique_insert);
+  auto const take = [&](std::string const& name, std::chrono::milliseconds hard_limit) {
+    strategies::take_request const r{
+        name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, hard_limit, takeover::clock, true, ""};
+    boot_time_point sent_at;
+    auto const came = inserts.take(*s.session, r, {}, statements::soon(), sent_at);
+    REQUIRE(std::holds_alternative<strategies::granted>(came));
+    return std::pair(r.term, std::get<strategies::granted>(came).token.value);
+  };
+  auto const gives_back = [&](std::string const& name, term_id const& term) {
+    return inserts.give_back(*s.session, {name, term}, 0ms, statements::soon()).was_there;
+  };
+  for (auto const& [limit, lasts_for] :
+       std::map<std::chrono::milliseconds, std::int64_t>{{0ms, 30'000}, {10s, 10'000}, {60s, 30'000}}) {
+    auto const term = take("x", limit).first;
+    CHECK(lasts(f, lasts_for - 5'000));
+    CHECK_FALSE(lasts(f, lasts_for));
+    CHECK(gives_back("x", term));
+  }
+  // The token is above the last one, the floor, and the clock.
+  auto const token = [&] {
+    auto const [term, drawn] = take("x", 0ms);
+    CHECK(number(f, "SELECT token FROM rowlock_locks WHERE name = 'x'") == drawn);
+    CHECK(gives_back("x", term));
+    return drawn;
+  };
+  CHECK(token() > microseconds_now() - 60'000'000);
+  f.sql("UPDATE rowlock_tokens SET token = 5000000000000000 WHERE name = 'x'");
+  CHECK(token() == 5'000'000'000'000'001);
+  f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
+  CHECK(token() == 6'000'000'000'000'001);
+  auto const [x, token_of_x] = take("x", 0ms);
+  auto const [y, token_of_y] = take("y", 0ms);
+  CHECK(token_of_y == 6'000'000'000'000'001);
+  CHECK(number(f, "SELECT token FROM rowlock_locks WHERE name = 'x'") == token_of_x);
+  CHECK_FALSE(gives_back("x", {base::random_id()}));
+  CHECK_FALSE(gives_back("y", x));
+  CHECK(s.meets("unique_set_token", {text("x"), text("another"), std::int64_t{9}}) == 0);
+  CHECK(s.meets("unique_set_token", {text("y"), x.value, std::int64_t{9}}) == 0);
+  CHECK(gives_back("x", x));
+  CHECK(gives_back("y", y));
+}
+
 STATEMENT_CASE("once_record, once_keep: by name and term, of strategy once") {
   held_lock_of_another x(f);
   term_id const record{base::random_id()};
@@ -465,7 +533,11 @@ STATEMENT_CASE("lock_renew: by name and term, what is not revoked, up to its ttl
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 500) + ", hard_until = " + in_ms(f, 20'000));
   CHECK(renewed("x", term) == 1);
   CHECK_FALSE(lasts(f, 21'000));
-  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 600'000) + ", hard_until = NULL");
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 500) + ", hard_until = NULL");
+  CHECK(renewed("x", term) == 1);
+  CHECK(lasts(f, 20'000));
+  CHECK_FALSE(lasts(f, 30'000));
+  f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, 600'000));
   CHECK(renewed("x", term) == 1);
   CHECK(lasts(f, 500'000));
   auto const before_its_end =
@@ -572,4 +644,128 @@ PAIRS_CASE(
     another.session->script("ROLLBACK", statements::soon());
     CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 1);
   }
+}
+
+// Each waits for nobody.
+PAIRS_CASE(
+    "lock_renew, lock_idle, guard_require, guard_record, token_try, reap_locks_delete: what is "
+    "locked is skipped",
+    direct_leases_on_servers) {
+  held_lock_of_another x(f);
+  bool const halves = dialect_of(f) == dialect::mysql;  // what locks is a statement of its own
+  std::string const list = R"([{"name":"x","term":")" + x.term.value + R"("}])";
+  std::string const free = R"([{"name":"x","term":"new"}])";
+  put_permit_that_is_over(f);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', 5)");
+  f.sql("UPDATE rowlock_meta SET token_floor = 6");
+  strategies::reaping const reaping(x.s.book, 1h);
+  auto const reaped = [&](strategies::reaped_table table) {
+    strategies::page_look seen;
+    seen.last = "x";
+    auto const gone = reaping.remove(*x.s.session, {table, "", 100}, seen, statements::soon());
+    return gone.lease + gone.tokens;
+  };
+  auto const purged = [&] {
+    std::vector<strategies::name_and_term> const one{{"x", {"theirs"}}};
+    return strategies::permits::purge(*x.s.session, x.s.book, one, statements::soon());
+  };
+  auto const records = [&] {
+    return x.s.meets("guard_record", {text("x"), x.term.value, text("record"), std::int64_t{60'000}, text(""),
+                                      microseconds_now()});
+  };
+  statements another(f);
+  for (std::string const how : {"lease", "once"}) {
+    x.set("token = 5, strategy = '" + how + "', expires_at = " + in_ms(f, -2 * hour));
+    another.session->script(begin_of(f), statements::soon());
+    another.run("guard_require", {text("x"), x.term.value});
+    CHECK(x.s.meets(halves ? "lock_renew_due" : "lock_renew", {list}) == 0);
+    CHECK(x.s.meets("lock_idle", {text("x"), x.term.value}) == 0);
+    if (halves) {
+      CHECK(x.s.meets("guard_lock", {text("x"), x.term.value}) == 0);
+    } else {
+      CHECK(x.s.meets("guard_require", {text("x"), x.term.value}) == 0);
+      CHECK(records() == 0);
+      CHECK(reason([&] { x.s.run("at_once_guard", {text("x"), x.term.value}); }));
+    }
+    CHECK(reaped(strategies::reaped_table::locks) == 0);
+    another.session->script("ROLLBACK", statements::soon());
+  }
+  x.set("strategy = 'lease'");
+  another.session->script(begin_of(f), statements::soon());
+  another.session->script(f.tables().render("UPDATE rowlock_permits SET note = 'n'"), statements::soon());
+  another.session->script(f.tables().render("UPDATE rowlock_tokens SET token = 4"), statements::soon());
+  CHECK(purged() == 0);
+  CHECK(reaped(strategies::reaped_table::tokens) == 0);
+  if (halves) CHECK(x.s.meets("token_try", {text("x")}) == 0);
+  another.session->script("ROLLBACK", statements::soon());
+  if (halves) {
+    CHECK(x.s.meets("token_try", {text("x")}) == 1);
+    CHECK(x.s.meets("token_try", {text("y")}) == 0);
+  }
+  CHECK(purged() == 1);
+  CHECK(reaped(strategies::reaped_table::tokens) == 1);
+  CHECK(reaped(strategies::reaped_table::locks) == 1);
+}
+
+PAIRS_CASE("lock_hidden, permit_take: whether row-level security may hide rows [C34]", leases_of_postgresql) {
+  struct role_of_its_own {
+    explicit role_of_its_own(fixture& fixture) : f(fixture), name("r" + base::random_id()) {
+      f.sql("CREATE ROLE " + name);
+      f.sql("GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta TO " + name);
+      if (!f.options.schema.empty()) f.sql("GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + name);
+    }
+    ~role_of_its_own() { f.sql("DROP OWNED BY " + name + "; DROP ROLE " + name); }
+    fixture& f;
+    std::string name;
+  } const role(f);
+  statements s(f);
+  permit_taker taker(f, strategy::semaphore);
+  for (auto* session : {s.session.get(), &taker.session()})
+    session->script("SET ROLE " + role.name, statements::soon());
+  put_name(f, "x", "semaphore");
+  auto const on_both = [&](std::string const& how) {
+    for (std::string const table : {"rowlock_locks", "rowlock_permits"}) {
+      auto sql = how;
+      f.sql(sql.replace(sql.find("THAT"), 4, table));
+    }
+  };
+  auto const drop = [&](std::string const& name) { on_both("DROP POLICY IF EXISTS " + name + " ON THAT"); };
+  // Whether it may, where the only other policy is that one.
+  auto const hides = [&](std::string const& policy) {
+    drop("other");
+    if (!policy.empty()) on_both("CREATE POLICY other ON THAT " + policy);
+    bool const locks = s.run("lock_hidden", {}).rows.at(0).at(0) != backend::value(std::int64_t{0});
+    bool permits = false;
+    try {
+      permits = !taker.take(permit_taker::of(1, 10));
+    } catch (error const& e) {
+      CHECK(e.reason() == errc::access_denied);
+      permits = true;
+    }
+    if (!permits) taker.release();
+    CHECK(permits == locks);
+    return locks;
+  };
+  CHECK_FALSE(hides(""));
+  CHECK_FALSE(hides("AS RESTRICTIVE USING (true)"));  // it is not switched on
+  on_both("ALTER TABLE THAT ENABLE ROW LEVEL SECURITY");
+  CHECK(hides(""));
+  CHECK(hides("FOR SELECT USING (true)"));
+  CHECK(hides("USING (name <> 'z')"));
+  CHECK(hides("USING (true) WITH CHECK (name <> 'z')"));
+  CHECK(hides("TO pg_monitor USING (true)"));
+  CHECK(hides("AS RESTRICTIVE USING (true)"));
+  CHECK_FALSE(hides("USING (true)"));
+  CHECK_FALSE(hides("USING (true) WITH CHECK (true)"));
+  CHECK_FALSE(hides("TO " + role.name + " USING (true)"));
+  on_both("CREATE POLICY good ON THAT USING (true)");
+  CHECK(hides("AS RESTRICTIVE USING (true)"));
+  CHECK_FALSE(hides("FOR SELECT USING (name <> 'z')"));
+  // What is on other tables is of no matter.
+  f.sql("ALTER TABLE rowlock_tokens ENABLE ROW LEVEL SECURITY");
+  f.sql("CREATE POLICY of_tokens ON rowlock_tokens AS RESTRICTIVE USING (true)");
+  CHECK_FALSE(hides(""));
+  drop("good");
+  f.sql("CREATE POLICY good_of_tokens ON rowlock_tokens USING (true)");
+  CHECK(hides(""));
 }

@@ -1,4 +1,8 @@
 // The conditions of lib/sql/<dialect>/permits.sql.
+#include <map>
+#include <optional>
+#include <variant>
+
 #include "contract/conditions.hpp"
 
 using namespace rowlock;
@@ -73,6 +77,74 @@ STATEMENT_CASE("permit_take: obeys an intent that lasts, of somebody else, and n
   intend(f, "x", "theirs", 1, 1500);
   REQUIRE(taker.take(permit_taker::of(1, 10)));
   CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE intent_until IS NOT NULL") == 1);
+}
+
+STATEMENT_CASE("permit_take: for its ttl, or up to its hard limit; its token is above all that were drawn") {
+  statements s(f);
+  strategies::permits const permits(s.book, strategy::semaphore);
+  put_name(f, "x", "semaphore");
+  put_name(f, "y", "semaphore");
+  f.sql("UPDATE rowlock_locks SET token = 9000000000000000 WHERE name = 'y'");
+  auto const take = [&](std::chrono::milliseconds hard_limit) {
+    f.sql("DELETE FROM rowlock_permits WHERE name = 'x'");
+    strategies::take_request r{
+        "x", {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, hard_limit, takeover::clock, true, ""};
+    r.permit = permit_taker::of(1, 10);
+    boot_time_point sent_at;
+    auto const came = permits.take(*s.session, r, {}, statements::soon(), sent_at);
+    REQUIRE(std::holds_alternative<strategies::granted>(came));
+    auto const told = std::get<strategies::granted>(came).token.value;
+    CHECK(number(f, "SELECT token FROM rowlock_permits WHERE name = 'x'") == told);
+    CHECK(number(f, "SELECT token FROM rowlock_locks WHERE name = 'x'") == told);
+    CHECK(number(f, "SELECT token FROM rowlock_locks WHERE name = 'y'") == 9'000'000'000'000'000);
+    return told;
+  };
+  auto const permit_lasts = [&](std::int64_t ms) {
+    return number(f, "SELECT count(*) FROM rowlock_permits WHERE expires_at > " + in_ms(f, ms)) == 1;
+  };
+  for (auto const& [limit, lasts_for] :
+       std::map<std::chrono::milliseconds, std::int64_t>{{0ms, 30'000}, {10s, 10'000}, {60s, 30'000}}) {
+    auto const token = take(limit);
+    CHECK(token > microseconds_now() - 60'000'000);
+    CHECK(permit_lasts(lasts_for - 5'000));
+    CHECK_FALSE(permit_lasts(lasts_for));
+  }
+  f.sql("UPDATE rowlock_locks SET token = 5000000000000000 WHERE name = 'x'");
+  CHECK(take(0ms) == 5'000'000'000'000'001);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('a', 1), ('x', 7000000000000000)");
+  f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
+  f.sql("UPDATE rowlock_locks SET token = 0 WHERE name = 'x'");
+  CHECK(take(0ms) == 7'000'000'000'000'001);
+  f.sql("UPDATE rowlock_meta SET token_floor = 8000000000000000");
+  f.sql("UPDATE rowlock_locks SET token = 0 WHERE name = 'x'");
+  CHECK(take(0ms) == 8'000'000'000'000'001);
+}
+
+STATEMENT_CASE(
+    "permit_take, permit_token: counts the units of the name, up to the limit that is told or set") {
+  statements s(f);
+  permit_taker taker(f, strategy::semaphore);
+  put_name(f, "x", "semaphore", 4);
+  put_name(f, "y", "semaphore", 9);
+  put_permit(f, "y", "of y", 7, 30'000);
+  put_permit(f, "x", "theirs", 2, 30'000);
+  auto const takes = [&](std::int64_t units, std::optional<std::int64_t> limit) {
+    bool const took = taker.take({.units = units, .limit = limit, .intent = "mine"});
+    if (took) {
+      auto const its = s.run("permit_token", {text("x"), taker.term().value}).rows;
+      CHECK(its.size() == 1);
+      CHECK(s.meets("permit_token", {text("y"), taker.term().value}) == 0);
+      taker.release();
+    }
+    return took;
+  };
+  CHECK(takes(2, std::nullopt));
+  CHECK_FALSE(takes(3, std::nullopt));
+  CHECK(takes(3, 5));
+  CHECK_FALSE(takes(4, 5));
+  CHECK(reason([&] { (void)permit_taker(f, strategy::shared).take(permit_taker::reader()); }) ==
+        errc::strategy_mismatch);
+  CHECK(s.meets("permit_token", {text("x"), text("nobody's")}) == 0);
 }
 
 STATEMENT_CASE("permit_take: replaces what is there and not revoked, and nothing else") {

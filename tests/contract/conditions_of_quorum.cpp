@@ -163,3 +163,17 @@ STATEMENT_CASE(
   auto const now = microseconds_now();
   CHECK(token({}) > now - 60'000'000);
 }
+
+STATEMENT_CASE("quorum_write: if the epoch is still that one") {
+  statements s(f);
+  auto const writes = [&](std::string const& former, std::string const& epoch) {
+    return quorum_member::write(*s.session, s.book, former, {"q", 1, epoch, {"a", "b"}, 30s, true},
+                                statements::soon());
+  };
+  CHECK_FALSE(writes("e", "f"));
+  CHECK(writes("", "e"));
+  CHECK_FALSE(writes("", "f"));
+  CHECK_FALSE(writes("d", "f"));
+  CHECK(writes("e", "f"));
+  CHECK(quorum_member::read(*s.session, s.book, false, statements::soon()).record.epoch_id == "f");
+}
