@@ -26,11 +26,12 @@ constexpr bool leases_of_postgresql(running_pair const& p) {
   return leases_directly(p) && p.engine == dialect::postgresql;
 }
 
-/// A lock "x" that somebody else holds; and "y".
+/// Locks "x" and "y" that somebody else holds; and "z", which is free.
 struct held_lock_of_another {
   explicit held_lock_of_another(fixture& fixture) : f(fixture), s(f), rows(s.book), other(f) {
     REQUIRE(other.take("x", 30s));
     REQUIRE(other.take("y", 30s));
+    put_name(f, "z", "lease");
     term = other.read("x")->term;
   }
   void set(std::string const& columns) { f.sql("UPDATE rowlock_locks SET " + columns + " WHERE name = 'x'"); }
@@ -114,6 +115,7 @@ STATEMENT_CASE("lock_take: a free row, one that is over by the clock, or what wa
   x.again();
   CHECK(takes(superseded{x.term, {}}));
   CHECK(x.other.has_still("y"));
+  CHECK(x.other.sees_free("z"));
 }
 
 STATEMENT_CASE(
@@ -226,7 +228,7 @@ STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this t
   // Free rows are listed for those who ask.
   REQUIRE(x.other.release("y"));
   CHECK(x.rows.list(*x.s.session, false, statements::soon()).size() == 1);
-  CHECK(x.rows.list(*x.s.session, true, statements::soon()).size() == 2);
+  CHECK(x.rows.list(*x.s.session, true, statements::soon()).size() == 3);
 }
 
 STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term, until then or not at all") {
@@ -258,7 +260,7 @@ STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term
     };
     // For a second and a half yet; a second and a half ago; and since a moment ago, as the clock went back.
     CHECK(taken(-3500));
-    CHECK(x.is("ttl BETWEEN 1 AND 5000 AND longest = 5000 AND longest_term = term"));
+    CHECK(x.is("ttl BETWEEN 1 AND 2000 AND longest = 5000 AND longest_term = term"));
     CHECK(lasts(f, 0));
     CHECK_FALSE(lasts(f, 2000));
     CHECK_FALSE(taken(-6500));
@@ -305,7 +307,7 @@ STATEMENT_CASE("lock_revoke, lock_revoke_now, unique_revoke_now: of the name, wh
 STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
   held_lock_of_another x(f);
   x.set("strategy = 'unique_insert'");
-  f.sql("UPDATE rowlock_locks SET strategy = 'unique_insert' WHERE name = 'y'");
+  f.sql("UPDATE rowlock_locks SET strategy = 'unique_insert' WHERE name <> 'x'");
   auto const clears = [&](backend::value const& term, backend::value const& renewals) {
     return x.s.meets("unique_clear", {text("x"), text("unique_insert"), term, renewals}) == 1;
   };
@@ -337,10 +339,12 @@ STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
   fresh("");
   CHECK(clears(its, nullptr));
   CHECK(x.other.has_still("y"));
+  CHECK(rows(f, "name = 'z'") == 1);
 }
 
 STATEMENT_CASE(
-    "unique_take, unique_set_token, unique_release: for its ttl, or up to its hard limit; by name and term") {
+    "unique_take, token_draw, unique_set_token, unique_release: for its ttl, or up to its hard limit; by "
+    "name and term") {
   statements s(f);
   strategies::catalogue const all(s.book);
   auto const& inserts = all.of(strategy::unique_insert);
@@ -625,10 +629,12 @@ PAIRS_CASE(
   if (tells_holders) {
     CHECK(x.s.meets("row_touch", name) == 0);  // without waiting
     CHECK(x.s.meets("row_holders", name) == 1);
+    CHECK(x.s.run("row_holders", name).rows[0].at(0) == text("x"));
     CHECK(x.s.meets("row_holders", any) == 2);
   } else {
     CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 0);
     CHECK(x.s.meets("row_anchors", name) == 1);
+    CHECK(x.s.run("row_anchors", name).rows[0].at(0) == text("x"));
     CHECK(x.s.meets("row_anchors", any) == 2);
   }
   another.session->script("ROLLBACK", statements::soon());
@@ -643,6 +649,7 @@ PAIRS_CASE(
     CHECK(x.s.meets("row_anchors", any) == 1);
     another.session->script("ROLLBACK", statements::soon());
     CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 1);
+    CHECK(x.s.meets("row_free_anchors", {text(R"(["y"])")}) == 0);
   }
 }
 

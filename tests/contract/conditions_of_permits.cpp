@@ -55,7 +55,8 @@ STATEMENT_CASE(
   CHECK(intended(2700, std::string("mine")) == 0);  // the clock went back
 }
 
-STATEMENT_CASE("permit_take: obeys an intent that lasts, of somebody else, and no other [C44]") {
+STATEMENT_CASE(
+    "permit_take, permit_count: obeys an intent that lasts, of somebody else, and no other [C44]") {
   permit_taker taker(f, strategy::semaphore);
   put_name(f, "x", "semaphore");
   auto const takes = [&](std::int64_t until, std::string const& whose) {
@@ -121,7 +122,8 @@ STATEMENT_CASE("permit_take: for its ttl, or up to its hard limit; its token is 
 }
 
 STATEMENT_CASE(
-    "permit_take, permit_token: counts the units of the name, up to the limit that is told or set") {
+    "permit_anchor, permit_take, permit_token: counts the units of the name, up to the limit that is told or "
+    "set") {
   statements s(f);
   permit_taker taker(f, strategy::semaphore);
   put_name(f, "x", "semaphore", 4);
@@ -147,14 +149,14 @@ STATEMENT_CASE(
   CHECK(s.meets("permit_token", {text("x"), text("nobody's")}) == 0);
 }
 
-STATEMENT_CASE("permit_take: replaces what is there and not revoked, and nothing else") {
+STATEMENT_CASE("permit_take, permit_replaced: replaces what is there and not revoked, and nothing else") {
   permit_taker taker(f, strategy::semaphore);
   put_name(f, "x", "semaphore");
   put_name(f, "y", "semaphore");
   put_permit(f, "x", "theirs", 1, 30'000);
   put_permit(f, "y", "of y", 1, 30'000);
-  auto const replaces = [&](std::string const& term) {
-    auto wanted = permit_taker::of(2, 10);
+  auto const replaces = [&](std::string const& term, std::int64_t limit = 10) {
+    auto wanted = permit_taker::of(2, limit);
     wanted.replaces = {term};
     wanted.replaced_units = 1;
     return taker.take(wanted);
@@ -164,7 +166,7 @@ STATEMENT_CASE("permit_take: replaces what is there and not revoked, and nothing
   f.sql("UPDATE rowlock_permits SET revoked = " + yes(f));
   CHECK_FALSE(replaces("theirs"));
   f.sql("UPDATE rowlock_permits SET revoked = " + no(f));
-  CHECK(replaces("theirs"));
+  CHECK(replaces("theirs", 2));  // which does not count
   CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'x'") == 1);
   CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'y'") == 1);
 }
@@ -194,6 +196,10 @@ STATEMENT_CASE("permit_intend: for the name, its strategy, and as long as was sa
     return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
                    [&] { return says("semaphore", nullptr); }) == 0;
   }));
+  CHECK(eventually([&] {
+    return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_term = 'theirs', intent_until = NULL"); },
+                   [&] { return says("semaphore", nullptr); }) == 1;
+  }));
   auto const within_two_seconds = [&](std::string const& whose, std::int64_t until) {
     return eventually(
         [&] {
@@ -208,7 +214,9 @@ STATEMENT_CASE("permit_intend: for the name, its strategy, and as long as was sa
   CHECK(within_two_seconds("theirs", 2700));
 }
 
-STATEMENT_CASE("permit_release_at_least, permit_revoke, permit_revoke_now, permit_units: by name and term") {
+STATEMENT_CASE(
+    "permit_release_at_least, permit_revoke, permit_revoke_now, permit_units, permit_set_limit: by name and "
+    "term") {
   statements s(f);
   put_name(f, "x", "semaphore");
   put_name(f, "y", "semaphore");
@@ -234,7 +242,7 @@ STATEMENT_CASE("permit_release_at_least, permit_revoke, permit_revoke_now, permi
   CHECK_FALSE(keeps("x", "one", -6500));
   CHECK(there("term = 'nobody knows'") == 0);
   CHECK(keeps("x", "one", -3500));
-  CHECK(there("term = 'nobody knows' AND units = 1") == 1);
+  CHECK(there("term = 'nobody knows' AND units = 1 AND expires_at <= " + in_ms(f, 2000)) == 1);
   CHECK(there("term = 'two'") == 1);
   CHECK(keeps("x", "one", 3'600'000));
   CHECK(there("term = 'nobody knows' AND expires_at <= " + in_ms(f, 5500)) == 1);
@@ -256,10 +264,11 @@ STATEMENT_CASE("permit_release_at_least, permit_revoke, permit_revoke_now, permi
 
   CHECK(s.meets("permit_set_limit", {text("x"), text("shared"), std::int64_t{3}}) == 0);
   CHECK(s.meets("permit_set_limit", {text("x"), text("semaphore"), std::int64_t{3}}) == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND permit_limit = 3") == 1);
   CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE permit_limit = 3") == 1);
 }
 
-STATEMENT_CASE("permit_purge: what has expired by the clock, and nothing else") {
+STATEMENT_CASE("permit_expired, permit_purge: what has expired by the clock, and nothing else") {
   statements s(f);
   put_name(f, "x", "semaphore");
   auto const purged = [&](std::int64_t ends, std::string const& how) {

@@ -1,4 +1,5 @@
 // The conditions of lib/sql/<dialect>/quorum.sql.
+#include <map>
 #include <optional>
 
 #include "contract/conditions.hpp"
@@ -105,7 +106,21 @@ STATEMENT_CASE("quorum_take: a free row, what at_least has left and is over, or 
   f.sql("UPDATE rowlock_quorum SET votes = " + no(f));
   CHECK(does_not_vote("e"));
   f.sql("UPDATE rowlock_quorum SET votes = " + yes(f));
-  REQUIRE(votes_for(s, vote()));
+  put_name(f, "z", "quorum");
+  f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'x'");
+  CHECK(reason([&] { (void)votes_for(s, vote()); }) == errc::strategy_mismatch);
+  f.sql("UPDATE rowlock_locks SET strategy = 'quorum'");
+  // For its ttl, or up to its hard limit.
+  for (auto const& [limit, lasts_for] :
+       std::map<std::chrono::milliseconds, std::int64_t>{{10s, 10'000}, {60s, 30'000}, {0ms, 30'000}}) {
+    set_free();
+    auto r = vote();
+    r.hard_limit = limit;
+    REQUIRE(votes_for(s, r));
+    CHECK(lasts(f, lasts_for - 5'000));
+    CHECK_FALSE(lasts(f, lasts_for));
+  }
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'z' AND token = 5") == 1);
   CHECK_FALSE(votes_for(s, vote()));
   // The clock alone decides of nothing but of what at_least has left.
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -500));
