@@ -215,12 +215,21 @@ STATEMENT_CASE("lock_check, lock_idle, lock_set_note, lock_release: by name and 
 STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this term's") {
   held_lock_of_another x(f);
   std::vector<strategies::name_and_term> const one{{"x", {}}};
+  std::vector<strategies::term_row> const all{*x.other.read("x"),
+                                              x.rows.list(*x.s.session, false, statements::soon()).at(0),
+                                              *x.rows.read_all(*x.s.session, one, statements::soon()).at(0)};
+  for (auto const& row : all) {
+    CHECK(row.name == "x");
+    auto const age = std::chrono::system_clock::now() - row.holder.acquired_at;
+    CHECK((age > -60s && age < 60s));
+    CHECK((row.holder.expires_in > 0s && row.holder.expires_in <= 30s));
+  }
   auto const longest = [&] {
-    std::vector<std::optional<std::chrono::milliseconds>> all;
-    all.push_back(x.other.read("x")->longest);
-    all.push_back(x.rows.list(*x.s.session, false, statements::soon()).at(0).longest);
-    all.push_back(x.rows.read_all(*x.s.session, one, statements::soon()).at(0)->longest);
-    return all;
+    std::vector<std::optional<std::chrono::milliseconds>> told;
+    told.push_back(x.other.read("x")->longest);
+    told.push_back(x.rows.list(*x.s.session, false, statements::soon()).at(0).longest);
+    told.push_back(x.rows.read_all(*x.s.session, one, statements::soon()).at(0)->longest);
+    return told;
   };
   CHECK(longest() == std::vector<std::optional<std::chrono::milliseconds>>(3, 30s));
   x.set("longest_term = 'another'");

@@ -136,7 +136,8 @@ STATEMENT_CASE(
       auto const its = s.run("permit_token", {text("x"), taker.term().value}).rows;
       CHECK(its.size() == 1);
       CHECK(s.meets("permit_token", {text("y"), taker.term().value}) == 0);
-      taker.release();
+      CHECK(taker.release());
+      CHECK_FALSE(taker.is_there());
     }
     return took;
   };
@@ -167,6 +168,7 @@ STATEMENT_CASE("permit_take, permit_replaced: replaces what is there and not rev
   CHECK_FALSE(replaces("theirs"));
   f.sql("UPDATE rowlock_permits SET revoked = " + no(f));
   CHECK(replaces("theirs", 2));  // which does not count
+  CHECK(taker.is_there());
   CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'x'") == 1);
   CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'y'") == 1);
 }

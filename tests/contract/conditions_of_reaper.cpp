@@ -142,13 +142,18 @@ STATEMENT_CASE(
   };
   CHECK(ahead(1'500'000));
   CHECK_FALSE(ahead(-500'000));
-  CHECK(at_once(
-            [&] {
-              put(f, old);
-              f.sql("UPDATE rowlock_locks SET token = " +
-                    std::to_string(microseconds_now() + 24 * token_hour + 1'500'000) + " WHERE name = 'x'");
-            },
-            [&] { return removed("", "x"); }) == 0);
+  auto const removed_ahead = [&](std::int64_t by) {
+    return at_once(
+        [&] {
+          put(f, old);
+          f.sql("UPDATE rowlock_locks SET token = " +
+                std::to_string(microseconds_now() + 24 * token_hour + by) + " WHERE name = 'x'");
+        },
+        [&] { return removed("", "x"); });
+  };
+  CHECK(removed_ahead(1'500'000) == 0);
+  CHECK(removed_ahead(-500'000) == 1);
+  f.sql("UPDATE rowlock_meta SET token_floor = 5");
   put(f, old);
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -2 * hour));
   CHECK(removed("", "z", 1) == 1);

@@ -38,6 +38,9 @@ TEST_CASE_TEMPLATE(
     p->run(end);
     return why;
   };
+  begin(f, *p);
+  for (auto const* other : {"a", "z"}) p->view(*m)->admit(other, {100});
+  p->run("COMMIT");
   CHECK_FALSE(with(5, "COMMIT"));
   CHECK_FALSE(with(5, "COMMIT"));
   CHECK_FALSE(with(7, "ROLLBACK"));
