@@ -274,7 +274,11 @@ STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term
     CHECK_FALSE(lasts(f, 2000));
     CHECK_FALSE(taken(-6500));
     CHECK(x.is("term = '" + x.term.value + "'") != how.also_over);
-    if (how.also_over) CHECK(x.is("ttl = 0"));
+    if (how.also_over) {
+      CHECK(x.is("ttl = 0"));
+      CHECK(at_once([&] { fresh(-6500); },
+                    [&] { return keeps("x", x.term) && lasts(f, -1000); }));  // it is idle from now on
+    }
     CHECK(taken(3'600'000));
     CHECK(x.is("ttl = 5000"));
     CHECK(lasts(f, 2000));
@@ -352,7 +356,8 @@ STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
 }
 
 STATEMENT_CASE(
-    "unique_take, token_draw, unique_set_token, unique_release: for its ttl, or up to its hard limit; by "
+    "unique_take, token_draw, token_read, unique_set_token, unique_release: for its ttl, or up to its hard "
+    "limit; by "
     "name and term") {
   statements s(f);
   strategies::catalogue const all(s.book);
@@ -387,6 +392,12 @@ STATEMENT_CASE(
   CHECK(token() == 5'000'000'000'000'001);
   f.sql("UPDATE rowlock_meta SET token_floor = 6000000000000000");
   CHECK(token() == 6'000'000'000'000'001);
+  if (dialect_of(f) == dialect::mysql) {
+    f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('a', 4)");
+    CHECK(s.meets("token_read", {text("x")}) == 1);
+    CHECK(s.run("token_read", {text("x")}).rows.at(0).at(0) ==
+          backend::value(std::int64_t{6'000'000'000'000'001}));
+  }
   auto const [x, token_of_x] = take("x", 0ms);
   auto const [y, token_of_y] = take("y", 0ms);
   CHECK(token_of_y == 6'000'000'000'000'001);
@@ -477,9 +488,15 @@ PAIRS_CASE("permit_purge: what the first statement has found is looked at again"
           f.sql("UPDATE rowlock_permits SET takeover = '" + takeover + "', expires_at = " + in_ms(f, ends));
         },
         [&] {
+          std::vector<backend::value> const list{text(R"([{"name":"x","term":"theirs"}])")};
+          s.run("permit_purge_due", list);
+          auto const bits = s.session->execute({"bits", "SELECT CAST(coalesce(@rowlock_due, 0) AS SIGNED)"},
+                                               {}, statements::soon());
           s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
-          s.run("permit_purge", {text(R"([{"name":"x","term":"theirs"}])")});
-          return permits_there(f) == 0;
+          s.run("permit_purge", list);
+          bool const gone = permits_there(f) == 0;
+          CHECK(gone == (backend::as_int(bits.rows.at(0).at(0)) == 1));
+          return gone;
         });
   };
   CHECK_FALSE(purges(1500, "clock"));
@@ -487,17 +504,54 @@ PAIRS_CASE("permit_purge: what the first statement has found is looked at again"
   CHECK(purges(-500, "clock"));
 }
 
+PAIRS_CASE("at_once_entry, at_once_draw: for the term that has just been put there, and for no other name",
+           leases_of_postgresql) {
+  held_lock_of_another x(f);
+  f.sql("DELETE FROM rowlock_tokens");
+  auto const tokens = [&](std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_tokens WHERE " + condition);
+  };
+  std::vector<std::pair<std::string, std::string>> const wrong{{"x", "another"}, {"y", x.term.value}};
+  for (auto const& [name, term] : wrong) x.s.run("at_once_entry", {name, term});
+  CHECK(tokens("1 = 1") == 0);
+  x.s.run("at_once_entry", {text("x"), x.term.value});
+  CHECK(tokens("name = 'x' AND token = 0") == 1);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('y', 3)");
+  f.sql("UPDATE rowlock_locks SET token = 3");
+  for (auto const& [name, term] : wrong) CHECK(x.s.meets("at_once_draw", {name, term}) == 0);
+  CHECK(tokens("token = 0") == 1);
+  CHECK(tokens("token = 3") == 1);
+  CHECK(x.s.meets("at_once_draw", {text("x"), x.term.value}) == 1);
+  CHECK(tokens("name = 'x' AND token > 3") == 1);
+  CHECK(tokens("name = 'y' AND token = 3") == 1);
+  CHECK(rows(f, "token = 3") == 2);
+}
+
 // Where several statements go together each must be right by itself: a proxy may have sent the one before
 // elsewhere.
 PAIRS_CASE("all_take, all_release: what the first statement has marked is looked at again", leases_of_mysql) {
   held_lock_of_another x(f);
-  x.s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
   auto const takes = [&](std::string const& more) {
     std::int64_t const one = 1;
-    x.s.run("all_take",
-            {R"([{"name":"x","term":"new")" + more + "}]", text("lease"), text("elsewhere"), one,
-             text("process"), one, std::int64_t{30'000}, text("clock"), nullptr, text(""), one, one});
+    std::vector<backend::value> const with{R"([{"name":"x","term":"new")" + more + "}]",
+                                           text("lease"),
+                                           text("elsewhere"),
+                                           one,
+                                           text("process"),
+                                           one,
+                                           std::int64_t{30'000},
+                                           text("clock"),
+                                           nullptr,
+                                           text(""),
+                                           one,
+                                           one};
+    x.s.run("all_take_due", with);
+    auto const bits = x.s.session->execute({"bits", "SELECT CAST(coalesce(@rowlock_due, 0) AS SIGNED)"}, {},
+                                           statements::soon());
+    x.s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
+    x.s.run("all_take", with);
     bool const took = x.is("term = 'new'");
+    CHECK((backend::as_int(bits.rows.at(0).at(0)) == 1) == took);
     x.again();
     return took;
   };
@@ -531,8 +585,14 @@ STATEMENT_CASE("lock_renew: by name and term, what is not revoked, up to its ttl
   stranger other(f);
   REQUIRE(other.take("x", 30s));
   auto const term = other.read("x")->term.value;
+  // By the statement alone, and as it is used: where several are sent, the first one's word is told.
   auto const renewed = [&](std::string const& name, std::string const& which) {
-    return s.run("lock_renew", {R"([{"name":")" + name + R"(","term":")" + which + R"("}])"}).affected;
+    std::vector<strategies::name_and_term> const one{{name, {which}}};
+    auto const told = strategies::term_rows(s.book).renew(*s.session, one, statements::soon()).size();
+    auto const alone =
+        s.run("lock_renew", {R"([{"name":")" + name + R"(","term":")" + which + R"("}])"}).affected;
+    CHECK(told == static_cast<std::size_t>(alone));
+    return alone;
   };
   CHECK(renewed("x", base::random_id()) == 0);
   CHECK(renewed("y", term) == 0);
@@ -664,8 +724,8 @@ PAIRS_CASE(
 
 // Each waits for nobody.
 PAIRS_CASE(
-    "lock_renew, lock_idle, guard_require, guard_record, token_try, reap_locks_delete: what is "
-    "locked is skipped",
+    "lock_renew, lock_idle, guard_require, guard_record, at_once_guard, token_try, permit_purge, "
+    "reap_locks_delete: what is locked is skipped",
     direct_leases_on_servers) {
   held_lock_of_another x(f);
   bool const halves = dialect_of(f) == dialect::mysql;  // what locks is a statement of its own
@@ -701,7 +761,12 @@ PAIRS_CASE(
     } else {
       CHECK(x.s.meets("guard_require", {text("x"), x.term.value}) == 0);
       CHECK(records() == 0);
-      CHECK(reason([&] { x.s.run("at_once_guard", {text("x"), x.term.value}); }));
+      try {
+        x.s.run("at_once_guard", {text("x"), x.term.value});
+        FAIL_CHECK("it goes on");
+      } catch (error const& e) {
+        CHECK(e.sqlstate() == "22012");
+      }
     }
     CHECK(reaped(strategies::reaped_table::locks) == 0);
     another.session->script("ROLLBACK", statements::soon());
@@ -713,6 +778,13 @@ PAIRS_CASE(
   CHECK(purged() == 0);
   CHECK(reaped(strategies::reaped_table::tokens) == 0);
   if (halves) CHECK(x.s.meets("token_try", {text("x")}) == 0);
+  // But who counts permits waits.
+  put_name(f, "counted", "semaphore");
+  std::vector<backend::value> const anchor{text("counted"), text("semaphore"), text("t")};
+  another.run("permit_anchor", anchor);
+  x.s.session->script(begin_of(f), statements::soon());
+  CHECK(reason([&] { x.s.run("permit_anchor", anchor); }) == errc::row_locked);
+  x.s.session->script("ROLLBACK", statements::soon());
   another.session->script("ROLLBACK", statements::soon());
   if (halves) {
     CHECK(x.s.meets("token_try", {text("x")}) == 1);

@@ -179,7 +179,7 @@ STATEMENT_CASE(
   CHECK(token({}) > now - 60'000'000);
 }
 
-STATEMENT_CASE("quorum_write: if the epoch is still that one") {
+STATEMENT_CASE("quorum_write, quorum_read: if the epoch is still that one") {
   statements s(f);
   auto const writes = [&](std::string const& former, std::string const& epoch) {
     return quorum_member::write(*s.session, s.book, former, {"q", 1, epoch, {"a", "b"}, 30s, true},

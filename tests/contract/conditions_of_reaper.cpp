@@ -326,7 +326,8 @@ STATEMENT_CASE("reap_permits_look, reap_tokens_look, reap_tokens_delete: what ha
   CHECK(removed() == 1);
 }
 
-STATEMENT_CASE("reap_raise_floor, quorum_raise: never lower") {
+STATEMENT_CASE(
+    "reap_raise_floor, reap_floor, quorum_raise: never lower; reap_record, reap_last: the last run") {
   statements s(f);
   strategies::reaping const reaping(s.book, 1h);
   f.sql("UPDATE rowlock_meta SET token_floor = 7");
@@ -334,6 +335,12 @@ STATEMENT_CASE("reap_raise_floor, quorum_raise: never lower") {
   CHECK(floor_of(f) == 7);
   reaping.raise_floor(*s.session, 8, statements::soon());
   CHECK(floor_of(f) == 8);
+  CHECK(reaping.floor(*s.session, statements::soon()) == 8);
+  CHECK_FALSE(reaping.last(*s.session, statements::soon()));
+  reaping.record(*s.session, 3s, {"here", 7, "p", 1}, "{}", statements::soon());
+  auto const last = reaping.last(*s.session, statements::soon());
+  REQUIRE(last);
+  CHECK(last->host == "here");
   put_name(f, "x", "quorum");  // 5
   put_name(f, "y", "lease");
   auto const raised_to = [&](std::int64_t token) {
