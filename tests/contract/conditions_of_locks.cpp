@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -722,9 +724,26 @@ PAIRS_CASE(
   }
 }
 
+PAIRS_CASE("lock_waiters: tells of what is held, and of names that several may have",
+           direct_leases_on_servers) {
+  held_lock_of_another x(f);
+  bool const of_rows = dialect_of(f) == dialect::postgresql;
+  put_name(f, "counted", "semaphore");
+  put_name(f, "anchor", "row_lock");
+  if (!of_rows) f.sql("UPDATE rowlock_locks SET term = 't' WHERE name = 'anchor'");  // a hand's
+  std::set<std::string> told;
+  for (auto const& columns : x.s.run("lock_waiters", {}).rows) {
+    CHECK(backend::is_null(columns.at(1)));
+    told.insert(backend::as_text(columns.at(0)));
+  }
+  std::set<std::string> expected{"x", "y", "counted"};
+  if (of_rows) expected.insert("anchor");
+  CHECK(told == expected);
+}
+
 // Each waits for nobody.
 PAIRS_CASE(
-    "lock_renew, lock_idle, guard_require, guard_record, at_once_guard, token_try, permit_purge, "
+    "lock_renew, lock_idle, guard_require, guard_record, at_once_guard, guard_try, token_try, permit_purge, "
     "reap_locks_delete: what is locked is skipped",
     direct_leases_on_servers) {
   held_lock_of_another x(f);
@@ -778,6 +797,10 @@ PAIRS_CASE(
   CHECK(purged() == 0);
   CHECK(reaped(strategies::reaped_table::tokens) == 0);
   if (halves) CHECK(x.s.meets("token_try", {text("x")}) == 0);
+  put_name(f, "anchor", "row_lock");
+  another.run("guard_wait", {text("anchor")});
+  CHECK(x.s.meets("guard_try", {text("anchor")}) == 0);
+  CHECK(reason([&] { x.s.run("guard_wait", {text("anchor")}); }) == errc::row_locked);
   // But who counts permits waits.
   put_name(f, "counted", "semaphore");
   std::vector<backend::value> const anchor{text("counted"), text("semaphore"), text("t")};

@@ -34,8 +34,7 @@ void intend(fixture& f, std::string const& name, std::string const& who, int uni
 STATEMENT_CASE(
     "permit_look: units of the name alone, of those that last, and what somebody else intends [C44]") {
   statements s(f);
-  put_name(f, "x", "semaphore");
-  put_name(f, "y", "semaphore");
+  for (auto const* name : {"a", "x", "y"}) put_name(f, name, "semaphore");
   put_permit(f, "y", "of y", 7, 30'000);
   put_permit(f, "x", "over", 4, -200);
   auto const counted = at_once(
@@ -74,6 +73,14 @@ STATEMENT_CASE(
   CHECK(takes(-500, "theirs"));
   CHECK(takes(2700, "theirs"));
   CHECK(takes(1500, "mine"));
+  // Who gets nothing intends it still.
+  put_permit(f, "x", "theirs", 9, 30'000);
+  intend(f, "x", "mine", 2, 1500);
+  auto refused = permit_taker::of(2, 10);
+  refused.intent = "mine";
+  CHECK_FALSE(taker.take(refused));
+  CHECK(number(f, "SELECT count(*) FROM rowlock_locks WHERE intent_until IS NOT NULL") == 1);
+  f.sql("DELETE FROM rowlock_permits");
   // What others intend stays.
   intend(f, "x", "theirs", 1, 1500);
   REQUIRE(taker.take(permit_taker::of(1, 10)));
@@ -189,31 +196,36 @@ STATEMENT_CASE("permit_intend: for the name, its strategy, and as long as was sa
   CHECK(at_once([&] { CHECK(says("semaphore", std::int64_t{1900}) == 1); },
                 [&] { return there("x", 1000); }) == 1);
   CHECK(there("y", -3'600'000) == 0);
+  CHECK_FALSE(eventually([&] { return says("semaphore", std::int64_t{1900}) == 0; }, 700ms));
   // Without a line: in every other half second, until that is over, and not while somebody else intends.
   bool const for_half_a_second =
       at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
               [&] { return says("semaphore", nullptr) == 0 || there("x", 501) == 0; });
   CHECK(for_half_a_second);
-  CHECK(eventually([&] {
-    return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
-                   [&] { return says("semaphore", nullptr); }) == 0;
-  }));
-  CHECK(eventually([&] {
-    return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_term = 'theirs', intent_until = NULL"); },
-                   [&] { return says("semaphore", nullptr); }) == 1;
-  }));
-  auto const within_two_seconds = [&](std::string const& whose, std::int64_t until) {
+  CHECK(eventually(
+      [&] {
+        return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_until = NULL"); },
+                       [&] { return says("semaphore", nullptr); }) == 0;
+      },
+      10s));
+  CHECK(eventually(
+      [&] {
+        return at_once([&] { f.sql("UPDATE rowlock_locks SET intent_term = 'theirs', intent_until = NULL"); },
+                       [&] { return says("semaphore", nullptr); }) == 1;
+      },
+      10s));
+  auto const comes = [&](std::string const& whose, std::int64_t until, std::chrono::seconds patience = 10s) {
     return eventually(
         [&] {
           return at_once([&] { intend(f, "x", whose, 1, until); },
                          [&] { return says("semaphore", nullptr); }) == 1;
         },
-        2s);
+        patience);
   };
-  CHECK(within_two_seconds("mine", 1500));
-  CHECK_FALSE(within_two_seconds("theirs", 1500));
-  CHECK(within_two_seconds("theirs", -500));
-  CHECK(within_two_seconds("theirs", 2700));
+  CHECK(comes("mine", 1500));
+  CHECK_FALSE(comes("theirs", 1500, 2s));
+  CHECK(comes("theirs", -500));
+  CHECK(comes("theirs", 2700));
 }
 
 STATEMENT_CASE(
@@ -278,8 +290,10 @@ STATEMENT_CASE("permit_expired, permit_purge: what has expired by the clock, and
         [&] {
           f.sql("DELETE FROM rowlock_permits");
           put_permit(f, "x", "its", 1, ends);
+          put_permit(f, "x", "another", 1, -500);
+          f.sql("UPDATE rowlock_permits SET takeover = 'observed' WHERE term = 'another'");
           put_permit(f, "y", "of y", 1, -500);
-          f.sql("UPDATE rowlock_permits SET takeover = '" + how + "' WHERE name = 'x'");
+          f.sql("UPDATE rowlock_permits SET takeover = '" + how + "' WHERE term = 'its'");
         },
         [&] {
           auto const found = s.run("permit_expired", {std::string("x")}).rows.size();

@@ -48,6 +48,9 @@ std::vector<row> all_rows() {
       {"lease", "", -2 * hour, false, ", token = " + std::to_string(microseconds_now() + 25 * token_hour)});
   all.push_back(
       {"lease", "", -2 * hour, true, ", token = " + std::to_string(microseconds_now() + 23 * token_hour)});
+  for (auto const* how : {"unique_insert", "row_lock", "semaphore"})
+    all.push_back(
+        {how, "", -2 * hour, false, ", token = " + std::to_string(microseconds_now() + 25 * token_hour)});
   return all;
 }
 
@@ -178,7 +181,8 @@ STATEMENT_CASE(
       all_of(reaping.look(*s.session, {strategies::reaped_table::locks, "", 100}, statements::soon()).due) ==
       1);
   CHECK(goes_by_delete_alone(f, s).value_or(true));
-  if (dialect_of(f) != dialect::mysql) CHECK(removed("", "z") == 1);
+  put(f, {"semaphore", "", -2 * hour, true});
+  CHECK(removed("", "z") == 1);
 }
 
 STATEMENT_CASE("reap_locks_look: what is left is told apart, and the highest token is of what is due") {
@@ -192,6 +196,7 @@ STATEMENT_CASE("reap_locks_look: what is left is told apart, and the highest tok
   CHECK(look({"lease", "t", -2 * hour, false, ", takeover = 'observed'"}).left_observed == 1);
   CHECK(look({"lease", "", -2 * hour, true}).left_observed == 0);
   CHECK(look({"lease", "t", -2 * hour, true}).left_observed == 0);
+  CHECK(look({"lease", "", -2 * hour, true, ", takeover = 'observed'"}).left_observed == 0);
   CHECK(look({"lease", "t", hour, false, ", takeover = 'observed'"}).left_observed == 0);
   std::string const ahead = ", token = " + std::to_string(microseconds_now() + 25 * token_hour);
   CHECK(look({"lease", "", -2 * hour, false, ahead}).left_ahead == 1);

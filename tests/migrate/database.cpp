@@ -11,6 +11,7 @@
 #include <rowlock/sqlite.hpp>
 #include <sstream>
 
+#include "support/changed_sql.hpp"
 #include "support/source_path.hpp"
 
 namespace rowlock::test {
@@ -86,7 +87,7 @@ void database::hold(std::string const& name, bool expired) const {
 
 sqlite_database::sqlite_database() {
   address_ = folder_.file("locks.db");
-  source_ = std::make_unique<sqlite::source>(address_);
+  source_ = std::make_unique<connection_source>(as_the_environment_has_it(sqlite::source(address_)));
 }
 
 std::string sqlite_database::in_seconds(int seconds) const {
@@ -99,7 +100,7 @@ postgresql_database::postgresql_database() : schema_(unique_identifier()) {
       ->connect(soon())
       ->script(fmt::format("CREATE SCHEMA {}", schema_), soon());
   address_ = fmt::format("{} options='-c search_path={}'", postgresql_conninfo(), schema_);
-  source_ = std::make_unique<postgresql::source>(address_);
+  source_ = std::make_unique<connection_source>(as_the_environment_has_it(postgresql::source(address_)));
 }
 
 postgresql_database::~postgresql_database() {
@@ -113,7 +114,7 @@ std::string postgresql_database::in_seconds(int seconds) const {
 mysql_like_database::mysql_like_database(std::string const& server) : name_(unique_identifier()) {
   mysql::source(server).implementation()->connect(soon())->script("CREATE DATABASE " + name_, soon());
   address_ = with_database(server, name_);
-  source_ = std::make_unique<mysql::source>(address_);
+  source_ = std::make_unique<connection_source>(as_the_environment_has_it(mysql::source(address_)));
 }
 
 mysql_like_database::~mysql_like_database() {
