@@ -1,0 +1,52 @@
+// The conditions of lib/sql/<dialect>/meta.sql.
+#include <string>
+#include <vector>
+
+#include "contract/conditions.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those are looked for [C12]") {
+  statements s(f);
+  auto const where = s.book.tables();
+  auto const found_in = [&](std::string const& schema, std::string const& prefix) {
+    std::vector<std::string> names;
+    for (auto const& columns : s.run("meta_views", {schema, prefix}).rows)
+      names.push_back(backend::as_text(columns.at(0)));
+    return names;
+  };
+  auto const found = [&] { return found_in(where.schema, where.prefix); };
+  using names = std::vector<std::string>;
+  CHECK(found().empty());
+  // A view by another name, or elsewhere.
+  std::string const place = where.schema.empty() ? "" : where.schema + ".";
+  f.sql("CREATE VIEW " + place + "a_view AS SELECT 1 AS one");
+  CHECK(found().empty());
+  bool const has_schemas = dialect_of(f) != dialect::sqlite;
+  std::string const elsewhere = "b" + base::random_id().substr(0, 20);
+  if (has_schemas) {
+    auto const run = [&](std::string const& sql) { s.session->script(sql, statements::soon()); };
+    auto const view = elsewhere + "." + where.prefix + "meta";
+    run("CREATE SCHEMA " + elsewhere);
+    run("CREATE VIEW " + view + " AS SELECT 1 AS one");
+    CHECK(found().empty());
+    CHECK(found_in(elsewhere, where.prefix) == names{where.prefix + "meta"});
+    run("DROP VIEW " + view);
+    run("DROP SCHEMA " + elsewhere);
+  }
+  for (std::string const table :
+       {"meta", "migrations", "locks", "tokens", "reaper", "permits", "quorum", "admitted"}) {
+    CAPTURE(table);
+    f.sql("ALTER TABLE rowlock_" + table + " RENAME TO moved_away");
+    f.sql("CREATE VIEW rowlock_" + table + " AS SELECT 1 AS one");
+    CHECK(found() == names{where.prefix + table});
+    CHECK(found_in(where.schema, "other_").empty());
+    if (has_schemas) CHECK(found_in(elsewhere, where.prefix).empty());
+    f.sql("DROP VIEW rowlock_" + table);
+    statements(f).session->script("ALTER TABLE " + place + "moved_away RENAME TO " + where.prefix + table,
+                                  statements::soon());
+    CHECK(found().empty());
+  }
+  CHECK(f.manager()->make_mutex("x").try_acquire());
+}
