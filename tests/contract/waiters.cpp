@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "contract/permits.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -102,6 +103,25 @@ PAIRS_CASE("waiters: a lock that was had after a wait, and is waited for by nobo
   REQUIRE(other.release("x"));
   REQUIRE(eventually([&] { return w.has_it(); }));
   CHECK(listed(*m).waiting == 0);
+}
+
+// Whoever has waited keeps the gate, which its mark excuses: as the owner of the row, or of one of the
+// permits.
+PAIRS_CASE("waiters: a permit that was had after a wait, and is waited for by nobody, has none",
+           all<tells_line, leases>) {
+  auto const m = f.manager();
+  auto const looking = f.manager();
+  permit_taker theirs(f, strategy::semaphore, "s");
+  permit_taker of_another_name(f, strategy::semaphore, "t");
+  REQUIRE(theirs.take(permit_taker::of(1, 1)));
+  REQUIRE(of_another_name.take(permit_taker::of(1, 1)));
+  auto waits = std::async(std::launch::async, [&] { return m->make_semaphore("s", 1).acquire(); });
+  CHECK(eventually([&] { return listed(*looking, "s").waiting == 1; }));
+  REQUIRE(theirs.release());
+  auto const mine = waits.get();
+  REQUIRE(mine);
+  CHECK(eventually([&] { return listed(*looking, "s").waiting == 0; }));
+  CHECK(listed(*looking, "t").waiting == 0);
 }
 
 PAIRS_CASE("waiters: an idle name has no number", all<tells_line, leases>) {
