@@ -154,7 +154,9 @@ PAIRS_CASE("waiters: who may not see them sees the locks all the same", tells_li
 PAIRS_CASE("waiters: of a row lock, who waits for its row", tells_row_locks) {
   auto const holding = f.manager();
   auto lock = holding->make_mutex("x").try_acquire();
+  auto other = holding->make_mutex("y").try_acquire();
   REQUIRE(lock);
+  REQUIRE(other);
   CHECK(listed(*holding).waiting == 0);
   auto const names = f.tables();
   backend::statement const wait{
@@ -174,6 +176,7 @@ PAIRS_CASE("waiters: of a row lock, who waits for its row", tells_row_locks) {
   CHECK(shows(*holding, 1));
   auto const second = stand();
   CHECK(shows(*holding, 2));
+  CHECK(listed(*holding, "y").waiting == 0);
   stop.request_stop();
   CHECK(shows(*holding, 0));
 }
