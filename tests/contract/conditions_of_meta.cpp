@@ -7,6 +7,14 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
+namespace {
+
+constexpr bool of_postgresql(running_pair const& p) {
+  return leases_directly(p) && p.engine == dialect::postgresql;
+}
+
+}  // namespace
+
 STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those are looked for [C12]") {
   statements s(f);
   auto const where = s.book.tables();
@@ -49,4 +57,13 @@ STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those 
     CHECK(found().empty());
   }
   CHECK(f.manager()->make_mutex("x").try_acquire());
+}
+
+// A copy of a database has all that is in it, but not its number.
+PAIRS_CASE("meta_lineage: the number of this database, and of no other one", of_postgresql) {
+  statements s(f);
+  auto const told = s.run("meta_lineage", {}).rows;
+  REQUIRE(told.size() == 1);
+  auto const own = number(f, "SELECT oid::bigint FROM pg_database WHERE datname = current_database()");
+  CHECK(backend::as_text(told[0].at(0)).ends_with(":" + std::to_string(own)));
 }
