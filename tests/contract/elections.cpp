@@ -62,15 +62,18 @@ class candidate {
  private:
   void work(leadership& l, std::stop_token stop) {
     told_ = false;
-    std::stop_callback const on_stop(stop, [&] {
+    auto const be_told = [&] {
+      if (told_) return;
       left_ = (l.trusted_until() - boot_clock::now()).count();
       told_ = true;
-    });
+    };
+    std::stop_callback const on_stop(stop, be_told);
     std::unique_lock lock(mutex_);
     now_ = &l;
     ++terms_;
     leads_ = true;
     wake_.wait(lock, stop, [] { return false; });
+    be_told();  // the wait may have ended before the callback was run, which would then be gone with this
     wake_.wait(lock, [this] { return !stubborn_ || may_go_; });
     leads_ = false;
     now_ = nullptr;
