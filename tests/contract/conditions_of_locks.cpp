@@ -709,6 +709,14 @@ PAIRS_CASE(
     CHECK(x.s.meets("row_anchors", any) == 2);
   }
   another.session->script("ROLLBACK", statements::soon());
+  // Who has one anchor has no other one.
+  another.session->script(begin_of(f), statements::soon());
+  another.run("row_wait", name);
+  if (tells_holders) {
+    CHECK(x.s.meets("row_holders", any) == 1);
+    CHECK(x.s.meets("row_holders", {text("y")}) == 0);
+  }
+  another.session->script("ROLLBACK", statements::soon());
   f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'y'");
   another.session->script(begin_of(f), statements::soon());
   another.run("row_wait", name);
