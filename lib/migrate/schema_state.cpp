@@ -262,9 +262,10 @@ recorded_version const* schema_state::record_of(int v) const {
 schema_state inspect(session& s) {
   demand_tables(s);
   auto state = look(s);
-  if (state.differences.empty()) return state;
+  if (state.differences.empty() && state.missing_routines.empty()) return state;
   // Where the catalog does not keep to the transaction's snapshot, each statement may have seen another
-  // moment of somebody's way up and down. While nobody else may migrate they see one state.
+  // moment of somebody's way up and down; and where DDL commits, a routine that is made anew is gone for a
+  // moment. While nobody else may migrate they see one state.
   s.enter();
   return look(s);
 }

@@ -11,12 +11,12 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr std::chrono::milliseconds kept = 1h;
+constexpr std::chrono::milliseconds kept_for = 1h;
 
 /// Work that counts its runs.
 struct counted_work {
   int runs = 0;
-  once_result operator()(lock_manager& m, once_options o = {}, std::chrono::milliseconds keep = kept) {
+  once_result operator()(lock_manager& m, once_options o = {}, std::chrono::milliseconds keep = kept_for) {
     return run_once(
         m, "x", keep,
         [this](once_run& run) {
@@ -76,7 +76,7 @@ ONCE_CASE("once: runs, and then says by whom it was done, when, and with which r
     CHECK(came.by->acquired_at > before);
     CHECK(came.by->acquired_at < before + 120s);
     CHECK(came.by->expires_in > 59min);
-    CHECK(came.by->expires_in <= kept);
+    CHECK(came.by->expires_in <= kept_for);
   }
   CHECK(work.runs == 1);
 }
@@ -86,7 +86,7 @@ ONCE_CASE(
   auto const m = f.manager();
   lock_manager other(f.source, f.options);
   counted_work work;
-  auto const came = run_once(*m, "x", kept, [&](once_run& run) {
+  auto const came = run_once(*m, "x", kept_for, [&](once_run& run) {
     auto const elsewhere =
         std::async(std::launch::async, [&] { return work(other, {.note = "second"}); }).get();
     CHECK(elsewhere.status == once_status::runs_elsewhere);
@@ -121,8 +121,9 @@ ONCE_CASE(
 ONCE_CASE("once: C59: work that fails frees the key at once, and nothing is recorded") {
   auto const m = f.manager();
   counted_work work;
-  CHECK_THROWS_AS((void)run_once(*m, "x", kept, [](once_run&) { throw std::runtime_error("by the test"); }),
-                  std::runtime_error);
+  CHECK_THROWS_AS(
+      (void)run_once(*m, "x", kept_for, [](once_run&) { throw std::runtime_error("by the test"); }),
+      std::runtime_error);
   CHECK(stranger(f).sees_free("x"));
   CHECK(m->list({.done = true}).empty());
   CHECK(work(*m).status == once_status::ran);
@@ -152,7 +153,7 @@ ONCE_CASE("once: waits for one that runs elsewhere, and does it itself if that f
     return it_does;
   }();
   auto const first = [&] {
-    return run_once(*m, "x", kept, [&](once_run& run) {
+    return run_once(*m, "x", kept_for, [&](once_run& run) {
       second = std::async(std::launch::async, [&] { return work(other, {.wait = 60s}); });
       CHECK(eventually([&] { return f.seam->executed_in_all() > 0 && other.find("x")->held; }));
       std::this_thread::sleep_for(100ms);  // it waits by then, or will find what comes
@@ -261,7 +262,7 @@ ONCE_CASE(
   SUBCASE("nobody has noticed") {}
   SUBCASE("the keeper has") { told = true; }
   auto const reason = reason_of([&] {
-    (void)run_once(*m, "x", kept,
+    (void)run_once(*m, "x", kept_for,
                    [&](once_run& run) {
                      REQUIRE(other.take_over("x"));
                      if (told) CHECK(eventually([&] { return run.stop_token().stop_requested(); }));
@@ -291,7 +292,7 @@ ONCE_CASE("once: a renewal just before the record, and one just after it, change
   std::string term;
   counted_work work;
   once_before(f, "once_record", [&] { CHECK(other.renew("x", other.read("x")->term)); });
-  auto const came = run_once(*m, "x", kept, [&](once_run& run) { term = run.lock().term().value; });
+  auto const came = run_once(*m, "x", kept_for, [&](once_run& run) { term = run.lock().term().value; });
   CHECK(came.status == once_status::ran);
   CHECK_FALSE(other.renew("x", {term}));
   CHECK(other.read("x")->holder.done);
@@ -312,8 +313,8 @@ ONCE_CASE("once: a keeper that meets the record takes it for the end of its lock
   bool stopped = false;
   std::optional<std::stop_callback<std::function<void()>>> hears;
   auto const came = run_once(
-      *m, "x", kept, [&](once_run& run) { hears.emplace(run.lock().loss_token(), [&] { stopped = true; }); },
-      {.ttl = 6s});
+      *m, "x", kept_for,
+      [&](once_run& run) { hears.emplace(run.lock().loss_token(), [&] { stopped = true; }); }, {.ttl = 6s});
   CHECK(came.status == once_status::ran);
   hears.reset();
   CHECK(losses == 0);
@@ -325,7 +326,7 @@ ONCE_CASE("once: a row that a transaction has locked is waited for") {
   auto const m = f.manager();
   std::optional<open_transaction> in_the_way;
   std::jthread ends;
-  auto const came = run_once(*m, "x", kept, [&](once_run&) {
+  auto const came = run_once(*m, "x", kept_for, [&](once_run&) {
     in_the_way.emplace(f);
     in_the_way->run("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'");
     ends = std::jthread([&] {
@@ -341,13 +342,13 @@ ONCE_CASE("once: when its time is over the work is done again, with a higher tok
   counted_work work;
   fencing_token first;
   fencing_token second;
-  REQUIRE(run_once(*m, "x", kept, [&](once_run& run) { first = run.token(); }));
+  REQUIRE(run_once(*m, "x", kept_for, [&](once_run& run) { first = run.token(); }));
   CHECK(work(*m).status == once_status::was_done);
-  age(f, kept - 1min);
+  age(f, kept_for - 1min);
   CHECK(work(*m).status == once_status::was_done);
   age(f, 2min);
   CHECK(m->list().empty());
-  CHECK(run_once(*m, "x", kept, [&](once_run& run) { second = run.token(); }).status == once_status::ran);
+  CHECK(run_once(*m, "x", kept_for, [&](once_run& run) { second = run.token(); }).status == once_status::ran);
   CHECK(second > first);
 }
 
@@ -371,7 +372,8 @@ ONCE_CASE("once: kept for a hundred years, and not for longer, nor for nothing")
 ONCE_CASE("once: a result that can't be kept is refused before anything is recorded") {
   auto const m = f.manager();
   auto const with = [&](std::string const& result) {
-    return reason_of([&] { (void)run_once(*m, "x", kept, [&](once_run& run) { run.set_result(result); }); });
+    return reason_of(
+        [&] { (void)run_once(*m, "x", kept_for, [&](once_run& run) { run.set_result(result); }); });
   };
   CHECK(with(std::string(base::longest_note + 1, 'x')) == errc::invalid_argument);
   CHECK(with("\xff") == errc::invalid_argument);
@@ -386,7 +388,7 @@ ONCE_CASE("once: the reaper takes a record when it was over for the idle time, a
   (void)reap_once(f, {.idle = 0ms});
   (void)reap_unbidden(f, {.idle = -120s});
   CHECK(rows(f) == 1);
-  age(f, kept - 1min);
+  age(f, kept_for - 1min);
   (void)reap_once(f, {.idle = 0ms});
   CHECK(rows(f) == 1);
   CHECK(work(*m).status == once_status::was_done);
@@ -452,16 +454,16 @@ ONCE_CASE("once: an operator who takes it away makes it forgotten") {
 ONCE_CASE("done: a lock of strategy once can be recorded by its handle, and each other one refuses") {
   auto const m = f.manager();
   auto held = m->make_mutex("x", as_once({.owner = "the owner's text"})).acquire();
-  REQUIRE(held->done(kept, "by hand"));
+  REQUIRE(held->done(kept_for, "by hand"));
   CHECK_FALSE(held->valid());
   CHECK_FALSE(held->loss());
   CHECK(held->release() == release_result::released);
-  CHECK_FALSE(held->done(kept));
+  CHECK_FALSE(held->done(kept_for));
   // The same text would take a term over that runs.
   CHECK(m->make_mutex("x", as_once({.owner = "the owner's text"})).try_acquire().status() ==
         acquire_status::done);
   auto lease = m->make_mutex("y", {.strategy = strategy::lease}).acquire();
-  CHECK(reason_of([&] { (void)lease->done(kept); }) == errc::unsupported);
+  CHECK(reason_of([&] { (void)lease->done(kept_for); }) == errc::unsupported);
   CHECK(lease->valid());
 }
 
@@ -472,7 +474,7 @@ ONCE_CASE("once: one name has one strategy") {
   CHECK(reason_of([&] { (void)m->make_mutex("x", {.strategy = strategy::lease}).try_acquire(); }) ==
         errc::strategy_mismatch);
   (void)m->make_mutex("y", {.strategy = strategy::lease}).acquire();
-  CHECK(reason_of([&] { (void)run_once(*m, "y", kept, [](once_run&) {}); }) == errc::strategy_mismatch);
+  CHECK(reason_of([&] { (void)run_once(*m, "y", kept_for, [](once_run&) {}); }) == errc::strategy_mismatch);
 }
 
 ONCE_CASE("once: twenty threads, one run") {
@@ -483,7 +485,7 @@ ONCE_CASE("once: twenty threads, one run") {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 20; ++i)
       threads.emplace_back([&] {
-        auto const came = run_once(*m, "x", kept,
+        auto const came = run_once(*m, "x", kept_for,
                                    [&](once_run&) {
                                      ++runs;
                                      std::this_thread::sleep_for(20ms);

@@ -13,9 +13,9 @@ constexpr int most_sessions = 3;
 std::string held_name(int i) { return "held " + std::to_string(i); }
 
 /// Another program that holds as many names.
-class other_program {
+class other_session {
  public:
-  explicit other_program(fixture& f) : session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
+  explicit other_session(fixture& f) : session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {
     session_->script(begin_of(f), boot_clock::now() + 30s);
     session_->script(f.tables().render("SELECT name FROM rowlock_locks WHERE name LIKE 'held %' FOR UPDATE"),
                      boot_clock::now() + 30s);
@@ -36,7 +36,7 @@ ROW_LOCK_CASE("C22: those who wait for held names let a free one pass, and go on
   for (int i = 0; i < most_sessions; ++i) (void)m->make_mutex(held_name(i)).acquire();  // makes its anchor
   auto free = m->make_mutex("free");
   (void)free.acquire();
-  other_program other(f);
+  other_session other(f);
   f.seam->reset();
   std::vector<std::future<bool>> waiters;
   for (int i = 0; i < most_sessions; ++i)

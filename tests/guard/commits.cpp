@@ -14,12 +14,6 @@ using namespace rowlock::test;
 
 namespace {
 
-template <class On>
-std::vector<std::string> commit_levels() {
-  if constexpr (On::sqlite) return {""};
-  return {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
-}
-
 held_lock taken(lock_manager& m, std::string const& name) { return *m.make_mutex(name).acquire(); }
 
 /// The program's own COMMIT, unguarded: what is there to be committed then is.
@@ -48,7 +42,7 @@ TEST_CASE_TEMPLATE("execute_commit: commits, at each isolation level, and the lo
   auto const tx = p->view(*m);
   auto const other = f.open();
   int n = 0;
-  for (auto const& level : commit_levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     auto a = taken(*m, "a");
     auto b = taken(*m, "b");
@@ -73,7 +67,7 @@ TEST_CASE_TEMPLATE("execute_commit: taken over: lock_lost, and no later COMMIT b
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  for (auto const& level : commit_levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     for (bool const first : {true, false}) {
       CAPTURE(level);
       CAPTURE(first);
@@ -191,7 +185,7 @@ TEST_CASE_TEMPLATE("execute_commit: a row that somebody has locked is waited for
   auto const q = f.open();
   auto mine = taken(*impatient, "a");
   auto patient = taken(*m, "b");
-  for (auto const& level : commit_levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     begin(f, *q);
     q->run("SELECT name FROM " + f.table("rowlock_locks") +

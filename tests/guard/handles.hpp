@@ -2,6 +2,8 @@
 // A database and a driver by which the program is connected to it: what the cases run on.
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "contract/fixture.hpp"
 #include "guard/program.hpp"
@@ -29,6 +31,13 @@ struct handle : Database {
     return "UPDATE " + table("counter") + " SET n = " + std::to_string(n) + " WHERE id = 1";
   }
 };
+
+/// The isolation levels in which a program's transaction may be; "": SQLite has but one.
+template <class On>
+std::vector<std::string> levels_of() {
+  if constexpr (On::sqlite) return {""};
+  return {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
+}
 
 using libpq_on_postgresql = handle<postgresql_fixture, driver::libpq>;
 using connector_on_mariadb = handle<mariadb_fixture, driver::connector>;

@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kept = 1h;
 
-template <class On>
-std::vector<std::string> levels() {
-  if constexpr (On::sqlite) return {""};
-  return {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
-}
-
 held_lock take(lock_manager& m, std::string const& name = "x", std::chrono::milliseconds ttl = 30s) {
   return *m.make_mutex(name, {.strategy = strategy::once, .ttl = ttl}).acquire();
 }
@@ -38,7 +32,7 @@ TEST_CASE_TEMPLATE("done: with COMMIT, at each isolation level, data and record 
   auto const p = f.open();
   auto const tx = p->view(*m);
   int n = 0;
-  for (auto const& level : levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     auto const key = "x" + std::to_string(n);
     auto held = take(*m, key);

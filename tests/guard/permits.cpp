@@ -38,11 +38,9 @@ TEST_CASE_TEMPLATE("permits: require commits, at each isolation level, and it is
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  std::vector<std::string> levels{""};
-  if (!On::sqlite) levels = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
   int n = 0;
   for (auto const what : kinds)
-    for (auto const& level : levels) {
+    for (auto const& level : levels_of<On>()) {
       CAPTURE(level);
       auto held = take(*m, what);
       begin(f, *p, level);

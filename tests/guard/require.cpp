@@ -11,12 +11,6 @@ using namespace rowlock::test;
 namespace {
 
 template <class On>
-std::vector<std::string> levels() {
-  if constexpr (On::sqlite) return {""};
-  return {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
-}
-
-template <class On>
 held_lock take(On&, lock_manager& m, std::string const& name) {
   return *m.make_mutex(name).acquire();
 }
@@ -35,7 +29,7 @@ TEST_CASE_TEMPLATE("require: commits, at each isolation level, and the lock is h
   auto const p = f.open();
   auto const tx = p->view(*m);
   int n = 0;
-  for (auto const& level : levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     auto held = take(f, *m, "a");
     begin(f, *p, level);
@@ -56,7 +50,7 @@ TEST_CASE_TEMPLATE("require: a takeover waits for the transaction's end [B6][B7]
   auto const p = f.open();
   auto const tx = p->view(*m);
   stranger other(f);
-  for (auto const& level : levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     for (std::string const end : {"COMMIT", "ROLLBACK"}) {
       CAPTURE(level);
       CAPTURE(end);
@@ -80,7 +74,7 @@ TEST_CASE_TEMPLATE("require: taken over before: lock_lost, and the transaction i
   auto const m = f.manager();
   auto const p = f.open();
   auto const tx = p->view(*m);
-  for (auto const& level : levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     auto held = take(f, *m, "a");
     stranger other(f);
@@ -354,7 +348,7 @@ TEST_CASE_TEMPLATE("require: a locked row is waited for no longer than reply_tim
   auto const tx = p->view(*m);
   auto held = take(f, *m, "a");
   if (On::innodb) p->run("SET innodb_lock_wait_timeout = 1");  // what it would come to
-  for (auto const& level : levels<On>()) {
+  for (auto const& level : levels_of<On>()) {
     CAPTURE(level);
     begin(f, *q);
     q->run("SELECT name FROM " + f.table("rowlock_locks") + " WHERE name = 'a' FOR UPDATE");

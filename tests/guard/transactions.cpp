@@ -108,12 +108,6 @@ void in_each_transaction(
 }
 
 template <class On>
-std::vector<std::string> levels_of() {
-  if constexpr (On::sqlite) return {""};
-  return {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
-}
-
-template <class On>
 std::vector<std::string> levels_of_lock() {
   if constexpr (On::postgresql) return {"READ COMMITTED"};
   return levels_of<On>();

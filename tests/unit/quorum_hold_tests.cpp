@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto ttl = 60s;
+constexpr auto usual_ttl = 60s;
 
 /// What a member grants: asked at `sent_at`, with that token.
 std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t token) {
@@ -25,14 +25,14 @@ std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t tok
   f.term = {"term"};
   f.token = {token};
   f.owner = {"host", 1, "process", 1};
-  f.ttl = ttl;
+  f.ttl = usual_ttl;
   f.sent_at = sent_at;
   return holding::hold::make(std::move(f), {});
 }
 
 /// A lock that three members may grant.
 struct three {
-  explicit three(mutex_options o = {.ttl = ttl}) : lock("x", std::move(o), 3, 2) {}
+  explicit three(mutex_options o = {.ttl = usual_ttl}) : lock("x", std::move(o), 3, 2) {}
 
   bool grants(std::size_t member, std::int64_t token, boot_time_point sent_at = boot_clock::now()) {
     REQUIRE(lock.begin_to_ask(member));
@@ -52,7 +52,7 @@ struct three {
 };
 
 /// So long ago that what was asked for then is trusted no more.
-boot_time_point long_ago() { return boot_clock::now() - ttl; }
+boot_time_point long_ago() { return boot_clock::now() - usual_ttl; }
 
 }  // namespace
 
@@ -77,7 +77,7 @@ TEST_CASE("quorum: trust is that of a majority: the second longest of three, eac
   CHECK(q.grants(1, 5, now - 2s));
   CHECK(q.grants(2, 5, now - 1s));
   CHECK(q.lock.begin({5}));
-  CHECK(q.lock.trusted_until() == holding::trust_after(now - 2s, ttl));
+  CHECK(q.lock.trusted_until() == holding::trust_after(now - 2s, usual_ttl));
   CHECK(q.lock.votes() == 3);
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
   }
   SUBCASE("trust ended unseen, and then came the renewals that were under way") {
     // Nine tenths of the ttl are trusted: 2 s of it are left.
-    auto const sent = boot_clock::now() - ttl * 9 / 10 + 2s;
+    auto const sent = boot_clock::now() - usual_ttl * 9 / 10 + 2s;
     for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5, sent));
     REQUIRE(q.lock.begin({5}));
     auto const end = q.lock.trusted_until();
@@ -205,14 +205,14 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
 TEST_CASE(
     "quorum: a renewal in time whose reply is dealt with after trust has ended does not bring it back") {
   three q;
-  auto const sent = boot_clock::now() - ttl * 9 / 10 + 2s;
+  auto const sent = boot_clock::now() - usual_ttl * 9 / 10 + 2s;
   REQUIRE(q.grants(0, 5, sent));
   REQUIRE(q.grants(1, 5));
   REQUIRE(q.lock.begin({5}));
   auto const end = q.lock.trusted_until();
   REQUIRE(q.lock.begin_to_ask(0));
   // The member's own trust goes on; that of the quorum is what somebody may have read already.
-  REQUIRE(q.lock.of(0)->prolong(boot_clock::now(), ttl));
+  REQUIRE(q.lock.of(0)->prolong(boot_clock::now(), usual_ttl));
   REQUIRE(test::eventually([&] { return boot_clock::now() >= end; }));
   SUBCASE("somebody has seen that it ended") { CHECK_FALSE(q.lock.valid()); }
   SUBCASE("nobody has") {}
@@ -230,15 +230,15 @@ TEST_CASE("quorum: the loss is reported before trust ends") {
 
 TEST_CASE("quorum: the hard limit bounds it, whatever the members say") {
   auto const began = boot_clock::now();
-  three q({.ttl = ttl, .hard_limit = 61s});
+  three q({.ttl = usual_ttl, .hard_limit = 61s});
   q.is_held();
   CHECK(q.lock.trusted_until() <= began + 61s + 1s);
-  three brief({.ttl = ttl, .hard_limit = 10s});
+  three brief({.ttl = usual_ttl, .hard_limit = 10s});
   for (std::size_t m = 0; m < 3; ++m) REQUIRE(brief.grants(m, 5));
   REQUIRE(brief.lock.begin({5}));
   CHECK(brief.lock.trusted_until() <= boot_clock::now() + 10s);
   CHECK(brief.lock.left_of_hard_limit() <= 10s);
-  three const shortest({.ttl = ttl, .hard_limit = 100ms});
+  three const shortest({.ttl = usual_ttl, .hard_limit = 100ms});
   CHECK(shortest.lock.left_of_hard_limit() == 100ms);  // as there is no shorter one
 }
 
@@ -287,7 +287,7 @@ TEST_CASE("quorum: the end gives all of it back, once; what is granted after it 
 }
 
 TEST_CASE("quorum: a hard limit that is shorter than the ttl is told shortly before its end, not at once") {
-  three q({.ttl = ttl, .hard_limit = 10s});
+  three q({.ttl = usual_ttl, .hard_limit = 10s});
   for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5));
   REQUIRE(q.lock.begin({5}));
   CHECK(q.lock.trusted_until() - q.lock.alarm() == 500ms);
@@ -296,10 +296,10 @@ TEST_CASE("quorum: a hard limit that is shorter than the ttl is told shortly bef
 TEST_CASE(
     "quorum: a lock that is given back when its trust has ended unseen was lost, which is to be told once") {
   three q;
-  auto const sent = boot_clock::now() - ttl * 9 / 10 + 2s;
+  auto const sent = boot_clock::now() - usual_ttl * 9 / 10 + 2s;
   for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.grants(m, 5, sent));
   REQUIRE(q.lock.begin({5}));
-  REQUIRE(test::eventually([&] { return boot_clock::now() >= sent + ttl * 9 / 10; }));
+  REQUIRE(test::eventually([&] { return boot_clock::now() >= sent + usual_ttl * 9 / 10; }));
   bool was_held = true;
   CHECK(q.lock.end(was_held).size() == 3);
   CHECK_FALSE(was_held);
