@@ -19,13 +19,12 @@ STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those 
   statements s(f);
   auto const where = s.book.tables();
   auto const found_in = [&](std::string const& schema, std::string const& prefix) {
-    std::vector<std::string> names;
+    std::vector<std::string> views;
     for (auto const& columns : s.run("meta_views", {schema, prefix}).rows)
-      names.push_back(backend::as_text(columns.at(0)));
-    return names;
+      views.push_back(backend::as_text(columns.at(0)));
+    return views;
   };
   auto const found = [&] { return found_in(where.schema, where.prefix); };
-  using names = std::vector<std::string>;
   CHECK(found().empty());
   // A view by another name, or elsewhere.
   std::string const place = where.schema.empty() ? "" : where.schema + ".";
@@ -39,7 +38,7 @@ STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those 
     run("CREATE SCHEMA " + elsewhere);
     run("CREATE VIEW " + view + " AS SELECT 1 AS one");
     CHECK(found().empty());
-    CHECK(found_in(elsewhere, where.prefix) == names{where.prefix + "meta"});
+    CHECK(found_in(elsewhere, where.prefix) == std::vector<std::string>{where.prefix + "meta"});
     run("DROP VIEW " + view);
     run("DROP SCHEMA " + elsewhere);
   }
@@ -48,7 +47,7 @@ STATEMENT_CASE("meta_views: views by the names of rowlock's tables, where those 
     CAPTURE(table);
     f.sql("ALTER TABLE rowlock_" + table + " RENAME TO moved_away");
     f.sql("CREATE VIEW rowlock_" + table + " AS SELECT 1 AS one");
-    CHECK(found() == names{where.prefix + table});
+    CHECK(found() == std::vector<std::string>{where.prefix + table});
     CHECK(found_in(where.schema, "other_").empty());
     if (has_schemas) CHECK(found_in(elsewhere, where.prefix).empty());
     f.sql("DROP VIEW rowlock_" + table);

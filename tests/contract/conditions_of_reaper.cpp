@@ -78,7 +78,7 @@ std::optional<bool> goes_by_delete_alone(fixture& f, statements& s,
 STATEMENT_CASE("reap_locks_look, reap_locks_delete: what of each strategy is due, by each of them") {
   statements s(f);
   strategies::reaping const reaping(s.book, 1h);
-  strategies::page const whole{strategies::reaped_table::locks, "", 100};
+  strategies::page const first_page{strategies::reaped_table::locks, "", 100};
   strategies::page_look up_to_z;
   up_to_z.last = "z";
   f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(microseconds_now() + 30 * token_hour));
@@ -87,12 +87,13 @@ STATEMENT_CASE("reap_locks_look, reap_locks_delete: what of each strategy is due
     CAPTURE(r.term);
     CAPTURE(r.expires);
     CAPTURE(r.more);
-    auto const due = at_once([&] { put(f, r); },
-                             [&] { return all_of(reaping.look(*s.session, whole, statements::soon()).due); });
+    auto const due =
+        at_once([&] { put(f, r); },
+                [&] { return all_of(reaping.look(*s.session, first_page, statements::soon()).due); });
     CHECK((due == 1) == r.goes);
     auto const removed =
         at_once([&] { put(f, r); },
-                [&] { return all_of(reaping.remove(*s.session, whole, up_to_z, statements::soon())); });
+                [&] { return all_of(reaping.remove(*s.session, first_page, up_to_z, statements::soon())); });
     CHECK((removed == 1) == r.goes);
     CHECK(rows(f, "name = 'x'") == (r.goes ? 0 : 1));
     CHECK(rows(f, "name = 'z'") == 1);
@@ -188,10 +189,10 @@ STATEMENT_CASE(
 STATEMENT_CASE("reap_locks_look: what is left is told apart, and the highest token is of what is due") {
   statements s(f);
   strategies::reaping const reaping(s.book, 1h);
-  strategies::page const whole{strategies::reaped_table::locks, "", 100};
+  strategies::page const first_page{strategies::reaped_table::locks, "", 100};
   auto const look = [&](row const& r) {
     put(f, r);
-    return reaping.look(*s.session, whole, statements::soon());
+    return reaping.look(*s.session, first_page, statements::soon());
   };
   CHECK(look({"lease", "t", -2 * hour, false, ", takeover = 'observed'"}).left_observed == 1);
   CHECK(look({"lease", "", -2 * hour, true}).left_observed == 0);
@@ -213,14 +214,14 @@ STATEMENT_CASE(
     "watched") {
   statements s(f);
   strategies::reaping const reaping(s.book, 1h);
-  strategies::page const whole{strategies::reaped_table::locks, "", 100};
+  strategies::page const first_page{strategies::reaped_table::locks, "", 100};
   strategies::page_look up_to_z;
   up_to_z.last = "z";
   std::string const mine = ", renewals = 3, longest_term = 't', longest = ";
   auto const kept = [&](row const& r) {
     return at_once([&] { put(f, r); },
                    [&] {
-                     auto const seen = reaping.look(*s.session, whole, statements::soon()).kept;
+                     auto const seen = reaping.look(*s.session, first_page, statements::soon()).kept;
                      auto const told = s.meets("reap_kept", {text(""), text("z"), std::int64_t{100}});
                      CHECK(seen == told);
                      return told == 1;
@@ -288,7 +289,7 @@ STATEMENT_CASE("reap_permits_look, reap_tokens_look, reap_tokens_delete: what ha
   CHECK(behind("w", "z") == 1);
   CHECK(behind("y", "") == 0);
 
-  strategies::page const whole{strategies::reaped_table::tokens, "", 100};
+  strategies::page const first_page{strategies::reaped_table::tokens, "", 100};
   auto const put_token = [&](std::int64_t age_ms) {
     f.sql("DELETE FROM rowlock_tokens");
     auto const token = microseconds_now() - age_ms * 1000;
@@ -304,7 +305,7 @@ STATEMENT_CASE("reap_permits_look, reap_tokens_look, reap_tokens_delete: what ha
   };
   auto const due = [&](std::int64_t age_ms) {
     auto const seen = at_once([&] { put_token(age_ms); },
-                              [&] { return reaping.look(*s.session, whole, statements::soon()); });
+                              [&] { return reaping.look(*s.session, first_page, statements::soon()); });
     auto const gone = at_once([&] { put_token(age_ms); }, [&] { return removed(); });
     CHECK(seen.due.tokens == gone);
     auto const alone =

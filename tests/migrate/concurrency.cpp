@@ -174,11 +174,14 @@ TEST_CASE_TEMPLATE("validate, between a routine's end and its new beginning, doe
   migrator other(db.source());
   other.up();
   bool gone = false;
+  bool refused = false;
   bool back = false;
   connection_source const source(std::make_shared<overtaken_source>(db, [&](auto statement, auto) {
     if (statement == "migrate_routines_missing" && !std::exchange(gone, true))
       db.script("DROP PROCEDURE rowlock_renew");
-    if (statement == "migrate_enter" && !std::exchange(back, true)) other.up();
+    if (statement == "migrate_enter" && !std::exchange(refused, true))
+      throw error(errc::row_locked, "as the other one's step is under way");
+    if (refused && !std::exchange(back, true)) other.up();
   }));
   CHECK(migrator(source).validate() == std::vector<std::string>{});
   CHECK(gone);
