@@ -192,15 +192,15 @@ LEASE_CASE("all at once: one that is held leaves the others as they were") {
 
 LEASE_CASE("all at once: what can't be taken together is refused with the reason") {
   auto const m = f.manager();
-  names too_many;
-  for (int i = 0; i < 65; ++i) too_many.push_back("n" + std::to_string(i));
+  names most;
+  for (int i = 0; i < 65; ++i) most.push_back("n" + std::to_string(i));
   CHECK(reason_of([&] { (void)m->try_acquire_all({}); }) == errc::invalid_argument);
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "a"}); }) == errc::invalid_argument);
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", ""}); }) == errc::invalid_argument);
-  CHECK(reason_of([&] { (void)m->try_acquire_all(too_many); }) == errc::invalid_argument);
+  CHECK(reason_of([&] { (void)m->try_acquire_all(most); }) == errc::invalid_argument);
   CHECK(f.seam->executed("lock_take") == 0);
-  many.pop_back();
-  auto const got = m->try_acquire_all(many);
+  most.pop_back();
+  auto const got = m->try_acquire_all(most);
   REQUIRE(got);
   CHECK(got->size() == 64);
   CHECK(got->valid());

@@ -77,7 +77,7 @@ void try_all(std::string const& kind, std::string const& step, talks const& ways
       CHECK(got.status > 0);
       CHECK(got.status < 128);
       CHECK(got.seconds < c.longest + 40);  // the machine is busy
-      CHECK(more < 16 * 1024);
+      CHECK(more < 128 * 1024);  // mostly a tenth of it; who counts may get no processor for a while
     }
   }
 }
