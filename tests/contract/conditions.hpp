@@ -2,10 +2,13 @@
 // What each condition of a statement is for: the statement is asked directly, from both sides of each
 // condition. What is built of it need not notice that one is gone (found by tools/dev/mutate).
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/random_id.hpp"
@@ -14,6 +17,15 @@
 namespace rowlock::test {
 
 constexpr bool leases_directly(running_pair const& p) { return leases(p) && direct(p); }
+constexpr bool leases_of_mysql(running_pair const& p) {
+  return leases_directly(p) && p.engine == dialect::mysql;
+}
+constexpr bool direct_leases_on_servers(running_pair const& p) {
+  return leases_directly(p) && on_a_server(p);
+}
+constexpr bool leases_of_postgresql(running_pair const& p) {
+  return leases_directly(p) && p.engine == dialect::postgresql;
+}
 #define STATEMENT_CASE(text) PAIRS_CASE(text, leases_directly)
 
 /// Asked by themselves, on a session of their own.
@@ -69,6 +81,51 @@ inline std::int64_t microseconds_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+/// Locks "x" and "y" that somebody else holds; and "z", which is free.
+struct held_lock_of_another {
+  explicit held_lock_of_another(fixture& fixture) : f(fixture), s(f), rows(s.book), other(f) {
+    REQUIRE(other.take("x", 30s));
+    REQUIRE(other.take("y", 30s));
+    put_name(f, "z", "lease");
+    term = other.read("x")->term;
+  }
+  void set(std::string const& columns) { f.sql("UPDATE rowlock_locks SET " + columns + " WHERE name = 'x'"); }
+  bool is(std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'x' AND " + condition) == 1;
+  }
+  /// The lowest token, if it got the lock. `tokens`: 0 for none.
+  std::optional<fencing_token> takes(std::string const& name,
+                                     std::optional<strategies::superseded> const& old, int tokens = 1,
+                                     std::chrono::milliseconds hard_limit = 0ms) {
+    strategies::catalogue const all(s.book);
+    strategies::take_request r{
+        name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, hard_limit, takeover::clock, tokens > 0,
+        ""};
+    r.tokens = std::max(tokens, 1);
+    boot_time_point sent_at;
+    auto const came = all.of(strategy::lease).take(*s.session, r, old, statements::soon(), sent_at);
+    auto const* const got = std::get_if<strategies::granted>(&came);
+    return got ? std::optional(got->token) : std::nullopt;
+  }
+  /// As it was at first.
+  void again() {
+    set("term = '" + term.value + "', strategy = 'lease', takeover = 'clock', revoked = " + no(f) +
+        ", renewals = 0, hard_until = NULL, acquired_at = " + in_ms(f, 0) +
+        ", expires_at = " + in_ms(f, 30'000));
+  }
+
+  fixture& f;
+  statements s;
+  strategies::term_rows rows;
+  stranger other;
+  term_id term;
+};
+
+inline void put_permit_that_is_over(fixture& f) {
+  f.sql(permit_of_somebody(f, 1, 10, strategy::semaphore));
+  expire_permits(f);
 }
 
 }  // namespace rowlock::test

@@ -311,3 +311,93 @@ STATEMENT_CASE("permit_expired, permit_purge: what has expired by the clock, and
   CHECK(purged(-500, "observed") == found_and_gone{0, 0});
   CHECK(purged(-500, "clock") == found_and_gone{1, 1});
 }
+
+PAIRS_CASE("permit_purge: what the first statement has found is looked at again", leases_of_mysql) {
+  statements s(f);
+  put_name(f, "x", "semaphore");
+  auto const purges = [&](std::int64_t ends, std::string const& takeover) {
+    return at_once(
+        [&] {
+          f.sql("DELETE FROM rowlock_permits");
+          f.sql(permit_of_somebody(f, 1, 10, strategy::semaphore));
+          f.sql("UPDATE rowlock_permits SET takeover = '" + takeover + "', expires_at = " + in_ms(f, ends));
+        },
+        [&] {
+          std::vector<backend::value> const list{text(R"([{"name":"x","term":"theirs"}])")};
+          s.run("permit_purge_due", list);
+          auto const bits = s.session->execute({"bits", "SELECT CAST(coalesce(@rowlock_due, 0) AS SIGNED)"},
+                                               {}, statements::soon());
+          s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
+          s.run("permit_purge", list);
+          bool const gone = permits_there(f) == 0;
+          CHECK(gone == (backend::as_int(bits.rows.at(0).at(0)) == 1));
+          return gone;
+        });
+  };
+  CHECK_FALSE(purges(1500, "clock"));
+  CHECK_FALSE(purges(-500, "observed"));
+  CHECK(purges(-500, "clock"));
+}
+
+PAIRS_CASE("lock_hidden, permit_take: whether row-level security may hide rows [C34]", leases_of_postgresql) {
+  struct role_of_its_own {
+    explicit role_of_its_own(fixture& fixture) : f(fixture), name("r" + base::random_id()) {
+      f.sql("CREATE ROLE " + name);
+      f.sql("GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta TO " + name);
+      if (!f.options.schema.empty()) f.sql("GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + name);
+    }
+    ~role_of_its_own() { f.sql("DROP OWNED BY " + name + "; DROP ROLE " + name); }
+    fixture& f;
+    std::string name;
+  } const role(f);
+  statements s(f);
+  permit_taker taker(f, strategy::semaphore);
+  for (auto* session : {s.session.get(), &taker.session()})
+    session->script("SET ROLE " + role.name, statements::soon());
+  put_name(f, "x", "semaphore");
+  auto const on_both = [&](std::string const& how) {
+    for (std::string const table : {"rowlock_locks", "rowlock_permits"}) {
+      auto sql = how;
+      f.sql(sql.replace(sql.find("THAT"), 4, table));
+    }
+  };
+  auto const drop = [&](std::string const& name) { on_both("DROP POLICY IF EXISTS " + name + " ON THAT"); };
+  // Whether it may, where the only other policy is that one.
+  auto const hides = [&](std::string const& policy) {
+    drop("other");
+    if (!policy.empty()) on_both("CREATE POLICY other ON THAT " + policy);
+    bool const locks = s.run("lock_hidden", {}).rows.at(0).at(0) != backend::value(std::int64_t{0});
+    bool permits = false;
+    try {
+      permits = !taker.take(permit_taker::of(1, 10));
+    } catch (error const& e) {
+      CHECK(e.reason() == errc::access_denied);
+      permits = true;
+    }
+    if (!permits) taker.release();
+    CHECK(permits == locks);
+    return locks;
+  };
+  CHECK_FALSE(hides(""));
+  CHECK_FALSE(hides("AS RESTRICTIVE USING (true)"));  // it is not switched on
+  on_both("ALTER TABLE THAT ENABLE ROW LEVEL SECURITY");
+  CHECK(hides(""));
+  CHECK(hides("FOR SELECT USING (true)"));
+  CHECK(hides("USING (name <> 'z')"));
+  CHECK(hides("USING (true) WITH CHECK (name <> 'z')"));
+  CHECK(hides("TO pg_monitor USING (true)"));
+  CHECK(hides("AS RESTRICTIVE USING (true)"));
+  CHECK_FALSE(hides("USING (true)"));
+  CHECK_FALSE(hides("USING (true) WITH CHECK (true)"));
+  CHECK_FALSE(hides("TO " + role.name + " USING (true)"));
+  on_both("CREATE POLICY good ON THAT USING (true)");
+  CHECK(hides("AS RESTRICTIVE USING (true)"));
+  CHECK_FALSE(hides("FOR SELECT USING (name <> 'z')"));
+  // What is on other tables is of no matter.
+  f.sql("ALTER TABLE rowlock_tokens ENABLE ROW LEVEL SECURITY");
+  f.sql("CREATE POLICY of_tokens ON rowlock_tokens AS RESTRICTIVE USING (true)");
+  CHECK_FALSE(hides(""));
+  drop("good");
+  f.sql("CREATE POLICY good_of_tokens ON rowlock_tokens USING (true)");
+  CHECK(hides(""));
+}

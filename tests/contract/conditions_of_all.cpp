@@ -1,0 +1,84 @@
+// The conditions of lib/sql/<dialect>/all.sql.
+#include <string>
+
+#include "contract/conditions.hpp"
+
+using namespace rowlock;
+using namespace rowlock::test;
+
+PAIRS_CASE("at_once_entry, at_once_draw: for the term that has just been put there, and for no other name",
+           leases_of_postgresql) {
+  held_lock_of_another x(f);
+  f.sql("DELETE FROM rowlock_tokens");
+  auto const tokens = [&](std::string const& condition) {
+    return number(f, "SELECT count(*) FROM rowlock_tokens WHERE " + condition);
+  };
+  std::vector<std::pair<std::string, std::string>> const wrong{{"x", "another"}, {"y", x.term.value}};
+  for (auto const& [name, term] : wrong) x.s.run("at_once_entry", {name, term});
+  CHECK(tokens("1 = 1") == 0);
+  x.s.run("at_once_entry", {text("x"), x.term.value});
+  CHECK(tokens("name = 'x' AND token = 0") == 1);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('y', 3)");
+  f.sql("UPDATE rowlock_locks SET token = 3");
+  for (auto const& [name, term] : wrong) CHECK(x.s.meets("at_once_draw", {name, term}) == 0);
+  CHECK(tokens("token = 0") == 1);
+  CHECK(tokens("token = 3") == 1);
+  CHECK(x.s.meets("at_once_draw", {text("x"), x.term.value}) == 1);
+  CHECK(tokens("name = 'x' AND token > 3") == 1);
+  CHECK(tokens("name = 'y' AND token = 3") == 1);
+  CHECK(rows(f, "token = 3") == 2);
+}
+
+// Where several statements go together each must be right by itself: a proxy may have sent the one before
+
+// elsewhere.
+PAIRS_CASE("all_take, all_release: what the first statement has marked is looked at again", leases_of_mysql) {
+  held_lock_of_another x(f);
+  auto const takes = [&](std::string const& more) {
+    std::int64_t const one = 1;
+    std::vector<backend::value> const with{R"([{"name":"x","term":"new")" + more + "}]",
+                                           text("lease"),
+                                           text("elsewhere"),
+                                           one,
+                                           text("process"),
+                                           one,
+                                           std::int64_t{30'000},
+                                           text("clock"),
+                                           nullptr,
+                                           text(""),
+                                           one,
+                                           one};
+    x.s.run("all_take_due", with);
+    auto const bits = x.s.session->execute({"bits", "SELECT CAST(coalesce(@rowlock_due, 0) AS SIGNED)"}, {},
+                                           statements::soon());
+    x.s.session->script("SET @rowlock_due = 1, @rowlock_at = utc_timestamp(6)", statements::soon());
+    x.s.run("all_take", with);
+    bool const took = x.is("term = 'new'");
+    CHECK((backend::as_int(bits.rows.at(0).at(0)) == 1) == took);
+    x.again();
+    return took;
+  };
+  std::string const old = R"(,"old":")" + x.term.value + '"';
+  CHECK_FALSE(takes(""));
+  x.set("strategy = 'unique_insert', term = NULL");
+  CHECK_FALSE(takes(""));
+  x.set("takeover = 'observed', expires_at = " + in_ms(f, -5000));
+  CHECK_FALSE(takes(""));
+  CHECK_FALSE(takes(R"(,"old":"nobody's")"));
+  CHECK_FALSE(takes(old + R"(,"renewals":1)"));
+  x.set("revoked = 1");
+  CHECK_FALSE(takes(old));
+  x.set("expires_at = " + in_ms(f, -5000));
+  CHECK(takes(""));
+  CHECK(takes(old));
+  CHECK(takes(old + R"(,"renewals":0)"));
+  auto const gives_back = [&](std::string const& term) {
+    x.s.run("all_release", {R"([{"name":"x","term":")" + term + R"("}])"});
+    return x.is("term IS NULL");
+  };
+  CHECK_FALSE(gives_back(base::random_id()));
+  x.s.session->script("SET @rowlock_due = 0", statements::soon());
+  CHECK_FALSE(gives_back(x.term.value));
+  x.s.session->script("SET @rowlock_due = 1", statements::soon());
+  CHECK(gives_back(x.term.value));
+}
