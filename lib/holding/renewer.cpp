@@ -21,13 +21,6 @@ std::chrono::nanoseconds retry_interval(hold const& h) {
   return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
 }
 
-// Between two tries to give something back late: the pause doubles.
-constexpr std::chrono::milliseconds first_late_pause = 200ms;
-constexpr std::chrono::milliseconds longest_late_pause = 5s;
-// Each attempt on a database that refuses what it is asked leaves one more, which can't be given back there
-// either. Those of a name are counted only where there are many.
-constexpr std::size_t few_late = 256;
-constexpr std::ptrdiff_t most_late_of_a_name = 64;
 // Where whoever writes locks the whole database, that can only be tried.
 constexpr auto late_try_of_a_file = 100ms;
 
@@ -77,16 +70,10 @@ void renewer::give_back_later(hold const& h) noexcept {
 void renewer::give_back_later(std::string const& name, term_id const& term, rowlock::strategy how,
                               std::chrono::milliseconds at_least, boot_time_point until,
                               boot_time_point may_come_until) noexcept try {
-  late_release r{{name, term}, how,           at_least, until, boot_clock::now() + first_late_pause / 10,
-                 0ms,          may_come_until};
+  late_release r{{name, term}, how, at_least, until, may_come_until};
+  r.next = boot_clock::now() + first_late_pause / 10;
   std::lock_guard const guard(mutex_);
-  // What somebody has had counts, however many there are: permits of a semaphore have one name.
-  bool const too_many = may_come_until != boot_time_point{} && late_.size() >= few_late &&
-                        std::count_if(late_.begin(), late_.end(), [&](auto const& one) {
-                          return one.second.which.name == name;
-                        }) >= most_late_of_a_name;
-  if (too_many) return;  // it ends by its expiry
-  late_.emplace_hint(late_.end(), ++late_number_, std::move(r));
+  late_.add(std::move(r));
   start();
   waiter_.wake();
 } catch (std::exception const& e) {  // no memory or thread left: the term ends by its expiry
@@ -150,7 +137,7 @@ boot_time_point renewer::next_work() {
   std::lock_guard const guard(mutex_);
   // As in the watchdog: what it was to wake for may have been given back.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
-  armed_for_ = std::min(armed_for_, late_next());
+  armed_for_ = std::min(armed_for_, late_.next());
   for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
   return armed_for_;
 }
@@ -326,45 +313,17 @@ bool renewer::renewal_waits() {
   return any_due(boot_clock::now());
 }
 
-// Each is given back by its own term, and so waits for no other. But what may yet come waits for what was
-// held and came first of its name: an exchange of permits that meets the former one no more grants nothing.
-template <class Look>
-void renewer::each_to_be_tried(Look const& look) const {
-  std::unordered_set<std::string_view> held;
-  for (auto const& [number, one] : late_) {
-    bool const may_come = one.may_come_until != boot_time_point{};
-    if (!may_come) held.insert(one.which.name);
-    if (!may_come || !held.contains(one.which.name)) look(number, one);
-  }
-}
-
-// Those that may be tried now. Those that were not tried yet come before those that have failed.
 std::vector<std::uint64_t> renewer::late_due() {
-  std::vector<std::uint64_t> fresh;
-  std::vector<std::uint64_t> again;
   std::lock_guard const guard(mutex_);
-  auto const now = boot_clock::now();
-  if (now < late_not_before_) return fresh;
-  each_to_be_tried([&](std::uint64_t number, late_release const& one) {
-    if (one.next <= now || one.until <= now) (one.pause == 0ms ? fresh : again).push_back(number);
-  });
-  fresh.insert(fresh.end(), again.begin(), again.end());
-  return fresh;
+  return late_.due(boot_clock::now());
 }
 
-boot_time_point renewer::late_next() {
-  auto next = boot_time_point::max();
-  each_to_be_tried(
-      [&](std::uint64_t, late_release const& one) { next = std::min(next, std::min(one.next, one.until)); });
-  return std::max(next, late_not_before_);
-}
-
-// Renewal comes first. Each is taken out only while it is tried: whatever is thrown, none gets lost.
+// Renewal comes first.
 void renewer::give_back_due() {
   for (auto const number : late_due()) {
     if (renewal_waits()) return;
     std::unique_lock lock(mutex_);
-    auto one = late_.extract(number);
+    auto one = late_.take(number);
     lock.unlock();
     if (one.empty()) continue;  // it is given back elsewhere
     auto const what = try_late(one.mapped());
@@ -372,8 +331,8 @@ void renewer::give_back_due() {
     lock.lock();
     if (what == tried::not_there && (closed_ || boot_clock::now() >= one.mapped().may_come_until)) continue;
     one.mapped().next = boot_clock::now() + (closed_ ? first_late_pause : one.mapped().pause);
-    if (what == tried::no_answer) late_not_before_ = boot_clock::now() + first_late_pause;
-    late_.insert(std::move(one));
+    if (what == tried::no_answer) late_.none_before(boot_clock::now() + first_late_pause);
+    late_.put_back(std::move(one));
     if (what == tried::no_answer) return;
   }
 }
@@ -391,7 +350,7 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
     failed(e.what());
     what = tried::no_answer;
   }
-  one.pause = std::clamp(2 * one.pause, first_late_pause, longest_late_pause);
+  one.lengthen_pause();
   return what;
 }
 
@@ -431,8 +390,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   closed_ = true;
   dropped.swap(kept_);
   stop_by_ = deadline;
-  late_not_before_ = {};
-  for (auto& [number, one] : late_) one.next = {};
+  late_.hurry();
   try {
     if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
   } catch (std::exception const& e) {  // no thread could be started: the term ends by its expiry
@@ -456,12 +414,12 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
 void renewer::give_back_here(boot_time_point deadline) noexcept try {
   base::event const never;
   for (;;) {
-    late_releases left;
+    late_releases::numbered left;
     {
       std::lock_guard const guard(mutex_);
-      left.swap(late_);
+      left = late_.take_all();
     }
-    std::erase_if(left, [&](late_releases::value_type const& entry) {
+    std::erase_if(left, [&](late_releases::numbered::value_type const& entry) {
       auto const& r = entry.second;
       try {
         auto loan = pool_.borrow(deadline);
@@ -474,7 +432,7 @@ void renewer::give_back_here(boot_time_point deadline) noexcept try {
     });
     if (left.empty()) return;
     std::unique_lock lock(mutex_);
-    late_.merge(left);
+    late_.put_back(left);
     lock.unlock();
     base::wait_for(never, std::min<boot_time_point>(deadline, boot_clock::now() + first_late_pause / 4));
   }

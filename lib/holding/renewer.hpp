@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,22 +13,12 @@
 #include <vector>
 
 #include "base/boot_waiter.hpp"
+#include "holding/late_releases.hpp"
 #include "holding/watchdog.hpp"
 #include "sessions/connection_pool.hpp"
 #include "strategy/catalogue.hpp"
 
 namespace rowlock::holding {
-
-/// Something to be given back as soon as the database lets us.
-struct late_release {
-  strategies::name_and_term which;
-  rowlock::strategy strategy;
-  std::chrono::milliseconds at_least{0};
-  boot_time_point until;               ///< dropped then: what is left in the row is in nobody's way any more
-  boot_time_point next{};              ///< when it is to be tried
-  std::chrono::milliseconds pause{0};  ///< after the last try, which failed; 0: it was not tried yet
-  boot_time_point may_come_until{};    ///< that it was not there proves nothing before
-};
 
 /// One thread, started when first needed. Thread-safe.
 class renewer {
@@ -63,8 +52,6 @@ class renewer {
     boot_time_point next;  ///< when it is to be renewed
   };
   using batch = std::vector<std::shared_ptr<hold>>;
-  /// In the order in which they came. A map, because its nodes are taken out and put back without memory.
-  using late_releases = std::map<std::uint64_t, late_release>;
 
   void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
@@ -90,10 +77,7 @@ class renewer {
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due();
-  template <class Look>
-  void each_to_be_tried(Look const&) const;  ///< with the mutex
   std::vector<std::uint64_t> late_due();
-  boot_time_point late_next();  ///< with the mutex
   enum class tried { done, not_there, again, no_answer };
   tried try_late(late_release&) noexcept;
   tried give_back(late_release const&);
@@ -118,8 +102,6 @@ class renewer {
   std::mutex mutex_;
   std::unordered_map<hold const*, kept> kept_;
   late_releases late_;
-  std::uint64_t late_number_ = 0;    ///< of the last one
-  boot_time_point late_not_before_;  ///< none is tried before: the database did not answer
   boot_time_point armed_for_ = boot_time_point::max();
   boot_time_point stop_by_ = boot_time_point::max();
 
