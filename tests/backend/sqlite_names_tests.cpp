@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <rowlock/migrator.hpp>
 #include <rowlock/sqlite.hpp>
@@ -102,10 +104,11 @@ TEST_CASE("C1: a look at the file costs little") {
   named_file const file;
   auto const id = *backend::sqlite::identify(file.path);
   constexpr int looks = 10'000;
-  auto const start = std::chrono::steady_clock::now();
+  auto const start = std::clock();  // the processor's time: others want the processor, too
   for (int i = 0; i < looks; ++i) REQUIRE(backend::sqlite::change_since(id, file.path) == nullptr);
-  auto const each = (std::chrono::steady_clock::now() - start) / looks;
-  MESSAGE("a look takes " << std::chrono::nanoseconds(each).count() << " ns");
+  auto const each =
+      std::chrono::nanoseconds{std::chrono::seconds{std::clock() - start}} / CLOCKS_PER_SEC / looks;
+  MESSAGE("a look takes " << each.count() << " ns");
   CHECK(each < std::chrono::microseconds(50));
 }
 
