@@ -40,9 +40,10 @@ class database {
   /// Takes `name` for a minute by plain SQL. `expired`: its time is over already.
   void hold(std::string const& name, bool expired = false) const;
 
- protected:
   /// SQL for the database's time and some seconds.
   virtual std::string in_seconds(int) const = 0;
+
+ protected:
   virtual void look_there(backend::connection&) const {}
 
   std::unique_ptr<connection_source> source_;
@@ -55,9 +56,9 @@ class sqlite_database : public database {
   sqlite_database();
   std::string kind() const override { return "sqlite"; }
   std::string file() const { return address_; }
+  std::string in_seconds(int) const override;
 
  private:
-  std::string in_seconds(int) const override;
   scratch_folder folder_;
 };
 
@@ -68,9 +69,9 @@ class postgresql_database : public database {
   ~postgresql_database() override;
   std::string kind() const override { return "postgresql"; }
   std::string const& schema() const { return schema_; }
+  std::string in_seconds(int) const override;
 
  private:
-  std::string in_seconds(int) const override;
   void look_there(backend::connection&) const override;
   std::string schema_;
 };
@@ -81,12 +82,12 @@ class mysql_like_database : public database {
   ~mysql_like_database() override;
   std::string kind() const override { return "mysql"; }
   std::string const& name() const { return name_; }
+  std::string in_seconds(int) const override;
 
  protected:
   explicit mysql_like_database(std::string const& server);
 
  private:
-  std::string in_seconds(int) const override;
   std::string name_;
 };
 
