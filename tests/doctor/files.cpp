@@ -44,6 +44,8 @@ findings examined_while(std::string const& path, std::string const& before, char
 
 }  // namespace
 
+TEST_SUITE_BEGIN("sqlite");
+
 TEST_CASE("file: durability: journals that a crash or power cut makes unsafe, or that are slow") {
   sqlite_fixture f;
   auto const path = path_of(f);
@@ -237,3 +239,5 @@ TEST_CASE("file: D7: file_system: what is decided for each kind") {
                                     std::uint64_t{BTRFS_SUPER_MAGIC}, std::uint64_t{OVERLAYFS_SUPER_MAGIC}})
     CHECK(judge_file_system(local, true).result == verdict::ok);
 }
+
+TEST_SUITE_END();

@@ -1,12 +1,34 @@
 // Servers with a second one that follows them.
 #include <fmt/format.h>
+#include <libpq-fe.h>
 
+#include <memory>
 #include <regex>
+#include <string>
 
 #include "doctor/scene.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
+
+namespace {
+
+/// One that was begun, and does not come to its end, as nobody reads it.
+class base_backup {
+ public:
+  explicit base_backup(std::string const& conninfo)
+      : connection_(PQconnectdb((conninfo + " replication=true").c_str()), &PQfinish) {
+    bool const old = PQserverVersion(connection_.get()) < 150000;
+    REQUIRE(PQsendQuery(connection_.get(), old ? "BASE_BACKUP FAST" : "BASE_BACKUP (CHECKPOINT 'fast')") ==
+            1);
+    REQUIRE(PQflush(connection_.get()) == 0);
+  }
+
+ private:
+  std::unique_ptr<PGconn, decltype(&PQfinish)> const connection_;
+};
+
+}  // namespace
 
 TEST_CASE(
     "replicas: D2: postgresql: an asynchronous standby, a synchronous one, none that is left, who may see "
@@ -14,6 +36,13 @@ TEST_CASE(
   server_scene const s(server_kind::postgresql,
                        {.durable = true, .settings = {"wal_level = replica", "max_wal_senders = 4"}});
   expect(s.examine(), "replicas", verdict::ok, "no standby is connected");
+  {
+    base_backup const backup(s.as_admin());
+    CHECK(eventually(
+        [&] { return s.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'backup'") == "1"; }));
+    expect(examined(s.as_admin()), "replicas", verdict::ok, "no standby is connected");
+  }
+  CHECK(eventually([&] { return s.value("SELECT count(*) FROM pg_stat_replication") == "0"; }));
   {
     database_server const standby(server_kind::postgresql, {.standby_of = &s.server});
     auto const app_there = standby.address() + " user=app";

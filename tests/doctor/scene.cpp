@@ -7,6 +7,7 @@
 #include <regex>
 #include <sstream>
 
+#include "support/changed_sql.hpp"
 #include "support/source_path.hpp"
 
 namespace rowlock::test {
@@ -50,7 +51,7 @@ connection_source spoilt_by(std::string const& sql, connection_source const& sou
 }
 
 findings examined(connection_source const& source, doctor_options o) {
-  return doctor(source, std::move(o)).examine();
+  return doctor(as_the_environment_has_it(source), std::move(o)).examine();
 }
 
 findings examined(std::string const& url, doctor_options o) {

@@ -468,7 +468,10 @@ TEST_CASE(
   std::string const none_of_ours = " is none of rowlock's functions, but may be called instead of one";
   CHECK(found_while(r.me, "CREATE FUNCTION a.rowlock_renew(text)" + sql_function,
                     "DROP FUNCTION a.rowlock_renew(text)") == texts{"rowlock_renew(text)" + none_of_ours});
-  CHECK(found_while(r.me, "CREATE PROCEDURE a.rowlock_release(text, text) LANGUAGE sql AS 'SELECT 1'",
-                    "DROP PROCEDURE a.rowlock_release(text, text)") ==
-        texts{"rowlock_release(IN text, IN text)" + none_of_ours});
+  auto const told =
+      found_while(r.me, "CREATE PROCEDURE a.rowlock_release(text, text) LANGUAGE sql AS 'SELECT 1'",
+                  "DROP PROCEDURE a.rowlock_release(text, text)");
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].starts_with("rowlock_release("));  // servers write the arguments of procedures differently
+  CHECK(told[0].ends_with(none_of_ours));
 }
