@@ -357,3 +357,90 @@ STATEMENT_CASE(
   CHECK(raised_to(4) == 5);
   CHECK(raised_to(6) == 6);
 }
+
+STATEMENT_CASE(
+    "reap_locks_delete, reap_tokens_delete: what may not go takes no place among those that may; what is "
+    "locked is left and not waited for, and the others go") {
+  statements s(f);
+  strategies::reaping const reaping(s.book, 1h);
+  auto const removed = [&](strategies::reaped_table table, std::string const& after, int size) {
+    strategies::page_look seen;
+    seen.last = "z";
+    auto const gone = reaping.remove(*s.session, {table, after, size}, seen, statements::soon());
+    return table == strategies::reaped_table::locks ? all_of(gone) : gone.tokens;
+  };
+  auto const locks = strategies::reaped_table::locks;
+  auto const tokens = strategies::reaped_table::tokens;
+  f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(microseconds_now() + 30 * token_hour));
+  /// x is due; before it comes w, which is that one.
+  auto const behind = [&](row const& r) {
+    put(f, r);
+    f.sql("UPDATE rowlock_locks SET name = 'w' WHERE name = 'x'");
+    put_name(f, "x", "lease");
+    f.sql("UPDATE rowlock_locks SET permit_limit = NULL, expires_at = " + in_ms(f, -2 * hour) +
+          " WHERE name = 'x'");
+  };
+  for (auto const& r : all_rows()) {
+    if (r.goes) continue;
+    CAPTURE(r.strategy);
+    CAPTURE(r.term);
+    CAPTURE(r.more);
+    CHECK(at_once([&] { behind(r); }, [&] { return removed(locks, "", 1); }) == 1);
+    CHECK(rows(f, "name = 'w'") == 1);
+    CHECK(rows(f, "name = 'x'") == 0);
+  }
+  row const old{"lease", "", -2 * hour, true};
+  behind(old);
+  CHECK(removed(locks, "w", 1) == 1);
+  CHECK(rows(f, "name = 'w'") == 1);
+  behind(old);
+  f.sql("UPDATE rowlock_meta SET token_floor = 5");
+  f.sql("UPDATE rowlock_locks SET token = 6 WHERE name = 'w'");
+  CHECK(removed(locks, "", 1) == 1);
+  CHECK(rows(f, "name = 'w'") == 1);
+  behind({"semaphore", "", -2 * hour, true});
+  f.sql(permit_of_somebody(f, 1, 10, strategy::semaphore));
+  f.sql("UPDATE rowlock_permits SET name = 'w'");
+  CHECK(removed(locks, "", 1) == 1);
+  CHECK(rows(f, "name = 'w'") == 1);
+  behind(old);
+  CHECK(removed(locks, "", 1) == 1);
+  CHECK(rows(f, "name IN ('w', 'x')") == 1);
+
+  auto const both_tokens = [&](std::int64_t token_of_w) {
+    auto const old_token = microseconds_now() - 2 * token_hour;
+    f.sql("DELETE FROM rowlock_tokens");
+    f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('w', " + std::to_string(old_token + token_of_w) +
+          "), ('x', " + std::to_string(old_token) + ")");
+    f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(old_token));
+  };
+  both_tokens(1);  // above the floor
+  CHECK(removed(tokens, "", 1) == 1);
+  both_tokens(2 * token_hour);  // young
+  f.sql("UPDATE rowlock_meta SET token_floor = token_floor + " + std::to_string(3 * token_hour));
+  CHECK(removed(tokens, "", 1) == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens WHERE name = 'w'") == 1);
+  both_tokens(0);
+  CHECK(removed(tokens, "w", 1) == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens WHERE name = 'w'") == 1);
+  both_tokens(0);
+  CHECK(removed(tokens, "", 1) == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens") == 1);
+
+  if (!on_a_server(pair)) return;
+  f.sql("UPDATE rowlock_meta SET token_floor = " + std::to_string(microseconds_now()));
+  behind(old);
+  both_tokens(0);
+  statements another(f);
+  another.session->script(begin_of(f), statements::soon());
+  auto const lock = [&](std::string const& sql) {
+    another.session->script(f.tables().render(sql), statements::soon());
+  };
+  lock("UPDATE rowlock_locks SET note = 'theirs' WHERE name = 'w'");
+  lock("UPDATE rowlock_tokens SET token = token - 1 WHERE name = 'w'");
+  CHECK(removed(locks, "", 100) == 1);
+  CHECK(removed(tokens, "", 100) == 1);
+  another.session->script("ROLLBACK", statements::soon());
+  CHECK(rows(f, "name = 'w'") == 1);
+  CHECK(number(f, "SELECT count(*) FROM rowlock_tokens WHERE name = 'w'") == 1);
+}
