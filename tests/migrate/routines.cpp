@@ -1,6 +1,7 @@
 // Functions and procedures that a dump has left out, or that somebody has dropped.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <rowlock/mysql.hpp>
@@ -34,6 +35,10 @@ std::vector<std::string> routine_names(database const& db) {
 
 void drop_routine(database const& db, std::string const& name) {
   db.script(fmt::format("DROP {} {}", db.is_mysql() ? "PROCEDURE" : "FUNCTION", name));
+}
+
+void hers_does(std::string const& url, std::string const& sql) {
+  mysql::source(url).implementation()->connect(soon())->script(sql, soon());
 }
 
 bool line_mentions(std::vector<std::string> const& lines, std::string const& part) {
@@ -142,5 +147,48 @@ TEST_CASE_TEMPLATE("routines: one that somebody else has put there, or that is h
   CHECK(number(db, "SELECT count(*) FROM sprung") == 0);
   drop_routine(db, "rowlock_renew");
   CHECK(line_mentions(m.validate(), "rowlock_renew, for SQL"));
+  db.script(fmt::format("DROP USER {}@'%'", user));
+}
+
+TEST_CASE_TEMPLATE("C12: routines: one that another account has made, or that runs as its definer, is said",
+                   DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  auto const user = unique_identifier();
+  db.script(
+      fmt::format("CREATE USER {0}@'%' IDENTIFIED BY 'x'; GRANT ALL ON {1}.* TO {0}@'%'", user, db.name()));
+  auto url = db.address();
+  auto const at = url.find("://") + 3;
+  url.replace(at, url.find('@') - at, user + ":x");
+  migrator hers{mysql::source(url)};
+  CHECK(hers.validate().empty());  // another account looks than the one that migrated
+  auto const only_line = [&](migrator& who, std::string const& part) {
+    auto const lines = who.validate();
+    CHECK(lines.size() == 1);
+    CHECK_MESSAGE(line_mentions(lines, part), fmt::format("{}", fmt::join(lines, "; ")));
+  };
+  SUBCASE("another one's") {
+    for (auto const* security : {"INVOKER", "DEFINER"}) {
+      drop_routine(db, "rowlock_renew");
+      hers_does(url,
+                fmt::format("CREATE PROCEDURE rowlock_renew() SQL SECURITY {} SET @sprung = 1", security));
+      bool const as_caller = std::string(security) == "INVOKER";
+      only_line(m, as_caller ? fmt::format("rowlock_renew was made by account {}@%", user)
+                             : fmt::format("rowlock_renew runs with the rights of account {}@%", user));
+    }
+    CHECK_NOTHROW(m.up());  // it calls none of them
+  }
+  SUBCASE("our own, changed") {
+    db.script("ALTER PROCEDURE rowlock_renew SQL SECURITY DEFINER");
+    only_line(m, "rowlock_renew runs with the rights of account ");
+  }
+  drop_routine(db, "rowlock_renew");
+  m.up();
+  CHECK(m.validate().empty());
+  // All were made by the other account: tables belong to nobody, and it may be the one that migrates.
+  for (auto const& name : routine_names(db)) drop_routine(db, name);
+  hers.up();
+  CHECK(m.validate().empty());
   db.script(fmt::format("DROP USER {}@'%'", user));
 }

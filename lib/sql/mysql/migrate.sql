@@ -55,9 +55,29 @@ WHERE p.id <> connection_id() AND (t.trx_id IS NOT NULL OR p.id = IS_USED_LOCK(
   concat('rowlock migrate ', left(sha2(concat(coalesce(nullif($1, ''), database(), ''), '.', coalesce($2, '')), 256), 32))))
 ORDER BY t.trx_started LIMIT 3
 
--- Who may create in the database, and who owns what, is not told apart here: DEFINER and grants say who runs what.
+-- Procedures in schema $1 (empty: the session's database) with one of our names (prefix $2) that are not as ours: such as run with the
+-- definer's rights, or that another account has made than the others. Ours run with the rights of whoever calls them, and so would
+-- its text. Tables belong to nobody here, and another account may rightly look than the one that migrated: so definers are
+-- compared with each other only, with this account's own, or else with the one that has made most. Only for who looks: a migration ($3 = 1) runs no procedure
+-- by these names, and makes those anew that it changes.
 -- name: migrate_strangers
-SELECT NULL FROM (SELECT $1 AS one, $2 AS two, $3 AS three) AS asked WHERE 1 = 0
+WITH there AS (
+  SELECT r.routine_name, r.definer, r.security_type
+  FROM information_schema.routines AS r
+  WHERE $3 = 0 AND r.routine_schema = coalesce(nullif($1, ''), database()) AND r.routine_type = 'PROCEDURE'
+    AND r.routine_name IN (concat($2, 'release'), concat($2, 'renew'), concat($2, 'require'), concat($2, 'try_acquire'),
+      concat($2, 'done'), concat($2, 'release_once'), concat($2, 'release_permit'), concat($2, 'renew_permit'),
+      concat($2, 'require_permit'), concat($2, 'take_permit'), concat($2, 'try_acquire_exclusive'), concat($2, 'try_acquire_once'),
+      concat($2, 'try_acquire_permit'), concat($2, 'try_acquire_shared'), concat($2, 'admit'))),
+maker AS (
+  SELECT t.definer FROM there AS t GROUP BY t.definer ORDER BY t.definer = current_user() DESC, count(*) DESC, t.definer LIMIT 1)
+SELECT t.routine_name, CASE WHEN t.security_type = 'INVOKER'
+    THEN concat('was made by account ', t.definer, ', others of rowlock''s procedures by ', m.definer,
+      ', and runs with the rights of whoever calls it')
+    ELSE concat('runs with the rights of account ', t.definer, ', rowlock''s procedures with those of whoever calls them') END
+FROM there AS t CROSS JOIN maker AS m
+WHERE t.security_type <> 'INVOKER' OR t.definer <> m.definer
+ORDER BY t.routine_name
 
 -- Which procedures of schema version $3 are not to be seen in schema $1 (empty: the session's database; prefix $2). Whoever has no
 -- right on one does not see it: see lib/migrate/routines.cpp.
