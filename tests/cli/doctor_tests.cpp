@@ -65,11 +65,11 @@ TEST_CASE("doctor: 0 if all is well, and if there is nothing worse than a warnin
   on_sqlite const p;
   auto const r = p.rowlock({"doctor"});
   CHECK(r.status == 0);
-  CHECK(lines_of(r.out).back() == "8 checks: 8 ok");
+  CHECK(lines_of(r.out).back() == "9 checks: 9 ok");
   p.sql("PRAGMA journal_mode = DELETE");
   auto const warned = p.rowlock({"doctor"});
   CHECK(warned.status == 0);
-  CHECK(lines_of(warned.out).back() == "8 checks: 7 ok, 1 warning");
+  CHECK(lines_of(warned.out).back() == "9 checks: 8 ok, 1 warning");
   auto const nowhere = p.rowlock({"doctor"}, {{"ROWLOCK_DB", "host=127.0.0.1 port=1 user=x"}});
   CHECK(nowhere.status == 1);
   CHECK(lines_of(nowhere.out).size() == 3);

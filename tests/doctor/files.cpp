@@ -114,6 +114,44 @@ TEST_CASE("file: index: names that are not unique, not bytes, not looked up") {
   expect(examined(f.source), "index", verdict::error, "rowlock_tokens only once", validate);
 }
 
+TEST_CASE(
+    "file: damage: a page that is overwritten, or a file that is cut off, is an error that names the file") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  f.sql("PRAGMA journal_mode = DELETE");  // all of it is in the file
+  f.sql("INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('n', 'lease', 1, 0)");
+  auto const number_in = [&](std::string const& sql) {
+    return backend::as_int(f.source.implementation()
+                               ->connect(boot_clock::now() + 60s)
+                               ->execute({"number", sql}, {}, boot_clock::now() + 60s)
+                               .rows.at(0)
+                               .at(0));
+  };
+  auto const page_size = number_in("SELECT page_size FROM pragma_page_size");
+  expect(examined(f.source), "damage", verdict::ok, "can be read whole");
+  auto const overwrite_page_of = [&](char const* table) {
+    auto const page = number_in(fmt::format("SELECT rootpage FROM sqlite_schema WHERE name = '{}'", table));
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((page - 1) * page_size);
+    file << std::string(static_cast<std::size_t>(page_size), 'x');
+  };
+  SUBCASE("which no other check reads") {
+    overwrite_page_of("rowlock_locks");
+    auto const all = examined(f.source);
+    expect(all, "damage", verdict::error, path, "Restore it");
+    expect(all, "damage", verdict::error, "in table rowlock_locks", "rowlock migrate up");
+  }
+  SUBCASE("which the version is read from") {
+    overwrite_page_of("rowlock_meta");
+    expect(examined(f.source), "damage", verdict::error, path, "Restore it");
+  }
+  SUBCASE("cut off") {
+    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(2 * page_size));
+    expect(examined(f.source), "connection", verdict::error, path);
+    expect(examined(f.source), "connection", verdict::error, "the file is damaged: restore it");
+  }
+}
+
 TEST_CASE("file: schema: none, older, newer") {
   sqlite_fixture f;
   f.sql("UPDATE rowlock_meta SET schema_version = 6");

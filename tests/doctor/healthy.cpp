@@ -68,7 +68,7 @@ TEST_CASE("healthy: an SQLite file: all is ok, nothing is written") {
             .at(0));
   };
   auto const before = version();
-  expect_healthy(examined(f.source), {"connection", "schema", "writable", "durability", "index",
+  expect_healthy(examined(f.source), {"connection", "schema", "damage", "writable", "durability", "index",
                                       "file_system", "waiting", "limits"});
   CHECK(version() == before);
 }

@@ -28,6 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> shapes[] = {
     {"at_once_draw", "i"},
     {"doctor_clock", "u"},
     {"doctor_creators", "-t"},
+    {"doctor_damage", "-tt"},
     {"doctor_explain", "tttt"},
     {"doctor_limits", "-nii"},
     {"doctor_replicas", "zzz"},

@@ -132,8 +132,7 @@ std::string advice_for_refused(error const& e) {
              "out "
              "of the connection string.";
     case culprit::file:
-      return "The file is damaged: see why (another program, the disk), and restore it or put a new one in "
-             "its place.";
+      return "See why: another program, or the disk.";
     case culprit::rowlock:
       break;
   }

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "backend/sqlite/checks.hpp"
+#include "backend/sqlite/native.hpp"
+#include "base/text.hpp"
 
 namespace rowlock::backend::sqlite {
 namespace {
@@ -64,6 +66,29 @@ std::optional<opinion> writable(examiner& x) {
   return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
 }
 
+// Without it each check that meets the damage would be undecided, and one that does not would be ok.
+std::optional<opinion> damage(examiner& x) {
+  for (auto const* what : {"meta", "locks", "tokens", "permits"}) {
+    auto const table = x.options().table_prefix + what;
+    std::string said;
+    try {
+      auto const found = x.ask("doctor_damage", {table}).rows.at(0);
+      if (as_text(found.at(0)) != "ok")
+        said = fmt::format("{}: {}", as_text(found.at(1)), as_text(found.at(0)));
+    } catch (error const& e) {
+      if (e.reason() == errc::schema_missing) continue;  // check `schema` says so
+      if (!is_damage(e.native_code())) throw;
+      said = base::plain_message(e);
+    }
+    if (!said.empty())
+      return opinion{verdict::error, fmt::format("the file is damaged, in table {}: {}", table, said),
+                     "See why: another program, the disk. Restore it, or move it away with the files -wal "
+                     "and -shm beside "
+                     "it, and rowlock migrate up makes a new one, which knows of no locks and tokens."};
+  }
+  return opinion{verdict::ok, "the tables can be read whole"};
+}
+
 std::optional<opinion> durability(examiner& x) {
   auto const& session = x.known("doctor_session");
   auto const& mode = session["journal_mode"];
@@ -105,10 +130,14 @@ std::optional<opinion> index(examiner& x) {
 }
 
 std::span<named_check const> checks() noexcept {
-  static constexpr named_check all[] = {
-      {"schema"},       {"writable", writable},       {"durability", durability},
-      {"index", index}, {"file_system", file_system}, {"waiting"},
-      {"limits"}};
+  static constexpr named_check all[] = {{"schema"},
+                                        {"damage", damage},
+                                        {"writable", writable},
+                                        {"durability", durability},
+                                        {"index", index},
+                                        {"file_system", file_system},
+                                        {"waiting"},
+                                        {"limits"}};
   return all;
 }
 

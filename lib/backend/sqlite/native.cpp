@@ -12,8 +12,11 @@ bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
-std::string_view way_out(errc code) {
-  switch (code) {
+std::string_view way_out(errc kind, int code) {
+  if (is_damage(code))
+    return "; the file is damaged: restore it, or move it away with the files -wal and -shm beside it, and "
+           "`rowlock migrate up` makes a new one, which knows of no locks and tokens";
+  switch (kind) {
     case errc::schema_missing:
       return "; `rowlock migrate validate` tells what is missing";
     case errc::read_only:
@@ -69,14 +72,20 @@ errc classify(int code, std::string_view message) noexcept {
   }
 }
 
+bool is_damage(int code) noexcept {
+  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
 error opening_error(sqlite3* db, std::string const& what, std::string const& where) {
   auto problem = statement_error(db, what, where);
   if (problem.reason() != errc::in_doubt) return problem;
   // The file beside it that all programs share could not grow: an I/O error like any other to SQLite.
   int const cause = sqlite3_system_errno(db);
   auto const kind = cause == ENOSPC || cause == EDQUOT ? errc::storage_full : errc::unreachable;
-  return error(kind, fmt::format("{}: {}: {}{}", where, what, sqlite3_errmsg(db), way_out(kind)), what, "",
-               problem.native_code());
+  return error(
+      kind,
+      fmt::format("{}: {}: {}{}", where, what, sqlite3_errmsg(db), way_out(kind, problem.native_code())),
+      what, "", problem.native_code());
 }
 
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where) {
@@ -85,8 +94,8 @@ error statement_error(sqlite3* db, std::string const& statement, std::string con
   auto kind = classify(code, message);
   // The file itself was opened, but for reading only, and so the files beside it can't be made.
   if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db, "main") == 1) kind = errc::read_only;
-  return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind)), statement, "",
-               code);
+  return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind, code)), statement,
+               "", code);
 }
 
 }  // namespace rowlock::backend::sqlite

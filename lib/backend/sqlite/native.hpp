@@ -26,6 +26,9 @@ void leave_wal_at_close(sqlite3*) noexcept;
 /// What an (extended) result code of a statement means; `message` is SQLite's own.
 errc classify(int code, std::string_view message) noexcept;
 
+/// The file is no database, or no whole one.
+bool is_damage(int code) noexcept;
+
 /// The error that `db` reported last. `where` says which file.
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where);
 

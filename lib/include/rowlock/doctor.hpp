@@ -20,6 +20,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// What it looks at is listed here. What does not apply to the kind of database is left out.
 /// - connection: can it be connected to
 /// - schema: are the tables there, with a version that this program can use
+/// - damage: can the tables be read whole (SQLite)
 /// - grants: may this role do all that locking takes
 /// - writable: does the server take writes
 /// - isolation: do sessions run as the library sets them up

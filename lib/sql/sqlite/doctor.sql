@@ -22,6 +22,10 @@ SELECT EXISTS (SELECT 1 FROM pragma_index_list(?2) AS i
     AND (SELECT group_concat(x.name || ' ' || x.coll) FROM pragma_index_xinfo(i.name) AS x WHERE x."key" = 1)
       = 'name BINARY')
 
+-- What is wrong with the pages of table ?1 ("ok": nothing), and in which file. Reads all of them, and nothing else of the file.
+-- name: doctor_damage
+SELECT q.quick_check, (SELECT d.file FROM pragma_database_list AS d WHERE d.name = 'main') FROM pragma_quick_check(?1) AS q
+
 -- Nobody's objects come between a name and what it means here.
 -- name: doctor_creators
 SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two) AS asked WHERE 1 = 0
