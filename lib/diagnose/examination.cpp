@@ -29,7 +29,7 @@ char const* file_remedy(errc reason) {
     case errc::schema_missing:
       return "rowlock migrate up makes the file and its tables.";
     case errc::storage_full:
-      return "Make room on its file system.";
+      return "Make room on its file system, or raise the limit that is named.";
     case errc::access_denied:
     case errc::read_only:
       return "Let this user read and write the file and its folder.";

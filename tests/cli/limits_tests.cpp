@@ -106,6 +106,30 @@ TEST_CASE("C29: where there is too little memory for a thread, `ulimit -v` is na
   CHECK(refused > 0);
 }
 
+TEST_CASE("C29: where an SQLite file may not get longer, `ulimit -f` is named at once, and nothing is left") {
+  on_sqlite const p;
+  int refused = 0;
+  for (int const kilobytes : {4, 16, 24, 32, 64}) {
+    CAPTURE(kilobytes);
+    for (auto const& args :
+         {run_true, words{"run", "--wait", "100s", "n", "--", "true"}, words{"list"}, words{"doctor"}}) {
+      auto const start = std::chrono::steady_clock::now();
+      auto const r =
+          run(in_shell(fmt::format("ulimit -f {}; \"$@\" 2>&1 | cat >&2; exit ${{PIPESTATUS[0]}}", kilobytes),
+                       p.command(args)),
+              p.variables());
+      CAPTURE(r.err);
+      CHECK(seconds_since(start) < 40);
+      if (r.status == 0) continue;
+      ++refused;
+      CHECK(r.status == (args.front() == "doctor" ? 1 : 78));
+      CHECK(r.says(fmt::format("`ulimit -f` ({} bytes here)", kilobytes * 1024)));
+      CHECK(p.rowlock({"run", "--no-wait", "n", "--", "true"}).status == 0);
+    }
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("C29: without /proc, or with that of another pid namespace, it says so and runs nothing") {
   on_sqlite const p;
   scratch_folder const folder;

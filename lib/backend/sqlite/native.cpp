@@ -1,6 +1,7 @@
 #include "backend/sqlite/native.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <string_view>
@@ -10,6 +11,23 @@ namespace {
 
 bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
+}
+
+std::string size_limit() {
+  rlimit now{};
+  if (::getrlimit(RLIMIT_FSIZE, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return "no limit here";
+  return fmt::format("{} bytes here", now.rlim_cur);
+}
+
+/// A file may not get longer. Like a full disk, which SQLite has a code for, but not for this.
+bool is_too_long(sqlite3* db, int code) {
+  return (code & 0xff) == SQLITE_IOERR && sqlite3_system_errno(db) == EFBIG;
+}
+
+std::string too_long(std::string const& message) {
+  return fmt::format(
+      "{}: no file may be longer here, and so nothing is written: raise `ulimit -f` ({}), or LimitFSIZE=",
+      message, size_limit());
 }
 
 std::string_view way_out(errc kind, int code) {
@@ -91,6 +109,9 @@ error opening_error(sqlite3* db, std::string const& what, std::string const& whe
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where) {
   int const code = sqlite3_extended_errcode(db);
   std::string const message = sqlite3_errmsg(db);
+  if (is_too_long(db, code))
+    return error(errc::storage_full, fmt::format("{}: {}: {}", where, statement, too_long(message)),
+                 statement, "", code);
   auto kind = classify(code, message);
   // The file itself was opened, but for reading only, and so the files beside it can't be made.
   if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db, "main") == 1) kind = errc::read_only;
