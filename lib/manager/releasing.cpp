@@ -196,30 +196,47 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
       engine_.gates.others_wait(f.name, given->others_wait);
       return release_result::released;
     }
-    why = why_gone(h, std::nullopt, deadline);
-    return ended_by_record(h, deadline) ? release_result::released : release_result::already_lost;
+    return not_there(h, std::nullopt, deadline, why);
   }
-  std::optional<sessions::connection_pool::loan> alone;
-  if (auto const given = give_back_with_others(h, deadline, alone); given.was_there) {
+  std::optional<sessions::connection_pool::loan> session;
+  if (auto const given = give_back_with_others(h, deadline, session); given.was_there) {
     if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
-  auto loan = alone ? *std::move(alone) : engine_.pool.borrow(deadline);
-  if (h.guarded()) {
-    if (is_locked(h, *loan, deadline)) return release_result::handed_over;
-    // Where the whole file is locked, it can only be tried.
-    if (engine_.database.sql().writes_lock_database)
-      deadline = std::min<boot_time_point>(deadline, boot_clock::now() + 100ms);
-  }
-  auto const given = sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
-    return engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, h.at_least(), deadline);
-  });
+  if (!session) session.emplace(engine_.pool.borrow(deadline));
+  if (h.guarded() && is_locked(h, **session, deadline)) return release_result::handed_over;
+  auto const given = h.guarded() && engine_.database.sql().writes_lock_database
+                         ? try_to_give_back(h, session, deadline)
+                         : give_back_alone(h, **session, deadline);
   if (!h.has_gate())
-    engine_.gates.others_wait(f.name,
-                              given.others_wait || loan->is_waited_for(engine_.database.tables(), f.name));
+    engine_.gates.others_wait(
+        f.name, given.others_wait || (*session)->is_waited_for(engine_.database.tables(), f.name));
   if (given.was_there) return release_result::released;
-  why = why_gone(h, std::move(loan), deadline);
-  return ended_by_record(h, deadline) ? release_result::released : release_result::already_lost;
+  return not_there(h, std::move(session), deadline, why);
+}
+
+strategies::given_back releasing::give_back_alone(holding::hold const& h, backend::connection& session,
+                                                  boot_time_point deadline) {
+  auto const& f = h.facts();
+  return sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
+    return engine_.strategies.of(f.strategy).give_back(session, {f.name, f.term}, h.at_least(), deadline);
+  });
+}
+
+// Where a transaction, perhaps this thread's own, locks the whole file, it can only be tried.
+strategies::given_back releasing::try_to_give_back(holding::hold const& h,
+                                                   std::optional<sessions::connection_pool::loan>& session,
+                                                   boot_time_point deadline) {
+  try {
+    return give_back_alone(h, **session, std::min<boot_time_point>(deadline, boot_clock::now() + 100ms));
+  } catch (error const& e) {
+    if (e.reason() != errc::unreachable) throw;
+  }
+  // Nobody was in the way: this process got no processor meanwhile. Nothing was done, and the session was
+  // given up.
+  session.reset();
+  session.emplace(engine_.pool.borrow(deadline));
+  return give_back_alone(h, **session, deadline);
 }
 
 std::optional<strategies::given_back> releasing::give_back_at_gate(holding::hold& h,
@@ -243,12 +260,14 @@ loss_reason releasing::why_gone(holding::hold const& h,
   return loss_reason::taken_over;
 }
 
-// After why_gone(): what is recorded between the two questions is found.
-bool releasing::ended_by_record(holding::hold& h, boot_time_point deadline) noexcept try {
-  return h.may_be_recorded() &&
-         holding::is_recorded(engine_.tables, *engine_.pool.borrow(deadline), h, deadline);
-} catch (std::exception const&) {
-  return false;
+// The record is looked for after the reason: so one that is written between the two questions is found. Where
+// it can't be read, the lock may have been lost, or its work be done: that is in doubt.
+release_result releasing::not_there(holding::hold& h, std::optional<sessions::connection_pool::loan> session,
+                                    boot_time_point deadline, loss_reason& why) {
+  why = why_gone(h, std::move(session), deadline);
+  bool const done = h.may_be_recorded() &&
+                    holding::is_recorded(engine_.tables, *engine_.pool.borrow(deadline), h, deadline);
+  return done ? release_result::released : release_result::already_lost;
 }
 
 /// @param alone  a session, if nobody else is there

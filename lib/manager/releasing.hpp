@@ -44,8 +44,14 @@ class releasing {
   /// `session`: if there is one already.
   loss_reason why_gone(holding::hold const&, std::optional<sessions::connection_pool::loan> session,
                        boot_time_point deadline) noexcept;
-  /// Of a term that is not in its row any more: it is not lost, but done.
-  bool ended_by_record(holding::hold&, boot_time_point deadline) noexcept;
+  /// Of a term that is not in its row any more: it was lost, or its work is done.
+  release_result not_there(holding::hold&, std::optional<sessions::connection_pool::loan> session,
+                           boot_time_point deadline, loss_reason& why);
+  strategies::given_back give_back_alone(holding::hold const&, backend::connection&,
+                                         boot_time_point deadline);
+  strategies::given_back try_to_give_back(holding::hold const&,
+                                          std::optional<sessions::connection_pool::loan>& session,
+                                          boot_time_point deadline);
   strategies::given_back give_back_with_others(holding::hold const&, boot_time_point deadline,
                                                std::optional<sessions::connection_pool::loan>& alone);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);

@@ -281,6 +281,46 @@ TEST_CASE_TEMPLATE("done: released amid the transaction: the row ends as the tra
   }
 }
 
+TEST_CASE_TEMPLATE("done: released after it: a record that can't be read is doubt, and no loss", On,
+                   ROWLOCK_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto held = take(*m);
+  begin(f, *p);
+  p->view(*m)->done(held, kept);
+  p->commit();
+  f.seam->before = [reads = std::make_shared<std::atomic<int>>(0)](std::string const& statement) {
+    // The first one looks for the reason.
+    if (statement == "lock_read" && ++*reads > 1) throw error(errc::unreachable, "by the test");
+  };
+  CHECK(held.release() == release_result::in_doubt);
+  f.seam->before = nullptr;
+  CHECK_FALSE(held.loss());
+  CHECK(is_done(f));
+}
+
+// Where the whole file is locked, that is tried for a tenth of a second.
+TEST_CASE_TEMPLATE("done: released after it: a slow machine loses nothing", On, sqlite3_on_sqlite,
+                   soci_on_sqlite) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  for (std::string const slow : {"lock_release", "lock_check"}) {
+    CAPTURE(slow);
+    auto held = take(*m, slow);
+    begin(f, *p);
+    p->view(*m)->done(held, kept);
+    p->commit();
+    f.seam->before = [slow, was = std::make_shared<std::atomic<bool>>(false)](std::string const& statement) {
+      if (statement == slow && !was->exchange(true)) std::this_thread::sleep_for(150ms);
+    };
+    CHECK(held.release() == release_result::released);
+    f.seam->before = nullptr;
+    CHECK_FALSE(held.loss());
+  }
+}
+
 TEST_CASE_TEMPLATE("done: of run_once() the transaction alone says whether it is done", On, ROWLOCK_HANDLES) {
   On f;
   f.make_counter();
