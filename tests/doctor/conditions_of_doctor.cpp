@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <rowlock/postgresql.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/random_id.hpp"
 #include "contract/conditions.hpp"
 #include "doctor/scene.hpp"
 
