@@ -20,7 +20,7 @@ UNION ALL SELECT 'backend_pid', pg_backend_pid()::text
 UNION ALL SELECT 'user', session_user::text
 
 -- Standbys; those whose state this role may see; those whose acknowledgement a commit waits for. A base backup that is
--- being made is none.
+-- being made is none; to a role that may not see states it looks like a standby.
 -- name: doctor_replicas
 SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))
 FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
