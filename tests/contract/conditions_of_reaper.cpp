@@ -390,6 +390,14 @@ STATEMENT_CASE(
     CHECK(rows(f, "name = 'x'") == 0);
   }
   row const old{"lease", "", -2 * hour, true};
+  auto const just_ahead = at_once(
+      [&] {
+        behind(old);
+        f.sql("UPDATE rowlock_locks SET token = " +
+              std::to_string(microseconds_now() + 24 * token_hour + 1'500'000) + " WHERE name = 'w'");
+      },
+      [&] { return removed(locks, "", 1); });
+  CHECK(just_ahead == 1);
   behind(old);
   CHECK(removed(locks, "w", 1) == 1);
   CHECK(rows(f, "name = 'w'") == 1);
@@ -416,9 +424,13 @@ STATEMENT_CASE(
   };
   both_tokens(1);  // above the floor
   CHECK(removed(tokens, "", 1) == 1);
-  both_tokens(2 * token_hour);  // young
-  f.sql("UPDATE rowlock_meta SET token_floor = token_floor + " + std::to_string(3 * token_hour));
-  CHECK(removed(tokens, "", 1) == 1);
+  auto const young = at_once(
+      [&] {
+        both_tokens(token_hour + a_bit * 1000);
+        f.sql("UPDATE rowlock_meta SET token_floor = token_floor + " + std::to_string(3 * token_hour));
+      },
+      [&] { return removed(tokens, "", 1); });
+  CHECK(young == 1);
   CHECK(number(f, "SELECT count(*) FROM rowlock_tokens WHERE name = 'w'") == 1);
   both_tokens(0);
   CHECK(removed(tokens, "w", 1) == 1);
