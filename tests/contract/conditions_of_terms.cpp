@@ -8,6 +8,8 @@
 
 #include "contract/conditions.hpp"
 #include "contract/open_transaction.hpp"
+#include "contract/waits.hpp"
+#include "strategy/tokens.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -430,4 +432,40 @@ PAIRS_CASE("permit_anchor, permit_take: a name that is used with another strateg
   f.sql("UPDATE rowlock_locks SET strategy = 'semaphore'");
   s.run("permit_anchor", {text("x"), text("semaphore"), text("new")});
   CHECK(anchor() == text("new"));
+}
+
+// The look-up depends on the row that is changed: so it comes behind the wait for it. (The servers may do
+// what depends on nothing before.)
+PAIRS_CASE("lock_take, token_draw, quorum_take: the floor is looked up behind the wait for the row [B4]",
+           mysql_directly) {
+  statements s(f);
+  f.sql("UPDATE rowlock_quorum SET quorum_id = 'q', epoch = 1, epoch_id = 'e', votes = 1");
+  std::int64_t const one = 1;
+  auto const token_behind = [&](std::string const& table, std::string const& statement,
+                                std::vector<backend::value> const& with) {
+    f.sql("UPDATE rowlock_meta SET token_floor = 0");
+    open_transaction others(f);
+    others.run("UPDATE " + table + " SET token = 0 WHERE name = 'x'");
+    while_it_waits(
+        f, *s.session, [&] { s.run(statement, with); },
+        [&] {
+          f.sql("UPDATE rowlock_meta SET token_floor = 8000000000000000");
+          others.commit();
+        });
+    return number(f, "SELECT token FROM " + table + " WHERE name = 'x'");
+  };
+  std::vector<backend::value> with{text("x"),     text("lease"),   text("new"), text("elsewhere"),
+                                   one,           text("process"), one,         std::int64_t{30'000},
+                                   text("clock"), nullptr,         text("")};
+  put_name(f, "x", "lease");
+  auto lease = with;
+  lease.insert(lease.end(), {backend::value(one), backend::value(nullptr), backend::value(nullptr)});
+  CHECK(token_behind("rowlock_locks", "lock_take", lease) == 8'000'000'000'000'001);
+  f.sql("UPDATE rowlock_locks SET strategy = 'quorum', term = NULL");
+  with[1] = text("quorum");
+  with.insert(with.end(), {backend::value(nullptr), backend::value(nullptr), text("e"),
+                           backend::value(nullptr), backend::value(nullptr)});
+  CHECK(token_behind("rowlock_locks", "quorum_take", with) == 8'000'000'000'000'001);
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', 5)");
+  CHECK(token_behind("rowlock_tokens", "token_draw", {text("x")}) == 8'000'000'000'000'001);
 }

@@ -14,6 +14,8 @@
 -- strategy has takeover `clock`, and nobody trusts its term. $16: the term that this taker has had here already, or null: not where
 -- an operator has revoked that one, which stays marked in the row after it was given back. No row: busy, or that, or it does not
 -- vote: quorum_read tells.
+-- The member's record is looked up by the row's token (id is 1 whatever that is): all plain reads of a statement see the same, and this
+-- one, made before the wait for the row, would show the floor, too, as it was before.
 -- name: quorum_take
 UPDATE rowlock_locks AS l SET
   l.token = last_insert_id(greatest(
@@ -43,7 +45,8 @@ WHERE l.name = $1 AND l.strategy = $2
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
         ELSE l.term = $13 AND l.renewals = $15 END
   AND NOT (l.revoked = 1 AND coalesce(l.longest_term = $16, 0))
-  AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes = 1 AND q.epoch_id = $14)
+  AND EXISTS (SELECT 1 FROM rowlock_quorum AS q
+    WHERE q.id = CASE WHEN l.token < 0 THEN 0 ELSE 1 END AND q.votes = 1 AND q.epoch_id = $14)
 
 -- Renews a term for $5 milliseconds, and writes the highest token $3 back: in one statement, in the epoch $4. By name and term;
 -- never shortens, never lowers. No row: the term is gone or revoked, or this member does not vote in that epoch.
