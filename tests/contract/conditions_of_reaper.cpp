@@ -227,7 +227,7 @@ STATEMENT_CASE(
                      return told == 1;
                    });
   };
-  for (std::string const how : {"lease", "once", "unique_insert"}) {
+  for (std::string const how : {"lease", "once", "quorum", "unique_insert"}) {
     CAPTURE(how);
     auto const ended = [&](row const& r, std::string const& name = "x", std::string const& term = "t",
                            std::int64_t renewals = 3) {
