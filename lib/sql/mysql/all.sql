@@ -2,8 +2,9 @@
 -- other dialects: lib/doc/all_at_once.md. An UPDATE can't skip locked rows here. So each is a transaction of the library's own
 -- at READ COMMITTED, of three statements that are sent as one text:
 -- * ..._due locks the rows, one after the other in the order of the list, which is that of their names, by the whole primary key.
---   It skips what others have locked, and lets go at once of a row that does not match. So it waits for nobody. Which ones it
---   has locked it leaves in @rowlock_due, a bit for each place in the list; so there are 64 names at most.
+--   It skips what others have locked, and lets go of a row that does not match when it reads the next one (the last one stays locked
+--   until the transaction's end, by which nobody is kept for long). So it waits for nobody. Which of those that match it has locked
+--   it leaves in @rowlock_due, a bit for each place in the list; so there are 64 names at most.
 -- * The UPDATE looks at the list first, and touches no row but those: they are locked already, so it does not wait, either. What
 --   was true of them is true still. There are no gap locks at READ COMMITTED.
 -- * ..._done tells what became of it, by a plain read.

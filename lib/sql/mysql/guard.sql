@@ -11,6 +11,8 @@
 -- for a locked row, so it depends on l: then it is read only for a row that this transaction has locked already. (MariaDB
 -- reads a sub-select that depends on nothing before it comes to l.) A row that another transaction has locked is skipped (a
 -- renewal, a take that is going to be refused, another guard), and the caller looks again.
+-- Where the row has another term, InnoDB keeps it locked all the same until the program's transaction ends, at READ COMMITTED, too: the
+-- program is told that the lock is lost, and has to roll back, or the new owner can't renew.
 -- name: guard_lock
 SELECT (SELECT s.term FROM rowlock_locks AS s WHERE s.name = l.name AND s.term = l.term)
 FROM rowlock_locks AS l FORCE INDEX (PRIMARY)

@@ -117,7 +117,8 @@ FROM held AS h JOIN information_schema.processlist AS p
 -- $1: JSON [{"name":..., "term":...}, ...]. First half of a renewal, in its transaction: locks the rows that may be
 -- renewed, in one order, and skips those that somebody else has locked (a guarded transaction, a taker), so that it waits
 -- for nobody. Rows are found by the primary key, one for each name of the list, however small the table: no other name's
--- row is locked on the way. A row with another term is let go at once (READ COMMITTED).
+-- row is locked on the way. A row with another term is let go when the next one is read (READ COMMITTED); the last one of the list
+-- stays locked until the transaction ends.
 -- DISTINCT keeps the list a table of its own, to which FOR UPDATE does not apply (MySQL would refuse it). CONVERT:
 -- the connector sends a long text as bytes.
 -- name: lock_renew_due
