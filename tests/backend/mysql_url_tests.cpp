@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,43 @@ TEST_CASE("mysql url: what can't be used is said, without the URL") {
   CHECK_FALSE(contains(refusal("mysql://h/d?password=secret1"), "secret1"));
   CHECK(contains(refusal("mysql://h/d?ssl-mode=preferred"), "disable, require"));
   CHECK(contains(refusal("mysql://u:p@ss@h/d"), "%40"));
+}
+
+TEST_CASE("mysql url: a password file that is no file is refused, and not waited for; so are certificates") {
+  scratch_folder const folder;
+  auto const there = folder.file("there");
+  std::string const plain = "mysql://u@h/d?password-file=" + there;
+  // In a child, which does not wait for ever.
+  auto const refuses = [&](std::string const& url, std::string_view why) {
+    child reader([&](child&) {
+      ::alarm(20);
+      return contains(refusal(url), why) ? 0 : 1;
+    });
+    return reader.join() == 0;
+  };
+  CHECK(refuses(plain, there + ": No such file"));
+  SUBCASE("a file") {
+    std::ofstream(there) << "secret\r\nmore\n";
+    CHECK(read_url(plain).password() == "secret");
+    std::ofstream(there) << "\n";
+    CHECK(read_url(plain).password() == "");
+    std::ofstream(there).flush();
+    CHECK(refuses(plain, "it is empty"));
+    // Of some gigabytes, as far as anybody can see.
+    REQUIRE(::truncate(there.c_str(), off_t{1} << 33) == 0);
+    CHECK(refuses(plain, there + ": it is longer than 1 MiB"));
+    return;
+  }
+  SUBCASE("a pipe") { REQUIRE(::mkfifo(there.c_str(), 0600) == 0); }
+  SUBCASE("a folder") { std::filesystem::create_directory(there); }
+  SUBCASE("a device") { std::filesystem::create_symlink("/dev/zero", there); }
+  CHECK(refuses(plain, there + ": it is no regular file"));
+  CHECK(refuses("mysql://u@h/d?ssl-mode=verify&ssl-ca=" + there, "names no regular file as ssl-ca"));
+  auto const with_key = [&](std::string const& cert, std::string const& key) {
+    return fmt::format("mysql://u@h/d?ssl-mode=require&ssl-cert={}&ssl-key={}", cert, key);
+  };
+  CHECK(refuses(with_key(there, "/nosuch"), "names no regular file as ssl-cert"));
+  CHECK(refuses(with_key("/nosuch", there), "names no regular file as ssl-key"));
 }
 
 TEST_CASE("mysql option file: the password in group [client], and nothing else") {

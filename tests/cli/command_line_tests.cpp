@@ -151,6 +151,42 @@ TEST_CASE("64: a MySQL password on the command line is refused, and the ways out
   CHECK(call({"list", "--db", "sqlite:x", "--password-file", "y"}).says("~/.pgpass"));
 }
 
+// The shell's <(command) is one: it can be read once, and each connection needs the password.
+TEST_CASE_TEMPLATE("password file: a pipe is read once for all connections, and waited for for a while",
+                   Place, on_mariadb, on_mysql) {
+  Place const p;
+  auto url = p.url();
+  auto const user = url.find("://") + 3;
+  auto const colon = url.find(':', user);
+  auto const at = url.find('@');
+  auto const password = colon < at ? url.substr(colon + 1, at - colon - 1) : "";
+  if (colon < at) url.erase(colon, at - colon);
+  scratch_folder const folder;
+  auto const pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  auto const sh = [&](std::string const& script) {
+    return run({"sh", "-c", script, "sh", rowlock_program, url, pipe, password});
+  };
+  auto const piped =
+      sh(R"((echo "$4"; echo more) >"$3" & exec "$1" --db "$2" --password-file "$3" run n -- true)");
+  CHECK(piped.status == 0);
+  // What the command sees: no copy of it.
+  auto const seen =
+      sh(R"(echo "$4" >"$3" & exec "$1" --db "$2" --password-file "$3" run n -- ls -l /proc/self/fd)");
+  CHECK(seen.status == 0);
+  CHECK(seen.out.find("memfd") == std::string::npos);
+  auto const nobody = sh(R"(exec "$1" --db "$2" --password-file "$3" list)");
+  CHECK(nobody.status == 64);
+  CHECK(nobody.says("no password can be read from the first line of " + pipe +
+                    ": nobody has written it within 10 s"));
+  auto const empty = sh(R"(: >"$3" & exec "$1" --db "$2" --password-file "$3" list)");
+  CHECK(empty.status == 64);
+  CHECK(empty.says("it is empty"));
+  auto const endless = sh(R"(cat /dev/zero >"$3" & exec "$1" --db "$2" --password-file "$3" list)");
+  CHECK(endless.status == 64);
+  CHECK(endless.says("longer than 64 KiB"));
+}
+
 TEST_CASE("common options stand before or after the command's name") {
   on_sqlite p;
   for (words const& args : {words{"--db", p.url(), "--json", "list"},

@@ -72,7 +72,8 @@ void add_common(CLI::App& app, invocation& call) {
       ->type_name("URL")
       ->allow_extra_args(false);
   app.add_option("--password-file", call.password_file,
-                 "File whose first line is the password (MySQL, MariaDB)")
+                 "File whose first line is the password (MySQL, MariaDB), or a pipe, where it must come "
+                 "within 10 s")
       ->type_name("PATH");
   app.add_option("--table-prefix", call.table_prefix, "Beginning of the tables' names; default: rowlock_")
       ->type_name("PREFIX");

@@ -12,6 +12,7 @@
 #include <rowlock/rowlock.hpp>
 
 #include "exit_status.hpp"
+#include "password_file.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -72,7 +73,7 @@ std::string with_password_file(std::string url, std::string const& file) {
         "--password-file is for databases of MySQL and MariaDB (mysql://...); PostgreSQL has ~/.pgpass and "
         "PGPASSFILE");
   return fmt::format("{}{}password-file={}", url, url.find('?') == url.npos ? "?" : "&",
-                     percent_encoded(file));
+                     percent_encoded(readable_again(file)));
 }
 
 void refuse_empty(std::string_view url, char const* where) {

@@ -1,14 +1,14 @@
 #include "backend/mysql/option_file.hpp"
 
-#include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
+
+#include "backend/mysql/small_file.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -61,44 +61,6 @@ std::string home() {
   return self == nullptr ? "" : self->pw_dir;
 }
 
-/// Such files have a few lines.
-constexpr off_t longest_file = off_t{1024} * 1024;
-
-class open_file {
- public:
-  // A pipe would be waited for.
-  explicit open_file(std::string const& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
-  open_file(open_file const&) = delete;
-  open_file& operator=(open_file const&) = delete;
-  ~open_file() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  /// Nothing of what is no file, is too long, or was perhaps written by somebody else. (The client `mysql`
-  /// leaves the last out, too.)
-  std::string text() const {
-    struct stat about {};
-    if (fd_ < 0 || ::fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & S_IWOTH) != 0 ||
-        about.st_size > longest_file)
-      return {};
-    std::string all(static_cast<std::size_t>(about.st_size), '\0');
-    std::size_t done = 0;
-    while (done < all.size()) {
-      auto const n = ::read(fd_, all.data() + done, all.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return {};
-      if (n == 0) break;
-      done += static_cast<std::size_t>(n);
-    }
-    all.resize(done);
-    return all;
-  }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 std::optional<std::string> password_in(std::istream& option_file) {
@@ -119,7 +81,10 @@ std::optional<std::string> password_in(std::istream& option_file) {
 }
 
 std::optional<std::string> password_of_option_file() {
-  std::istringstream in(open_file(home() + "/.my.cnf").text());
+  auto const file = read_small_file(home() + "/.my.cnf");
+  // What somebody else may have written does not count; the client `mysql` leaves it out, too.
+  if (!file.why_not.empty() || (file.mode & S_IWOTH) != 0) return std::nullopt;
+  std::istringstream in(file.text);
   return password_in(in);
 }
 

@@ -9,9 +9,11 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <rowlock/error.hpp>
+#include <system_error>
+#include <utility>
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -144,6 +146,14 @@ void check(settings const& s) {
   if (s.encryption == tls::off && files) refuse("names certificates, but no ssl-mode (require or verify)");
   if (s.encryption == tls::required && !s.ssl_ca.empty())
     refuse("has ssl-ca with ssl-mode=require, which looks at no certificate: say verify");
+  for (auto const& [option, path] : {std::pair("ssl-ca", &s.ssl_ca), std::pair("ssl-cert", &s.ssl_cert),
+                                     std::pair("ssl-key", &s.ssl_key)}) {
+    std::error_code unknown;
+    auto const there = std::filesystem::status(*path, unknown);
+    // The driver would wait for a pipe. What is not there it reports.
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+      refuse(fmt::format("names no regular file as {}", option));
+  }
   if (s.ssl_cert.empty() != s.ssl_key.empty()) refuse("has one of ssl-cert and ssl-key without the other");
 }
 
@@ -195,11 +205,12 @@ settings read_url(std::string const& url) {
 std::optional<std::string> settings::password() const {
   if (url_password) return url_password;
   if (!password_file.empty()) {
-    std::ifstream in(password_file);
-    std::string line;
-    if (!std::getline(in, line) && line.empty())
-      throw error(errc::invalid_argument,
-                  fmt::format("no password can be read from the first line of {}", password_file));
+    auto const file = read_small_file(password_file);
+    auto const why_not = file.why_not.empty() && file.text.empty() ? "it is empty" : file.why_not;
+    if (!why_not.empty())
+      throw error(errc::invalid_argument, fmt::format("no password can be read from the first line of {}: {}",
+                                                      password_file, why_not));
+    auto line = file.text.substr(0, file.text.find('\n'));
     if (line.ends_with('\r')) line.pop_back();
     return line;
   }

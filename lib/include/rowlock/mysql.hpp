@@ -22,7 +22,7 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
   /// `mariadb://` for the same. Of several hosts the first that answers and takes writes is used. Options:
   /// - `socket=PATH`: a Unix socket instead of a host
-  /// - `password-file=PATH`: the password is its first line, read at each connection
+  /// - `password-file=PATH`: the password is its first line, read at each connection: a regular file
   /// - `ssl-mode=disable` (the default), `require` (encrypted, whoever answers), or `verify` (encrypted, and
   ///   the server has a certificate for HOST that `ssl-ca` signed)
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
