@@ -130,6 +130,27 @@ TEST_CASE("C29: where an SQLite file may not get longer, `ulimit -f` is named at
   CHECK(refused > 0);
 }
 
+// (With 24 KiB and less it may end while its libraries are loaded.)
+// come before ours.
+CLI_CASE("C29: where the stack may not grow, `ulimit -s` is named, and nothing crashes") {
+  Place const p;
+  for (int const kilobytes : {32, 48, 64, 128, 255, 256}) {
+    CAPTURE(kilobytes);
+    for (auto const& args : {run_true, words{"list"}, words{"doctor"}}) {
+      auto const r =
+          run(in_shell(fmt::format("ulimit -s {}; exec \"$@\"", kilobytes), p.command(args)), p.variables());
+      CAPTURE(r.err);
+      if (kilobytes < 256) {
+        CHECK(r.status == 71);
+        CHECK(r.says(fmt::format("`ulimit -s` ({} here)", kilobytes)));
+      } else {
+        CHECK((r.status == 0 || args.front() == "doctor"));
+        CHECK(r.status < 2);
+      }
+    }
+  }
+}
+
 TEST_CASE("C29: without /proc, or with that of another pid namespace, it says so and runs nothing") {
   on_sqlite const p;
   scratch_folder const folder;

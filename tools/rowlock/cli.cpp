@@ -289,6 +289,7 @@ end_of_program run_program(int argc, char** argv) {
     if (call.has_command && !chosen.empty() && !runs_a_command(chosen.front()->get_name()))
       return usage_error(app,
                          "only `rowlock run`, `rowlock lead` and `rowlock once` take a command after --");
+    require_room_on_stack();
     require_room_for_files();
     return call.chosen();
   });

@@ -19,6 +19,10 @@ namespace {
 /// needs.
 constexpr int files_needed = 24;
 
+/// Four times what connections to PostgreSQL by TLS were seen to need. With too little the program ends by
+/// SIGSEGV.
+constexpr rlim_t stack_needed = rlim_t{256} * 1024;
+
 std::string limit_of(decltype(RLIMIT_NOFILE) what) {
   rlimit now{};
   if (::getrlimit(what, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return "no limit here";
@@ -78,6 +82,16 @@ std::optional<std::string> limit_behind(int error) {
     default:
       return std::nullopt;
   }
+}
+
+void require_room_on_stack() {
+  rlimit now{};
+  if (::getrlimit(RLIMIT_STACK, &now) != 0 || now.rlim_cur == RLIM_INFINITY || now.rlim_cur >= stack_needed)
+    return;
+  throw system_refusal(fmt::format(
+      "the stack may become no larger than {} KiB, and {} are needed: raise `ulimit -s` ({} here), "
+      "or LimitSTACK=",
+      now.rlim_cur / 1024, stack_needed / 1024, now.rlim_cur / 1024));
 }
 
 void require_room_for_files() {

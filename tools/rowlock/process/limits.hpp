@@ -18,6 +18,10 @@ class system_refusal : public std::runtime_error {
 /// limit that is. Nothing for any other.
 std::optional<std::string> limit_behind(int error);
 
+/// @throws system_refusal unless the stack may have what drivers and TLS need; each thread's is as large as
+/// this one may become
+void require_room_on_stack();
+
 /// @throws system_refusal unless the program can open as many more files as it may need at a time. So it is
 /// said once, at the beginning, and not by the first thing that fails
 void require_room_for_files();
