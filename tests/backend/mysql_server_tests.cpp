@@ -110,6 +110,30 @@ TEST_CASE_TEMPLATE("server over TLS: a reply that did not come leaves it unknown
   CHECK_FALSE(busy->usable());
 }
 
+// Even connecting reads more rows: the server was told to be unreachable.
+TEST_CASE_TEMPLATE(
+    "server with max_join_size: how many rows others' queries may look at is no limit for ours", On,
+    ROWLOCK_MYSQLS) {
+  scene s(On::kind);
+  migrator(s.source).up();
+  s.c->script(
+      "CREATE USER plain@'%' IDENTIFIED BY 'plain';"
+      "GRANT SELECT, INSERT, UPDATE, DELETE ON rowlock.* TO plain@'%';"
+      "SET GLOBAL max_join_size = 1",
+      in(20'000));
+  mysql::source const plain("mysql://plain:plain@" +
+                            s.server.address().substr(s.server.address().find('@') + 1));
+  auto const c = plain.implementation()->connect(in(20'000));
+  CHECK(as_int(
+            c->execute({"join", "SELECT count(*) FROM rowlock_meta AS a, (SELECT 1 UNION ALL SELECT 2) AS b"},
+                       {}, in(20'000))
+                .rows.at(0)
+                .at(0)) == 2);
+  lock_manager m(plain);
+  CHECK(m.make_mutex("x").try_acquire());
+  CHECK(migrator(plain).validate().empty());
+}
+
 TEST_CASE_TEMPLATE(
     "T15: a server that is set to be read-only is not busy, and one that takes writes is preferred", On,
     ROWLOCK_MYSQLS) {

@@ -46,9 +46,8 @@ sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int
   return o;
 }
 
-std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, std::string const& where,
-                                    boot_time_point deadline) {
-  auto options = options_for(s, place, whole_seconds(deadline - boot_clock::now()));
+std::unique_ptr<session> connect_with(sql::ConnectOptionsMap& options, settings const& s,
+                                      std::string const& where, boot_time_point deadline) {
   std::unique_ptr<session> made;
   {
     handshake watched(deadline, s.encryption == tls::verified, s.socket);
@@ -66,6 +65,21 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, st
     throw error(errc::access_denied,
                 where + ": the server does not encrypt, and the URL's ssl-mode demands it");
   return made;
+}
+
+std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, std::string const& where,
+                                    boot_time_point deadline) {
+  constexpr int too_big_select = 1104;
+  auto options = options_for(s, place, whole_seconds(deadline - boot_clock::now()));
+  try {
+    return connect_with(options, s, where, deadline);
+  } catch (error const& e) {
+    if (e.native_code() != too_big_select) throw;
+  }
+  // The server's max_join_size is less than what the connector itself asks before we can say that it is not
+  // for us. Not for everybody, who would pay a round trip for it.
+  options["preInit"] = sql::SQLString("SET SESSION sql_big_selects = 1");
+  return connect_with(options, s, where, deadline);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr std::string_view set_up_text =
     "SET NAMES utf8mb4;"
     "SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1,"
     " sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
-    " sql_select_limit = 18446744073709551615, sql_safe_updates = 0"
+    " sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_big_selects = 1"
     " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = "
     "0,"
     " idle_write_transaction_timeout = 0 */;"
