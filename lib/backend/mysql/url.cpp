@@ -15,6 +15,8 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/mysql/small_file.hpp"
+
 namespace rowlock::backend::mysql {
 namespace {
 
