@@ -17,11 +17,13 @@
 #include <fstream>
 #include <rowlock/mysql.hpp>
 #include <thread>
+#include <utility>
 
 #include "backend/child.hpp"
 #include "backend/database.hpp"
 #include "backend/mysql/errors.hpp"
 #include "backend/mysql/parameters.hpp"
+#include "backend/mysql/session.hpp"
 #include "backend/mysql_tools.hpp"
 #include "support/eventually.hpp"
 #include "support/innodb.hpp"
@@ -71,6 +73,57 @@ TEST_CASE("mysql errors: what the numbers mean") {
   CHECK(of(1064) == errc::failed);
   CHECK(of(0) == errc::failed);
   CHECK_FALSE(backend::mysql::ends_session(1205));
+}
+
+namespace {
+
+/// A driver whose server is a node of Galera, which fails each statement as if a row were locked.
+class galera_node final : public backend::mysql::channel {
+ public:
+  /// `ready`: its wsrep_ready; empty: it does not answer that.
+  explicit galera_node(std::string ready) : ready_(std::move(ready)) {}
+  void enter_thread() override {}
+  bool is_mariadb() override { return true; }
+  bool ping() override { return true; }
+  std::unique_ptr<backend::mysql::prepared_statement> prepare(std::string const&) override {
+    throw backend::mysql::refusal(1205, "HY000", "Lock wait timeout exceeded");
+  }
+  backend::result run(std::string const& sql) override {
+    CHECK(sql == "SHOW SESSION STATUS LIKE 'wsrep_ready'");
+    // As when the session is set up, once.
+    auto const ready = std::exchange(asked_, true) ? ready_ : "ON";
+    if (ready.empty()) throw backend::mysql::refusal(2013, "HY000", "Lost connection");
+    return {.rows = {{value("wsrep_ready"), value(ready)}}};
+  }
+  std::vector<backend::result> run_all(std::string const&) override {
+    std::vector<backend::result> all(5);
+    all[3].rows = {{value("wsrep_on"), value("ON")}};
+    all[4].rows = {{value("d")}};
+    return all;
+  }
+
+ private:
+  std::string ready_;
+  bool asked_ = false;
+};
+
+error refused_by(std::string const& ready) {
+  backend::mysql::session s(std::make_unique<galera_node>(ready), nullptr, "there", in(20'000));
+  return thrown_by([&] { s.execute({"s", "SELECT 1"}, {}, in(20'000)); });
+}
+
+}  // namespace
+
+TEST_CASE("mysql: Galera: of a node that fails a statement, what it says of itself, and no more than that") {
+  auto const busy = refused_by("ON");
+  CHECK(busy.reason() == errc::row_locked);
+  auto const off = refused_by("OFF");
+  CHECK(off.reason() == errc::unreachable);
+  CHECK(says(off, "wsrep_ready is off"));
+  auto const silent = refused_by("");
+  CHECK(silent.reason() == errc::unreachable);
+  CHECK(says(silent, "did not answer when it was asked"));
+  CHECK_FALSE(says(silent, "is off"));
 }
 
 TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and the login's settings say", On,

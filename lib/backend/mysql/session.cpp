@@ -100,24 +100,26 @@ std::string session::why_ended() const {
 
 // With wsrep_sync_wait a node that has lost the others fails a prepared statement as if a row were locked
 // (ER_LOCK_WAIT_TIMEOUT), also one that waited until the node had found out; 1047 is said of texts alone.
-bool session::is_cut_off() {
-  if (!galera_) return false;
+std::string session::why_cut_off() {
+  if (!galera_) return {};
   try {
     auto const found = native_->run("SHOW SESSION STATUS LIKE 'wsrep_ready'");
-    return !found.rows.empty() && as_text(found.rows[0].at(1)) != "ON";
+    bool const ready = found.rows.empty() || as_text(found.rows[0].at(1)) == "ON";
+    return ready ? "" : "this node belongs to no Galera cluster that may decide (wsrep_ready is off)";
   } catch (std::exception const&) {
-    return true;  // it answers nothing any more
+    return "this node of Galera did not answer when it was asked whether it belongs to a cluster that may "
+           "decide (wsrep_ready)";
   }
 }
 
 void session::refuse(refusal const& e, stake at_stake, std::string const& what) {
   base::stay_out_of_ended_drivers();
-  if (e.native() == 1205 && at_stake != stake::commit && is_cut_off()) {
+  auto const cut_off = e.native() == 1205 && at_stake != stake::commit ? why_cut_off() : std::string();
+  if (!cut_off.empty()) {
     close();
     throw error(errc::unreachable,
-                fmt::format("{}: {}: this node belongs to no Galera cluster that may decide (wsrep_ready is "
-                            "off); connect to one that does, or name all hosts in the URL",
-                            where_, what),
+                fmt::format("{}: {}: {}; connect to one that does, or name all hosts in the URL", where_,
+                            what, cut_off),
                 what, e.sqlstate(), e.native());
   }
   bool const over = ends_session(e.native());
@@ -144,7 +146,7 @@ void session::set_up(boot_time_point deadline) {
     if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
     if (galera_) {
       native_->run_all("SET SESSION wsrep_sync_wait = 3");
-      if (is_cut_off()) read_only_ = true;
+      if (!why_cut_off().empty()) read_only_ = true;
     }
   } catch (refusal const& e) {
     if (e.native() == 1064)  // ER_PARSE_ERROR

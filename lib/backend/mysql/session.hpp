@@ -83,7 +83,8 @@ class session final : public connection {
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   void roll_back(boot_time_point deadline) noexcept;
   std::string why_ended() const;  ///< of a session that is over
-  bool is_cut_off();              ///< asks a node of Galera
+  /// Asks a node of Galera. Empty: it belongs to a cluster, or is none.
+  std::string why_cut_off();
   [[noreturn]] void refuse(refusal const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
   result wait_once(statement const&, std::span<value const> parameters, boot_time_point deadline,
