@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <rowlock/types.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "history.hpp"
 #include "ledger.hpp"
 #include "picture.hpp"
+#include "support/support.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -248,6 +252,51 @@ TEST_CASE("picture: who held the lock when, as an SVG, with faults and what brea
   CHECK(picture(all, {"progress", "none", {}}).empty());
 }
 
+TEST_CASE("picture: what a server has said does no harm where it is shown") {
+  history h;
+  h.fault(0.5, 0.6, everybody, "\x1b[2J<&\xff");
+  h.asks(1, 1).got(1.1, 1, 3, 10).asks(1.2, 2).got(1.4, 2, 3.4, 11).gives_back(1.5, 1).gives_back(2, 2);
+  auto const all = check(h.records(), usual).violations;
+  REQUIRE(all.size() == 1);
+  auto const svg = picture(h.records(), all.front());
+  CHECK(std::all_of(svg.begin(), svg.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+}
+
+TEST_CASE("checker: how often a lock went from one thread to another is counted") {
+  history h;
+  h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.2, 1).asks(1.3, 1).got(1.4, 1, 3, 11).gives_back(1.5, 1);
+  CHECK(check(h.records(), usual).hand_overs == 0);
+  h.asks(1.6, 2).got(1.7, 2, 3, 12).gives_back(1.8, 2);
+  CHECK(check(h.records(), usual).hand_overs == 1);
+}
+
+TEST_CASE("checker: what is lost or not got while the database is away by itself is no proof") {
+  auto const in_outage = [](history const& h, std::string const& rule) {
+    for (auto const& v : check(h.records(), usual).violations)
+      if (v.rule == rule) return v.in_outage ? "in an outage" : "broken";
+    return "kept";
+  };
+  auto const loses = [](history& h) {
+    h.asks(1, 1).got(1.1, 1, 3, 10).add(2, happening::lost, 1, "trust ended");
+  };
+  auto const gets_none = [](history& h) {
+    h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.2, 1).asks(1.3, 2).asks(11, 1).got(11.1, 1, 13, 11);
+    h.gives_back(11.2, 1).add(11.3, happening::got_none, 2);
+  };
+  history lost, stuck;
+  loses(lost);
+  gets_none(stuck);
+  CHECK(in_outage(lost, "loss") == std::string("broken"));
+  CHECK(in_outage(stuck, "progress") == std::string("broken"));
+  for (auto* h : {&lost, &stuck}) h->asks(1.5, 3).add(1.9, happening::away, 3, "database unreachable");
+  CHECK(in_outage(lost, "loss") == std::string("in an outage"));
+  CHECK(in_outage(stuck, "progress") == std::string("in an outage"));
+  CHECK(check(lost.records(), usual).outages == 1);
+  // That two have it is a proof at any time.
+  lost.asks(1.2, 2).got(1.3, 2, 3.3, 11).gives_back(2.5, 2);
+  CHECK(in_outage(lost, "overlap") == std::string("broken"));
+}
+
 TEST_CASE("checker: a term that two have is seen") {
   history h;
   h.asks(1, 1).got(1.1, 1, 3, 10).gives_back(1.5, 1);
@@ -363,6 +412,27 @@ TEST_CASE("checker: who still waits at the end is seen, unless it is dead") {
   h.asks(1, 1);
   SUBCASE("living") { CHECK(h.add(2, happening::fault, everybody).broken(usual) == broken{"waits"}); }
   SUBCASE("dead") { CHECK(h.add(2, happening::died, 1).broken(usual).empty()); }
+}
+
+TEST_CASE(
+    "checker: a history that is cut short, or has something else in it, is refused, and an empty one shows "
+    "nothing") {
+  test::scratch_folder const folder;
+  std::string const file = folder.file("0.0.history");
+  auto const with = [&](std::size_t length, char last) {
+    record r;
+    r.what = happening::got;
+    std::string bytes(reinterpret_cast<char const*>(&r), sizeof r);
+    bytes += bytes;
+    bytes.back() = last;
+    std::ofstream(file, std::ios::binary) << bytes.substr(0, length);
+    return read_history(folder.path()).size();
+  };
+  CHECK(with(2 * sizeof(record), 0) == 2);
+  CHECK_THROWS_WITH_AS(with(200, 0), doctest::Contains("a record is cut in two"), std::runtime_error);
+  CHECK_THROWS_WITH_AS(with(2 * sizeof(record), 'x'), doctest::Contains("no record"), std::runtime_error);
+  CHECK(with(0, 0) == 0);
+  CHECK(check({}, usual).hand_overs == 0);
 }
 
 TEST_CASE("checker: what was said to be committed and is not there is seen, as what was written over is") {

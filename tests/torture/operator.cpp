@@ -39,6 +39,12 @@ std::set<int> news(std::set<int> const& before) {
   return ports;
 }
 
+/// What is at the same port of another machine, behind a pooler or a translated address, has most often
+/// another database.
+std::string in_another_database(std::string const& db) {
+  return is_mysql(db) ? test::with_database(db, "information_schema") : db + " dbname=template1";
+}
+
 void ends_only_these(std::string const& db) {
   std::mt19937 random(1);
   auto const stays = connect(db);
@@ -52,6 +58,10 @@ void ends_only_these(std::string const& db) {
   end_sessions(db, its, random);
   CHECK(!lives(*goes));
   CHECK(lives(*stays));
+  auto const now = ports_of({::getpid()});
+  auto const others = connect(in_another_database(db));
+  end_sessions(db, news(now), random);
+  CHECK(lives(*others));
 }
 
 std::error_code said_by(std::function<void()> const& call) try {

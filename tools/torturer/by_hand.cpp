@@ -16,15 +16,19 @@
 namespace rowlock::torture {
 namespace {
 
-// Other machines' clients may have the same ports: only those at the operator's own address count.
+// Other machines' clients may have the same ports: only those at the operator's own address count. Behind a
+// pooler, or where addresses are translated, those of other programs may be at one of them: so also database
+// and role must be the same.
 constexpr std::string_view postgresql_sessions =
     "SELECT pid, client_port FROM pg_stat_activity "
-    "WHERE client_addr = inet_client_addr() AND pid <> pg_backend_pid()";
+    "WHERE client_addr = inet_client_addr() AND pid <> pg_backend_pid() "
+    "AND datname = current_database() AND usename IN (current_user, 'torture_client')";
 constexpr std::string_view mysql_sessions =
     "SELECT CAST(p.ID AS SIGNED), CAST(SUBSTRING_INDEX(p.HOST, ':', -1) AS SIGNED) "
     "FROM information_schema.PROCESSLIST AS p, information_schema.PROCESSLIST AS own "
     "WHERE own.ID = CONNECTION_ID() AND p.ID <> own.ID AND p.HOST LIKE '%:%' "
-    "AND SUBSTRING_INDEX(p.HOST, ':', 1) = SUBSTRING_INDEX(own.HOST, ':', 1)";
+    "AND SUBSTRING_INDEX(p.HOST, ':', 1) = SUBSTRING_INDEX(own.HOST, ':', 1) "
+    "AND p.DB = own.DB AND p.USER IN (own.USER, 'torture_client')";
 
 constexpr std::string_view client_role_name = "torture_client";
 
@@ -58,6 +62,8 @@ std::string as_client(std::string const& db, std::string const& password) {
 
 bool has_soci() noexcept { return true; }
 
+bool can_be_reached_by_sql(std::string const& db) { return !is_mysql(db) || db.find('?') == db.npos; }
+
 void end_sessions(std::string const& db, std::set<int> const& ports, std::mt19937& random) {
   auto const s = connect(db);
   constexpr std::size_t many = 1000;
@@ -90,8 +96,13 @@ std::string make_client_role(std::string const& db, bool adds) {
   } catch (::soci::soci_error const&) {  // there is none, as it should be
   }
   auto const s = connect(db);
-  *s << fmt::format("CREATE USER {} {} '{}'", client_role_name, is_mysql(db) ? "IDENTIFIED BY" : "PASSWORD",
-                    password);
+  try {
+    *s << fmt::format("CREATE USER {} {} '{}'", client_role_name, is_mysql(db) ? "IDENTIFIED BY" : "PASSWORD",
+                      password);
+  } catch (::soci::soci_error const& e) {  // what() has the statement, with the password
+    throw std::runtime_error(
+        fmt::format("--client-role: {} can't be made: {}", client_role_name, e.get_error_message()));
+  }
   for (auto const& table : all_read) *s << fmt::format("GRANT SELECT ON {} TO {}", table, client_role_name);
   if (adds) *s << fmt::format("GRANT SELECT, UPDATE ON torture_sums TO {}", client_role_name);
   let_clients_write(db, true);

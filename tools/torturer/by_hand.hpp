@@ -10,6 +10,9 @@ namespace rowlock::torture {
 /// Whether this program was built with SOCI.
 bool has_soci() noexcept;
 
+/// Not if its URL says more than SOCI can be told, such as how to encrypt.
+bool can_be_reached_by_sql(std::string const& db);
+
 /// Ends up to three of the server's sessions whose clients are on this machine, at one of those ports.
 /// @throws std::exception
 void end_sessions(std::string const& db, std::set<int> const& ports, std::mt19937&);

@@ -66,6 +66,10 @@ class inquiry {
       auto const dead = died_.find({std::get<0>(k), std::get<1>(k)});
       if (dead != died_.end()) t.died = dead->second;
     }
+    for (auto const& [k, t] : turns_)
+      if (t.asks && t.no && t.no->what == happening::away && !disturbed(t.no->process, t.asks->at, t.no->at))
+        outages_.emplace_back(t.asks->at, t.no->at);
+    verdict_.outages = static_cast<std::int64_t>(outages_.size());
   }
 
   std::vector<interval> held() const {
@@ -129,6 +133,7 @@ class inquiry {
         break;
       case happening::got_none:
       case happening::failed:
+      case happening::away:
         t.no = r;
         break;
       case happening::lost:
@@ -158,6 +163,9 @@ class inquiry {
     }
   }
 
+  static bool is_same_thread(record const& a, record const& b) {
+    return a.process == b.process && a.life == b.life && a.thread == b.thread;
+  }
   static std::string who(record const& r) {
     return fmt::format("process {}.{} thread {} turn {} on lock {}", r.process, r.life, r.thread, r.turn,
                        r.name);
@@ -171,10 +179,19 @@ class inquiry {
     verdict_.violations.push_back({std::move(rule), std::move(text), std::move(records)});
   }
 
+  /// Where the database was away by itself then, or shortly before, that is why.
+  void complain(std::string rule, std::string text, std::vector<record> records, std::int64_t from,
+                std::int64_t to) {
+    complain(std::move(rule), std::move(text), std::move(records));
+    verdict_.violations.back().in_outage = std::any_of(outages_.begin(), outages_.end(), [&](auto const& o) {
+      return o.first <= to && o.second + promise_.ttl.count() >= from;
+    });
+  }
+
   void count(turn const& t) {
     verdict_.acquisitions += t.got.has_value();
     verdict_.losses += t.lost.has_value();
-    if (t.no) (t.no->what == happening::failed ? verdict_.errors : verdict_.refused) += 1;
+    if (t.no) (t.no->what == happening::got_none ? verdict_.refused : verdict_.errors) += 1;
   }
 
   /// Whether a fault that hits this process was there between the times, or shortly before.
@@ -197,7 +214,7 @@ class inquiry {
     if (t.lost) {
       if (!disturbed(process, t.got->at, t.lost->at)) {
         complain("loss", fmt::format("{} lost it without a fault: {}", who(*t.lost), t.lost->text),
-                 {*t.got, *t.lost});
+                 {*t.got, *t.lost}, t.got->at, t.lost->at);
       } else if (t.trusted_until != 0 && t.lost->at > t.trusted_until + late &&
                  !stopped(process, t, t.lost->at)) {
         complain("late loss",
@@ -209,7 +226,7 @@ class inquiry {
                t.gave_back->text == std::string_view(to_string(release_result::already_lost)) &&
                !disturbed(process, t.got->at, t.gave_back->at)) {
       complain("release", fmt::format("{} had lost it without a fault", who(*t.gave_back)),
-               {*t.got, *t.gave_back});
+               {*t.got, *t.gave_back}, t.got->at, t.gave_back->at);
     }
   }
 
@@ -243,7 +260,10 @@ class inquiry {
 
   void look_for_overlaps(std::uint32_t name, std::vector<turn const*> const& held) {
     std::vector<turn const*> inside;
+    record const* before = nullptr;
     for (auto const* t : held) {
+      verdict_.hand_overs += before != nullptr && !is_same_thread(*before, *t->got);
+      before = &*t->got;
       auto const begins = t->got->at;
       if (t->end() <= begins) continue;
       std::erase_if(inside, [&](auto const* other) { return other->end() <= begins; });
@@ -329,13 +349,14 @@ class inquiry {
     std::int64_t none_waits = never;  // since when
     auto const close = [&](std::int64_t at) {
       if (since == never) return;
-      auto const gap = at - std::exchange(since, never);
+      auto const from = std::exchange(since, never);
+      auto const gap = at - from;
       verdict_.longest_gap = std::max(verdict_.longest_gap, std::chrono::nanoseconds(gap));
       if (gap > promise_.longest_gap.count())
         complain("progress",
                  fmt::format("{}: nobody got it for {:.3f} s up to {:.6f} s, though it was waited for",
                              waited_for, seconds(gap), seconds(at)),
-                 {});
+                 {}, from, at);
     };
     for (auto const& c : all) {
       // Those who gave up have waited as well.
@@ -373,6 +394,7 @@ class inquiry {
   std::map<key, turn> turns_;
   std::vector<fault> faults_;
   std::map<one_life, std::int64_t> died_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> outages_;
   std::int64_t end_ = 0;
   verdict verdict_;
 };

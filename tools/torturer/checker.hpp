@@ -26,16 +26,22 @@ struct violation {
   std::string rule;
   std::string text;
   std::vector<record> records;  ///< those that show it
+  /// No fault was there, but the database was away by itself meanwhile: this is no proof of anything.
+  bool in_outage = false;
 };
 
 struct verdict {
   std::int64_t acquisitions = 0;
+  std::int64_t hand_overs = 0;  ///< of these: another thread had had the name before
   std::int64_t refused = 0;
   std::int64_t errors = 0;
+  std::int64_t outages = 0;  ///< of these: the database was away, without a fault
   std::int64_t losses = 0;
   std::int64_t faults = 0;
   std::int64_t deeds = 0;
-  std::int64_t overlaps = 0;          ///< where promise::overlaps_happen
+  std::int64_t failed_work =
+      0;                      ///< what an operator should have done and could not, which no history tells of
+  std::int64_t overlaps = 0;  ///< where promise::overlaps_happen
   std::int64_t faults_in_flight = 0;  ///< of these: somebody who was hit had asked, or gave back
   std::chrono::nanoseconds longest_gap{};
   std::int64_t added = 0;  ///< of a ledger, which no history tells of
@@ -64,6 +70,7 @@ std::vector<interval> intervals(std::vector<record> const& history);
 ///   release      what was not lost is given back; after a fault it may turn out to be lost
 ///   progress     while somebody waits there is a grant at least every promise::longest_gap
 ///   waits        nobody still waits at the end
+/// What is lost, or not got, while the database is away without a fault is marked as that.
 /// The last time of the history is its end.
 verdict check(std::vector<record> const& history, promise const&);
 

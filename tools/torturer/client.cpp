@@ -1,10 +1,11 @@
 #include "client.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <rowlock/rowlock.hpp>
@@ -15,6 +16,7 @@
 
 #include "history.hpp"
 #include "ledger.hpp"
+#include "printable.hpp"
 #include "worker.hpp"
 
 namespace rowlock::torture {
@@ -71,7 +73,7 @@ void be_client(options const& o, ledger& l, std::filesystem::path const& folder,
   try {
     work(o, l, folder, seat, life, line);
   } catch (std::exception const& e) {
-    std::cerr << "client " << seat << " ended: " << e.what() << std::endl;
+    fmt::print(stderr, "client {} ended: {}\n", seat, printable(e.what()));
     status = 1;
   }
   ::_exit(status);

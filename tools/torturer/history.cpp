@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <fstream>
 #include <rowlock/types.hpp>
 #include <stdexcept>
@@ -38,6 +39,8 @@ char const* to_string(happening h) noexcept {
       return "died";
     case happening::deed:
       return "deed";
+    case happening::away:
+      return "failed: the database";
   }
   return "?";
 }
@@ -60,6 +63,15 @@ void history_writer::write(record r) const {
   if (n != sizeof r) throw std::system_error(n < 0 ? errno : ENOSPC, std::generic_category(), "the history");
 }
 
+namespace {
+
+/// Texts end, and what happened has a name.
+bool is_record(record const& r) {
+  return r.what <= happening::away && r.term[sizeof r.term - 1] == 0 && r.text[sizeof r.text - 1] == 0;
+}
+
+}  // namespace
+
 std::vector<record> read_history(std::filesystem::path const& folder) {
   std::vector<record> all;
   for (auto const& entry : std::filesystem::directory_iterator(folder)) {
@@ -73,6 +85,8 @@ std::vector<record> read_history(std::filesystem::path const& folder) {
     in.read(reinterpret_cast<char*>(all.data() + before),
             static_cast<std::streamsize>(count * sizeof(record)));
     if (!in) throw std::runtime_error("can't read " + entry.path().string());
+    if (!std::all_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(), is_record))
+      throw std::runtime_error(entry.path().string() + ": it has something that is no record");
   }
   std::stable_sort(all.begin(), all.end(), [](record const& a, record const& b) { return a.at < b.at; });
   return all;

@@ -24,6 +24,7 @@ enum class happening : std::uint32_t {
   mended,      ///< and ends
   died,        ///< process was killed in this life: it does nothing after that
   deed,        ///< somebody does something to the database that must not disturb anybody; text: what
+  away,        ///< failed, because the database was not there, or did not serve
 };
 char const* to_string(happening) noexcept;
 

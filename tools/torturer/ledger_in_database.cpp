@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "printable.hpp"
 #include "sql_session.hpp"
 
 namespace rowlock::torture {
@@ -96,6 +97,11 @@ class adds final : public section {
     think();
     add(name, total);
     *session_ << "COMMIT";
+  } catch (::soci::soci_error const& e) {
+    session_.reset();
+    if (e.get_error_category() == ::soci::soci_error::connection_error)
+      throw error(errc::unreachable, printable(e.what()));
+    throw;
   } catch (std::exception const&) {
     session_.reset();
     throw;
@@ -141,7 +147,7 @@ class ledger_in_database final : public ledger {
     try {
       *connect(db_) << "DROP TABLE torture_sums";
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the table torture_sums is still there: {}\n", e.what());
+      fmt::print(stderr, "the table torture_sums is still there: {}\n", printable(e.what()));
     }
   }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,8 @@
 #include "by_hand.hpp"
 #include "client.hpp"
 #include "deeds.hpp"
+#include "printable.hpp"
+#include "signals.hpp"
 #include "sockets.hpp"
 #include "worker.hpp"
 
@@ -82,7 +83,9 @@ std::vector<nemesis_name> const& nemeses() {
   constexpr auto server = [](options const& o) { return !o.server.empty() && o.nodes.empty(); };
   constexpr auto node = [](options const& o) { return !o.server.empty() && !o.nodes.empty(); };
   constexpr auto wire = [](options const& o) { return o.through_wire; };
-  constexpr auto sessions = [](options const& o) { return !o.db.starts_with("sqlite:") && has_soci(); };
+  constexpr auto sessions = [](options const& o) {
+    return !o.db.starts_with("sqlite:") && can_be_reached_by_sql(o.db);
+  };
   constexpr auto client_role = [](options const& o) { return o.client_role; };
   // SQLite's clock is the clients'.
   constexpr auto clock = [](options const& o) { return !o.clock.empty() && !o.db.starts_with("sqlite:"); };
@@ -113,7 +116,7 @@ std::vector<nemesis_name> const& nemeses() {
        "the clients' connections are reset, and the server hears of it up to twice the ttl later", wire,
        "--wire"},
       {"sessions", "an operator ends some of the clients' sessions in the server", sessions,
-       "a server, and a build with SOCI"},
+       "a server, a build with SOCI, and no URL of MySQL's with a ?"},
       {"rights",
        "an operator takes the clients' right to write locks, and gives it back up to twice the ttl later",
        client_role, "--client-role"},
@@ -164,10 +167,11 @@ void crew::start(std::uint32_t which) {
   // A server that is started again must not have them: who holds an end keeps the client from hearing the
   // end.
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  auto const parent = ::getpid();
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
-    be_child();
+    be_child(parent, fmt::format("client {}", which));
     ::close(ends[1]);
     auto its = options_;
     if (!its.nodes.empty()) its.db = its.nodes[which % its.nodes.size()];
@@ -178,23 +182,23 @@ void crew::start(std::uint32_t which) {
   s.line = ends[1];
 }
 
-void crew::be_child() const {
-  // A client that is stopped would stay so for ever if this process was killed.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+void crew::be_child(pid_t parent, std::string const& who) const {
+  be_child_of(parent, who);
   for (auto const& s : seats_)
     if (s.line >= 0) ::close(s.line);
 }
 
-bool crew::errand(std::chrono::milliseconds at_most, std::function<void()> const& does) {
+int crew::errand(std::chrono::milliseconds at_most, std::function<void()> const& does, bool ends) {
+  auto const parent = ::getpid();
   auto const pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid == 0) {
-    be_child();
+    be_child(parent, "an operator");
     int status = 0;
     try {
       does();
     } catch (std::exception const& e) {
-      fmt::print(stderr, "an operator: {}\n", e.what());
+      fmt::print(stderr, "an operator: {}\n", printable(e.what()));
       status = 1;
     }
     ::_exit(status);
@@ -202,14 +206,24 @@ bool crew::errand(std::chrono::milliseconds at_most, std::function<void()> const
   auto const end = boot_clock::now() + at_most;
   int status = 0;
   while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (boot_clock::now() > end) {
+    if (boot_clock::now() > end || (!ends && signal_came())) {
       ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-      return false;
+      ::waitpid(pid, &status, 0);
+      break;
     }
     std::this_thread::sleep_for(1ms);  // waitpid() has no timeout
   }
-  return status == 0;
+  return status;
+}
+
+void crew::operator_does(std::function<void()> const& what) {
+  failed_work_ += errand(operators_patience, what) != 0;
+}
+
+void crew::reapers(std::string const& where, std::chrono::milliseconds length) {
+  auto const status = errand(
+      length, [&] { reap(options_.connect(where)); }, false);
+  failed_work_ += !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
 }
 
 std::vector<pid_t> crew::connected() const {
@@ -259,14 +273,14 @@ void crew::deed(std::string const& name, std::function<void()> const& happens) {
 
 void crew::stop(std::uint32_t which, std::chrono::milliseconds length) {
   ::kill(seats_[which].pid, SIGSTOP);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   ::kill(seats_[which].pid, SIGCONT);
 }
 
 void crew::fill_disk(std::chrono::milliseconds length) const {
   {
     filler const all(options_.small_disk);
-    std::this_thread::sleep_for(length);  // the fault
+    pass(length);  // the fault
   }
   if (options_.server.empty()) return;
   // It may have ended by itself.
@@ -277,18 +291,18 @@ void crew::fill_disk(std::chrono::milliseconds length) const {
 void crew::take_rights(std::chrono::milliseconds length) {
   auto const let = [&](bool may) {
     // Where they can't be given back, that nobody gets a lock is no fault of the locks'.
-    if (!errand(operators_patience, [&] { let_clients_write(direct_, may); }))
+    if (errand(operators_patience, [&] { let_clients_write(direct_, may); }) != 0)
       throw std::runtime_error("the clients' rights could not be changed");
   };
   let(false);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   let(true);
 }
 
 bool crew::server_obeys(std::string const& verb) const {
   // What moves this program's clock is not for the server.
   auto const command = (options_.clock.empty() ? "" : "env -u LD_PRELOAD ") + options_.server + " " + verb;
-  return std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c): the user's own command
+  return run_command(command) == 0;
 }
 
 void crew::order_server(std::string const& verb) const {
@@ -298,18 +312,18 @@ void crew::order_server(std::string const& verb) const {
 void crew::server(std::string const& breaks, std::string const& mends,
                   std::chrono::milliseconds length) const {
   order_server(breaks);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   order_server(mends);
 }
 
 void crew::node(std::string const& breaks, std::chrono::milliseconds longest) {
   auto const one = " " + std::to_string(1 + random_() % options_.nodes.size());
   order_server(breaks + one);
-  std::this_thread::sleep_for(std::min(between(options_.ttl, 4 * options_.ttl), longest));  // the fault
+  pass(std::min(between(options_.ttl, 4 * options_.ttl), longest));  // the fault
   if (breaks == "pause") {
     order_server("resume" + one);
     // For a while it goes by what it knew before.
-    std::this_thread::sleep_for(between(0ms, options_.ttl));  // the fault, too
+    pass(between(0ms, options_.ttl));  // the fault, too
   }
   order_server("mend");
 }
@@ -334,23 +348,23 @@ void crew::apply(std::string const& nemesis, std::chrono::milliseconds longest) 
     std::mt19937 chance(random_());
     auto const& where = direct();
     auto const ends = [&] { end_sessions(where, ports_of(connected()), chance); };
-    fault(nemesis, everybody, [&] { errand(operators_patience, ends); });
+    fault(nemesis, everybody, [&] { operator_does(ends); });
   }
   if (nemesis == "rights") fault(nemesis, everybody, [&] { take_rights(length); });
   if (nemesis == "operator" && (random_() % 4 != 0 || !options_.migrations)) {
     auto const& where = direct();
-    deed("reapers", [&] { errand(length / 2, [&] { reap(options_.connect(where)); }); });
+    deed("reapers", [&] { reapers(where, length / 2); });
   } else if (nemesis == "operator") {
     // Members of a quorum need all of the tables.
     bool const down = options_.what != workload::quorum;
     auto const& where = direct();
-    deed("migrations", [&] { errand(operators_patience, [&] { migrate(options_.connect(where), down); }); });
+    deed("migrations", [&] { operator_does([&] { migrate(options_.connect(where), down); }); });
   }
   if (nemesis == "force") {
     auto const name = name_of(random_() % static_cast<unsigned>(options_.names));
     bool const by_hand = random_() % 2 == 0;
     auto const& where = direct();
-    fault(nemesis, everybody, [&] { errand(operators_patience, [&] { take_away(where, name, by_hand); }); });
+    fault(nemesis, everybody, [&] { operator_does([&] { take_away(where, name, by_hand); }); });
   }
   if (nemesis == "full-disk") fault(nemesis, everybody, [&] { fill_disk(length); });
   if (nemesis == "clock") deed(nemesis, [&] { move_clock(options_.clock, jump); });
@@ -372,7 +386,7 @@ void crew::look_for_ended() {
     int status = 0;
     if (::waitpid(seats_[i].pid, &status, WNOHANG) != seats_[i].pid) continue;
     seats_[i].pid = 0;
-    throw std::runtime_error(fmt::format("client {} ended by itself, with status {}", i, status));
+    throw std::runtime_error(fmt::format("client {} ended by itself, {}", i, how_it_ended(status)));
   }
 }
 
@@ -380,19 +394,24 @@ void crew::torture(std::function<void(std::string const&)> const& tell) {
   auto const by = boot_clock::now() + longest_start;
   while (boot_clock::now() < by && !somebody_had_a_lock(folder_)) {
     look_for_ended();
-    std::this_thread::sleep_for(20ms);  // a file tells nobody that it has grown
+    look_for_signal();
+    pass(20ms);  // a file tells nobody that it has grown
   }
   auto const end = boot_clock::now() + options_.duration;
   do {
-    std::this_thread::sleep_for(between(options_.ttl / 20, options_.ttl / 2));  // in which all goes well
+    pass(between(options_.ttl / 20, options_.ttl / 2));  // in which all goes well
+    look_for_signal();
+    look_for_ended();
     if (options_.nemeses.empty()) continue;
     auto const& chosen = options_.nemeses[random_() % options_.nemeses.size()];
     tell(chosen);
     auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(end - boot_clock::now());
     apply(chosen, std::max(left, options_.ttl / 4));
+    look_for_signal();
     look_for_ended();
   } while (boot_clock::now() < end);
-  std::this_thread::sleep_for(rest);
+  pass(rest);
+  look_for_signal();
   look_for_ended();
 }
 
@@ -403,10 +422,11 @@ void crew::finish() {
     int status = 0;
     while (::waitpid(seats_[i].pid, &status, WNOHANG) == 0) {
       if (boot_clock::now() > end) throw std::runtime_error(fmt::format("client {} does not end", i));
-      std::this_thread::sleep_for(10ms);  // waitpid() has no timeout
+      look_for_signal();
+      pass(10ms);  // waitpid() has no timeout
     }
     seats_[i].pid = 0;
-    if (status != 0) throw std::runtime_error(fmt::format("client {} ended with status {}", i, status));
+    if (status != 0) throw std::runtime_error(fmt::format("client {} ended {}", i, how_it_ended(status)));
   }
 }
 

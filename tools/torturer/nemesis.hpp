@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -39,6 +40,8 @@ class crew {
   void torture(std::function<void(std::string const&)> const& tell);
   /// Lets all end what they do. @throws std::runtime_error if one does not end, or has failed
   void finish();
+  /// How often an operator could not do what they should have done.
+  std::int64_t failed_work() const noexcept { return failed_work_; }
 
  private:
   struct seat {
@@ -63,10 +66,13 @@ class crew {
   /// Writes down that it begins: it excuses nothing.
   void deed(std::string const& name, std::function<void()> const& happens);
   /// In a process of its own, which may have threads; it is killed when the time is over.
-  /// @return whether it has ended well
-  bool errand(std::chrono::milliseconds at_most, std::function<void()> const& does);
+  /// @param ends whether it ends by itself: then it is let end also when a signal came
+  /// @return its status, as waitpid() has it
+  int errand(std::chrono::milliseconds at_most, std::function<void()> const& does, bool ends = true);
+  void operator_does(std::function<void()> const& what);
+  void reapers(std::string const& where, std::chrono::milliseconds);
   /// Of a child: the others' ends of the lines, which would keep the others from hearing the end.
-  void be_child() const;
+  void be_child(pid_t parent, std::string const& who) const;
   std::vector<pid_t> connected() const;
   /// How an operator comes to the database: in a cluster by any of its servers.
   std::string const& direct();
@@ -81,6 +87,7 @@ class crew {
   history_writer history_;
   std::mt19937 random_;
   std::vector<seat> seats_;
+  std::int64_t failed_work_ = 0;
 };
 
 }  // namespace rowlock::torture

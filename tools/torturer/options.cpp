@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <random>
+#include <sstream>
+#include <string_view>
 
 #include "by_hand.hpp"
 #include "duration.hpp"
 #include "nemesis.hpp"
+#include "wire.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -23,7 +27,12 @@ checker reads all of it and says where a promise was broken. The tables that you
   rowlock-torture --db 'host=db.example dbname=app user=app'
   rowlock-torture --db sqlite:locks.db --workload semaphore --nemesis kill,stop --duration 5m --seed 7
 
-Exit status: 0 no promise was broken, 1 one was, 2 it could not be found out, 64 the command line is wrong)";
+Ctrl-C, SIGTERM and SIGHUP end it in order: what is broken is mended, the tables are dropped, nothing is judged. After
+a SIGKILL the tables torture_* stay, and the role torture_client: the next run takes them over, and drops them.
+
+The verdict is the last line, which says how much was seen.
+Exit status: 0 no promise was broken, 1 one was, 2 it could not be found out: too little was seen, or the database was
+away by itself; 64 the command line is wrong; 128 and the signal's number if a signal ended it)";
 
 std::string all_nemeses() {
   std::string text = "What breaks things:";
@@ -33,15 +42,22 @@ std::string all_nemeses() {
   return text + "\nwithout it: all that need nothing, or an option that is given; none: nothing is broken";
 }
 
-CLI::Validator duration(std::chrono::milliseconds& to) {
-  return {[&to](std::string& text) -> std::string {
+/// So long a lock may last, since some clients wait for three times as long for an answer.
+constexpr std::chrono::milliseconds shortest_ttl{100};
+constexpr std::chrono::minutes longest_ttl{20};
+
+CLI::Validator duration(std::chrono::milliseconds& to, std::chrono::milliseconds least,
+                        std::chrono::milliseconds most) {
+  return {[&to, least, most](std::string& text) -> std::string {
             auto const parsed = tool::parse_duration(text);
-            if (!parsed || *parsed <= std::chrono::milliseconds(0))
-              return "'" + text + "' is no duration: " + tool::duration_forms;
+            if (!parsed) return "'" + text + "' is no duration: " + tool::duration_forms;
+            if (*parsed < least || *parsed > most)
+              return fmt::format("{} is out of range: {} ms to {} s", text, least.count(),
+                                 most.count() / 1000);
             to = *parsed;
             return {};
           },
-          "DURATION"};
+          ""};
 }
 
 /// One of these words, as its number.
@@ -57,7 +73,7 @@ CLI::Validator one_of(std::map<std::string, Enum> words) {
             for (auto const& [word, value] : words) all += (all.empty() ? "" : ", ") + word;
             return "there is no " + text + "; there are: " + all;
           },
-          "NAME"};
+          ""};
 }
 
 std::vector<std::string> lines_of(std::string const& file) {
@@ -68,11 +84,89 @@ std::vector<std::string> lines_of(std::string const& file) {
   return lines;
 }
 
+/// CLI11 does not break lines.
+class formatter final : public CLI::Formatter {
+  std::string make_option_desc(CLI::Option const* option) const override {
+    constexpr std::size_t room = 84;
+    std::string out;
+    std::size_t column = 0;
+    std::istringstream lines(CLI::Formatter::make_option_desc(option));
+    for (std::string line; std::getline(lines, line);) {
+      auto const indent = line.starts_with("  ") ? std::string("  ") : std::string();
+      if (!out.empty()) out += '\n';
+      out += indent;
+      column = indent.size();
+      std::istringstream words(line);
+      for (std::string word; words >> word;) {
+        if (column > indent.size() && column + 1 + word.size() > room) {
+          out += '\n' + indent + indent;
+          column = 2 * indent.size();
+        } else if (column > indent.size()) {
+          out += ' ';
+          ++column;
+        }
+        out += word;
+        column += word.size();
+      }
+    }
+    return out;
+  }
+};
+
+/// Others can read it (ps), also while the run goes on for hours.
+std::string password_on_command_line(options const& o, int argc, char** argv) try {
+  bool const by_option = std::any_of(argv + 1, argv + argc, [](char const* each) {
+    return std::string_view(each) == "--db" || std::string_view(each).starts_with("--db=");
+  });
+  if (describe_url(o.db).has_password && by_option)
+    return "--db has a password in it, which everybody on this machine could read (ps): give all of it by "
+           "ROWLOCK_DB in the environment";
+  for (auto const& each : o.members)
+    if (describe_url(each).has_password)
+      return "--member has a password in it, which everybody on this machine could read (ps): it belongs in "
+             "PGPASSWORD, "
+             "~/.pgpass, MYSQL_PWD, ~/.my.cnf, or a file that is named by ?password-file=PATH in a URL of "
+             "MySQL's";
+  return {};
+} catch (error const& e) {  // neither can be used
+  return e.what();
+}
+
+/// Options that contradict each other, or would be of no use.
+std::string contradiction(options const& o) {
+  if (!is_mutex(o.what) && o.how != strategy::lease)
+    return fmt::format("--strategy is for mutexes: it does not go with --workload {}", to_string(o.what));
+  if (!is_mutex(o.what) && o.how_over != takeover::clock)
+    return fmt::format("--takeover is for mutexes: it does not go with --workload {}", to_string(o.what));
+  if (o.what == workload::quorum && o.members.size() < 2)
+    return "--workload quorum needs two --member at least";
+  if (o.what != workload::quorum && !o.members.empty()) return "--member is for --workload quorum";
+  if (o.client_role && (o.db.starts_with("sqlite:") || !has_soci()))
+    return "--client-role needs a server, and a build with SOCI";
+  if ((o.client_role || writes_to_database(o.what)) && has_soci() && !can_be_reached_by_sql(o.db))
+    return fmt::format(
+        "{}: its sessions are SOCI's, which can't be told what is behind the ? in a URL of MySQL's: they "
+        "would not be "
+        "encrypted",
+        o.client_role ? "--client-role" : fmt::format("--workload {}", to_string(o.what)));
+  if (o.through_wire) try {
+      (void)wire::port_in(o.db);
+    } catch (std::exception const& e) {
+      return e.what();
+    }
+  return {};
+}
+
 std::string wrong_nemesis(options const& o) {
   for (auto const& chosen : o.nemeses) {
     auto const& all = nemeses();
     auto const at = std::find_if(all.begin(), all.end(), [&](auto const& n) { return n.name == chosen; });
-    if (at == all.end()) return "--nemesis: there is no " + chosen + "; --help names them";
+    if (chosen == "none") return "--nemesis none stands alone";
+    if (at == all.end()) {
+      std::string names;
+      for (auto const& each : all) names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+      return "--nemesis: there is no " + chosen + "; there are: " + names;
+    }
     if (!at->possible(o)) return "--nemesis " + chosen + " needs " + at->needs;
   }
   return {};
@@ -113,8 +207,10 @@ char const* to_string(workload w) noexcept {
 std::optional<int> parse(int argc, char** argv, options& o) {
   CLI::App app{"Tortures rowlock's locks on a database, and proves or refutes what they promise."};
   app.footer(footer);
+  app.formatter(std::make_shared<formatter>());
   std::string ttl, length, nodes;
-  app.add_option("--db", o.db, "Where: what `rowlock --db` takes; or ROWLOCK_DB, which `ps` does not show")
+  app.add_option("--db", o.db,
+                 "Where: what `rowlock --db` takes; or, if there is a password in it, by ROWLOCK_DB alone")
       ->envname("ROWLOCK_DB")
       ->required()
       ->type_name("URL");
@@ -160,9 +256,11 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   app.add_option("--ttl", ttl, "How long a lock lasts unless it is renewed (2s)")
-      ->check(duration(o.ttl))
+      ->check(duration(o.ttl, shortest_ttl, longest_ttl))
       ->type_name("DURATION");
-  app.add_option("--duration", length, "How long (30s)")->check(duration(o.duration))->type_name("DURATION");
+  app.add_option("--duration", length, "How long (30s)")
+      ->check(duration(o.duration, std::chrono::milliseconds(1), std::chrono::days(36'500)))
+      ->type_name("DURATION");
   app.add_option("--nemesis", o.nemeses, all_nemeses())->delimiter(',')->type_name("NAME,...");
   app.add_option(
          "--server", o.server,
@@ -196,9 +294,13 @@ std::optional<int> parse(int argc, char** argv, options& o) {
          "--server that one is restarted afterwards, because some servers end on a full disk")
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
-  app.add_flag("!--no-migrations", o.migrations,
-               "The operator's reapers alone are at work: the tables stay at this version");
-  app.add_flag("!--no-gates", o.gates, "Who waits stands in no line, but tries again and again");
+  app.add_flag_callback(
+      "--no-migrations", [&] { o.migrations = false; },
+      "The operator's reapers alone are at work: the tables stay at this version. On Galera say this, unless "
+      "the cluster is "
+      "yours alone: a migration locks tables on one node, and all nodes may wait for it");
+  app.add_flag_callback(
+      "--no-gates", [&] { o.gates = false; }, "Who waits stands in no line, but tries again and again");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
                          ->type_name("N");
@@ -216,12 +318,10 @@ std::optional<int> parse(int argc, char** argv, options& o) {
   } catch (CLI::ParseError const& e) {
     return app.exit(e) == 0 ? 0 : 64;
   }
-  if (o.what == workload::quorum && o.members.size() < 2) {
-    app.exit(CLI::ValidationError("--workload quorum needs two --member at least", 64));
-    return 64;
-  }
-  if (o.client_role && (o.db.starts_with("sqlite:") || !has_soci())) {
-    app.exit(CLI::ValidationError("--client-role needs a server, and a build with SOCI", 64));
+  auto wrong = password_on_command_line(o, argc, argv);
+  if (wrong.empty()) wrong = contradiction(o);
+  if (!wrong.empty()) {
+    app.exit(CLI::ValidationError(wrong, 64));
     return 64;
   }
   if (!nodes.empty()) o.nodes = lines_of(nodes);
@@ -236,7 +336,7 @@ std::optional<int> parse(int argc, char** argv, options& o) {
     for (auto const& n : nemeses())
       if (n.possible(o)) o.nemeses.emplace_back(n.name);
   }
-  if (auto const wrong = wrong_nemesis(o); !wrong.empty()) {
+  if (wrong = wrong_nemesis(o); !wrong.empty()) {
     app.exit(CLI::ValidationError(wrong, 64));
     return 64;
   }

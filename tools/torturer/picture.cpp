@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "printable.hpp"
+
 namespace rowlock::torture {
 namespace {
 
@@ -16,11 +18,11 @@ constexpr double width = 850;
 constexpr double top = 70;
 constexpr double step = 26;
 
-using thread = std::pair<std::uint32_t, std::uint32_t>;
+using one_thread = std::pair<std::uint32_t, std::uint32_t>;
 
 std::string escaped(std::string const& text) {
   std::string out;
-  for (char const c : text) {
+  for (char const c : printable(text)) {
     if (c == '<')
       out += "&lt;";
     else if (c == '&')
@@ -47,7 +49,7 @@ class drawing {
     from_ -= margin;
     to_ += margin;
     for (auto const& i : all_)
-      if (i.end >= from_ && i.got.at <= to_) rows_.emplace(thread{i.got.process, i.got.thread}, 0U);
+      if (i.end >= from_ && i.got.at <= to_) rows_.emplace(one_thread{i.got.process, i.got.thread}, 0U);
     std::size_t next = 0;
     for (auto& [who, row] : rows_) row = next++;
   }
@@ -140,7 +142,7 @@ class drawing {
   std::vector<interval> all_;
   std::int64_t from_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t to_ = std::numeric_limits<std::int64_t>::min();
-  std::map<thread, std::size_t> rows_;
+  std::map<one_thread, std::size_t> rows_;
   std::string out_;
 };
 

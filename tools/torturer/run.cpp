@@ -26,7 +26,10 @@
 #include "ledger.hpp"
 #include "nemesis.hpp"
 #include "options.hpp"
+#include "own_tables.hpp"
 #include "picture.hpp"
+#include "printable.hpp"
+#include "signals.hpp"
 #include "wire.hpp"
 
 namespace rowlock::torture {
@@ -62,26 +65,6 @@ class folder {
   std::filesystem::path path_;
 };
 
-/// The tables of our own; dropped at the end, if the database lets us.
-class tables {
- public:
-  explicit tables(std::string const& db) : migrator_(source_from_url(db), {.table_prefix = "torture_"}) {
-    migrator_.up();
-  }
-  tables(tables const&) = delete;
-  tables& operator=(tables const&) = delete;
-  ~tables() {
-    try {
-      migrator_.down(0, true, true);
-    } catch (std::exception const& e) {
-      fmt::print(stderr, "the tables torture_* are still there: {}\n", e.what());
-    }
-  }
-
- private:
-  migrator migrator_;
-};
-
 /// The databases are members of a quorum as long as this exists. It keeps no threads: clients are forked.
 class voters {
  public:
@@ -94,7 +77,7 @@ class voters {
     try {
       ask([](quorum& q) { (void)q.drop(); });
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the databases are still members of a quorum: {}\n", e.what());
+      fmt::print(stderr, "the databases are still members of a quorum: {}\n", printable(e.what()));
     }
   }
 
@@ -126,7 +109,7 @@ class role_of_clients {
     try {
       drop_client_role(db_);
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the role torture_client is still there: {}\n", e.what());
+      fmt::print(stderr, "the role torture_client is still there: {}\n", printable(e.what()));
     }
   }
   std::string const& address() const noexcept { return address_; }
@@ -155,6 +138,53 @@ promise promise_of(options const& o) {
   return p;
 }
 
+/// As the exit status.
+enum class outcome { kept = 0, broken = 1, unknown = 2 };
+
+bool proven_broken(verdict const& v) {
+  return std::any_of(v.violations.begin(), v.violations.end(),
+                     [](violation const& each) { return !each.in_outage; });
+}
+
+/// Fewer hand-overs show nothing.
+constexpr std::int64_t enough = 10;
+
+outcome status_of(verdict const& v) {
+  if (proven_broken(v)) return outcome::broken;
+  return v.violations.empty() && v.hand_overs >= enough ? outcome::kept : outcome::unknown;
+}
+
+char const* to_string(outcome result) {
+  switch (result) {
+    case outcome::kept:
+      return "kept";
+    case outcome::broken:
+      return "broken";
+    case outcome::unknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+/// The strategy where it was chosen.
+std::string what_was_taken(options const& o) {
+  return is_mutex(o.what) ? fmt::format("{} of {}", to_string(o.what), to_string(o.how)) : to_string(o.what);
+}
+
+std::string in_words(verdict const& v) {
+  auto const seen =
+      fmt::format("in {} acquisitions, {} hand-overs and {} faults", v.acquisitions, v.hand_overs, v.faults);
+  if (proven_broken(v))
+    return fmt::format("{} times a promise was broken {}",
+                       std::count_if(v.violations.begin(), v.violations.end(),
+                                     [](violation const& each) { return !each.in_outage; }),
+                       seen);
+  if (!v.violations.empty())
+    return "it could not be found out, because the database was away by itself, " + seen;
+  if (v.hand_overs < enough) return "it could not be found out, because it was too little: " + seen;
+  return "no promise was broken " + seen;
+}
+
 nlohmann::ordered_json as_json(record const& r) {
   nlohmann::ordered_json j{{"at_s", static_cast<double>(r.at) / 1e9},
                            {"what", to_string(r.what)},
@@ -175,7 +205,8 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
   for (auto const& each : v.violations) {
     auto records = nlohmann::ordered_json::array();
     for (auto const& r : each.records) records.push_back(as_json(r));
-    violations.push_back({{"rule", each.rule}, {"text", each.text}, {"records", records}});
+    violations.push_back(
+        {{"rule", each.rule}, {"text", each.text}, {"in_outage", each.in_outage}, {"records", records}});
   }
   return {{"version", ROWLOCK_VERSION},
           {"workload", to_string(o.what)},
@@ -183,16 +214,20 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
           {"seed", o.seed},
           {"seconds", static_cast<double>(o.duration.count()) / 1e3},
           {"acquisitions", v.acquisitions},
+          {"hand_overs", v.hand_overs},
           {"refused", v.refused},
           {"errors", v.errors},
+          {"outages", v.outages},
           {"losses", v.losses},
           {"faults", v.faults},
           {"faults_in_flight", v.faults_in_flight},
           {"deeds", v.deeds},
+          {"failed_work", v.failed_work},
           {"overlaps", v.overlaps},
           {"added", v.added},
           {"lost_additions", v.lost_additions},
           {"longest_gap_ms", std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count()},
+          {"verdict", to_string(status_of(v))},
           {"violations", violations},
           {"history", kept}};
 }
@@ -218,7 +253,11 @@ void print(options const& o, verdict const& v, std::string const& kept) {
       "longest without a grant, though somebody waited and nothing was broken: {} ms\n",
       v.acquisitions, v.refused, v.errors, v.losses, v.faults, v.faults_in_flight,
       std::chrono::duration_cast<std::chrono::milliseconds>(v.longest_gap).count());
+  fmt::print("{} times a lock went from one thread to another\n", v.hand_overs);
   if (v.deeds > 0) fmt::print("{} times an operator worked on the tables\n", v.deeds);
+  if (v.failed_work > 0) fmt::print("{} times an operator could not do his work\n", v.failed_work);
+  if (v.outages > 0)
+    fmt::print("{} times the database was away or did not serve, without a fault\n", v.outages);
   if (v.overlaps > 0) fmt::print("{} times two had a lock at a time, by force\n", v.overlaps);
   if (v.added > 0)
     fmt::print("{} times a number was read and written with one more: {} of these are lost\n", v.added,
@@ -226,13 +265,42 @@ void print(options const& o, verdict const& v, std::string const& kept) {
   constexpr std::size_t shown = 10;
   auto const all = in_order(v.violations);
   for (std::size_t i = 0; i < all.size() && i < shown; ++i)
-    fmt::print("broken: {}: {}\n", all[i]->rule, all[i]->text);
+    fmt::print("{}: {}: {}\n", all[i]->in_outage ? "while the database was away" : "broken", all[i]->rule,
+               printable(all[i]->text));
   if (v.violations.size() > shown) fmt::print("and {} more\n", v.violations.size() - shown);
   if (!kept.empty()) fmt::print("The history is in {}\n", kept);
-  fmt::print("{} of {}, seed {}: {}\n", to_string(o.what), to_string(o.how), o.seed,
-             v.violations.empty() ? "no promise was broken"
-                                  : fmt::format("{} times a promise was broken", v.violations.size()));
+  fmt::print("{}, seed {}: {}\n", what_was_taken(o), o.seed, in_words(v));
 }
+
+/// Rather than at the end of a long run.
+void look_for_place(std::string const& file) {
+  if (file.empty()) return;
+  auto const folder = std::filesystem::absolute(file).parent_path();
+  auto const& place = std::filesystem::exists(file) ? std::filesystem::path(file) : folder;
+  if (::access(place.c_str(), W_OK) != 0 || std::filesystem::is_directory(file))
+    throw std::runtime_error("--picture: can't write to " + file);
+}
+
+/// On a terminal, in one line.
+class progress {
+ public:
+  explicit progress(std::chrono::milliseconds whole) : whole_(whole) { show("nobody has had a lock yet"); }
+  void tell(std::string const& fault) {
+    if (faults_++ == 0) began_ = boot_clock::now();
+    auto const passed = std::chrono::duration_cast<std::chrono::seconds>(boot_clock::now() - began_);
+    show(fmt::format("{} s of {} s, {} faults: {}", passed.count(), whole_.count() / 1000, faults_, fault));
+  }
+  void end() const { show({}); }
+
+ private:
+  void show(std::string const& text) const {
+    if (terminal_) fmt::print(stderr, "\r\033[K{}", text);
+  }
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  std::chrono::milliseconds whole_;
+  boot_time_point began_;
+  int faults_ = 0;
+};
 
 /// Of the first that can be drawn.
 void draw(std::filesystem::path const& histories, verdict const& v, std::string const& file) {
@@ -248,51 +316,71 @@ void draw(std::filesystem::path const& histories, verdict const& v, std::string 
 
 verdict torture(options const& o, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell) {
-  tables const ours(o.db);
-  std::vector<std::unique_ptr<tables>> theirs;
-  for (auto const& each : o.members) theirs.push_back(std::make_unique<tables>(each));
-  std::optional<voters> vote;
-  if (o.what == workload::quorum) vote.emplace(o);
-  auto const written = make_ledger(o);
-  std::optional<role_of_clients> their_role;
+  verdict v;
+  std::optional<sums> written_down;
+  std::string why;
+  // What is of our own is gone before a long history is judged.
   {
-    std::optional<wire> between;
-    auto led = o;
-    if (o.client_role) led.db = their_role.emplace(o).address();
-    if (o.through_wire) led.db = between.emplace(led.db).address();
-    crew clients(led, *written, folder, between ? &*between : nullptr, o.db);
-    clients.torture(tell);
-    clients.finish();
+    own_tables const ours(o.db);
+    std::vector<std::unique_ptr<own_tables>> theirs;
+    for (auto const& each : o.members) theirs.push_back(std::make_unique<own_tables>(each));
+    std::optional<voters> vote;
+    if (o.what == workload::quorum) vote.emplace(o);
+    auto const written = make_ledger(o);
+    std::optional<role_of_clients> their_role;
+    {
+      std::optional<wire> between;
+      auto led = o;
+      if (o.client_role) led.db = their_role.emplace(o).address();
+      if (o.through_wire) led.db = between.emplace(led.db).address();
+      crew clients(led, *written, folder, between ? &*between : nullptr, o.db);
+      clients.torture(tell);
+      clients.finish();
+      v.failed_work = clients.failed_work();
+    }
+    try {
+      written_down = written->read();
+    } catch (std::exception const& e) {  // the database is away: what was written down by the clients is not
+      why = e.what();
+    }
   }
-  auto v = check(read_history(folder), promise_of(o));
+  auto const failed_work = v.failed_work;
+  v = check(read_history(folder), promise_of(o));
+  v.failed_work = failed_work;
   if (v.acquisitions == 0) throw std::runtime_error("nobody ever got a lock: there is nothing to judge");
-  auto const written_down = written->read();
-  v.added = written_down.added;
-  v.lost_additions = written_down.lost;
+  if (!written_down) {
+    if (!proven_broken(v)) throw std::runtime_error("what was written under the locks can't be read: " + why);
+    return v;
+  }
+  v.added = written_down->added;
+  v.lost_additions = written_down->lost;
   // Sections that fail are none of a lock's faults, but where all do, nothing was looked at.
   if (v.added == 0 && writes(o.what))
     throw std::runtime_error("no client could ever write under its lock, by SOCI: there is nothing to judge");
   if (keeps_what_is_written(o.what))
-    for (auto& each : violations_of(written_down)) v.violations.push_back(std::move(each));
+    for (auto& each : violations_of(*written_down)) v.violations.push_back(std::move(each));
   return v;
 }
 
 int run(options const& o) {
+  note_signals();
+  look_for_place(o.picture);
   folder where(o.history);
-  bool const terminal = ::isatty(STDERR_FILENO) == 1;
-  int faults = 0;
-  auto const v = torture(o, where.path(), [&](std::string const& what) {
-    if (terminal) fmt::print(stderr, "\r\033[K{} faults: {}", ++faults, what);
-  });
-  if (terminal) fmt::print(stderr, "\r\033[K");
+  progress shown(o.duration);
+  auto const v = torture(o, where.path(), [&](std::string const& what) { shown.tell(what); });
+  shown.end();
+  auto const status = status_of(v);
   if (!v.violations.empty()) where.keep();
-  draw(where.path(), v, o.picture);
   auto const kept = !o.history.empty() || !v.violations.empty() ? where.path().string() : std::string();
   if (o.json)
-    fmt::print("{}\n", as_json(o, v, kept).dump(2));
+    fmt::print("{}\n",
+               as_json(o, v, kept).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   else
     print(o, v, kept);
-  return v.violations.empty() ? 0 : 1;
+  // A verdict that nobody hears is none.
+  if (std::fflush(stdout) != 0) throw std::runtime_error("the verdict can't be written to the output");
+  draw(where.path(), v, o.picture);
+  return static_cast<int>(status);
 }
 
 }  // namespace rowlock::torture

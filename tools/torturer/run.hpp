@@ -15,7 +15,8 @@ namespace rowlock::torture {
 verdict torture(options const&, std::filesystem::path const& folder,
                 std::function<void(std::string const&)> const& tell);
 
-/// Makes the tables, tortures, judges, prints the verdict. @return 0 no promise was broken, 1 one was
+/// Makes the tables, tortures, judges, prints the verdict. SIGINT, SIGTERM and SIGHUP end it in order.
+/// @return 0 no promise was broken, 1 one was, 2 too little was seen, or the database was away by itself
 /// @throws std::exception if it could not be found out
 int run(options const&);
 

@@ -31,6 +31,8 @@ std::string mysql_string(std::string const& url) {
   UriUriA uri;
   if (::uriParseSingleUriA(&uri, url.c_str(), nullptr) != URI_SUCCESS)
     throw std::runtime_error("--db is no URL");  // it may have a password: not repeated
+  if (url.find('?') != url.npos)  // it would not be encrypted, where the URL says that it must be
+    throw std::runtime_error("SOCI can't be told what is behind the ? in a URL of MySQL's");
   std::string said;
   auto const say = [&](char const* key, std::string const& value) {
     if (value.find_first_of(" \t\"'") != value.npos)

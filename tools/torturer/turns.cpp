@@ -172,8 +172,7 @@ class takes_several final : public worker {
       auto const result = got->release();
       all(happening::gave_back, to_string(result));
     } catch (error const& e) {
-      for (std::size_t i = 1; i < records.size(); ++i) write(records[i], happening::failed, e.what());
-      failed(records.front(), e);
+      failed(records, e);
     }
   }
 

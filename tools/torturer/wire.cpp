@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,12 +11,15 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <limits>
 #include <list>
 #include <regex>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "signals.hpp"
 
 namespace rowlock::torture {
 namespace {
@@ -172,18 +174,32 @@ void forward(int listener, std::uint16_t server_port, int orders) {
   }
 }
 
-}  // namespace
-
-wire::wire(std::string const& address) {
-  // host=127.0.0.1 port=5432 of libpq's strings, @127.0.0.1:3306/ of URLs. Another host's port must not be
-  // taken for one of this machine.
+/// host=127.0.0.1 port=5432 of libpq's strings, @127.0.0.1:3306/ of URLs. Another host's port must not be
+/// taken for one of this machine.
+std::smatch port_named_in(std::string const& address) {
   static std::regex const names_port("(@127\\.0\\.0\\.1:|\\bport=)([0-9]{1,5})(?=$|[ /?])");
   std::smatch found;
   if (!std::regex_search(address, found, names_port) ||
       (found.str(1) == "port=" && address.find("host=127.0.0.1 ") == address.npos))
     throw std::runtime_error(
-        "--wire: --db must name the host as 127.0.0.1, and its port: host=127.0.0.1 port=5432 ...");
-  auto const server_port = static_cast<std::uint16_t>(std::stoi(found.str(2)));
+        "--wire: --db must name the host as 127.0.0.1, and its port: host=127.0.0.1 port=5432 ..., "
+        "mysql://user@127.0.0.1:3306/...");
+  return found;
+}
+
+}  // namespace
+
+std::uint16_t wire::port_in(std::string const& address) {
+  auto const found = port_named_in(address);
+  auto const port = std::stoi(found.str(2));
+  if (port < 1 || port > std::numeric_limits<std::uint16_t>::max())
+    throw std::runtime_error("--wire: there is no port " + found.str(2));
+  return static_cast<std::uint16_t>(port);
+}
+
+wire::wire(std::string const& address) {
+  auto const found = port_named_in(address);
+  auto const server_port = port_in(address);
 
   int const listener = stream();
   auto ours = loopback(0);
@@ -197,10 +213,11 @@ wire::wire(std::string const& address) {
 
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("socketpair");
+  auto const parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) fail("fork");
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    be_child_of(parent, "the wire");
     ::close(ends[0]);
     try {
       forward(listener, server_port, ends[1]);
@@ -226,25 +243,25 @@ void wire::order(char what) {
 
 void wire::lose_answers(std::chrono::milliseconds length) {
   order(hush);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   order(cut);
 }
 
 void wire::lose_everything(std::chrono::milliseconds length) {
   order(silence);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   order(cut);
 }
 
 void wire::delay_answers(std::chrono::milliseconds length) {
   order(keep);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   order(deliver);
 }
 
 void wire::leave_half_open(std::chrono::milliseconds length) {
   order(reset);
-  std::this_thread::sleep_for(length);  // the fault
+  pass(length);  // the fault
   order(cut);
 }
 

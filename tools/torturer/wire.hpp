@@ -19,6 +19,8 @@ class wire {
   wire& operator=(wire const&) = delete;
   ~wire();
 
+  /// @throws std::runtime_error if the address names none
+  static std::uint16_t port_in(std::string const& address);
   /// The same address, by way of this.
   std::string const& address() const noexcept { return address_; }
   /// For so long requests reach the server, and its answers are lost. Then every connection of that time

@@ -7,6 +7,8 @@ namespace rowlock::torture {
 
 bool has_soci() noexcept { return false; }
 
+bool can_be_reached_by_sql(std::string const&) { return false; }
+
 std::unique_ptr<ledger> make_ledger_in_database(options const&) {
   throw std::runtime_error(
       "this rowlock-torture was built without SOCI, by which some workloads come to the database");

@@ -10,6 +10,15 @@ using namespace std::chrono_literals;
 
 std::int64_t ns(boot_time_point t) { return t.time_since_epoch().count(); }
 
+/// Whether it says nothing of locks: the server is away, or somebody has changed it.
+bool is_the_databases(std::error_code const& code) {
+  for (auto const each :
+       {errc::unreachable, errc::access_denied, errc::read_only, errc::too_many_connections,
+        errc::storage_full, errc::schema_missing, errc::schema_old, errc::schema_new, errc::in_doubt})
+    if (code == each) return true;
+  return false;
+}
+
 /// A lock whose term was read is not handed on inside the process: half of the processes do not read it.
 bool reads_terms(std::uint32_t seat) { return seat % 2 == 0; }
 
@@ -41,8 +50,11 @@ void worker::write(record r, happening what, std::string_view text) const {
   desk_.history.write(r);
 }
 
-void worker::failed(record const& r, std::exception const& e) const {
-  write(r, happening::failed, e.what());
+void worker::failed(std::vector<record> const& several, std::exception const& e) const {
+  auto const* const ours = dynamic_cast<error const*>(&e);
+  auto const what = ours != nullptr && is_the_databases(ours->code()) ? happening::away : happening::failed;
+  // There is not much room, and a message begins with the address.
+  for (auto const& r : several) write(r, what, ours != nullptr ? ours->code().message() : e.what());
   std::this_thread::sleep_for(10ms);  // a database that is away is not asked more often
 }
 

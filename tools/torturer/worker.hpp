@@ -67,8 +67,9 @@ class worker {
   /// Of the next turn, which begins.
   record begin(std::size_t lock, std::int64_t units = 1);
   void write(record, happening, std::string_view text = {}) const;
-  /// Says what came of a call that gave nothing.
-  void failed(record const&, std::exception const&) const;
+  /// Says what came of a call that gave nothing: of `several`, if it was for several names.
+  void failed(std::vector<record> const& several, std::exception const&) const;
+  void failed(record const& r, std::exception const& e) const { failed(std::vector<record>{r}, e); }
   /// Passes some time while that is true.
   void think(std::function<bool()> const& goes_on);
   /// Less than a renewal may be late.
