@@ -292,9 +292,20 @@ TEST_CASE("checker: what is lost or not got while the database is away by itself
   CHECK(in_outage(lost, "loss") == std::string("in an outage"));
   CHECK(in_outage(stuck, "progress") == std::string("in an outage"));
   CHECK(check(lost.records(), usual).outages == 1);
+  CHECK(check(lost.records(), usual).unexplained == 0);
   // That two have it is a proof at any time.
   lost.asks(1.2, 2).got(1.3, 2, 3.3, 11).gives_back(2.5, 2);
   CHECK(in_outage(lost, "overlap") == std::string("broken"));
+}
+
+TEST_CASE("checker: calls that fail without a fault, though the database is there, are counted") {
+  history h;
+  h.asks(1, 1).add(1.1, happening::failed, 1, "the database refused a statement");
+  h.fault(20, 21, 1).asks(20.5, 1).add(20.6, happening::failed, 1, "another");
+  auto const v = check(h.records(), usual);
+  CHECK(v.errors == 2);
+  CHECK(v.unexplained == 1);
+  CHECK(v.first_unexplained == "the database refused a statemen");  // as much as there is room for
 }
 
 TEST_CASE("checker: a term that two have is seen") {

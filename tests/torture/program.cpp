@@ -127,6 +127,29 @@ TEST_CASE(
   CHECK(here.tables() == 0);
 }
 
+TEST_CASE(
+    "program: what fills the disk has no name that leads elsewhere, and goes with a program that is killed") {
+  place const here;
+  auto const disk = std::filesystem::path(here.file("disk"));
+  std::filesystem::create_directory(disk);
+  std::ofstream(here.file("precious")) << "precious";
+  std::filesystem::create_symlink(here.file("precious"), disk / "filled-by-rowlock-torture");
+  // A megabyte is as much as any file may have: such a disk is full as well.
+  auto p = here.start("--duration 10m --nemesis full-disk --small-disk " + disk.string(),
+                      "trap '' XFSZ; ulimit -f 2048; ");
+  REQUIRE(test::eventually([&] {
+    auto const all = here.temporary();
+    if (all.empty()) return false;
+    auto const records = read_history(all.front());
+    return std::any_of(records.begin(), records.end(),
+                       [](record const& r) { return r.what == happening::fault; });
+  }));
+  p.kill();
+  p.finish();
+  CHECK(text_in(here.file("precious")) == "precious");
+  CHECK(std::distance(std::filesystem::directory_iterator(disk), {}) == 1);
+}
+
 TEST_CASE("program: tables torture_* with somebody else's locks are not used, and not dropped") {
   place const here;
   manager_options mo;

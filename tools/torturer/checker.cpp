@@ -66,9 +66,12 @@ class inquiry {
       auto const dead = died_.find({std::get<0>(k), std::get<1>(k)});
       if (dead != died_.end()) t.died = dead->second;
     }
-    for (auto const& [k, t] : turns_)
-      if (t.asks && t.no && t.no->what == happening::away && !disturbed(t.no->process, t.asks->at, t.no->at))
-        outages_.emplace_back(t.asks->at, t.no->at);
+    for (auto const& [k, t] : turns_) {
+      if (!t.asks || !t.no || disturbed(t.no->process, t.asks->at, t.no->at)) continue;
+      if (t.no->what == happening::away) outages_.emplace_back(t.asks->at, t.no->at);
+      if (t.no->what == happening::failed && verdict_.unexplained++ == 0)
+        verdict_.first_unexplained = t.no->text;
+    }
     verdict_.outages = static_cast<std::int64_t>(outages_.size());
   }
 

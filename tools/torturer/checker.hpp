@@ -35,7 +35,9 @@ struct verdict {
   std::int64_t hand_overs = 0;  ///< of these: another thread had had the name before
   std::int64_t refused = 0;
   std::int64_t errors = 0;
-  std::int64_t outages = 0;  ///< of these: the database was away, without a fault
+  std::int64_t outages = 0;         ///< of these: the database was away, without a fault
+  std::int64_t unexplained = 0;     ///< of these: neither the database was away, nor was there a fault
+  std::string first_unexplained{};  ///< what one of them said
   std::int64_t losses = 0;
   std::int64_t faults = 0;
   std::int64_t deeds = 0;

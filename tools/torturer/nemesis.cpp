@@ -33,27 +33,26 @@ constexpr auto patience = 60s;
 /// And an operator, where nothing is broken.
 constexpr auto operators_patience = 20s;
 
-/// All that is left of a disk, as long as this exists.
+/// All that is left of a disk, as long as this exists. It has no name, which somebody else could have put
+/// there before; and the kernel takes it back however this process ends.
 class filler {
  public:
-  explicit filler(std::filesystem::path const& folder) : file_(folder / "filled-by-rowlock-torture") {
-    int const fd = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), file_.string());
+  explicit filler(std::filesystem::path const& folder) {
+    auto file = (folder / "filled-by-rowlock-torture-XXXXXX").string();
+    fd_ = ::mkostemp(file.data(), O_CLOEXEC);
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), file);
+    ::unlink(file.c_str());
     std::vector<char> const some(1 << 20, 'x');
     // What the last write leaves is filled with less and less.
     for (std::size_t n = some.size(); n > 0;)
-      if (::write(fd, some.data(), n) <= 0) n /= 2;
-    ::close(fd);
+      if (::write(fd_, some.data(), n) <= 0) n /= 2;
   }
   filler(filler const&) = delete;
   filler& operator=(filler const&) = delete;
-  ~filler() {
-    std::error_code ignored;
-    std::filesystem::remove(file_, ignored);
-  }
+  ~filler() { ::close(fd_); }
 
  private:
-  std::filesystem::path file_;
+  int fd_ = -1;
 };
 
 /// Faults begin when somebody has had a lock: on a busy machine it takes a while until all clients are there.

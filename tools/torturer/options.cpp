@@ -99,7 +99,9 @@ class formatter final : public CLI::Formatter {
       std::istringstream words(line);
       for (std::string word; words >> word;) {
         if (column > indent.size() && column + 1 + word.size() > room) {
-          out += '\n' + indent + indent;
+          out += '\n';
+          out += indent;
+          out += indent;
           column = 2 * indent.size();
         } else if (column > indent.size()) {
           out += ' ';
@@ -134,9 +136,9 @@ std::string password_on_command_line(options const& o, int argc, char** argv) tr
 
 /// Options that contradict each other, or would be of no use.
 std::string contradiction(options const& o) {
-  if (!is_mutex(o.what) && o.how != strategy::lease)
+  if (!is_mutex(o.what) && o.how != options{}.how)
     return fmt::format("--strategy is for mutexes: it does not go with --workload {}", to_string(o.what));
-  if (!is_mutex(o.what) && o.how_over != takeover::clock)
+  if (!is_mutex(o.what) && o.how_over != options{}.how_over)
     return fmt::format("--takeover is for mutexes: it does not go with --workload {}", to_string(o.what));
   if (o.what == workload::quorum && o.members.size() < 2)
     return "--workload quorum needs two --member at least";
@@ -165,7 +167,7 @@ std::string wrong_nemesis(options const& o) {
     if (at == all.end()) {
       std::string names;
       for (auto const& each : all) names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
-      return "--nemesis: there is no " + chosen + "; there are: " + names;
+      return fmt::format("--nemesis: there is no {}; there are: {}", chosen, names);
     }
     if (!at->possible(o)) return "--nemesis " + chosen + " needs " + at->needs;
   }

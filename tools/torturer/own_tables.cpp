@@ -46,7 +46,7 @@ std::string keep(lock_manager& m) {
   how.takeover = takeover::observed;
   auto got = m.make_mutex(own_name, how).try_acquire_for(keepers_patience);
   if (!got) {
-    auto const holder = got.holder();
+    auto const& holder = got.holder();
     return fmt::format(
         "another rowlock-torture is at work on the tables {}* of this database{}", tables_prefix,
         holder ? fmt::format(": process {} on {}", holder->owner.pid, holder->owner.host) : "");

@@ -218,6 +218,7 @@ nlohmann::ordered_json as_json(options const& o, verdict const& v, std::string c
           {"refused", v.refused},
           {"errors", v.errors},
           {"outages", v.outages},
+          {"unexplained", v.unexplained},
           {"losses", v.losses},
           {"faults", v.faults},
           {"faults_in_flight", v.faults_in_flight},
@@ -256,6 +257,9 @@ void print(options const& o, verdict const& v, std::string const& kept) {
   fmt::print("{} times a lock went from one thread to another\n", v.hand_overs);
   if (v.deeds > 0) fmt::print("{} times an operator worked on the tables\n", v.deeds);
   if (v.failed_work > 0) fmt::print("{} times an operator could not do his work\n", v.failed_work);
+  if (v.unexplained > 0)
+    fmt::print("{} calls failed without a fault, one of them with: {}\n", v.unexplained,
+               printable(v.first_unexplained));
   if (v.outages > 0)
     fmt::print("{} times the database was away or did not serve, without a fault\n", v.outages);
   if (v.overlaps > 0) fmt::print("{} times two had a lock at a time, by force\n", v.overlaps);
@@ -285,12 +289,14 @@ void look_for_place(std::string const& file) {
 class progress {
  public:
   explicit progress(std::chrono::milliseconds whole) : whole_(whole) { show("nobody has had a lock yet"); }
+  progress(progress const&) = delete;
+  progress& operator=(progress const&) = delete;
+  ~progress() { show({}); }
   void tell(std::string const& fault) {
     if (faults_++ == 0) began_ = boot_clock::now();
     auto const passed = std::chrono::duration_cast<std::chrono::seconds>(boot_clock::now() - began_);
     show(fmt::format("{} s of {} s, {} faults: {}", passed.count(), whole_.count() / 1000, faults_, fault));
   }
-  void end() const { show({}); }
 
  private:
   void show(std::string const& text) const {
@@ -366,9 +372,10 @@ int run(options const& o) {
   note_signals();
   look_for_place(o.picture);
   folder where(o.history);
-  progress shown(o.duration);
-  auto const v = torture(o, where.path(), [&](std::string const& what) { shown.tell(what); });
-  shown.end();
+  auto const v = [&] {
+    progress shown(o.duration);
+    return torture(o, where.path(), [&](std::string const& what) { shown.tell(what); });
+  }();
   auto const status = status_of(v);
   if (!v.violations.empty()) where.keep();
   auto const kept = !o.history.empty() || !v.violations.empty() ? where.path().string() : std::string();
