@@ -16,6 +16,7 @@
 #include "sql_session.hpp"
 #include "support/child_process.hpp"
 #include "support/eventually.hpp"
+#include "support/source_path.hpp"
 #include "support/support.hpp"
 #include "torture/own_database.hpp"
 
@@ -246,6 +247,26 @@ TEST_CASE("program: whoever may not make a role is told so, and no password is s
   CHECK(said.find("PASSWORD") == said.npos);
   *admin << "DROP OWNED BY " << role;
   *admin << "DROP ROLE " << role;
+}
+
+TEST_CASE("program: tools/torture says what is wrong with its command line, and that is no broken promise") {
+  for (auto const& [options, why] : std::vector<std::pair<std::string, std::string>>{
+           {"--db", "--db needs a value"},
+           {"--workload ''", "--workload needs a value"},
+           {"--db nothing", "there is no nothing; there are: postgresql, "},
+           {"--db sqlite --db sqlite", "--db sqlite is there twice"},
+           {"--workload nothing", "there is no nothing; there are: mutex "},
+           {"--seed x", "'x' is no number"},
+           {"--db galera --small-disk", "not for a cluster"},
+           {"--nothing", "there is no option --nothing"},
+           {"-- --json", "--json is for rowlock-torture alone"},
+       }) {
+    CAPTURE(options);
+    test::child_process p(
+        {"/bin/sh", "-c", "exec " + test::source_path("tools/torture") + " " + options + " 2>&1"});
+    CHECK(p.finish() == 64);
+    CHECK(p.output().find(why) != std::string::npos);
+  }
 }
 
 TEST_CASE("program: where the picture can't be written, that is said before the run") {

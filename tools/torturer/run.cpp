@@ -280,8 +280,9 @@ void print(options const& o, verdict const& v, std::string const& kept) {
 void look_for_place(std::string const& file) {
   if (file.empty()) return;
   auto const folder = std::filesystem::absolute(file).parent_path();
-  auto const& place = std::filesystem::exists(file) ? std::filesystem::path(file) : folder;
-  if (::access(place.c_str(), W_OK) != 0 || std::filesystem::is_directory(file))
+  std::error_code none;
+  auto const& place = std::filesystem::exists(file, none) ? std::filesystem::path(file) : folder;
+  if (::access(place.c_str(), W_OK) != 0 || std::filesystem::is_directory(file, none))
     throw std::runtime_error("--picture: can't write to " + file);
 }
 
