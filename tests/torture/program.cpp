@@ -1,9 +1,12 @@
 // rowlock-torture as a program, on somebody's own database: what it refuses, what it leaves, and what it
 // says.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -96,6 +99,36 @@ TEST_CASE("program: a signal ends a run in order, and nothing of it is left") {
     CHECK(here.tables() == 0);
     CHECK(here.temporary().empty());
   }
+}
+
+TEST_CASE("program: the end of its terminal, or of who reads its output, leaves nothing behind either") {
+  place const here;
+  SUBCASE("a pipe") {
+    auto p = test::child_process({"/bin/sh", "-c",
+                                  "(TMPDIR=" + here.file("tmp") + " " + ROWLOCK_TORTURE_PROGRAM + " --db " +
+                                      here.db + " --duration 1s --nemesis none 2>&1; echo $? >" +
+                                      here.file("status") + ") | true; cat " + here.file("status")});
+    // The shell may wait for the last of the pipe alone.
+    REQUIRE(test::eventually([&] { return !text_in(here.file("status")).empty(); }));
+    p.finish();
+    CHECK(text_in(here.file("status")) == "2\n");
+  }
+  SUBCASE("a terminal") {
+    int const terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(terminal >= 0);
+    REQUIRE(::grantpt(terminal) == 0);
+    REQUIRE(::unlockpt(terminal) == 0);
+    auto const name = std::string(::ptsname(terminal));
+    auto p =
+        test::child_process({"/bin/sh", "-c",
+                             "TMPDIR=" + here.file("tmp") + " exec setsid --ctty " + ROWLOCK_TORTURE_PROGRAM +
+                                 " --db " + here.db + " --duration 10m <" + name + " 2>" + name});
+    here.wait_for_locks();
+    ::close(terminal);
+    CHECK(p.finish() == 128 + SIGHUP);
+  }
+  CHECK(here.tables() == 0);
+  CHECK(here.temporary().empty());
 }
 
 TEST_CASE("program: a signal in the middle of a fault: what is broken is mended first") {

@@ -73,7 +73,7 @@ void be_client(options const& o, ledger& l, std::filesystem::path const& folder,
   try {
     work(o, l, folder, seat, life, line);
   } catch (std::exception const& e) {
-    fmt::print(stderr, "client {} ended: {}\n", seat, printable(e.what()));
+    on_stderr(fmt::format("client {} ended: {}\n", seat, printable(e.what())));
     status = 1;
   }
   ::_exit(status);

@@ -35,7 +35,7 @@ void reap_again_and_again(connection_source const& s, std::chrono::milliseconds 
       reaper r(s, {.table_prefix = prefix, .idle = idle, .batch = 2, .watch = 0ms, .wait = 0ms});
       (void)r.run();
     } catch (error const& e) {
-      if (!e.retryable()) fmt::print(stderr, "a reaper: {}\n", printable(e.what()));
+      if (!e.retryable()) on_stderr(fmt::format("a reaper: {}\n", printable(e.what())));
       std::this_thread::sleep_for(10ms);  // a database that is busy is not asked more often
     }
 }
@@ -53,7 +53,7 @@ void migrate(connection_source const& s, bool down) {
   migrator m(s, {.table_prefix = prefix});
   if (down) m.down(oldest_that_serves, true);
   m.up();
-  for (auto const& problem : m.validate()) fmt::print(stderr, "the tables: {}\n", printable(problem));
+  for (auto const& problem : m.validate()) on_stderr(fmt::format("the tables: {}\n", printable(problem)));
 }
 
 void take_away(std::string const& db, std::string const& name, bool by_hand) {

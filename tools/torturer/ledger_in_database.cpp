@@ -147,7 +147,7 @@ class ledger_in_database final : public ledger {
     try {
       *connect(db_) << "DROP TABLE torture_sums";
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the table torture_sums is still there: {}\n", printable(e.what()));
+      on_stderr(fmt::format("the table torture_sums is still there: {}\n", printable(e.what())));
     }
   }
 

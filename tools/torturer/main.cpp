@@ -14,7 +14,7 @@ int main(int argc, char** argv) try {
   if (auto const status = rowlock::torture::parse(argc, argv, o)) return *status;
   return rowlock::torture::run(o);
 } catch (std::exception const& e) {
-  fmt::print(stderr, "rowlock-torture: {}\n", rowlock::torture::printable(e.what()));
+  rowlock::torture::on_stderr(fmt::format("rowlock-torture: {}\n", rowlock::torture::printable(e.what())));
   rowlock::torture::end_by_signal();
   return 2;
 }

@@ -197,7 +197,7 @@ int crew::errand(std::chrono::milliseconds at_most, std::function<void()> const&
     try {
       does();
     } catch (std::exception const& e) {
-      fmt::print(stderr, "an operator: {}\n", printable(e.what()));
+      on_stderr(fmt::format("an operator: {}\n", printable(e.what())));
       status = 1;
     }
     ::_exit(status);

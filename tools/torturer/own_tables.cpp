@@ -148,7 +148,7 @@ void own_tables::drop() noexcept {
   try {
     migrator_.down(0, true, true);
   } catch (std::exception const& e) {
-    fmt::print(stderr, "the tables {}* are still there: {}\n", tables_prefix, printable(e.what()));
+    on_stderr(fmt::format("the tables {}* are still there: {}\n", tables_prefix, printable(e.what())));
   }
 }
 

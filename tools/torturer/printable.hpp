@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -23,5 +24,8 @@ inline std::string printable(std::string_view text) {
   }
   return out;
 }
+
+/// On stderr, if somebody can read it: a terminal may be gone, or a pipe, and there is still to be tidied up.
+inline void on_stderr(std::string const& text) noexcept { std::fputs(text.c_str(), stderr); }
 
 }  // namespace rowlock::torture

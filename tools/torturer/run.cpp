@@ -77,7 +77,7 @@ class voters {
     try {
       ask([](quorum& q) { (void)q.drop(); });
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the databases are still members of a quorum: {}\n", printable(e.what()));
+      on_stderr(fmt::format("the databases are still members of a quorum: {}\n", printable(e.what())));
     }
   }
 
@@ -109,7 +109,7 @@ class role_of_clients {
     try {
       drop_client_role(db_);
     } catch (std::exception const& e) {
-      fmt::print(stderr, "the role torture_client is still there: {}\n", printable(e.what()));
+      on_stderr(fmt::format("the role torture_client is still there: {}\n", printable(e.what())));
     }
   }
   std::string const& address() const noexcept { return address_; }
@@ -301,7 +301,7 @@ class progress {
 
  private:
   void show(std::string const& text) const {
-    if (terminal_) fmt::print(stderr, "\r\033[K{}", text);
+    if (terminal_) on_stderr(fmt::format("\r\033[K{}", text));
   }
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
   std::chrono::milliseconds whole_;

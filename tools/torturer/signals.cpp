@@ -46,9 +46,9 @@ std::string child;  // NOLINT(cert-err58-cpp): empty
   try {
     std::rethrow_exception(std::current_exception());
   } catch (std::exception const& e) {
-    fmt::print(stderr, "{} ended: {}\n", child, printable(e.what()));
+    on_stderr(fmt::format("{} ended: {}\n", child, printable(e.what())));
   } catch (...) {
-    fmt::print(stderr, "{} ended\n", child);
+    on_stderr(fmt::format("{} ended\n", child));
   }
   ::_exit(1);
 }
@@ -58,6 +58,7 @@ std::string child;  // NOLINT(cert-err58-cpp): empty
 void note_signals() {
   if (bell[0] < 0 && ::pipe2(bell.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     throw std::system_error(errno, std::generic_category(), "pipe2");
+  ::signal(SIGPIPE, SIG_IGN);
   for (int const each : ending) {
     struct sigaction now {};
     ::sigaction(each, nullptr, &now);
@@ -106,6 +107,7 @@ int run_command(std::string const& command) {
   if (pid == 0) {
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGPIPE, SIG_DFL);
     ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
     ::_exit(127);
   }

@@ -11,7 +11,7 @@ namespace rowlock::torture {
 
 /// From now on SIGINT, SIGTERM and SIGHUP are only noted, unless they were ignored before. One that comes
 /// twice ends this process at once.
-void note_signals();
+void note_signals();  // and output that nobody reads ends nothing
 bool signal_came() noexcept;
 /// @throws std::runtime_error if one came
 void look_for_signal();
