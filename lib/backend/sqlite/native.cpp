@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <optional>
 #include <string_view>
 
 namespace rowlock::backend::sqlite {
@@ -13,21 +15,36 @@ bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
-std::string size_limit() {
+std::optional<rlim_t> size_limit() noexcept {
   rlimit now{};
-  if (::getrlimit(RLIMIT_FSIZE, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return "no limit here";
-  return fmt::format("{} bytes here", now.rlim_cur);
+  if (::getrlimit(RLIMIT_FSIZE, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return now.rlim_cur;
 }
 
-/// A file may not get longer. Like a full disk, which SQLite has a code for, but not for this.
-bool is_too_long(sqlite3* db, int code) {
-  return (code & 0xff) == SQLITE_IOERR && sqlite3_system_errno(db) == EFBIG;
+/// Whether one of the database's files is as long as a file may get here.
+bool is_at_limit(sqlite3* db) noexcept {
+  auto const limit = size_limit();
+  char const* file = limit ? sqlite3_db_filename(db, "main") : nullptr;
+  if (file == nullptr || *file == '\0') return false;
+  for (char const* one : {file, sqlite3_filename_wal(file), sqlite3_filename_journal(file)})
+    if (struct stat about{}; ::stat(one, &about) == 0 && static_cast<rlim_t>(about.st_size) >= *limit)
+      return true;
+  return false;
+}
+
+/// A file may not get longer. Like a full disk, which SQLite has a code for, but not for this. What the
+/// system said is known only if nothing was undone since: so the files are looked at, too, which were written
+/// up to the limit.
+bool is_too_long(sqlite3* db, int code) noexcept {
+  if ((code & 0xff) != SQLITE_IOERR) return false;
+  return sqlite3_system_errno(db) == EFBIG || (code == SQLITE_IOERR_WRITE && is_at_limit(db));
 }
 
 std::string too_long(std::string const& message) {
+  auto const limit = size_limit();
   return fmt::format(
       "{}: no file may be longer here, and so nothing is written: raise `ulimit -f` ({}), or LimitFSIZE=",
-      message, size_limit());
+      message, limit ? fmt::format("{} bytes here", *limit) : "no limit here");
 }
 
 std::string_view way_out(errc kind, int code) {

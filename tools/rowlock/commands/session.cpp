@@ -143,10 +143,12 @@ std::optional<end_of_program> session::give_back(outcome const& o) {
                     lost_now == nullptr ? options_.name : lost_now->name(), why_lost(o)));
     return end_of_program{exit_lost, {}};
   }
-  if (result == release_result::in_doubt)
-    say(fmt::format(
-        "'{}' may not have been given back, the database does not answer; it is free in {} at the latest",
-        options_.name, format_duration(mutex_options_.ttl)));
+  if (result == release_result::in_doubt) {
+    std::lock_guard const guard(trouble_mutex_);
+    say(fmt::format("'{}' may not have been given back: {}; it is free in {} at the latest", options_.name,
+                    trouble_.empty() ? "the database does not answer" : trouble_,
+                    format_duration(mutex_options_.ttl)));
+  }
   return {};
 }
 
