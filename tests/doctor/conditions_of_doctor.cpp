@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <rowlock/postgresql.hpp>
 #include <string>
@@ -105,6 +106,23 @@ TEST_CASE(
   for (auto const* statement : {"doctor_settings", "doctor_status", "doctor_replicas"})
     CHECK(s.run(statement, {}).rows.empty());
   CHECK(s.run("doctor_creators", {"", "rowlock_locks"}).rows.empty());
+}
+
+TEST_CASE("doctor_damage: what is wrong with a table, and in which file <sqlite>") {
+  sqlite_fixture f;
+  statements s(f);
+  s.session->script("CREATE TEMP TABLE another (x)", statements::soon());
+  auto const found = s.run("doctor_damage", {text("rowlock_locks")}).rows;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at(0) == text("ok"));
+  CHECK(std::filesystem::equivalent(backend::as_text(found[0].at(1)),
+                                    f.url().substr(std::string("sqlite:").size())));
+}
+
+TEST_CASE_TEMPLATE("doctor_damage: not found out <server>", Database, postgresql_fixture, mariadb_fixture,
+                   mysql_fixture) {
+  Database f;
+  CHECK(statements(f).run("doctor_damage", {text("rowlock_locks")}).rows.empty());
 }
 
 TEST_CASE_TEMPLATE("doctor_creators: not told apart", Database, mariadb_fixture, mysql_fixture) {
