@@ -132,14 +132,18 @@ CONTRACT_CASE("what came too late stays lost: trust that has ended does not come
     if (s != "lock_renew" || renewed.exchange(true)) return;
     CHECK(eventually([&] { return trust_is_over.load(); }));  // then the reply comes
   };
-  held_and_watched h(*m, 6s);
-  REQUIRE(eventually([&] { return renewed.load(); }));
-  REQUIRE(h.told());
-  CHECK(h.lock->loss().has_value());
-  REQUIRE(eventually([&] { return boot_clock::now() > *h.lock->trusted_until(); }));
+  std::optional<held_and_watched> h;
+  // On a busy machine it may be lost before a renewal was sent: then again.
+  REQUIRE(eventually([&] {
+    if (!h || (!renewed && !h->lock->valid())) h.emplace(*m, 6s);
+    return renewed.load();
+  }));
+  REQUIRE(h->told());
+  CHECK(h->lock->loss().has_value());
+  REQUIRE(eventually([&] { return boot_clock::now() > *h->lock->trusted_until(); }));
   trust_is_over = true;
   CHECK(eventually([&] { return other.take("x"); }));
-  CHECK_FALSE(h.lock->valid());
+  CHECK_FALSE(h->lock->valid());
 }
 
 CONTRACT_CASE("a loss callback may release the handle that other threads look at") {
