@@ -150,8 +150,10 @@ TEST_CASE_TEMPLATE("routines: one that somebody else has put there, or that is h
   db.script(fmt::format("DROP USER {}@'%'", user));
 }
 
-TEST_CASE_TEMPLATE("C12: routines: one that another account has made, or that runs as its definer, is said",
-                   DB, ROWLOCK_MYSQL_DATABASES) {
+TEST_CASE_TEMPLATE(
+    "C12: routines, migrate_strangers: one that another account has made, or that runs as its definer, is "
+    "said",
+    DB, ROWLOCK_MYSQL_DATABASES) {
   DB db;
   migrator m(db.source());
   m.up();
