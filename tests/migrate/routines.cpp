@@ -181,6 +181,13 @@ TEST_CASE_TEMPLATE(
     }
     CHECK_NOTHROW(m.up());  // it calls none of them
   }
+  SUBCASE("not what has another name, or is a function") {
+    db.script("CREATE PROCEDURE another() SET @sprung = 1");
+    db.script("CREATE FUNCTION rowlock_renew() RETURNS INT DETERMINISTIC RETURN 1");
+    CHECK(m.validate().empty());
+    db.script("DROP PROCEDURE another");
+    db.script("DROP FUNCTION rowlock_renew");
+  }
   SUBCASE("our own, changed") {
     db.script("ALTER PROCEDURE rowlock_renew SQL SECURITY DEFINER");
     only_line(m, "rowlock_renew runs with the rights of account ");
