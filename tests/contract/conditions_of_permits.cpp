@@ -340,16 +340,7 @@ PAIRS_CASE("permit_purge: what the first statement has found is looked at again"
 }
 
 PAIRS_CASE("lock_hidden, permit_take: whether row-level security may hide rows [C34]", leases_of_postgresql) {
-  struct role_of_its_own {
-    explicit role_of_its_own(fixture& fixture) : f(fixture), name("r" + base::random_id()) {
-      f.sql("CREATE ROLE " + name);
-      f.sql("GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta TO " + name);
-      if (!f.options.schema.empty()) f.sql("GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + name);
-    }
-    ~role_of_its_own() { f.sql("DROP OWNED BY " + name + "; DROP ROLE " + name); }
-    fixture& f;
-    std::string name;
-  } const role(f);
+  ordinary_role const role(f);
   statements s(f);
   permit_taker taker(f, strategy::semaphore);
   for (auto* session : {s.session.get(), &taker.session()})

@@ -7,29 +7,9 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-namespace {
-
-constexpr bool has_policies(running_pair const& p) {
-  return leases_directly(p) && p.engine == dialect::postgresql;
-}
-
-/// A role that may do everything but what a policy forbids.
-struct ordinary_role {
-  explicit ordinary_role(fixture& fixture) : f(fixture), name("r" + base::random_id()) {
-    f.sql("CREATE ROLE " + name);
-    f.sql("GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta TO " + name);
-    if (!f.options.schema.empty()) f.sql("GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + name);
-  }
-  ~ordinary_role() { f.sql("DROP OWNED BY " + name + "; DROP ROLE " + name); }
-  fixture& f;
-  std::string name;
-};
-
-}  // namespace
-
 // The server refuses no INSERT where one policy lets it be, and another one hides what is to be counted.
 PAIRS_CASE("permit_take: a policy that hides nothing must be for this role, and for all that is done [C34]",
-           has_policies) {
+           leases_of_postgresql) {
   ordinary_role const role(f);
   put_name(f, "x", "semaphore");
   f.sql(permit_of_somebody(f, 10, 10, strategy::semaphore));

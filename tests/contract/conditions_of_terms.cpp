@@ -16,14 +16,6 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr bool servers_directly(running_pair const& p) { return leases_directly(p) && on_a_server(p); }
-constexpr bool postgresql_directly(running_pair const& p) {
-  return leases_directly(p) && p.engine == dialect::postgresql;
-}
-constexpr bool mysql_directly(running_pair const& p) {
-  return leases_directly(p) && p.engine == dialect::mysql;
-}
-
 /// A statement that is about one row.
 struct asked {
   std::string statement;
@@ -140,7 +132,7 @@ PAIRS_CASE(
     "lock_extend, lock_set_note, lock_idle, lock_renew, lock_check, lock_release, lock_release_at_least, "
     "guard_require, guard_record, once_record, once_keep, unique_set_token, unique_release, "
     "unique_release_at_least, quorum_confirm, guard_lock, all_release: others' rows are not waited for",
-    servers_directly) {
+    direct_leases_on_servers) {
   copied_rows c(f);
   for (auto const& a : about(f, "x", "t")) {
     CAPTURE(a.statement);
@@ -157,7 +149,7 @@ PAIRS_CASE(
 
 // Who has the name by now goes on, whatever becomes of a transaction that asked for the former term. (InnoDB
 // keeps locks on rows that it has looked at by their whole key.)
-PAIRS_CASE("guard_require, guard_record: a term that is gone locks nobody's row", postgresql_directly) {
+PAIRS_CASE("guard_require, guard_record: a term that is gone locks nobody's row", leases_of_postgresql) {
   copied_rows c(f);
   statements program(f);
   for (auto const& a : about(f, "x", "gone")) {
@@ -179,7 +171,7 @@ STATEMENT_CASE("guard_look: another term of the name is not told") {
 }
 
 // There a plain read locks what it reads until the program's transaction ends.
-PAIRS_CASE("guard_lock: in a transaction that is SERIALIZABLE it reads no other row", mysql_directly) {
+PAIRS_CASE("guard_lock: in a transaction that is SERIALIZABLE it reads no other row", leases_of_mysql) {
   copied_rows c(f);
   c.again("lease");
   statements program(f);
@@ -398,7 +390,7 @@ STATEMENT_CASE("lock_take, all_take, permit_take, quorum_take: the floor lifts t
 
 // Where several statements go together each must be right by itself. What expires at the very moment at which
 // the first one looked has expired for the second one, too: otherwise it would take all but that one.
-PAIRS_CASE("all_take, permit_purge: what expires at the moment of the look has expired", mysql_directly) {
+PAIRS_CASE("all_take, permit_purge: what expires at the moment of the look has expired", leases_of_mysql) {
   statements s(f);
   put_name(f, "x", "lease");
   put_name(f, "y", "lease");
@@ -421,7 +413,7 @@ PAIRS_CASE("all_take, permit_purge: what expires at the moment of the look has e
 }
 
 PAIRS_CASE("permit_anchor, permit_take: a name that is used with another strategy has no anchor",
-           mysql_directly) {
+           leases_of_mysql) {
   statements s(f);
   put_name(f, "x", "lease");
   auto const anchor = [&] {
@@ -445,7 +437,7 @@ PAIRS_CASE("permit_anchor, permit_take: a name that is used with another strateg
 // The look-up depends on the row that is changed: so it comes behind the wait for it. (The servers may do
 // what depends on nothing before.)
 PAIRS_CASE("lock_take, token_draw, quorum_take: the floor is looked up behind the wait for the row [B4]",
-           mysql_directly) {
+           leases_of_mysql) {
   statements s(f);
   f.sql("UPDATE rowlock_quorum SET quorum_id = 'q', epoch = 1, epoch_id = 'e', votes = 1");
   std::int64_t const one = 1;

@@ -16,14 +16,6 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr bool who_waits_is_told(running_pair const& p) { return leases_directly(p) && on_a_server(p); }
-constexpr bool who_waits_is_told_by_postgresql(running_pair const& p) {
-  return leases_directly(p) && p.engine == dialect::postgresql;
-}
-constexpr bool who_waits_is_told_by_mysql(running_pair const& p) {
-  return leases_directly(p) && p.engine == dialect::mysql;
-}
-
 /// A session at the gate of a name, as that process.
 class at_the_gate {
  public:
@@ -88,7 +80,7 @@ void put_permit_of(fixture& f, std::string const& name, std::string const& proce
 
 }  // namespace
 
-PAIRS_CASE("lock_waiters: who has a permit and waits for another one waits", who_waits_is_told) {
+PAIRS_CASE("lock_waiters: who has a permit and waits for another one waits", direct_leases_on_servers) {
   statements s(f);
   put_name(f, "x", "semaphore");
   put_permit_of(f, "x", "p");
@@ -101,7 +93,7 @@ PAIRS_CASE("lock_waiters: who has a permit and waits for another one waits", who
 }
 
 PAIRS_CASE("lock_waiters: who has got a permit keeps the gate; one of another name is no excuse",
-           who_waits_is_told) {
+           direct_leases_on_servers) {
   statements s(f);
   for (auto const* name : {"x", "y"}) put_name(f, name, "semaphore");
   put_permit_of(f, "x", "p");
@@ -120,8 +112,7 @@ PAIRS_CASE("lock_waiters: who has got a permit keeps the gate; one of another na
   CHECK(who_waits(s, "y").empty());
 }
 
-PAIRS_CASE("lock_waiters: other locks by the same number are nobody's wait",
-           who_waits_is_told_by_postgresql) {
+PAIRS_CASE("lock_waiters: other locks by the same number are nobody's wait", leases_of_postgresql) {
   statements s(f);
   put_name(f, "x", "semaphore");
   std::string const gate = "hashtextextended('x', 'rowlock_locks'::regclass::oid::bigint)";
@@ -154,7 +145,7 @@ PAIRS_CASE("lock_waiters: other locks by the same number are nobody's wait",
 }
 
 PAIRS_CASE("lock_waiters: who waits for another row than an anchor's waits for no row lock",
-           who_waits_is_told_by_postgresql) {
+           leases_of_postgresql) {
   statements s(f);
   put_name(f, "x", "lease");
   f.sql("UPDATE rowlock_locks SET term = 't'");
@@ -195,7 +186,7 @@ PAIRS_CASE("lock_waiters: who waits for another row than an anchor's waits for n
                         "permits_lock_set_note", {text("x"), text(term), text("n")}) == 0);
 }
 
-PAIRS_CASE("lock_waiters: a statement that only names the gate is no wait", who_waits_is_told_by_mysql) {
+PAIRS_CASE("lock_waiters: a statement that only names the gate is no wait", leases_of_mysql) {
   statements s(f);
   put_name(f, "x", "lease");
   f.sql("UPDATE rowlock_locks SET term = 't'");
