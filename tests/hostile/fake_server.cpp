@@ -14,7 +14,15 @@
 
 namespace rowlock::test {
 
-bool peer::say(std::string_view text) {
+void peer::expect_within(std::chrono::milliseconds time) {
+  timeval limit{};
+  limit.tv_usec = static_cast<suseconds_t>(time.count() * 1000);
+  ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+bool peer::say(std::string_view text) { return change_ ? send(change_(text)) : send(text); }
+
+bool peer::send(std::string_view text) {
   while (!text.empty()) {
     auto const sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
     if (sent <= 0) return false;
@@ -132,17 +140,26 @@ std::string log_in_otherwise(int number, std::string const& method) {
   return packet(number, bytes({254}) + method + bytes({0}) + "abcdefghijklmnopqrst" + bytes({0}));
 }
 
-std::string ok(int number) { return packet(number, bytes({0, 0, 0, 2, 0, 0, 0})); }
+std::string ok(int number, bool more) { return packet(number, bytes({0, 0, 0, more ? 10 : 2, 0, 0, 0})); }
 
 std::string refused(int number, std::string const& message) {
   return packet(number, bytes({255, 1045 & 255, 1045 >> 8}) + "#28000" + message);
 }
 
-std::string columns() {
-  auto const about = with_length("def") + with_length("") + with_length("") + with_length("") +
-                     with_length("a") + with_length("a") +
-                     bytes({12, 45, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0});
-  return packet(1, bytes({1})) + packet(2, about) + packet(3, bytes({254, 0, 0, 2, 0}));
+std::string column(int number, char type) {
+  return packet(number, with_length("def") + with_length("") + with_length("") + with_length("") +
+                            with_length("a") + with_length("a") + bytes({12, 45, 0, 255, 0, 0, 0}) + type +
+                            bytes({0, 0, 0, 0, 0}));
+}
+
+std::string end_of_columns(int number, bool more) {
+  return packet(number, bytes({254, 0, 0, more ? 10 : 2, 0}));
+}
+
+std::string columns(int many, int number) {
+  auto out = packet(number, bytes({many}));
+  for (int i = 0; i < many; ++i) out += column(++number);
+  return out + end_of_columns(number + 1);
 }
 
 std::string one_row(int number, std::string const& text) { return packet(number, with_length(text)); }
@@ -191,14 +208,27 @@ std::string refused(std::string const& text) {
   return message('E', fields + '\0');
 }
 
-std::string columns() {
-  return message('T', std::string("\0\1a\0", 4) + number(0) + std::string("\0\0", 2) + number(25) +
-                          std::string("\377\377", 2) + number(0xffffffff) + std::string("\0\0", 2));
+namespace {
+std::string two_bytes(std::size_t n) { return {static_cast<char>(n >> 8U), static_cast<char>(n & 255U)}; }
+}  // namespace
+
+std::string columns(std::size_t many) {
+  auto all = two_bytes(many);
+  for (std::size_t i = 0; i < many; ++i)
+    all += std::string("a\0", 2) + number(0) + std::string("\0\0", 2) + number(25) +
+           std::string("\377\377", 2) + number(0xffffffff) + std::string("\0\0", 2);
+  return message('T', all);
 }
 
-std::string one_row(std::string const& text) {
-  return message('D', std::string("\0\1", 2) + number(static_cast<std::uint32_t>(text.size())) + text);
+std::string row(std::vector<std::string> const& columns) {
+  auto all = two_bytes(columns.size());
+  for (auto const& one : columns) all += number(static_cast<std::uint32_t>(one.size())) + one;
+  return message('D', all);
 }
+
+std::string one_row(std::string const& text) { return row({text}); }
+
+std::string completed(std::string const& tag) { return message('C', tag + '\0'); }
 
 }  // namespace postgresql_says
 

@@ -1,6 +1,7 @@
 #pragma once
 // A server that says what a test wants: to whoever connects, in a thread for each.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace rowlock::test {
 
@@ -15,6 +17,11 @@ namespace rowlock::test {
 class peer {
  public:
   explicit peer(int fd) noexcept : fd_(fd) {}
+
+  /// From now on what `how` makes of a text is said in its place.
+  void change(std::function<std::string(std::string_view)> how) { change_ = std::move(how); }
+  /// From now on a client that is silent for so long has gone.
+  void expect_within(std::chrono::milliseconds);
 
   /// @return false if the client has gone
   bool say(std::string_view);
@@ -28,7 +35,10 @@ class peer {
   void flood(std::string const&);
 
  private:
+  bool send(std::string_view);
+
   int fd_;
+  std::function<std::string(std::string_view)> change_;
 };
 
 /// On 127.0.0.1. At its end all clients are hung up on.
@@ -61,13 +71,15 @@ class fake_server {
 namespace mysql_says {
 
 std::string packet(int number, std::string_view payload);
+std::string column(int number, char type = '\xfd');
+std::string end_of_columns(int number, bool more = false);  ///< and of rows
 /// What a MariaDB server says first; `method` is how it wants the client to log in.
 std::string greeting(std::string const& method = "mysql_native_password");
 std::string log_in_otherwise(int number, std::string const& method);
-std::string ok(int number);
+std::string ok(int number, bool more = false);
 std::string refused(int number, std::string const& message);
-/// What comes before the rows of a result with one column.
-std::string columns();
+/// What comes before the rows of a result, from packet `number` on.
+std::string columns(int many = 1, int number = 1);
 std::string one_row(int number, std::string const& text);
 
 }  // namespace mysql_says
@@ -82,8 +94,10 @@ std::string number(std::uint32_t);  ///< four bytes
 std::string log_in_by(std::uint32_t method, std::string_view more = {});
 std::string logged_in(std::string const& version = "15.6");
 std::string refused(std::string const& text);
-std::string columns();
+std::string columns(std::size_t many = 1);
+std::string row(std::vector<std::string> const&);
 std::string one_row(std::string const& text);
+std::string completed(std::string const& tag);
 
 }  // namespace postgresql_says
 

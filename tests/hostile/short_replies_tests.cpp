@@ -9,6 +9,7 @@
 
 #include "backend/backend.hpp"
 #include "hostile/fake_server.hpp"
+#include "hostile/fake_session.hpp"
 #include "strategy/lease.hpp"
 #include "strategy/permits.hpp"
 #include "strategy/quorum_member.hpp"
@@ -23,6 +24,9 @@ using namespace std::chrono_literals;
 namespace {
 
 using backend::value;
+using postgresql_says::columns;
+using postgresql_says::completed;
+using postgresql_says::row;
 
 boot_time_point in_a_while() { return boot_clock::now() + 30s; }
 
@@ -33,64 +37,18 @@ struct answer {
   int times = 1;              ///< how often those are said
 };
 
-std::string two_bytes(std::size_t n) { return {static_cast<char>(n >> 8U), static_cast<char>(n & 255U)}; }
-
-std::string described(std::size_t columns) {
-  std::string all = two_bytes(columns);
-  for (std::size_t i = 0; i < columns; ++i)
-    all += std::string("a\0", 2) + postgresql_says::number(0) + std::string("\0\0", 2) +
-           postgresql_says::number(25) + std::string("\377\377", 2) + postgresql_says::number(0xffffffff) +
-           std::string("\0\0", 2);
-  return postgresql_says::message('T', all);
-}
-
-std::string told_row(std::vector<std::string> const& columns) {
-  std::string all = two_bytes(columns.size());
-  for (auto const& one : columns)
-    all += postgresql_says::number(static_cast<std::uint32_t>(one.size())) + one;
-  return postgresql_says::message('D', all);
-}
-
-std::string completed(std::string const& tag) { return postgresql_says::message('C', tag + '\0'); }
-
-answer with_row(std::vector<std::string> const& columns) {
-  return {described(columns.size()), told_row(columns) + completed("SELECT 1")};
+answer with_row(std::vector<std::string> const& cells) {
+  return {columns(cells.size()), row(cells) + completed("SELECT 1")};
 }
 
 /// The set-up of a session is answered as it should be, and everything else by `wrong`.
 void answer_all(peer& p, answer const& wrong) {
-  hear_postgresql_start(p);
-  p.say(postgresql_says::logged_in());
-  for (;;) {
-    auto const head = p.hear(5);
-    if (head.size() < 5) return;
-    std::size_t size = 0;
-    for (std::size_t i = 1; i < 5; ++i) size = size << 8U | static_cast<unsigned char>(head[i]);
-    p.hear(size - 4);
-    switch (head[0]) {
-      case 'Q':
-        p.say(completed("SET") + described(4) + told_row({"1", "2", "7", "[]"}) + completed("SELECT 1") +
-              described(1) + told_row({"x"}) + completed("SELECT 1") + postgresql_says::message('Z', "I"));
-        break;
-      case 'P':
-        p.say(postgresql_says::message('1', ""));
-        break;
-      case 'B':
-        p.say(postgresql_says::message('2', ""));
-        break;
-      case 'D':
-        p.say(wrong.description);
-        break;
-      case 'E':
-        for (int i = 0; i < wrong.times && p.say(wrong.rows); ++i) {
-        }
-        break;
-      case 'S':
-        p.say(postgresql_says::message('Z', "I"));
-        break;
-      default:
-        return;
-    }
+  fake_postgresql_session session(p);
+  while (session.hear()) {
+    bool const executes = session.type() == 'E';
+    auto const said = executes ? wrong.rows : session.type() == 'D' ? wrong.description : session.reply();
+    for (int i = 0; i < (executes ? wrong.times : 1); ++i)
+      if (!p.say(said)) break;
   }
 }
 
@@ -162,8 +120,8 @@ TEST_CASE("C14: postgresql: a reply that lacks rows or columns is an error, and 
     c.wait_for_row(any, {}, in_a_while(), 30s, {}).rows.front().at(0);
   };
   auto const find = [](backend::connection& c) { c.find_schema("rowlock_locks", true, in_a_while()); };
-  for (auto const& wrong : {answer{}, answer{described(0), completed("SELECT 0")},
-                            answer{described(1), completed("SELECT 0")}, with_row({}), with_row({"t"})}) {
+  for (auto const& wrong : {answer{}, answer{columns(0), completed("SELECT 0")},
+                            answer{columns(1), completed("SELECT 0")}, with_row({}), with_row({"t"})}) {
     CAPTURE(wrong.description.size());
     CAPTURE(wrong.rows.size());
     expect_error(wrong, leave);
@@ -256,7 +214,7 @@ TEST_CASE("C14: postgresql: who waits in the server is sent no more than any rep
   backend::statement const any{"any", "SELECT 1"};
   auto const flood = [] {
     auto endless = with_row({std::string(1 << 20, 'x')});
-    endless.rows = told_row({std::string(1 << 20, 'x')});
+    endless.rows = row({std::string(1 << 20, 'x')});
     endless.times = 200;
     return endless;
   }();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/reply_size.hpp"
 
 namespace rowlock::backend::mysql {
 
@@ -35,6 +36,9 @@ class refusal : public std::runtime_error {
   std::string sqlstate_;
   std::size_t done_before_ = 0;
 };
+
+/// The server says what no server says. @return an error that ends the session
+inline refusal malformed(std::string const& message) { return {2027, "HY000", message}; }
 
 /// For result::number: the insert id of a reply, as the client library has it.
 inline std::optional<std::int64_t> told_number(unsigned long long insert_id) noexcept {

@@ -49,7 +49,8 @@ class connector_statement final : public prepared_statement {
         if (below_ != nullptr) out.number = told_number(::mysql_insert_id(below_));
       } else {
         native_rows const rows(native_->executeQuery());
-        out.rows = decode(*rows);
+        reply_size size;
+        out.rows = decode(*rows, size);
       }
       // Otherwise the connector keeps its copies, which for ten thousand locks are megabytes, until the next
       // time.
@@ -63,11 +64,11 @@ class connector_statement final : public prepared_statement {
   MYSQL* below_;
 };
 
-result reply_to(sql::Statement& text, bool has_rows) {
+result reply_to(sql::Statement& text, bool has_rows, reply_size& so_far) {
   result out;
   if (has_rows) {
     native_rows const rows(text.getResultSet());
-    out.rows = decode(*rows);
+    out.rows = decode(*rows, so_far);
   } else {
     out.affected = static_cast<std::int64_t>(text.getUpdateCount());
   }
@@ -78,7 +79,8 @@ result run_text(sql::Connection& c, std::string const& sql) {
   return translated([&] {
     native_statement const text(c.createStatement());
     bool const has_rows = text->execute(sql);
-    return reply_to(*text, has_rows);
+    reply_size size;
+    return reply_to(*text, has_rows, size);
   });
 }
 
@@ -103,28 +105,36 @@ class connector_channel final : public channel {
     });
   }
   result run(std::string const& sql) override { return run_text(*native_, sql); }
-  // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
-  // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
-  // several statements end with one of ours.
   std::vector<result> run_all(std::string const& sql) override {
     std::vector<result> results;
     try {
-      native_statement const text(native_->createStatement());
-      bool const several = sql.find(';') != sql.npos;
-      for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
-           has_rows = text->getMoreResults()) {
-        results.push_back(reply_to(*text, has_rows));
-        if (!several) return results;
-        if (!is_end_mark(results.back().rows)) continue;
-        results.pop_back();
-        return results;
-      }
-    } catch (sql::SQLException const& e) {
-      throw as_refusal(e).after(results.size());
+      translated([&] { run_all_into(results, sql); });
+      return results;
+    } catch (refusal& e) {
+      throw e.after(results.size());
     }
   }
 
  private:
+  // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
+  // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
+  // several statements end with one of ours. A server that never answers that one would be asked for ever.
+  void run_all_into(std::vector<result>& results, std::string const& sql) {
+    native_statement const text(native_->createStatement());
+    bool const several = sql.find(';') != sql.npos;
+    reply_size size;
+    for (bool has_rows = text->execute(several ? with_end_mark(sql) : sql);;
+         has_rows = text->getMoreResults()) {
+      results.push_back(reply_to(*text, has_rows, size));
+      if (!several) return;
+      if (is_end_mark(results.back().rows)) return results.pop_back();
+      if (!size.add_result())
+        throw malformed(
+            "the server did not answer each of several statements that were sent as one text; let a proxy in "
+            "between pass on such texts, or connect to the server itself");
+    }
+  }
+
   native_connection native_;
   MYSQL* below_;  ///< part of it
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "backend/mysql/greeting.hpp"
 #include "base/never_destroyed.hpp"
 #include "base/per_process.hpp"
 
@@ -27,15 +28,18 @@ constexpr unsigned long longest_packet = 2u << 20u;
 thread_local handshake* current = nullptr;
 
 int wait_io(my_socket fd, my_bool is_read, int timeout) {
+  auto* const mine = handshake::of_this_thread();
   if (timeout <= 0) timeout = -1;
-  if (auto* const mine = handshake::of_this_thread()) timeout = mine->wait_on(fd, timeout);
+  if (mine != nullptr) timeout = mine->wait_on(fd, timeout);
   pollfd one{fd, static_cast<short>(is_read != 0 ? POLLIN : POLLOUT), 0};
   int ready = 0;
   do {
     ready = ::poll(&one, 1, timeout);
   } while (ready == -1 && errno == EINTR);
   if (ready == 0) errno = ETIMEDOUT;
-  return ready;
+  if (mine == nullptr || mine->may_read(is_read == 0 && one.revents == POLLOUT)) return ready;
+  errno = EPROTO;
+  return -1;
 }
 
 // The client library's plugins for kinds of connections, by the beginning of a host's name.
@@ -147,6 +151,7 @@ int handshake::wait_on(int fd, int timeout) {
   if (!socket_ || !socket_->is(fd)) {  // a name may have several addresses, which are tried in turn
     limit_.reset();
     socket_ = own_socket::of(fd);
+    connecting_ = true;
     // Waiting alone does not end a server that never stops talking.
     if (socket_)
       limit_.emplace(base::per_process<wire_watch>(), socket_, deadline_, most_early_bytes);
@@ -155,6 +160,13 @@ int handshake::wait_on(int fd, int timeout) {
   }
   auto const rest = static_cast<int>(std::clamp<std::int64_t>(left, 0, 86'400'000));
   return timeout < 0 ? rest : std::min(timeout, rest);
+}
+
+bool handshake::may_read(bool writable) {
+  // The first wait for a socket of TCP is for its connection: nothing was read yet.
+  if (!std::exchange(connecting_, false) || !writable) return true;
+  no_greeting_ = !expect_greeting(socket_->fd(), deadline_);
+  return !no_greeting_;
 }
 
 MYSQL* handshake::connection() const noexcept {
@@ -167,7 +179,9 @@ std::string handshake::why() const {
   if (socket_ && socket_->overrun())
     return fmt::format("; it sent more than {} KiB before the log-in was done, so the connection was closed",
                        most_early_bytes >> 10u);
-  return boot_clock::now() >= deadline_ ? "; the server did not answer in time" : "";
+  if (boot_clock::now() >= deadline_) return "; the server did not answer in time";
+  return no_greeting_ ? "; what answers there does not greet as MySQL and MariaDB do: check host and port"
+                      : "";
 }
 
 }  // namespace rowlock::backend::mysql

@@ -45,6 +45,8 @@ class handshake {
   static handshake* of_this_thread() noexcept;
   /// At most this many milliseconds are left, of the library's own limit.
   int wait_on(int fd, int timeout);
+  /// After that. @return false if what the server sent first is nothing that the library may read
+  bool may_read(bool writable);
 
  private:
   boot_time_point const deadline_;
@@ -53,6 +55,8 @@ class handshake {
   std::shared_ptr<own_socket> socket_;
   std::optional<wire_watch::scope> limit_;
   MYSQL* connection_ = nullptr;
+  bool connecting_ = false;
+  bool no_greeting_ = false;
 };
 
 }  // namespace rowlock::backend::mysql

@@ -2,6 +2,8 @@
 
 #include <cppconn/datatype.h>
 #include <cppconn/resultset_metadata.h>
+
+#include "backend/mysql/channel.hpp"
 namespace rowlock::backend::mysql {
 namespace {
 
@@ -41,13 +43,14 @@ void bind(sql::PreparedStatement& native, std::span<std::size_t const> order, st
   }
 }
 
-row_list decode(sql::ResultSet& rows) {
+row_list decode(sql::ResultSet& rows, reply_size& so_far) {
   row_list out;
   auto* const about = rows.getMetaData();
   unsigned const columns = about->getColumnCount();
   std::vector<bool> integer;
   for (unsigned i = 1; i <= columns; ++i) integer.push_back(is_integer(about->getColumnType(i)));
   while (rows.next()) {
+    if (!so_far.add_row(columns)) throw malformed(too_long_reply);
     auto& one = out.emplace_back();
     one.reserve(columns);
     for (unsigned i = 1; i <= columns; ++i) one.push_back(field(rows, i, integer[i - 1]));

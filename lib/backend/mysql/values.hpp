@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/reply_size.hpp"
 
 namespace rowlock::backend::mysql {
 
 /// `order`: which value each ? stands for.
 void bind(sql::PreparedStatement&, std::span<std::size_t const> order, std::span<value const>);
 
-/// Integers of every size, and so booleans, become integers; everything else text.
-row_list decode(sql::ResultSet&);
+/// Integers of every size, and so booleans, become integers; everything else text. `so_far`: of the whole
+/// reply.
+/// @throws refusal if it is too much
+row_list decode(sql::ResultSet&, reply_size& so_far);
 
 }  // namespace rowlock::backend::mysql

@@ -216,12 +216,13 @@ native_connection connect(std::string const& conninfo, std::string const& where,
 
 bool run(PGconn* c, char const* sql, boot_time_point deadline) {
   if (PQsendQuery(c, sql) != 1) return false;
-  for (bool good = false;;) {
+  for (bool done = false;; done = true) {
     while (PQisBusy(c) != 0)
       if (!wait_for(PQsocket(c), POLLIN, deadline) || PQconsumeInput(c) == 0) return false;
     native_result const r(PQgetResult(c));
-    if (!r) return good;
-    good = PQresultStatus(r.get()) == PGRES_COMMAND_OK;
+    if (!r) return done;
+    // More than one result, or one that libpq gives for ever (COPY), is none to this.
+    if (done || PQresultStatus(r.get()) != PGRES_COMMAND_OK) return false;
   }
 }
 

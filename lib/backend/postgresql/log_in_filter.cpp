@@ -11,8 +11,13 @@ namespace {
 // A log-in has some hundred bytes; a server's settings and a long error have some thousand.
 constexpr std::size_t longest_message = 64u << 10u;
 constexpr std::size_t most_bytes = 1u << 20u;
+// Some twenty are sent. libpq keeps each setting that it is told, and looks through all of them at the next
+// one.
+constexpr int most_messages = 1'000;
 // What libpq takes for an error of a server that could not even begin to talk.
 constexpr std::size_t longest_error = 30'000;
+
+constexpr char const* endless = "the server sends more and more instead of completing the log-in";
 
 constexpr std::uint32_t ssl_request = 80877103;
 constexpr std::uint32_t gss_request = 80877104;
@@ -55,9 +60,7 @@ void log_in_filter::sent(std::string_view text) {
 
 std::string log_in_filter::received(std::string_view text) {
   total_ += text.size();
-  if (total_ > most_bytes)
-    throw log_in_refused(errc::unreachable,
-                         "the server sends more and more instead of completing the log-in");
+  if (total_ > most_bytes) throw log_in_refused(errc::unreachable, endless);
   if (state_ == state::encrypted || state_ == state::doomed) return std::string(text);
   from_server_ += text;
   if (state_ == state::first_words) return {};  // unasked: libpq reads it after it has said something
@@ -104,6 +107,7 @@ void log_in_filter::decrypted(std::string_view text) {
 }
 
 void log_in_filter::look_at(char type, std::string_view body) {
+  if (++messages_ > most_messages) throw log_in_refused(errc::unreachable, endless);
   if (type != 'R' || body.size() < 4) return;
   auto const method = number_at(body, 0);
   if (method == 0) logged_in_ = true;

@@ -43,6 +43,7 @@ class log_in_filter {
   std::string from_client_;
   std::string from_server_;
   std::size_t total_ = 0;
+  int messages_ = 0;
   bool logged_in_ = false;
 };
 

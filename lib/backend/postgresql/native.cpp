@@ -69,6 +69,18 @@ void say_lost(PGconn const* c, reply& r) {
     }
 }
 
+/// @return false if the reply is lost: no more is read of it
+bool keep(reply& r, native_result next) {
+  auto const status = PQresultStatus(next.get());
+  r.results.push_back(std::move(next));
+  // libpq says so again and again.
+  bool const copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+  if (!copies && r.size.add_result()) return true;
+  r.how = reply::outcome::lost;
+  r.message = copies ? "COPY can't be used here" : too_long_reply;
+  return false;
+}
+
 void take_pipelined(PGconn* c, reply& r) {
   bool between = false;  // a null stands after each statement's results
   while (!PQisBusy(c)) {
@@ -80,7 +92,7 @@ void take_pipelined(PGconn* c, reply& r) {
       r.how = reply::outcome::complete;
       return;
     }
-    r.results.push_back(std::move(next));
+    if (!keep(r, std::move(next))) return;
   }
 }
 
@@ -95,7 +107,7 @@ reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event con
     int const unsent = PQflush(c);
     if (unsent == 0) {
       take_pipelined(c, r);
-      if (r.how == reply::outcome::complete) return r;
+      if (r.how != reply::outcome::timed_out) return r;
     }
     if (stopped()) {
       r.how = reply::outcome::stopped;
@@ -158,13 +170,7 @@ void channel::take_results(reply& r) {
       r.how = reply::outcome::complete;
       return;
     }
-    auto const status = PQresultStatus(next.get());
-    r.results.push_back(std::move(next));
-    if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
-      r.how = reply::outcome::lost;
-      r.message = "COPY can't be used here";
-      return;
-    }
+    if (!keep(r, std::move(next))) return;
   }
   r.how = reply::outcome::timed_out;  // so far
 }
@@ -189,14 +195,21 @@ reply channel::collect(boot_time_point deadline) {
     }
     if (unsent < 0 || PQconsumeInput(native()) == 0) {
       // What the server said last, and then libpq's own words; none of these calls waits any more.
-      while (native_result next{PQgetResult(native())}) r.results.push_back(std::move(next));
+      while (native_result next{PQgetResult(native())})
+        if (!keep(r, std::move(next))) break;
       break;
     }
   }
-  r.only_local = only_local_;
   if (PQstatus(native()) != CONNECTION_OK && r.how != reply::outcome::lost) say_lost(native(), r);
-  if (wire_ && wire_->overrun()) r.message = "the server's reply was longer than any that is expected";
+  end_reply(r);
   return r;
+}
+
+void channel::end_reply(reply& r) {
+  r.only_local = only_local_;
+  if (wire_ && wire_->overrun()) r.message = too_long_reply;
+  // Unasked; libpq keeps them until they are fetched.
+  while (PGnotify* const one = PQnotifies(native())) PQfreemem(one);
 }
 
 reply channel::collect_pipelined(boot_time_point deadline, base::stop_event const* stop) {
@@ -204,8 +217,7 @@ reply channel::collect_pipelined(boot_time_point deadline, base::stop_event cons
   if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
   only_local_ = false;
   auto r = collect_pipeline(native(), deadline, stop);
-  r.only_local = only_local_;
-  if (wire_ && wire_->overrun()) r.message = "the server's reply was longer than any that is expected";
+  end_reply(r);
   return r;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/reply_size.hpp"
 #include "backend/wire_watch.hpp"
 #include "base/stop_event.hpp"
 
@@ -42,6 +43,7 @@ struct reply {
   std::vector<native_result> results;
   bool only_local = false;  ///< committed, but the wait for the synchronous standby was cancelled
   std::string message;      ///< timed_out, lost: for people
+  reply_size size{};
 };
 
 /// After PQsend functions in pipeline mode, on any connection: everything up to the synchronization point; or
@@ -80,6 +82,7 @@ class channel {
  private:
   static void on_notice(void* self, PGresult const*);
   void take_results(reply&);
+  void end_reply(reply&);
 
   native_connection connection_;
   std::shared_ptr<wire> wire_;  ///< null if no descriptor was left for it

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "backend/wire_watch.hpp"
+
 namespace rowlock::backend::soci {
 namespace {
 
@@ -48,11 +50,12 @@ value decode(MYSQL_FIELD const& about, char const* text, std::size_t size) {
 }
 
 /// Rows that came as text.
-row_list decode(MYSQL_RES* r) {
+row_list decode(MYSQL_RES* r, reply_size& so_far) {
   row_list out;
   auto const columns = ::mysql_num_fields(r);
   MYSQL_FIELD const* const about = ::mysql_fetch_fields(r);
   while (MYSQL_ROW const fields = ::mysql_fetch_row(r)) {
+    if (!so_far.add_row(columns)) throw mysql::malformed(too_long_reply);
     auto const* const sizes = ::mysql_fetch_lengths(r);
     auto& one = out.emplace_back();
     one.reserve(columns);
@@ -141,6 +144,8 @@ class libmariadb_statement final : public mysql::prepared_statement {
     std::vector<MYSQL_BIND> places(count);
     for (unsigned i = 0; i < count; ++i) {
       auto& c = columns[i];
+      // What a row says of its texts; the library does not compare it with what has come. [C67]
+      if (fields[i].max_length > most_reply_bytes) throw mysql::malformed(too_long_reply);
       c.integer = is_integer(fields[i].type);
       if (!c.integer) c.text.resize(fields[i].max_length + 1);
       places[i].buffer_type = c.integer ? MYSQL_TYPE_LONGLONG : MYSQL_TYPE_STRING;
@@ -151,10 +156,12 @@ class libmariadb_statement final : public mysql::prepared_statement {
     }
     if (::mysql_stmt_bind_result(s, places.data()) != 0) throw refusal_of_statement(s);
     row_list out;
+    reply_size size;
     for (;;) {
       int const got = ::mysql_stmt_fetch(s);
       if (got == MYSQL_NO_DATA) return out;
       if (got != 0) throw refusal_of_statement(s);
+      if (!size.add_row(count)) throw mysql::malformed(too_long_reply);
       auto& one = out.emplace_back();
       one.reserve(count);
       for (auto const& c : columns) one.push_back(c.get());
@@ -176,10 +183,10 @@ native_result take(MYSQL& c) {
   return r;
 }
 
-result reply_of(MYSQL& c) {
+result reply_of(MYSQL& c, reply_size& so_far) {
   result out;
   if (native_result const r = take(c))
-    out.rows = decode(r.get());
+    out.rows = decode(r.get(), so_far);
   else
     out.affected = static_cast<std::int64_t>(::mysql_affected_rows(&c));
   return out;
@@ -187,7 +194,8 @@ result reply_of(MYSQL& c) {
 
 result run_text(MYSQL& c, std::string const& sql) {
   send(c, sql);
-  return reply_of(c);
+  reply_size size;
+  return reply_of(c, size);
 }
 
 class libmariadb_channel final : public mysql::channel {
@@ -208,8 +216,10 @@ class libmariadb_channel final : public mysql::channel {
     std::vector<result> out;
     try {
       send(native_, sql);
+      reply_size size;
       for (;;) {
-        out.push_back(reply_of(native_));
+        out.push_back(reply_of(native_, size));
+        if (!size.add_result()) throw mysql::malformed(too_long_reply);
         int const more = ::mysql_next_result(&native_);
         if (more > 0) throw refusal_of(native_);
         if (more < 0) return out;
