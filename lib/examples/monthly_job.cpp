@@ -49,11 +49,17 @@ int main(int argc, char** argv) try {
   rowlock::postgresql::transaction tx{manager, own.get()};
 
   auto const work = [&](rowlock::once_run& once) {
-    run(own.get(), "BEGIN");
-    auto const written = run(own.get(), write_invoices, {argv[2]});
-    // The record and the invoices are committed together: neither is ever there without the other.
-    tx.done(once, std::string(PQcmdTuples(written.get())) + " invoices");
-    rowlock::postgresql::execute_commit(own.get());
+    try {
+      run(own.get(), "BEGIN");
+      auto const written = run(own.get(), write_invoices, {argv[2]});
+      // The record and the invoices are committed together: neither is ever there without the other.
+      tx.done(once, std::string(PQcmdTuples(written.get())) + " invoices");
+      rowlock::postgresql::execute_commit(own.get());
+    } catch (...) {
+      // On a connection that is lost it fails, and must hide nothing: the transaction is gone with it.
+      result const undone{PQexec(own.get(), "ROLLBACK")};
+      throw;
+    }
   };
   auto const came =
       rowlock::run_once(manager, std::string("invoices/") + argv[2], 400 * 24h, work, {.wait = 1min});
@@ -64,7 +70,7 @@ int main(int argc, char** argv) try {
   auto const where = came.by ? "by " + came.by->owner.host + " before" : std::string("here");
   std::printf("done %s: %s\n", where.c_str(), came.result.c_str());
   return 0;
-} catch (std::exception const& e) {  // the transaction ends with the connection; it may be started again
-  std::fprintf(stderr, "monthly_job: %s\n", e.what());
+} catch (std::exception const& e) {  // also if it is in doubt: what is done is not done again
+  std::fprintf(stderr, "monthly_job: start it again: %s\n", e.what());
   return 1;
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <rowlock/error.hpp>
@@ -22,6 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+using connector = std::function<std::unique_ptr<sql::Connection>()>;
+
 void run(sql::Connection& c, std::string const& sql) {
   std::unique_ptr<sql::Statement> const s{c.createStatement()};
   s->execute(sql);
@@ -30,24 +33,24 @@ void run(sql::Connection& c, std::string const& sql) {
 /// Writes down that this night's run has begun, and locks the night, both or neither: whoever comes later
 /// finds it locked. Like a unique key, but the lock of a host that died while it ran ends after `longest`.
 /// @return nothing if it runs, or has run, elsewhere
-std::optional<rowlock::detached_lock> begin_run(rowlock::lock_manager& manager, sql::Connection& c,
+std::optional<rowlock::detached_lock> begin_run(rowlock::lock_manager& manager, connector const& connect,
                                                 std::string const& night, std::chrono::milliseconds longest) {
-  rowlock::mysql::transaction tx{manager, c};
   for (;;) {
+    auto const own = connect();  // what is not committed ends with it
+    rowlock::mysql::transaction tx{manager, *own};
     try {
-      run(c, "START TRANSACTION");
+      run(*own, "START TRANSACTION");
       auto mine = tx.insert("nightly " + night, longest, "nightly report");
       if (mine) {
         std::unique_ptr<sql::PreparedStatement> const s{
-            c.prepareStatement("INSERT INTO runs (night, token) VALUES (?, ?)")};
+            own->prepareStatement("INSERT INTO runs (night, token) VALUES (?, ?)")};
         s->setString(1, night);
         s->setInt64(2, mine->token.value);
         s->execute();
       }
-      rowlock::mysql::execute_commit(c);  // not c.commit(), which hides that it failed
+      rowlock::mysql::execute_commit(*own);  // not own->commit(), which hides that it failed
       return mine;
     } catch (rowlock::error const& e) {
-      run(c, "ROLLBACK");
       // A COMMIT in doubt can't just be repeated: the night may be locked, by us.
       if (!e.transaction_retryable()) throw;
     }
@@ -60,19 +63,32 @@ int main(int argc, char** argv) try {
   if (argc != 5) return 64;
   std::string const host = argv[1], user = argv[2], database = argv[3], night = argv[4];
   char const* const password = std::getenv("MYSQL_PWD");
-  std::unique_ptr<sql::Connection> const own{sql::mysql::get_driver_instance()->connect(
-      "tcp://" + host + "/" + database, user, password != nullptr ? password : "")};
+  auto const connect = [&] {
+    return std::unique_ptr<sql::Connection>{sql::mysql::get_driver_instance()->connect(
+        "tcp://" + host + "/" + database, user, password != nullptr ? password : "")};
+  };
   rowlock::lock_manager manager{rowlock::mysql::source{"mysql://" + user + "@" + host + "/" + database}};
 
-  auto const mine = begin_run(manager, *own, night, 20h);
+  auto const mine = begin_run(manager, connect, night, 20h);
   if (!mine) {
     std::puts("it runs elsewhere, or has run");
     return 0;
   }
   std::puts("it runs here");  // The work. If it fails, let another host try: manager.release(*mine)
-  run(*own, "UPDATE runs SET finished = UTC_TIMESTAMP() WHERE token = " + std::to_string(mine->token.value));
-  return 0;
+  try {
+    run(*connect(),
+        "UPDATE runs SET finished = UTC_TIMESTAMP() WHERE token = " + std::to_string(mine->token.value));
+    return 0;
+  } catch (sql::SQLException const& e) {
+    std::fprintf(stderr, "nightly_job: it has run, but that may not be written down: %s\n", e.what());
+    return 1;
+  }
+} catch (rowlock::error const& e) {
+  bool const in_doubt = e.reason() == rowlock::errc::in_doubt;
+  std::fprintf(stderr, "nightly_job: it does not run%s: %s\n", in_doubt ? ", but may be locked" : "",
+               e.what());
+  return 1;
 } catch (std::exception const& e) {
-  std::fprintf(stderr, "nightly_job: %s\n", e.what());
+  std::fprintf(stderr, "nightly_job: it does not run: %s\n", e.what());
   return 1;
 }

@@ -8,6 +8,7 @@
 #include <libpq-fe.h>
 
 #include <cstdio>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <rowlock/error.hpp>
@@ -48,10 +49,15 @@ bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& a
         run(c, "INSERT INTO orders VALUES ($1, $2)", {article.c_str(), std::to_string(pieces).c_str()});
       rowlock::postgresql::execute_commit(c);  // COMMIT answers with success also if it rolled back
       return enough;
-    } catch (rowlock::error const& e) {
-      run(c, "ROLLBACK");
+    } catch (std::exception const& e) {
+      // On a connection that is lost it fails, and must not hide `e`: the transaction is gone with it.
+      result const undone{PQexec(c, "ROLLBACK")};
+      auto const* const known = dynamic_cast<rowlock::error const*>(&e);
       // In doubt is a COMMIT whose reply was lost: the order may be there, so that it can't just be repeated.
-      if (!e.transaction_retryable()) throw;
+      bool const lost = PQstatus(c) != CONNECTION_OK;
+      if (known != nullptr ? !known->transaction_retryable() : !lost) throw;
+      if (lost) PQreset(c);
+      if (PQstatus(c) != CONNECTION_OK) throw;
     }
   }
 }
@@ -65,10 +71,17 @@ int main(int argc, char** argv) try {
   rowlock::lock_manager manager{rowlock::postgresql::source{argv[1]}};
   rowlock::postgresql::transaction tx{manager, own.get()};  // for one transaction after the other
 
-  int taken = 0;
-  for (int i = std::stoi(argv[4]); i > 0; --i) taken += order(own.get(), tx, argv[2], std::stoi(argv[3]));
+  int taken = 0, status = 0;
+  try {
+    for (int i = std::stoi(argv[4]); i > 0; --i) taken += order(own.get(), tx, argv[2], std::stoi(argv[3]));
+  } catch (std::exception const& e) {
+    auto const* const known = dynamic_cast<rowlock::error const*>(&e);
+    bool const in_doubt = known != nullptr && known->reason() == rowlock::errc::in_doubt;
+    std::fprintf(stderr, "%s%s\n", in_doubt ? "one more may have been taken: " : "", e.what());
+    status = 1;
+  }
   std::printf("%d orders taken\n", taken);
-  return 0;
+  return status;
 } catch (std::exception const& e) {
   std::fprintf(stderr, "order_service: %s\n", e.what());
   return 1;

@@ -41,7 +41,8 @@ void store(sqlite3* db, rowlock::sqlite::transaction tx, rowlock::held_lock cons
       rowlock::sqlite::execute_commit(db);
       return;
     } catch (rowlock::error const& e) {
-      if (sqlite3_get_autocommit(db) == 0) run(db, "ROLLBACK");
+      if (sqlite3_get_autocommit(db) == 0)
+        sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);  // no throw
       // After a COMMIT in doubt it may be stored: to be looked at by somebody.
       if (!e.transaction_retryable()) throw;
     }
@@ -70,7 +71,8 @@ int main(int argc, char** argv) try {
   std::cout << "stored" << std::endl;
   return 0;
 } catch (rowlock::error const& e) {
-  std::cout << "not stored: " << e.what() << std::endl;
+  bool const in_doubt = e.reason() == rowlock::errc::in_doubt;
+  std::cout << (in_doubt ? "it may be stored: " : "not stored: ") << e.what() << std::endl;
   return e.reason() == rowlock::errc::lock_lost ? 75 : 1;  // 75: begin again, from the page as it is now
 } catch (std::exception const& e) {
   std::cout << "not stored: " << e.what() << std::endl;

@@ -28,6 +28,22 @@ void run(PGconn* c, std::string const& sql) {
   if (PQresultStatus(r.get()) != PGRES_COMMAND_OK) throw std::runtime_error(PQerrorMessage(c));
 }
 
+/// One tick. @return false if somebody else may lead: then nothing was written
+bool tick(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& l) try {
+  if (PQstatus(c) != CONNECTION_OK) PQreset(c);
+  run(c, "BEGIN");
+  run(c, "INSERT INTO ticks (token) VALUES (" + std::to_string(l.token().value) + ")");
+  tx.execute_commit(l.lock());  // in doubt if its reply is lost: the tick may be there
+  return true;
+} catch (std::exception const& e) {
+  // On a connection that is lost it fails, and must not hide `e`: the transaction is gone with it.
+  std::unique_ptr<PGresult, decltype(&PQclear)> const undone{PQexec(c, "ROLLBACK"), &PQclear};
+  auto const* const known = dynamic_cast<rowlock::error const*>(&e);
+  if (known != nullptr && known->reason() == rowlock::errc::lock_lost) return false;
+  std::fprintf(stderr, "scheduler: %s; the next tick comes in a second\n", e.what());
+  return true;
+}
+
 /// The work: until it is told to stop, or sees that somebody else may lead.
 void schedule(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& l, std::stop_token stop) {
   std::printf("leading, token %lld\n", static_cast<long long>(l.token().value));
@@ -36,14 +52,7 @@ void schedule(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadersh
   std::unique_lock lock(mutex);
   std::condition_variable_any wake;
   do {
-    run(c, "BEGIN");
-    run(c, "INSERT INTO ticks (token) VALUES (" + std::to_string(l.token().value) + ")");
-    try {
-      tx.execute_commit(l.lock());
-    } catch (rowlock::error const& e) {
-      if (e.reason() == rowlock::errc::lock_lost) return;  // nothing was written
-      throw;
-    }
+    if (!tick(c, tx, l)) return;
   } while (!wake.wait_for(lock, stop, 1s, [&] { return stop.stop_requested(); }));
 }
 

@@ -26,6 +26,14 @@ void set_balance(soci::session& sql, std::string const& owner, int balance) {
   sql << "UPDATE accounts SET balance = :balance WHERE owner = :owner", soci::use(balance), soci::use(owner);
 }
 
+/// On a connection that is lost it fails, and must not hide what was thrown: the transaction is gone then.
+void roll_back(soci::session& sql) noexcept {
+  try {
+    sql.rollback();
+  } catch (soci::soci_error const&) {
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -52,8 +60,8 @@ int main(int argc, char** argv) try {
   // What was read still holds when it is written: else the lock is lost, and nothing is written.
   rowlock::soci::transaction tx{manager, sql};
   for (;;) {
-    sql.begin();
     try {
+      sql.begin();
       tx.require(*lock);
       set_balance(sql, from, left);
       set_balance(sql, to, sum);
@@ -61,12 +69,17 @@ int main(int argc, char** argv) try {
       std::puts("moved");
       return 0;
     } catch (rowlock::error const& e) {
-      sql.rollback();
-      // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole.
-      if (!e.transaction_retryable()) throw;
+      roll_back(sql);
+      // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole; but
+      // not on a connection that is lost.
+      if (!e.transaction_retryable() || e.reason() == rowlock::errc::unreachable) throw;
     }
   }
+} catch (rowlock::error const& e) {
+  bool const in_doubt = e.reason() == rowlock::errc::in_doubt;
+  std::fprintf(stderr, "transfer: %s: %s\n", in_doubt ? "it may have been moved" : "not moved", e.what());
+  return 1;
 } catch (std::exception const& e) {
-  std::fprintf(stderr, "transfer: %s\n", e.what());
+  std::fprintf(stderr, "transfer: not moved: %s\n", e.what());
   return 1;
 }

@@ -3,6 +3,11 @@
 #include <libpq-fe.h>
 
 #include <filesystem>
+#include <functional>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "backend/mysql/native.hpp"
 #include "backend/postgresql/native.hpp"
@@ -138,6 +143,91 @@ TEST_CASE_TEMPLATE("connections: one that is lost in the middle takes the transa
          committed == errc::not_in_transaction));
   CHECK(eventually([&] { return f.open()->value(f.read_counter()) == "0"; }));
   CHECK(held.valid());
+}
+
+namespace {
+
+/// What the program's next statement is refused with.
+std::string refusal_of(program& p) {
+  try {
+    p.run("ROLLBACK");
+  } catch (refused_statement const& e) {
+    return e.what();
+  }
+  return "";
+}
+
+void expect_as_lost_in_a_statement_of_the_programs(program& p, std::string const& id) {
+  auto* const c = static_cast<PGconn*>(p.native());
+  CHECK(PQstatus(c) == CONNECTION_BAD);
+  CHECK(PQpipelineStatus(c) == PQ_PIPELINE_OFF);
+  CHECK(PQtransactionStatus(c) == PQTRANS_UNKNOWN);
+  CHECK(backend::postgresql::native_result(PQgetResult(c)) == nullptr);
+  PQreset(c);
+  CHECK(*p.value("SELECT pg_backend_pid()") != id);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("C74: connections: one that is lost in a call is left as by a statement of the program's",
+                   On, ROWLOCK_SERVER_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto held = *m->make_mutex("a").acquire();
+  auto const stop = [&](std::string const& id) {
+    f.sql(On::postgresql ? "SELECT pg_terminate_backend(" + id + ", 10000)" : "KILL CONNECTION " + id);
+  };
+  using call = std::function<void(basic_transaction&)>;
+  std::vector<std::pair<std::string, call>> const calls{
+      {"require", [&](auto& tx) { tx.require(held); }},
+      {"execute_commit", [&](auto& tx) { tx.execute_commit(held); }},
+      {"lock", [&](auto& tx) { tx.lock("r"); }},
+      {"try_lock", [&](auto& tx) { (void)tx.try_lock("r"); }},
+      {"insert", [&](auto& tx) { (void)tx.insert("i", 30s); }},
+  };
+  for (bool const kept : {false, true})
+    for (auto const& [name, made] : calls) {
+      CAPTURE(name);
+      CAPTURE(kept);
+      auto const p = f.open();
+      auto const tx = p->view(*m, {.keep_prepared = kept});
+      auto const id = *p->value(On::postgresql ? "SELECT pg_backend_pid()" : "SELECT connection_id()");
+      begin(f, *p);
+      tx->require(held);  // what is asked once of a connection has been asked
+      stop(id);
+      auto const reason = reason_of([&] { made(*tx); });
+      CHECK((reason == errc::unreachable || reason == errc::in_doubt));
+      auto const said = refusal_of(*p);
+      CHECK(said.find("pipeline") == said.npos);
+      if (On::postgresql)
+        CHECK(reason_of([&] { p->commit(); }) == errc::unreachable);  // COMMIT was never sent
+      if constexpr (std::is_same_v<On, libpq_on_postgresql>) {
+        expect_as_lost_in_a_statement_of_the_programs(*p, id);
+        begin(f, *p);
+        tx->require(held);
+        tx->execute_commit(held);
+      }
+    }
+}
+
+TEST_CASE("C74: connections: one that is lost while the server waits for a row <libpq on postgresql>") {
+  libpq_on_postgresql f;
+  auto const m = f.manager();
+  auto const owner = f.open();
+  begin(f, *owner);
+  owner->view(*m)->lock("r");
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  auto const id = *p->value("SELECT pg_backend_pid()");
+  begin(f, *p);
+  std::jthread const ends([&] {
+    auto const waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " + id;
+    auto const q = f.open();
+    CHECK(eventually([&] { return q->value(waits) == "1"; }));
+    q->run("SELECT pg_terminate_backend(" + id + ", 10000)");
+  });
+  CHECK(reason_of([&] { tx->lock("r"); }) == errc::unreachable);
+  expect_as_lost_in_a_statement_of_the_programs(*p, id);
 }
 
 TEST_CASE_TEMPLATE("connections: COMMIT on a session that was killed is not taken for one", On,

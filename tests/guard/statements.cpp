@@ -202,6 +202,10 @@ struct recording<postgresql_fixture, Driver> {
     std::istringstream lines(server.log());
     bool wanted = false;
     for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("\t;")) {  // the next one of a text
+        if (wanted && line.size() > 2) out.push_back(line.substr(2));
+        continue;
+      }
       if (!line.empty() && line[0] == '\t') {  // goes on
         if (wanted) out.back() += "\n" + line;
         continue;

@@ -37,7 +37,7 @@ void close_hard(int fd) {
 }
 
 std::regex const& port_pattern() {
-  static std::regex const pattern("(://[^/]*:|port=)([0-9]+)");
+  static std::regex const pattern("(://[^/]*:|port='?)([0-9]+)");
   return pattern;
 }
 
@@ -140,11 +140,22 @@ void relay::connect_next() {
   }
   other_end_[near] = far;
   other_end_[far] = near;
+  if (++connections_ == cut_.which) cut_near_ = near;
+}
+
+bool relay::is_cut(int from) {
+  if (cut_near_ < 0 || was_cut_) return false;
+  if (from == cut_near_) ++said_;
+  bool const now = cut_.answered ? from == other_end_.at(cut_near_) && said_ >= cut_.number
+                                 : from == cut_near_ && said_ == cut_.number;
+  if (now) was_cut_ = true;
+  return now;
 }
 
 bool relay::pass_on(int from, int to) {
   std::array<char, 65536> data{};
   auto const got = ::recv(from, data.data(), data.size(), 0);
+  if (got > 0 && is_cut(from)) return false;
   for (ssize_t sent = 0; sent < got;) {
     auto const n = ::send(to, data.data() + sent, static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
     if (n < 0) return false;
@@ -156,6 +167,7 @@ bool relay::pass_on(int from, int to) {
 
 void relay::end(int fd) {
   int const other = other_end_.at(fd);
+  if (fd == cut_near_ || other == cut_near_) cut_near_ = -1;  // the number is another connection's soon
   other_end_.erase(fd);
   other_end_.erase(other);
   close_hard(fd);

@@ -36,6 +36,14 @@ class relay {
   /// Everything works again; what was said in silence arrives now.
   void mend() { become(mode::passing); }
 
+  /// Ends connection `which` (from 1, in the order in which they are made) at the client's message `number`
+  /// (from 1), once: the server has never seen it, or what it answers is dropped. Before anything is
+  /// connected.
+  void cut(int which, int number, bool answered) { cut_ = {which, number, answered}; }
+  bool was_cut() const noexcept { return was_cut_; }
+  /// How many connections were made so far.
+  int connections() const noexcept { return connections_; }
+
   /// How often something was passed on so far: whoever tries again and again makes it grow.
   long passed() const noexcept { return passed_; }
 
@@ -44,10 +52,17 @@ class relay {
 
  private:
   enum class mode { passing, silent, refusing, ended };
+  struct cutting {
+    int which = 0;
+    int number = 0;
+    bool answered = false;
+  };
 
   void become(mode);
   void run();
   void apply(mode);
+  /// @return true if what has just come from `from` ends the connection
+  bool is_cut(int from);
   int bound() const;
   void listen();
   void connect_next();
@@ -67,6 +82,11 @@ class relay {
   mode wanted_ = mode::passing;
   mode present_ = mode::passing;
   std::atomic<long> passed_{0};
+  cutting cut_;
+  std::atomic<bool> was_cut_{false};
+  std::atomic<int> connections_{0};
+  int cut_near_ = -1;
+  int said_ = 0;
   std::jthread thread_;
 };
 

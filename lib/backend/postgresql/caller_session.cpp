@@ -50,7 +50,7 @@ class caller_session final : public caller_connection {
     }
   }
 
-  // The statement between SAVEPOINT and RELEASE, in one round trip. libpq's unnamed prepared statement is
+  // The statement between SAVEPOINT and RELEASE, in one round trip. The unnamed prepared statement is
   // overwritten, as by any other statement; nothing with a name stays behind, unless that was allowed.
   result execute(statement const& s, std::span<value const> parameters) override {
     try {
@@ -66,7 +66,7 @@ class caller_session final : public caller_connection {
   bool commit_if(statement_book const& book, std::span<std::vector<value> const> locks) override {
     expect_transaction();
     auto const& guard = book.at("at_once_guard");
-    pipeline sent(*this);
+    one_text sent(*this);
     sent.add("SAVEPOINT ", statement_savepoint);
     for (auto const& which : locks) sent.add(guard, which, keep_prepared_);
     sent.add("COMMIT");
@@ -75,9 +75,7 @@ class caller_session final : public caller_connection {
     if (!answers)
       throw error(errc::in_doubt, fmt::format("{}: COMMIT: {}", describe(), sent.why_lost()), "commit", "",
                   0);
-    // The server runs nothing behind a statement that failed.
-    if (std::any_of(answers->begin(), answers->end() - 1,
-                    [](auto const& one) { return failed(one.get()); })) {
+    if (answers->size() < sent.size()) {  // COMMIT was not run
       undo(statement_savepoint);
       return false;
     }
@@ -97,6 +95,8 @@ class caller_session final : public caller_connection {
   void undo_to_savepoint() override { undo(savepoint); }
 
   void commit() override {
+    if (PQstatus(native_) != CONNECTION_OK)
+      refuse(errc::unreachable, "COMMIT: the connection was lost before, and the transaction with it");
     if (PQtransactionStatus(native_) == PQTRANS_IDLE)
       refuse(errc::not_in_transaction, "COMMIT: the connection is in no transaction");
     bool const aborted = PQtransactionStatus(native_) == PQTRANS_INERROR;
@@ -109,43 +109,52 @@ class caller_session final : public caller_connection {
   }
 
  private:
-  /// Statements that are sent together, with one synchronization point behind them.
-  class pipeline {
+  /// Statements that are sent together, as one text: the server runs nothing behind one that fails. (Not
+  /// libpq's pipeline mode, which a connection that is lost in it never leaves.)
+  class one_text {
    public:
-    explicit pipeline(caller_session& s) : of_(s) {}
+    explicit one_text(caller_session& s) : of_(s) {}
 
     void add(std::string_view verb, std::string_view name = {}) {
-      steps_.push_back({kind::text, fmt::format("{}{}", verb, name), "", text_parameters({}, "")});
+      steps_.push_back({kind::text, fmt::format("{}{}", verb, name), ""});
     }
     /// @return where its result will be
     std::size_t add(statement const& s, std::span<value const> parameters, bool prepared) {
       if (!std::all_of(parameters.begin(), parameters.end(), is_ascii)) of_.expect_utf8(s.name);
-      auto const name = prepared ? name_of(s) : std::string();
-      if (prepared && !of_.prepared_.contains(name) && !prepares(name))
-        steps_.push_back({kind::prepare, s.sql, name, text_parameters({}, "")});
-      steps_.push_back(
-          {prepared ? kind::execute : kind::text, s.sql, name, text_parameters(parameters, s.name)});
+      auto const values = literals(of_.native_, parameters, s.name);
+      if (!prepared) {
+        steps_.push_back({kind::text, with_literals(s.sql, values), ""});
+      } else {
+        auto const name = name_of(s);
+        if (!of_.prepared_.contains(name) && !prepares(name))
+          steps_.push_back({kind::prepare, fmt::format("PREPARE {} AS {}", name, s.sql), name});
+        auto const list = values.empty() ? "" : fmt::format("({})", fmt::join(values, ", "));
+        steps_.push_back({kind::execute, fmt::format("EXECUTE {}{}", name, list), name});
+      }
       return steps_.size() - 1;
     }
 
-    /// Nothing is thrown once something was sent. @return as many results as there are statements; nothing if
-    /// the connection was lost
+    /// Nothing is thrown once something was sent. @return a result for each statement, up to the first one
+    /// that failed; nothing if the connection was lost
     std::optional<std::vector<native_result>> send() {
       auto* const c = of_.native_;
-      bool const sent =
-          PQenterPipelineMode(c) == 1 &&
-          std::all_of(steps_.begin(), steps_.end(), [&](auto const& one) { return send(one); }) &&
-          PQpipelineSync(c) == 1;
-      if (!sent) return std::nullopt;
-      auto r = collect_pipeline(c, boot_time_point::max());
-      why_ = r.message;
-      if (r.how != reply::outcome::complete || PQexitPipelineMode(c) != 1 ||
-          r.results.size() != steps_.size())
+      std::string text;
+      for (auto const& one : steps_) text += one.sql + "\n;";
+      std::vector<native_result> results;
+      if (PQsendQuery(c, text.c_str()) == 1)
+        while (native_result next{PQgetResult(c)}) results.push_back(std::move(next));
+      auto const refused =
+          std::find_if(results.begin(), results.end(), [](auto const& one) { return failed(one.get()); });
+      if (PQstatus(c) != CONNECTION_OK || (refused == results.end() && results.size() != size())) {
+        // The server's last message says more than libpq's about it.
+        why_ = refused != results.end() ? PQresultErrorMessage(refused->get()) : PQerrorMessage(c);
         return std::nullopt;
-      for (std::size_t i = 0; i < steps_.size(); ++i) note(steps_[i], r.results[i].get());
-      return std::move(r.results);
+      }
+      for (std::size_t i = 0; i < results.size(); ++i) note(steps_[i], results[i].get());
+      return results;
     }
-    std::string why_lost() const { return one_line(why_.empty() ? PQerrorMessage(of_.native_) : why_); }
+    std::size_t size() const noexcept { return steps_.size(); }
+    std::string why_lost() const { return one_line(why_); }
 
    private:
     enum class kind { text, prepare, execute };
@@ -153,23 +162,10 @@ class caller_session final : public caller_connection {
       kind what;
       std::string sql;
       std::string name;
-      text_parameters parameters;
     };
 
     bool prepares(std::string const& name) const {
       return std::any_of(steps_.begin(), steps_.end(), [&](auto const& one) { return one.name == name; });
-    }
-    bool send(step const& s) {
-      auto* const c = of_.native_;
-      auto const& p = s.parameters;
-      switch (s.what) {
-        case kind::prepare:
-          return PQsendPrepare(c, s.name.c_str(), s.sql.c_str(), 0, nullptr) == 1;
-        case kind::execute:
-          return PQsendQueryPrepared(c, s.name.c_str(), p.count(), p.data(), nullptr, nullptr, 0) == 1;
-        default:
-          return PQsendQueryParams(c, s.sql.c_str(), p.count(), nullptr, p.data(), nullptr, nullptr, 0) == 1;
-      }
     }
     /// What is prepared now: by another view of the program's, too (42P05), and no more if the program or a
     /// pooler has dropped it (26000).
@@ -190,24 +186,21 @@ class caller_session final : public caller_connection {
   }
 
   result execute(statement const& s, std::span<value const> parameters, bool prepared) {
-    pipeline sent(*this);
+    one_text sent(*this);
     sent.add("SAVEPOINT ", statement_savepoint);
     auto const place = sent.add(s, parameters, prepared);
     sent.add("RELEASE SAVEPOINT ", statement_savepoint);
     auto const results = sent.send();
     if (!results) lost(s.name, sent.why_lost());
-    for (auto const& one : *results) {
-      if (!failed(one.get())) continue;
-      auto const refused = statement_error(one.get(), s.name, describe());
-      if (PQstatus(native_) != CONNECTION_OK) lost(s.name, one_line(PQresultErrorMessage(one.get())));
-      // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
-      undo(statement_savepoint);
-      // Above READ COMMITTED: the row was changed since the snapshot.
-      if (refused.sqlstate() == "40001")
-        throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
-      throw refused;
-    }
-    return decode(results->at(place).get());
+    auto const* const last = results->back().get();
+    if (!failed(last)) return decode(results->at(place).get());
+    auto const refused = statement_error(last, s.name, describe());
+    // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
+    undo(statement_savepoint);
+    // Above READ COMMITTED: the row was changed since the snapshot.
+    if (refused.sqlstate() == "40001")
+      throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
+    throw refused;
   }
 
   /// One name for the same text in all views of this process, which nobody else can know.

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstring>
+#include <memory>
 #include <rowlock/error.hpp>
+
+#include "backend/postgresql/native.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -59,6 +63,38 @@ text_parameters::text_parameters(std::span<value const> values, std::string cons
     }
     pointers_.push_back(texts_.back().c_str());
   }
+}
+
+std::vector<std::string> literals(PGconn* c, std::span<value const> values, std::string const& statement) {
+  text_parameters const texts(values, statement);
+  std::vector<std::string> out;
+  for (char const* const text : std::span(texts.data(), values.size())) {
+    if (text == nullptr) {
+      out.emplace_back("NULL");
+      continue;
+    }
+    std::unique_ptr<char, decltype(&PQfreemem)> const quoted(PQescapeLiteral(c, text, std::strlen(text)),
+                                                             &PQfreemem);
+    if (!quoted)
+      throw error(errc::invalid_argument, fmt::format("{}: {}", statement, one_line(PQerrorMessage(c))),
+                  statement, "", 0);
+    out.emplace_back(quoted.get());
+  }
+  return out;
+}
+
+// No statement has a $ in a quoted part, and no name of a table has one.
+std::string with_literals(std::string_view sql, std::span<std::string const> literals) {
+  std::string out;
+  for (auto at = sql.find('$'); at != sql.npos; at = sql.find('$')) {
+    std::size_t number = 0;
+    auto const [end, problem] = std::from_chars(sql.data() + at + 1, sql.data() + sql.size(), number);
+    if (problem != std::errc{} || number == 0 || number > literals.size())
+      throw error(errc::failed, fmt::format("a parameter is missing in: {}", sql));
+    out.append(sql.substr(0, at)).append(literals[number - 1]);
+    sql.remove_prefix(static_cast<std::size_t>(end - sql.data()));
+  }
+  return out.append(sql);
 }
 
 result decode(PGresult const* r) {

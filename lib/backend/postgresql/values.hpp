@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -23,6 +24,11 @@ class text_parameters {
   std::vector<std::string> texts_;
   std::vector<char const*> pointers_;
 };
+
+/// The values as the connection's SQL has them, whatever its settings are. `statement` is for messages.
+std::vector<std::string> literals(PGconn*, std::span<value const>, std::string const& statement);
+/// The statement with a literal for each $n: for where it is one of several in a text.
+std::string with_literals(std::string_view sql, std::span<std::string const> literals);
 
 /// Integers and booleans become integers, everything else text. A null result is an empty one.
 result decode(PGresult const*);
