@@ -456,7 +456,7 @@ MYSQL_FUNCTIONS_CASE("at READ COMMITTED a take reads the token floor without a l
   CHECK(c->run("COMMIT;").empty());
 }
 
-// On by default in MariaDB 11.8 (tools/test --newer).
+// On by default in MariaDB 11.8 (tools/test --mariadb 11.8).
 MYSQL_FUNCTIONS_CASE("C35: a renewal after the snapshot costs nothing at any isolation level") {
   Place const p;
   auto const c = p.session();

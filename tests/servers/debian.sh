@@ -1,11 +1,14 @@
-# Sourced by the scripts beside it, after common.sh: servers that another release of Debian has. Its packages, with all
-# the libraries that they need, are unpacked into a folder of their own and run there by their own loader, because the
-# libraries of this release may be too old for them. Nothing that is installed here is touched.
+# Sourced by the scripts beside it, after common.sh: servers of versions that are not installed. The packages of another
+# release of Debian, with all the libraries that they need, are unpacked into a folder of their own and run there by their own
+# loader, because the libraries of this release may be too old for them. A package of npm brings its libraries along. Nothing
+# that is installed here is touched.
 # Each script that has a "fetch" defines
-#   kind_of_folder  the folder's name in the cache
-#   wanted          what it is, for messages
-#   release         the release of Debian that has it
-#   packages        which ones
+#   choose VERSION  sets, for the version that is to be fetched (fails if it knows none of that number),
+#                   kind_of_folder  the folder's name in the cache
+#                   wanted          what it is, for messages
+#                   release         the release of Debian that has it
+#                   packages        which ones
+#                   npm_package     instead of these two: a package of npm, with its version
 #   try_out FOLDER  makes the servers in FOLDER runnable, and runs one to say its version
 
 shared_cache=/var/cache/rowlock-tests
@@ -22,13 +25,21 @@ cache() {
 
 where() {
   local folder
+  choose "${1:-}"
   folder=$(cache)/$kind_of_folder
-  [ -d "$folder" ] || fail "there is no $wanted in $folder: call tests/servers/${0##*/} fetch"
+  [ -d "$folder" ] || fail "there is no $wanted in $folder: call tests/servers/${0##*/} fetch${1:+ $1}"
   echo "$folder"
 }
 
 # loader FOLDER: the dynamic loader of what is unpacked there; the libraries are beside it.
-loader() { printf '%s\n' "$1"/usr/lib/*-linux-gnu*/ld-linux*.so.* | head -1; }
+loader() { first_of "$1"/usr/lib/*-linux-gnu*/ld-linux*.so.* "$1"/usr/lib64/ld-linux*.so.*; }
+
+# first_of PATH...: the first that exists.
+first_of() {
+  local each
+  for each; do [ ! -e "$each" ] || { echo "$each"; return; }; done
+  fail "there is none of $*"
+}
 
 # wrap FOLDER FILE...: programs that another program starts by their names can't be given to the loader by it. In their
 # places come scripts that do so; the folder can still be moved.
@@ -37,6 +48,7 @@ wrap() {
   libraries=$(realpath --relative-to="$root" "$(dirname "$(loader "$root")")")
   shift
   for file; do
+    [ ! -e "$file.real" ] || continue
     back=$(realpath --relative-to="$(dirname "$file")" "$root")
     mv "$file" "$file.real"
     echo "#!/bin/sh
@@ -95,8 +107,19 @@ APT::Update::Error-Mode \"any\";
   done
 }
 
+# download_npm FOLDER: the package's files into FOLDER. npm's packages have no symbolic links; these list them in a file.
+download_npm() {
+  local links
+  command -v npm >/dev/null || { echo "npm is needed: install the package npm" >&2; return 1; }
+  (cd "$1" && timeout --foreground -k 5 300 npm pack --silent "$npm_package" >/dev/null && tar -xzf ./*.tgz --strip-components=1 \
+    --no-same-owner && rm ./*.tgz) || return
+  sed 's/},{/\n/g' "$1/native/pg-symlinks.json" | sed -n 's/.*"source":"\([^"]*\)","target":"\([^"]*\)".*/\1 \2/p' |
+    while read -r links; do ln -s "$(basename "${links% *}")" "$1/${links#* }" || return; done
+}
+
 fetch() {
   local folder package
+  choose "${1:-}"
   folder=$(cache)
   [ ! -d "$folder/$kind_of_folder" ] || return 0
   umask 022
@@ -110,14 +133,17 @@ fetch() {
   trap 'rm -rf "$new"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  download "$new/apt" || fail "$wanted can't be had from Debian's archive (${packages[*]} of $release, $(mirror))"
   mkdir "$new/root"
-  for package in "$new"/apt/archives/*.deb; do
-    dpkg-deb -x "$package" "$new/root" || fail "$package can't be unpacked"
-  done
+  if [ -n "$npm_package" ]; then
+    download_npm "$new/root" || fail "$wanted can't be had from npm ($npm_package)"
+  else
+    download "$new/apt" || fail "$wanted can't be had from Debian's archive (${packages[*]} of $release, $(mirror))"
+    for package in "$new"/apt/archives/*.deb; do
+      dpkg-deb -x "$package" "$new/root" || fail "$package can't be unpacked"
+    done
+  fi
   # Tried out, so that what is in place works.
-  try_out "$new/root" >"$new/version" 2>&1 ||
-    { cat "$new/version" >&2; fail "the $wanted of Debian's archive does not run here"; }
+  try_out "$new/root" >"$new/version" 2>&1 || { cat "$new/version" >&2; fail "the $wanted that was fetched does not run here"; }
   mv -T "$new/root" "$folder/$kind_of_folder"
 }
 
@@ -125,13 +151,27 @@ fetch() {
 fetch_or_run() {
   case ${2:-} in
     fetch | where)
-      [ $# = 2 ] || { usage >&2; exit 64; }
-      "$2"
+      [ $# -le 3 ] || { usage >&2; exit 64; }
+      "${@:2}"
+      ;;
+    wrap)
+      [ $# = 3 ] || { usage >&2; exit 64; }
+      try_out "$(realpath -e -- "$3")"
       ;;
     *) run_verb "$@" ;;
   esac
 }
 
-# For servers of which this release has a version, too: whether the one in $dir is, or shall be, the fetched one.
-# Asked for by --newer, or for all servers that a run of the tests starts by ROWLOCK_TEST_NEWER=yes.
-is_newer() { [ -e "$dir/newer" ] || { [ "$newer" = yes ] && [ ! -e "$dir/kind" ]; }; }
+# Prints the folder with the programs of the server in $dir, if they are not the installed ones: those that it was made with. Those
+# of a new one are named by the environment.
+other_programs() {
+  local -r wanted=ROWLOCK_TEST_${0##*/}_PROGRAMS
+  if [ -e "$dir/kind" ]; then
+    cat "$dir/programs" 2>/dev/null || true
+  else
+    printenv "${wanted^^}" || true
+  fi
+}
+
+# note_programs FOLDER: for other_programs.
+note_programs() { [ -z "$1" ] || as_server sh -c 'echo "$1" >"$2"' sh "$1" "$dir/programs"; }
