@@ -184,7 +184,7 @@ STATEMENT_CASE("permit_take, permit_replaced: replaces what is there and not rev
   CHECK(number(f, "SELECT count(*) FROM rowlock_permits WHERE name = 'y'") == 1);
 }
 
-STATEMENT_CASE("permit_intend: for the name, its strategy, and as long as was said") {
+STATEMENT_CASE("C96: permit_intend: for the name, its strategy, and as long as was said") {
   statements s(f);
   put_name(f, "x", "semaphore");
   put_name(f, "y", "semaphore");

@@ -102,7 +102,7 @@ UPDATE rowlock_locks SET
     ELSE clock_timestamp() + $5::bigint * interval '1 millisecond' END
 WHERE name = $1 AND strategy = $2
   AND ($5::bigint IS NOT NULL
-    OR (floor(extract(epoch FROM clock_timestamp()) * 2) % 2 = 1
+    OR (floor(extract(epoch FROM clock_timestamp()) * 2)::bigint % 2 = 1
       AND (intent_until IS NULL OR intent_term = $4 OR intent_until <= clock_timestamp()
         OR intent_until > clock_timestamp() + interval '2 seconds')))
 RETURNING set_config('synchronous_commit', 'off', true)
