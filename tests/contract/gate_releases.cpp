@@ -37,7 +37,7 @@ LEFT_CASE("gate releases: row and gate are given back on the gate's session") {
   CHECK(next.finds_free());
 }
 
-LEFT_CASE("gate releases: whoever stands behind is heard of, and has the gate then") {
+LEFT_CASE("C95: gate releases: whoever stands behind is heard of, and has the gate then") {
   neighbour next(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");

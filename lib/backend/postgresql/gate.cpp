@@ -55,11 +55,18 @@ std::string const& said() {
   return what;
 }
 
+// The next waiter has the gate as soon as this session has left it, and then the gate can't be shared. Before
+// that nothing tells on each version: since PostgreSQL 17 a holder may share its gate although others wait
+// for it.
 statement const& leave_statement() {
-  static auto const& s =
-      base::never_destroyed<statement>(statement{"leave_gate", "SELECT pg_catalog.pg_advisory_unlock_all()"});
+  static auto const& s = base::never_destroyed<statement>(statement{
+      "leave_gate",
+      "SELECT pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_try_advisory_xact_lock_shared("
+      "pg_catalog.hashtextextended($1, $2::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8))"});
   return s;
 }
+
+bool is_taken(PGresult const* left) { return decode(left).rows.at(0).at(1) != value(std::int64_t{1}); }
 
 // What was prepared; or its columns have another type since a migration. Nothing was done then.
 bool is_forgotten(PGresult const* r) {
@@ -77,9 +84,10 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
   base::stop_event const stopped(std::move(stop));
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
   begin(said(), boot_clock::now() + reply_timeout);
-  gate_ = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
+  gate_ = {name, tables.table("locks")};
+  auto const gate = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
   auto const mark = fmt::format(mark_text, tables.table("locks"), base::hexadecimal(who + '/' + name));
-  auto const text = fmt::format(wait_text, gate_, std::max<std::int64_t>(1, left), mark, was_free, too_late);
+  auto const text = fmt::format(wait_text, gate, std::max<std::int64_t>(1, left), mark, was_free, too_late);
   auto* c = channel_.native();
   channel_.forget_information();
   bool const sent = PQenterPipelineMode(c) == 1 &&
@@ -101,26 +109,24 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
                            : gate_entry::in_its_turn;
 }
 
-// Whoever stands there has it the moment it is left: then it can't be shared.
 bool session::leave_gate(boot_time_point deadline) {
-  auto const text = fmt::format(
-      "SELECT pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_try_advisory_xact_lock_shared({})", gate_);
   begin(said(), deadline);
+  text_parameters const gate(gate_, said());
   auto* c = channel_.native();
-  bool const sent = PQsendQueryParams(c, text.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 1;
+  bool const sent = PQsendQueryParams(c, leave_statement().sql.c_str(), gate.count(), nullptr, gate.data(),
+                                      nullptr, nullptr, 0) == 1;
   auto const r = finish(sent, said(), stake::nothing, deadline);
   if (r.empty()) give_up(stake::nothing, said(), no_answer_text);
-  auto const got = decode(r.back().get());
-  return got.rows.at(0).at(1) != value(std::int64_t{1});
+  return is_taken(r.back().get());
 }
 
 // With a synchronization point between them, which is a commit: in one transaction the gate would be left
-// while others still see the row as it was, and the next one would find it held. Whether others wait, the
-// release tells: to share its own gate a session must stand behind them.
+// while others still see the row as it was, and the next one would find it held.
 left_gate session::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
                                           boot_time_point deadline) {
   begin(s.name, deadline);
   text_parameters const texts(parameters, s.name);
+  text_parameters const gate(gate_, said());
   auto const release = prepare(s, deadline).server_name;
   auto const leave = prepare(leave_statement(), deadline).server_name;
   if (boot_clock::now() >= deadline) give_up(stake::nothing, s.name, "no time was left to send it");
@@ -128,7 +134,8 @@ left_gate session::execute_and_leave_gate(statement const& s, std::span<value co
   bool const sent =
       PQenterPipelineMode(c) == 1 &&
       PQsendQueryPrepared(c, release.c_str(), texts.count(), texts.data(), nullptr, nullptr, 0) == 1 &&
-      PQpipelineSync(c) == 1 && PQsendQueryPrepared(c, leave.c_str(), 0, nullptr, nullptr, nullptr, 0) == 1 &&
+      PQpipelineSync(c) == 1 &&
+      PQsendQueryPrepared(c, leave.c_str(), gate.count(), gate.data(), nullptr, nullptr, 0) == 1 &&
       PQpipelineSync(c) == 1;
   if (!sent) give_up(stake::statement, s.name, channel_.error_message());
   auto const r = channel_.collect_pipelined(deadline);
@@ -139,15 +146,18 @@ left_gate session::execute_and_leave_gate(statement const& s, std::span<value co
   }
   if (r.only_local) give_up(stake::statement, s.name, only_local_text);
   if (r.results.empty()) give_up(stake::statement, s.name, no_answer_text);
-  left_gate out{decode(r.results.back().get()), std::nullopt};
-  if (!has_left_gate(deadline)) channel_.close();
-  return out;
+  auto done = decode(r.results.back().get());
+  return {std::move(done), has_left_gate(deadline)};
 }
 
-bool session::has_left_gate(boot_time_point deadline) {
+// Whether others wait; empty if nothing is known: the gate ends with the session then.
+std::optional<bool> session::has_left_gate(boot_time_point deadline) {
   auto const r = channel_.collect_pipelined(deadline);
-  return r.how == reply::outcome::complete && !r.results.empty() && !failed(r.results.back().get()) &&
-         PQexitPipelineMode(channel_.native()) == 1;
+  if (r.how == reply::outcome::complete && !r.results.empty() && !failed(r.results.back().get()) &&
+      PQexitPipelineMode(channel_.native()) == 1)
+    return is_taken(r.results.back().get());
+  channel_.close();
+  return {};
 }
 
 }  // namespace rowlock::backend::postgresql

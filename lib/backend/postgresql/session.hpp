@@ -72,7 +72,7 @@ class session final : public connection {
   };
   static statement const& begin_statement();
   prepared_wait prepare_wait(statement const&, boot_time_point deadline);
-  bool has_left_gate(boot_time_point deadline);
+  std::optional<bool> has_left_gate(boot_time_point deadline);
   result wait_once(prepared_wait const&, std::string const& what, std::span<value const> parameters,
                    boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
@@ -96,7 +96,7 @@ class session final : public connection {
   std::vector<std::string> path_;  ///< the schemas in which the user's own search path looks
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;
-  std::string gate_;  ///< the last one's key, an expression in SQL
+  std::vector<value> gate_;  ///< the last one's name and table
 };
 
 }  // namespace rowlock::backend::postgresql
