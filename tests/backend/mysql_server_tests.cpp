@@ -46,7 +46,28 @@ struct scene {
   std::unique_ptr<backend::connection> c = connect(20'000);
 };
 
+error refusal_of(database_server const& server) {
+  mysql::source const source{server.address()};
+  return thrown_by([&] { source.implementation()->connect(in(20'000)); });
+}
+
 }  // namespace
+
+// MariaDB can be told which version to say; MySQL can't, and so MariaDB plays an old one.
+TEST_CASE("C98: an old server is refused with its version: mariadb") {
+  database_server const old(server_kind::mariadb, {.settings = {"version=10.5.29-MariaDB"}});
+  auto const e = refusal_of(old);
+  CHECK(e.reason() == errc::unsupported);
+  CHECK_MESSAGE(std::string(e.what()).find("MariaDB 10.5.29-MariaDB is too old") != std::string::npos,
+                e.what());
+  database_server const older(server_kind::mariadb, {.settings = {"version=5.7.44-log"}});
+  auto const before_8 = refusal_of(older);
+  CHECK(before_8.reason() == errc::unsupported);
+  CHECK_MESSAGE(std::string(before_8.what()).find("MySQL 5.7.44-log is too old") != std::string::npos,
+                before_8.what());
+  database_server const oldest(server_kind::mariadb, {.settings = {"version=10.6.0-MariaDB"}});
+  CHECK_NOTHROW((void)mysql::source{oldest.address()}.implementation()->connect(in(20'000)));
+}
 
 TEST_CASE_TEMPLATE("server paused: in doubt after the seconds of a reply, no new sessions until it goes on",
                    On, ROWLOCK_MYSQLS) {

@@ -242,7 +242,7 @@ TEST_CASE("C14: postgresql: who answers a command wrongly holds nobody up") {
 }
 
 TEST_CASE(
-    "postgresql: a server that is older than the documentation says is refused, with the oldest that is "
+    "C98: postgresql: a server that is older than the documentation says is refused, with the oldest that is "
     "not") {
   fake_server const old([](peer& p) {
     hear_postgresql_start(p);

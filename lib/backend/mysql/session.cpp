@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
+#include <system_error>
 
 #include "base/never_destroyed.hpp"
 #include "base/per_process.hpp"
@@ -41,6 +44,19 @@ bool says_commit(std::string_view sql) {
   std::transform(word.begin(), word.end(), word.begin(),
                  [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); });
   return word == "COMMIT";
+}
+
+// As the server's variable has it: "8.0.36", "10.11.6-MariaDB-1". One that can't be read is not refused.
+bool is_too_old(std::string const& version, bool mariadb) {
+  std::array<int, 2> number{};
+  auto const* at = version.data();
+  auto const* const end = at + version.size();
+  for (int& part : number) {
+    auto const [next, trouble] = std::from_chars(at, end, part);
+    if (trouble != std::errc()) return false;
+    at = std::min(next + 1, end);
+  }
+  return number < (mariadb ? std::array{10, 6} : std::array{8, 0});
 }
 
 }  // namespace
@@ -161,6 +177,11 @@ void session::set_up(boot_time_point deadline) {
 void session::read_facts(row_list const& variables, row_list const& database) {
   std::map<std::string, std::string> facts;
   for (auto const& one : variables) facts[as_text(one.at(0))] = as_text(one.at(1));
+  if (is_too_old(facts["version"], mariadb_))
+    throw error(
+        errc::unsupported,
+        fmt::format("{}: {} {} is too old: MySQL 8.0 and MariaDB 10.6 are the oldest that rowlock works on",
+                    where_, mariadb_ ? "MariaDB" : "MySQL", facts["version"]));
   auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
   read_only_ = on("read_only") || on("super_read_only") || on("innodb_read_only");
   galera_ = on("wsrep_on");
