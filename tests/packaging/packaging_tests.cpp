@@ -265,6 +265,27 @@ TEST_CASE("installed: every public header is there") {
   CHECK(ours == theirs);
 }
 
+TEST_CASE("C99: a build for another architecture makes no manual pages, or makes them by an emulator") {
+  scratch_folder const folder;
+  auto const targets = [&](std::string const& name, std::string const& more) {
+    return done(
+        fmt::format("'{0}' -S '{1}' -B '{2}' -G Ninja -D CMAKE_CXX_COMPILER='{3}' -D CMAKE_SYSTEM_NAME=Linux "
+                    "-D CMAKE_SYSTEM_PROCESSOR=another -D ROWLOCK_POSTGRESQL=OFF -D ROWLOCK_MYSQL=OFF -D "
+                    "ROWLOCK_SOCI=OFF {4} && "
+                    "'{0}' --build '{2}' --target help",
+                    ROWLOCK_CMAKE, sources, folder.file(name), ROWLOCK_CXX, more));
+  };
+  CHECK(targets("alone", "").find("rowlock_man_pages") == std::string::npos);
+  CHECK(targets("emulated", "-D CMAKE_CROSSCOMPILING_EMULATOR=/bin/emulator").find("rowlock_man_pages") !=
+        std::string::npos);
+  done(fmt::format(
+      "printf '#!/bin/sh\\necho run >>{0}/runs; exec \"$@\"' >'{0}/emulator' && chmod +x '{0}/emulator' && "
+      "'{1}/tools/man-pages' '{2}/rowlock' 1 '{0}/man' '{0}/emulator'",
+      folder.path().string(), sources, ROWLOCK_STATIC_BUILD));
+  CHECK(std::filesystem::exists(folder.file("man/rowlock-run.1.gz")));
+  CHECK(std::filesystem::exists(folder.file("runs")));
+}
+
 /// Where the links of a text in Markdown lead, those to the web and within the text left out.
 std::vector<std::string> links_of(fs::path const& text) {
   auto words = done("cat '" + text.string() + "'");
