@@ -36,10 +36,14 @@ boot_time_point first_trust(grant_facts const& f) noexcept {
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
 }
 
+boot_time_point confirmed_at(grant_facts const& f, boot_time_point trusted_until) noexcept {
+  return trusted_until - (first_trust(f) - f.sent_at);
+}
+
 grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until) {
   auto f = from;
   f.owner = to;
-  f.sent_at = trusted_until - (first_trust(from) - from.sent_at);  // of the last renewal
+  f.sent_at = confirmed_at(from, trusted_until);
   f.acquired_at = std::chrono::system_clock::now();
   ++f.handed_on;
   if (f.fencing) {

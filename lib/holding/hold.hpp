@@ -62,6 +62,10 @@ boot_time_point leftover_until(rowlock::takeover, std::chrono::milliseconds ttl,
 /// Until when a term as it was granted may be trusted.
 boot_time_point first_trust(grant_facts const&) noexcept;
 
+/// When the statement was sent whose reply was the last one to confirm the term, of which that is the trust:
+/// no hard limit, never extended.
+boot_time_point confirmed_at(grant_facts const&, boot_time_point trusted_until) noexcept;
+
 /// As `from`, which goes on with another owner: its trust is `trusted_until`, and its token the block's next.
 grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until);
 

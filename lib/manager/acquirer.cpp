@@ -449,7 +449,8 @@ bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noex
   return same && plain && !(mine.fair && engine_.gates.begins_at(spec_.name));
 }
 
-// Looks at the clock: this thread may have been stopped since it was rung.
+// Looks at the clock: this thread may have been stopped since it was rung. What was not confirmed for long
+// may have been taken away since, and another owner may have a higher token. [C62]
 std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::local_queue::turn& turn) {
   holding::grant_facts f;
   try {
@@ -460,7 +461,9 @@ std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::l
     throw;
   }
   if (auto gate = left.take_gate()) gate_.inherit(*std::move(gate));
-  if (boot_clock::now() < holding::first_trust(f)) return start_holding(std::move(f), std::move(turn));
+  if (boot_clock::now() <
+      std::min<boot_time_point>(holding::first_trust(f), f.sent_at + engine_.confirmed_for))
+    return start_holding(std::move(f), std::move(turn));
   engine_.renewals.give_back_later(left);
   return nullptr;
 }

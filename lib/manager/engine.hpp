@@ -7,6 +7,7 @@
 #include <stop_token>
 
 #include "base/calls.hpp"
+#include "base/hand_on.hpp"
 #include "holding/renewer.hpp"
 #include "holding/session_pinger.hpp"
 #include "holding/watchdog.hpp"
@@ -60,6 +61,7 @@ struct engine {
   /// For so long a term goes on from thread to thread of this process, so that others get their turn. Tests
   /// that are about something else have more time.
   std::chrono::milliseconds hand_on_for{50};
+  std::chrono::milliseconds confirmed_for = base::confirmed_for;
   std::stop_source closing;  ///< nobody waits any more, and nothing is taken any more
   base::calls under_way;
   /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full

@@ -5,14 +5,21 @@
 #include <algorithm>
 #include <rowlock/error.hpp>
 
+#include "base/event.hpp"
+#include "base/hand_on.hpp"
+#include "base/random_id.hpp"
 #include "base/text.hpp"
 #include "sessions/retry_deadlocks.hpp"
+#include "strategy/replace_term.hpp"
 
 namespace rowlock::managing {
 
 using namespace std::chrono_literals;
 
 namespace {
+
+/// Should this process die, or lose its connections, before it opens the name again.
+constexpr std::chrono::milliseconds closed_at_most = 2s;
 
 lock_info as_info(strategies::term_row row) {
   bool const held = !row.term.empty() && !row.holder.done;
@@ -91,6 +98,8 @@ bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id cons
                     "holds it, which `rowlock list` names where the server tells, and the server can end",
                     name, to_string(how)));
   if (!only.empty() && !traits(how).counted && row->term != only) return false;
+  if (mode == revoke_mode::now && !row->holder.done && !traits(how).counted && !traits(how).by_majority)
+    return take_away(name, how, std::move(loan));
   return sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
     // Of a record there is no holder who could be asked; by its term, for somebody may take the name just
     // now.
@@ -100,6 +109,31 @@ bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id cons
           .was_there;
     return engine_.tables.of(how).revoke(*loan, name, mode, only, engine_.reply_deadline());
   });
+}
+
+// The name stays closed until no thread of the holder's process can go on with the term that is taken away:
+// lib/doc/hand_on.md.
+bool named_locks::take_away(std::string const& name, rowlock::strategy how,
+                            std::optional<sessions::connection_pool::loan> session) {
+  term_id const closed{base::random_id()};
+  bool const done = sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
+    return strategies::replace_term(**session, engine_.database.statements(), name, closed, closed_at_most,
+                                    engine_.reply_deadline());
+  });
+  if (!done) return false;
+  session.reset();
+  auto const since = boot_clock::now();
+  base::event const never;
+  base::wait_for(never, since + base::closed_for);
+  try {
+    auto const deadline = engine_.reply_deadline();
+    auto again = engine_.pool.borrow(deadline);
+    engine_.strategies.of(how).give_back(*again, {name, closed}, 0ms, deadline);
+  } catch (std::exception const& e) {  // then it ends by itself
+    engine_.events.tell({.kind = event_kind::error, .name = name, .message = e.what()});
+    engine_.renewals.give_back_later(name, closed, how, 0ms, since + closed_at_most);
+  }
+  return true;
 }
 
 std::optional<rowlock::strategy> named_locks::strategy_of(backend::connection& session,

@@ -30,6 +30,9 @@ class named_locks {
   std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
                                                                 std::string const& name);
 
+  /// @return false if nobody holds it
+  bool take_away(std::string const& name, rowlock::strategy, std::optional<sessions::connection_pool::loan>);
+
   /// To those of which the database tells it.
   void add_waiters(backend::connection&, std::vector<lock_info>&) noexcept;
 

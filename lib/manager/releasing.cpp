@@ -156,6 +156,7 @@ bool releasing::offer(std::shared_ptr<holding::hold> const& h) const noexcept {
   bool const good = f.renew && f.at_least == 0ms && f.hard_limit == 0ms && !f.owner.is_explicit() &&
                     holding::traits_of(f).has_expiry;
   bool const may = good && f.handed_on < most_times && now < f.in_process + engine_.hand_on_for &&
+                   now < holding::confirmed_at(f, h->trusted_until()) + engine_.confirmed_for &&
                    (!f.fencing || f.tokens_left > 0) &&
                    h->trusted_until() - now > std::chrono::nanoseconds(f.ttl) * 2 / 3;
   if (!may || h->guarded() || !h->has_heir(&engine_)) return false;

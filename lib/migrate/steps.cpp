@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/event.hpp"
+#include "base/hand_on.hpp"
 #include "migrate/routines.hpp"
 
 namespace rowlock::migrate {
@@ -27,13 +29,17 @@ std::string quoted(std::string name) {
   return fmt::format("'{}'", name);
 }
 
-void refuse_while_held(session& s, int version) {
+std::vector<std::string> held_names(session& s, int version) {
   std::vector<std::string> names;
   auto const add = [&](char const* held) {
     for (auto const& row : s.run(held).rows) names.push_back(quoted(backend::as_text(row.at(0))));
   };
   add("migrate_held");
   if (version >= 6) add("migrate_held_permits");
+  return names;
+}
+
+void refuse_held(std::vector<std::string> names) {
   if (names.empty()) return;
   bool const more = names.size() > most_names;
   if (more) names.resize(most_names);
@@ -120,10 +126,13 @@ void undo(session& s, int version, down_consent const& consent) {
   auto const locked = s.dialect().transactional_ddl ? 0 : end_of_lock(text);
   s.run("migrate_exclude");
   if (locked > 0) s.script(text.substr(0, locked));
-  if (!consent.held_locks) refuse_while_held(s, version);
+  auto const held = held_names(s, version);
+  if (!consent.held_locks) refuse_held(held);
   refuse_to_forget(s, version, version - 1, consent);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
+  // Nobody makes the tables again before no thread can go on with a term that was in them. [C62]
+  if (!held.empty() && version == 1) base::wait_for(base::event(), boot_clock::now() + base::closed_for);
   demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
 }
 
@@ -276,7 +285,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
     // Before the first step, too: to stop halfway would leave tables that serve no program.
-    if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_while_held(s, state.version);
+    if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_held(held_names(s, state.version));
     refuse_to_forget(s, state.version, goal, consent);
     make_routines(s, state.version, state.missing_routines);  // or there is nothing to drop
     undo(s, state.version, consent);

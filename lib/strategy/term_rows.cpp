@@ -10,6 +10,7 @@
 
 #include "base/random_id.hpp"
 #include "base/text.hpp"
+#include "strategy/replace_term.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -326,8 +327,13 @@ bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_m
   if (!one_for_each_name())
     return changes(now ? "permit_revoke_now" : "permit_revoke",
                    {name, only.empty() ? value(nullptr) : value(only.value)});
-  if (!now) return changes("lock_revoke", {name});
-  return changes("unique_revoke_now", {name}) || changes("lock_revoke_now", {name});
+  return changes(now ? "quorum_revoke_now" : "lock_revoke", {name});
+}
+
+bool replace_term(backend::connection& c, backend::statement_book const& book, std::string const& name,
+                  term_id const& by, std::chrono::milliseconds lasts, boot_time_point deadline) {
+  std::vector<value> const parameters{name, by.value, std::int64_t{lasts.count()}};
+  return c.execute(book.at("lock_revoke_now"), parameters, deadline).affected > 0;
 }
 
 }  // namespace rowlock::strategies

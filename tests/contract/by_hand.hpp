@@ -43,6 +43,16 @@ struct call {
     REQUIRE(std::holds_alternative<acquirer::result>(what));
     return std::get<acquirer::result>(std::move(what)).won;
   }
+  /// Through all pauses.
+  std::shared_ptr<holding::hold> wins_in_the_end() {
+    std::shared_ptr<holding::hold> won;
+    REQUIRE(eventually([&] {
+      auto what = go();
+      if (auto* const done = std::get_if<acquirer::result>(&what)) won = std::move(done->won);
+      return won != nullptr;
+    }));
+    return won;
+  }
   bool pauses() { return std::holds_alternative<acquirer::pause>(go()); }
 
   std::stop_source stop;

@@ -223,7 +223,7 @@ STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term
   }
 }
 
-STATEMENT_CASE("lock_revoke, lock_revoke_now, unique_revoke_now: of the name, what has a term") {
+STATEMENT_CASE("lock_revoke, lock_revoke_now, quorum_revoke_now: of the name, what has a term") {
   held_lock_of_another x(f);
   std::vector<backend::value> const name{text("x")};
   auto const others = [&](std::string const& condition) {
@@ -232,26 +232,34 @@ STATEMENT_CASE("lock_revoke, lock_revoke_now, unique_revoke_now: of the name, wh
   CHECK(x.s.meets("lock_revoke", name) == 1);
   CHECK(x.is("revoked"));
   CHECK(others("NOT revoked"));
+  // Nobody's for so long, and nobody's own. [C62]
+  std::vector<backend::value> const closed{text("x"), text("closed"), std::int64_t{2000}};
+  for (auto const* const how : {"lease", "unique_insert", "once"}) {
+    x.again();
+    x.set("strategy = '" + std::string(how) + "', hard_until = " + in_ms(f, 60'000) +
+          ", takeover = 'observed'");
+    CHECK(x.s.meets("quorum_revoke_now", name) == 0);
+    CHECK(x.s.meets("lock_revoke_now", closed) == 1);
+    CHECK(
+        x.is("term = 'closed' AND revoked AND owner_process IS NULL AND hard_until IS NULL AND takeover = "
+             "'clock'"));
+    CHECK(x.is("ttl = 2000 AND longest = 2000 AND longest_term = 'closed' AND renewals = 1"));
+    CHECK_FALSE(lasts(f, 2001));
+    CHECK(others("term <> 'closed' AND NOT revoked"));
+  }
   x.again();
-  CHECK(x.s.meets("unique_revoke_now", name) == 0);
-  x.set("strategy = 'unique_insert'");
-  CHECK(x.s.meets("lock_revoke_now", name) == 0);
-  x.set("strategy = 'lease'");
-  CHECK(x.s.meets("lock_revoke_now", name) == 1);
-  CHECK(x.is("term IS NULL AND revoked"));
+  x.set("strategy = 'quorum', longest_term = term");
+  CHECK(x.s.meets("lock_revoke_now", closed) == 0);
+  CHECK(x.s.meets("quorum_revoke_now", name) == 1);
+  CHECK(x.is("term IS NULL AND revoked AND longest_term = '" + x.term.value + "'"));
   CHECK(others("term IS NOT NULL"));
   // Free rows: nothing to take back.
   x.set("revoked = " + no(f));
   CHECK(x.s.meets("lock_revoke", name) == 0);
-  CHECK(x.s.meets("lock_revoke_now", name) == 0);
+  CHECK(x.s.meets("quorum_revoke_now", name) == 0);
+  x.set("strategy = 'lease'");
+  CHECK(x.s.meets("lock_revoke_now", closed) == 0);
   CHECK(x.is("NOT revoked"));
-  x.set("strategy = 'unique_insert'");
-  CHECK(x.s.meets("unique_revoke_now", name) == 0);
-  f.sql(
-      "UPDATE rowlock_locks SET strategy = 'unique_insert', term = CASE name WHEN 'x' THEN 'one' ELSE 'two' "
-      "END");
-  CHECK(x.s.meets("unique_revoke_now", name) == 1);
-  CHECK(others("term = 'two'"));
 }
 
 STATEMENT_CASE("lock_renew: by name and term, what is not revoked, up to its ttl and its hard limit") {

@@ -17,12 +17,15 @@ mutex_options each(mutex_options o = {}) {
   return o;
 }
 
-/// One that holds a term of which it has drawn a block of tokens: it stood in line. A busy machine has an
-/// hour to hand it on, unless it is as in programs.
+/// One that holds a term of which it has drawn a block of tokens, if its strategy has them: it stood in line.
+/// A busy machine has an hour to hand it on, unless it is as in programs.
 struct hot {
   explicit hot(fixture& f, mutex_options o = each(), bool as_in_programs = false)
       : seam(f.seam), here(f, std::move(o)) {
-    if (!as_in_programs) here.m->parts().hand_on_for = 1h;
+    if (!as_in_programs) {
+      here.m->parts().hand_on_for = 1h;
+      here.m->parts().confirmed_for = 1h;
+    }
     call first(here);
     auto before = first.won();
     REQUIRE(before);
@@ -46,6 +49,11 @@ struct hot {
   inside here;
   std::shared_ptr<holding::hold> held;
 };
+
+/// As far as the strategy hands on what has tokens.
+mutex_options of_pair(running_pair const& pair) {
+  return each({.fencing = pair.strategy == strategy::lease});
+}
 
 /// What has come to the next in line in this way needed the database.
 void expect_a_round_trip(hot& h, call& next) {
@@ -327,6 +335,120 @@ LEASE_CASE("hand-on: who wakes up too late asks the database") {
   CHECK(won->facts().term != h.held->facts().term);
   CHECK(won->facts().token > h.held->facts().token);
   (void)h.give_back(won);
+}
+
+// C62: what a process still trusts, and is not in the row any more. Where no clock may decide what comes
+// first, a term that was confirmed counts as that for an hour.
+CONTRACT_CASE("C62: what was taken away by force is not handed on after another owner's grant") {
+  stranger other(f);
+  hot h(f, of_pair(pair));
+  auto const m = f.manager();
+  h.here.m->parts().confirmed_for = base::confirmed_for;
+  call next(h.here);
+  REQUIRE(next.pauses());
+  SUBCASE("while it is taken away the name is nobody's to take, and what is handed on comes before") {
+    h.here.m->parts().confirmed_for = 1h;
+    auto closed_at = boot_time_point::max();
+    bool handed_on = false;
+    f.seam->after = [&](std::string const& s) {
+      if (s == "lock_revoke_now") closed_at = boot_clock::now();
+    };
+    f.seam->before = [&](std::string const& s) {
+      if (s != "lock_release" || std::exchange(handed_on, true)) return;
+      CHECK(boot_clock::now() - closed_at >= base::closed_for);
+      CHECK_FALSE(other.take("x"));
+      h.pass_to(next);
+    };
+    REQUIRE(m->revoke("x", revoke_mode::now));
+    f.seam->before = nullptr;
+    REQUIRE(handed_on);
+    REQUIRE(other.take("x"));
+    if (pair.strategy == strategy::lease) CHECK(other.token("x") > h.held->facts().token.value);
+    CHECK(h.give_back(h.held) == release_result::already_lost);
+    return;
+  }
+  SUBCASE("its owner does not offer it") {
+    REQUIRE(m->revoke("x", revoke_mode::now));
+    REQUIRE(other.take("x"));
+    CHECK(h.give_back(h.held) == release_result::already_lost);
+  }
+  SUBCASE("a waiter that wakes late does not accept it") {
+    h.here.m->parts().confirmed_for = 1h;
+    REQUIRE(h.give_back(h.held) == release_result::released);
+    REQUIRE(next.bell.rung == 1);
+    REQUIRE(h.asked() == 0);
+    h.here.m->parts().confirmed_for = base::confirmed_for;
+    REQUIRE(m->revoke("x", revoke_mode::now));
+    REQUIRE(other.take("x"));
+  }
+  // Who has it now keeps it; and the next one gets it after that.
+  CHECK(next.pauses());
+  CHECK(other.has_still("x"));
+  auto const token = other.token("x");
+  REQUIRE(other.release("x"));
+  auto const won = next.wins_in_the_end();
+  CHECK(won->facts().term != h.held->facts().term);
+  if (pair.strategy == strategy::lease) CHECK(won->facts().token.value > token);
+  CHECK(h.give_back(won) == release_result::released);
+}
+
+LEASE_CASE("C62: a successor inherits the moment of the confirmation, and a renewal brings a new one") {
+  hot h(f, each({.ttl = 6s}));
+  auto const taken_at = h.held->facts().sent_at;
+  for (int i = 0; i < 3; ++i) {
+    call next(h.here);
+    REQUIRE(next.pauses());
+    auto const trust = h.held->trusted_until();
+    h.pass_to(next);
+    CHECK(h.held->facts().sent_at == holding::confirmed_at(h.held->facts(), trust));
+  }
+  CHECK(h.asked() == 0);
+  CHECK(
+      eventually([&] { return holding::confirmed_at(h.held->facts(), h.held->trusted_until()) > taken_at; }));
+  CHECK(h.give_back(h.held) == release_result::released);
+}
+
+CONTRACT_CASE("C62: who waits for what is taken away has it when the moment is over") {
+  stranger other(f);
+  REQUIRE(other.take("x", 5min));
+  auto const m = f.manager();
+  std::atomic<bool> won = false;
+  std::jthread const waits([&] { won = bool(m->make_mutex("x", each()).try_acquire_for(60s)); });
+  REQUIRE(eventually([&] { return f.waited(2); }));
+  REQUIRE(f.manager()->revoke("x", revoke_mode::now));
+  CHECK(eventually([&] { return won.load(); }));
+}
+
+CONTRACT_CASE("C62: a session that takes a lock away and dies leaves nothing behind for long") {
+  stranger other(f);
+  auto const m = f.manager();
+  held_lock const holder = *m->make_mutex("x").acquire();
+  f.seam->before = [](std::string const& s) {
+    if (s == "lock_release") throw error(errc::unreachable, "cut off by the test");
+  };
+  CHECK(m->revoke("x", revoke_mode::now));
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+// Of other owners that take over before a term's time is over there is only the same explicit one.
+LEASE_CASE("C62: neither an explicit owner's term is handed on, nor another's to it") {
+  mutex_options const job{.fencing = false, .owner = "job"};
+  for (bool const held_by_it : {true, false}) {
+    inside here(f, held_by_it ? job : each({.fencing = false}));
+    here.m->parts().hand_on_for = 1h;
+    here.m->parts().confirmed_for = 1h;
+    call first(here);
+    auto const held = first.won();
+    REQUIRE(held);
+    here.spec = here.m->spec("x", held_by_it ? each({.fencing = false}) : job, false);
+    call next(here);
+    REQUIRE(next.pauses());
+    CHECK(here.m->release(held) == release_result::released);
+    auto const won = next.won();
+    REQUIRE(won);
+    CHECK(won->facts().term != held->facts().term);
+    CHECK(here.m->release(won) == release_result::released);
+  }
 }
 
 LEASE_CASE("hand-on: the end of a manager gives back what was handed on") {

@@ -17,6 +17,7 @@
 #include "strategy/permits.hpp"
 #include "strategy/quorum_member.hpp"
 #include "strategy/reaping.hpp"
+#include "strategy/replace_term.hpp"
 #include "strategy/row_lock.hpp"
 #include "text.hpp"
 
@@ -125,6 +126,7 @@ void change_rows(session& s) {
   (void)rows.set_note(*s, s.which, "note", s.deadline);
   (void)rows.revoke(*s, s.name, revoke_mode::now, {}, s.deadline);
   (void)rows.revoke(*s, s.name, revoke_mode::at_renewal, s.term, s.deadline);
+  (void)strategies::replace_term(*s, s.book, s.name, {"closed"}, 1s, s.deadline);
 }
 
 void look_at_holders(session& s) {
@@ -220,7 +222,7 @@ void ask_a_manager(scene const& of) {
   if (auto const lock = manager.find("name")) show(lock->holder);
   (void)manager.renew({"name", {"term"}});
   (void)manager.release({"name", {"term"}});
-  (void)manager.revoke("name", revoke_mode::now);
+  (void)manager.revoke("name", revoke_mode::at_renewal);  // `now` would wait each time
 }
 
 void ask_a_semaphore(scene const& of) {

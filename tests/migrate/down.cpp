@@ -1,5 +1,6 @@
 // Going down: each step, refusal while locks are held, and tokens that go on rising.
 
+#include "base/hand_on.hpp"
 #include "database.hpp"
 
 using namespace rowlock;
@@ -53,6 +54,20 @@ TEST_CASE_TEMPLATE("down and up again, step by step and at once", DB, ROWLOCK_DA
   CHECK(m.down(0) == versions{8, 7, 6, 5, 4, 3, 2, 1});
   CHECK(m.up() == versions{1, 2, 3, 4, 5, 6, 7, 8});
   CHECK(m.validate().empty());
+}
+
+// Nobody can make the tables again, and take the name, before no thread can go on with the term that was
+// there.
+TEST_CASE_TEMPLATE("C62: down to nothing, while a lock is held, takes as long as a term may be handed on", DB,
+                   ROWLOCK_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  (void)take(db, "x");
+  CHECK(m.down(1, true).size() == 7);
+  auto const start = boot_clock::now();
+  CHECK(m.down(0, true, true) == versions{1});
+  CHECK(boot_clock::now() - start >= base::closed_for);
 }
 
 TEST_CASE_TEMPLATE("down is refused while locks are held, names them, and --force goes on", DB,

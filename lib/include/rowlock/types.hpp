@@ -169,8 +169,9 @@ enum class revoke_mode {
   /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
   /// expires. Exclusion stays. An explicit owner that comes back does not get the lock before that either.
   at_renewal,
-  /// Frees the row at once. A row of unique_insert is deleted, and its holder hears that the row is gone. The
-  /// former holder may still work until its next renewal. Guarded commits stay safe.
+  /// Frees the row. Where a term may go from thread to thread (lease, once, unique_insert) revoke() takes
+  /// half a second, in which nobody is granted it. Its holder may work until its next renewal. Guards stay
+  /// safe.
   now,
 };
 

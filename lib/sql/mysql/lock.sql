@@ -214,14 +214,23 @@ WHERE name = $1 AND term = $2
 -- name: lock_revoke
 UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term IS NOT NULL
 
+-- Takes a term away from its holder (C62). The row gets the term $2, which its holder and all takers find, for $3 ms at most. The
+-- session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
+-- clock. So all that goes from thread to thread comes before the next grant. Should the session die, the row ends by the server's
+-- clock. No owner_process: no owner comes back to it. Not a quorum's, whose term never goes to another thread.
 -- name: lock_revoke_now
-UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert'
-
--- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
--- INSERT (C33).
--- name: unique_revoke_now
-DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert'
+UPDATE rowlock_locks SET
+  expires_at = utc_timestamp(6) + INTERVAL 1000 * $3 MICROSECOND,
+  ttl = $3,
+  longest = $3,
+  longest_term = $2,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL,
+  revoked = 1,
+  term = $2
+WHERE name = $1 AND term IS NOT NULL AND strategy <> 'quorum'
 
 -- Strategy unique_insert, in a transaction. The INSERT waits for another one of the same name that is not committed yet,
 -- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. An INSERT that meets a row must not

@@ -84,3 +84,9 @@ INSERT INTO rowlock_quorum (id) VALUES (1) ON DUPLICATE KEY UPDATE id = rowlock_
 -- a backup, may be older than what others have granted since.)
 -- name: quorum_raise
 UPDATE rowlock_locks SET token = greatest(token, $1) WHERE strategy = 'quorum'
+
+-- Takes a term away from its holder. Nobody hands it on: so the row is free at once. longest_term stays, by which quorum_take
+-- knows whose term was revoked.
+-- name: quorum_revoke_now
+UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
+WHERE name = $1 AND term IS NOT NULL AND strategy = 'quorum'

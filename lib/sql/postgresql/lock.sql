@@ -198,14 +198,23 @@ RETURNING term
 -- name: lock_revoke
 UPDATE rowlock_locks SET revoked = true WHERE name = $1 AND term IS NOT NULL RETURNING term
 
+-- Takes a term away from its holder (C62). The row gets the term $2, which its holder and all takers find, for $3 ms at most. The
+-- session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
+-- clock. So all that goes from thread to thread comes before the next grant. Should the session die, the row ends by the server's
+-- clock. No owner_process: no owner comes back to it. Not a quorum's, whose term never goes to another thread.
 -- name: lock_revoke_now
-UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
-WHERE name = $1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
-
--- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
--- INSERT (C33).
--- name: unique_revoke_now
-DELETE FROM rowlock_locks WHERE name = $1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
+UPDATE rowlock_locks SET
+  term = $2,
+  expires_at = clock_timestamp() + $3::bigint * interval '1 millisecond',
+  ttl = $3::bigint,
+  longest = $3::bigint,
+  longest_term = $2,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL,
+  revoked = true
+WHERE name = $1 AND term IS NOT NULL AND strategy <> 'quorum' RETURNING name
 
 -- Strategy unique_insert. The INSERT waits for another one of the same name that is not committed yet, and for a DELETE; of
 -- any number of sessions one gets the row, the others change nothing. It never fails on a duplicate: that would fill the

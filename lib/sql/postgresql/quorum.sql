@@ -82,3 +82,9 @@ INSERT INTO rowlock_quorum (id) VALUES (1) ON CONFLICT DO NOTHING
 -- a backup, may be older than what others have granted since.)
 -- name: quorum_raise
 UPDATE rowlock_locks SET token = greatest(token, $1::bigint) WHERE strategy = 'quorum'
+
+-- Takes a term away from its holder. Nobody hands it on: so the row is free at once. longest_term stays, by which quorum_take
+-- knows whose term was revoked.
+-- name: quorum_revoke_now
+UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
+WHERE name = $1 AND term IS NOT NULL AND strategy = 'quorum' RETURNING name

@@ -151,15 +151,23 @@ RETURNING term
 -- name: lock_revoke
 UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term IS NOT NULL RETURNING term
 
+-- Takes a term away from its holder (C62). The row gets the term ?2, which its holder and all takers find, for ?3 ms at most. The
+-- session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
+-- clock. So all that goes from thread to thread comes before the next grant. Should the session die, the row ends by the server's
+-- clock. No owner_process: no owner comes back to it. Not a quorum's, whose term never goes to another thread.
 -- name: lock_revoke_now
 UPDATE rowlock_locks SET
-  term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term IS NOT NULL AND strategy <> 'unique_insert' RETURNING name
-
--- A row of unique_insert is deleted, as its release does: a row, also one without a term, keeps out everybody who locks by
--- INSERT (C33).
--- name: unique_revoke_now
-DELETE FROM rowlock_locks WHERE name = ?1 AND term IS NOT NULL AND strategy = 'unique_insert' RETURNING name
+  term = ?2,
+  expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ?3,
+  ttl = ?3,
+  longest = ?3,
+  longest_term = ?2,
+  owner_process = NULL,
+  takeover = 'clock',
+  renewals = renewals + 1,
+  hard_until = NULL,
+  revoked = 1
+WHERE name = ?1 AND term IS NOT NULL AND strategy <> 'quorum' RETURNING name
 
 -- Strategy unique_insert: of any number of sessions one gets the row, the others change nothing. Parameters as in
 -- lock_take.

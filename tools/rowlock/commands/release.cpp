@@ -62,7 +62,8 @@ end_of_program release(invocation& call, release_options const& options) {
         fmt::format(
             "this would take '{0}' away from its holder; if you mean that: rowlock release --force {1}. "
             "The holder then gives it back at its next renewal, so that there are never two holders. "
-            "With --now it is free at once, and its former holder may work on for a while. A lock of "
+            "With --now it is free when this returns, and its former holder may work on for a while. A lock "
+            "of "
             "`rowlock take` is given back with --term.",
             options.which.name, shell_word(options.which.name)));
   if (call.has_members()) {
@@ -111,7 +112,7 @@ void add_release(CLI::App& app, invocation& call) {
       ->excludes(term);
   command
       ->add_flag("--now", options->now,
-                 "With --force: free the lock at once, although its former holder may still work")
+                 "With --force: free the lock now, although its former holder may still work")
       ->excludes(term);
   command->footer(R"(
 With --term you give back a lock of your own. If its time was over and somebody else has it, nothing is changed, and the
@@ -119,7 +120,7 @@ exit status is 76.
 
 With --force the lock is taken away from its holder. Without --now the holder learns of it when it renews (every third of
 its ttl), ends its command and gives the lock back. The lock is free at its expiry at the latest, and at no moment do two
-hold it.
+hold it. With --now the lock is free when this command returns, after half a second in which nobody is granted it.
 
 Examples:
   rowlock release nightly --term "$ROWLOCK_TERM"
