@@ -58,6 +58,23 @@ TEST_CASE("file: durability: journals that a crash or power cut makes unsafe, or
   expect(examined(f.source), "durability", verdict::warning, "journal_mode = delete", "journal_mode = WAL");
 }
 
+TEST_CASE("C64: file: wal: one that something reads without end is a warning that names the process") {
+  sqlite_fixture f;
+  auto const path = path_of(f);
+  CHECK_FALSE(looked_at(examined(f.source), "wal"));
+  auto* const reader = open_file(path, SQLITE_OPEN_READWRITE, "BEGIN; SELECT count(*) FROM rowlock_locks");
+  auto const writer = f.source.implementation()->connect(boot_clock::now() + 60s);
+  backend::statement const add{"add", "UPDATE rowlock_meta SET token_floor = token_floor + 1"};
+  for (int i = 0; i < 3000; ++i) writer->execute(add, {}, boot_clock::now() + 60s);
+  expect(examined(f.source), "wal", verdict::warning, "this process reads the database without end",
+         "End that transaction");
+  REQUIRE(sqlite3_exec(reader, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK);
+  expect(examined(f.source), "wal", verdict::ok, "-wal has 11 MB");
+  for (int i = 0; i < 2; ++i) writer->execute(add, {}, boot_clock::now() + 60s);
+  CHECK_FALSE(looked_at(examined(f.source), "wal"));
+  sqlite3_close(reader);
+}
+
 TEST_CASE("file: durability: takes that are not flushed because the URL says so") {
   sqlite_fixture f;
   auto const path = path_of(f);

@@ -1,19 +1,25 @@
 // A database on a file system of its own that is full, in a mount namespace, because a mount is a process's:
-//   unshare --mount --propagation unchanged rowlock_full sqlite|postgresql|mariadb|mysql
-// Prints a line for each role; exit status 0 if all was as it should be.
+//   unshare --mount --propagation unchanged rowlock_full sqlite|postgresql|mariadb|mysql|small
+// (small: an SQLite file on a disk of 1 MB, which only its WAL fills.) Prints a line for each role; exit
+// status 0 if all was as it should be.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <iostream>
 #include <rowlock/rowlock.hpp>
+#include <rowlock/sqlite.hpp>
+#include <rowlock/sqlite_transaction.hpp>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "support/database_server.hpp"
 
@@ -112,14 +118,85 @@ void play(std::string const& url, bool has_row_locks, small_disk const& disk) {
   report("with room again, giving back", to_string(came), came == release_result::released);
 }
 
+/// Takes and gives back, in a statement or a transaction each.
+std::vector<std::function<bool()>> cycles(lock_manager& m) {
+  std::vector<std::function<bool()>> all;
+  for (auto const how : {strategy::lease, strategy::unique_insert})
+    all.emplace_back([&m, how] {
+      return bool(m.make_mutex(std::string(to_string(how)), {.strategy = how}).try_acquire());
+    });
+  all.emplace_back([&m] { return bool(m.try_acquire_all({"a", "b"})); });
+  all.emplace_back([&m] { return bool(m.make_semaphore("permits", 3).try_acquire()); });
+  all.emplace_back([&m] { return bool(m.make_shared_mutex("shared").try_acquire_shared()); });
+  return all;
+}
+
+/// @return why it did not come to so many; empty if it did
+std::string repeat(std::vector<std::function<bool()>> const& all, int times) try {
+  for (int i = 0; i < times; ++i)
+    for (auto const& one : all)
+      if (!one()) return "busy";
+  return {};
+} catch (error const& e) {
+  return e.what();
+}
+
+/// The program's own transactions. @return why one of them failed
+std::string guard(lock_manager& m, sqlite3* db) try {
+  auto const lock = m.make_mutex("guarded", {.ttl = 600s}).acquire();
+  for (int i = 0; i < 1500; ++i) {
+    sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE mine SET a = a + 1", nullptr, nullptr, nullptr);
+    sqlite::transaction(m, db).execute_commit(*lock);
+  }
+  return {};
+} catch (error const& e) {
+  return e.what();
+}
+
+// Each commit makes the WAL 4 KB longer, and SQLite by itself begins it anew at 4 MB.
+void play_small_disk(small_disk const& disk) {
+  scratch_folder const folder;
+  auto const path = folder.file("locks.db");
+  migrator(sqlite::source(path)).up();
+  lock_manager m{sqlite::source(path)};
+  auto const all = cycles(m);
+  auto came = repeat(all, 300);
+  report("300 cycles of each kind", came, came.empty());
+
+  sqlite3* db = nullptr;
+  sqlite3_open(path.c_str(), &db);
+  std::unique_ptr<sqlite3, decltype(&sqlite3_close)> const owned(db, &sqlite3_close);
+  sqlite3_exec(db, "CREATE TABLE mine (a); INSERT INTO mine VALUES (0)", nullptr, nullptr, nullptr);
+  came = guard(m, db);
+  report("the program's own transactions", came, came.empty());
+
+  came.clear();
+  for (auto const& one : all) {
+    for (int i = 0; i < 100 && std::filesystem::file_size(path + "-wal") < 100'000; ++i)
+      came += repeat(all, 1);
+    disk.fill();
+    came += repeat({one}, 20);
+    disk.make_room();
+  }
+  report("when others fill the disk", came, came.empty());
+
+  sqlite3_exec(db, "BEGIN; SELECT * FROM mine", nullptr, nullptr, nullptr);
+  came = repeat(all, 300);
+  report("while something reads for ever", came,
+         came.find("while this process reads it") != std::string::npos);
+  sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
+  came = repeat(all, 1);
+  report("after that", came, came.empty());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   std::string const kind = argc == 2 ? argv[1] : "";
   bool const is_server = kind == "postgresql" || kind == "mariadb" || kind == "mysql";
-  if (kind != "sqlite" && !is_server) {
-    std::cerr
-        << "usage: unshare --mount --propagation unchanged rowlock_full sqlite|postgresql|mariadb|mysql\n";
+  if (kind != "sqlite" && kind != "small" && !is_server) {
+    std::cerr << "usage: unshare --mount --propagation unchanged rowlock_full "
+                 "sqlite|postgresql|mariadb|mysql|small\n";
     return 64;
   }
   if (is_server) {
@@ -128,6 +205,9 @@ int main(int argc, char** argv) try {
                                  : kind == "mariadb"  ? server_kind::mariadb
                                                       : server_kind::mysql);
     play(server.address(), true, disk);
+  } else if (kind == "small") {
+    small_disk const disk(1);
+    play_small_disk(disk);
   } else {
     small_disk const disk(4);
     scratch_folder const folder;

@@ -35,3 +35,7 @@ TEST_CASE_TEMPLATE("a full disk: new names are refused, leases stay, and all goe
                    Database, sqlite_fixture, postgresql_fixture, mariadb_fixture, mysql_fixture) {
   check_program({"--mount", "--propagation", "unchanged"}, ROWLOCK_FULL, Database::backend);
 }
+
+TEST_CASE("C64: on a disk that SQLite's WAL fills, it is emptied, and what was refused is done <sqlite>") {
+  check_program({"--mount", "--propagation", "unchanged"}, ROWLOCK_FULL, "small");
+}

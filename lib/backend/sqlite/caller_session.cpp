@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <rowlock/error.hpp>
 #include <rowlock/sqlite_transaction.hpp>
@@ -72,6 +73,9 @@ class caller_session final : public caller_connection {
     } catch (error const& e) {
       throw error(errc::in_doubt, e.what(), "commit", "", 0);
     }
+    if (std::any_of(beside_.begin(), beside_.end(),
+                    [](auto const& one) { return one.second.outgrows_disk(); }))
+      write_wal();
   }
 
   void rollback() noexcept override {
@@ -130,6 +134,11 @@ class caller_session final : public caller_connection {
     if (sqlite3_exec(native_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(text);
   }
 
+  // As SQLite does by itself at 4 MB: waits for nobody.
+  void write_wal() noexcept {
+    sqlite3_wal_checkpoint_v2(native_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  }
+
   [[noreturn]] void refuse(std::string const& what, bool committing = false) {
     int const code = sqlite3_extended_errcode(native_);
     auto const problem = statement_error(native_, what, describe());
@@ -139,6 +148,8 @@ class caller_session final : public caller_connection {
     // Some failures (a full disk, an I/O error) end the whole transaction; after that of a commit's write
     // what a recovery finds in the file is open.
     bool const in_doubt = problem.reason() == errc::in_doubt;
+    // So that the transaction has room when it is begun again. [C64]
+    if (problem.reason() == errc::storage_full && sqlite3_get_autocommit(native_) != 0) write_wal();
     if (committing && in_doubt) throw problem;
     if (in_doubt || sqlite3_get_autocommit(native_) != 0)
       throw as(errc::transaction_ended, "; roll the transaction back, if SQLite has not done it");

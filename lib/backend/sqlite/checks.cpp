@@ -4,12 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "backend/sqlite/checks.hpp"
+#include "backend/sqlite/file_identity.hpp"
 #include "backend/sqlite/native.hpp"
+#include "backend/sqlite/wal_files.hpp"
+#include "backend/sqlite/wal_readers.hpp"
 #include "base/text.hpp"
 
 namespace rowlock::backend::sqlite {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 struct shared_kind {
@@ -113,6 +120,26 @@ std::optional<opinion> durability(examiner& x) {
   return opinion{verdict::ok, found + ": each take and renewal is flushed"};
 }
 
+// What reads for a moment is no reason; so they are looked at twice.
+std::optional<opinion> wal(examiner& x) {
+  auto const& file = x.known("doctor_session")["file"];
+  auto const found = look_at(file + "-wal");
+  if (!found || found->size <= large_wal) return std::nullopt;
+  auto readers = wal_readers(file);
+  std::this_thread::sleep_for(1s);
+  auto const later = wal_readers(file);
+  std::erase_if(readers,
+                [&](auto const& one) { return std::find(later.begin(), later.end(), one) == later.end(); });
+  auto const size = fmt::format("{}-wal has {} MB", file, found->size >> 20);
+  if (readers.empty())
+    return opinion{verdict::ok,
+                   size + ", and nobody is seen that keeps it from being emptied: the next lock does it"};
+  return opinion{
+      verdict::warning,
+      fmt::format("{}, and can't be emptied: {} reads the database without end", size, to_string(readers)),
+      "End that transaction: with each lock that is taken the WAL grows, until the disk is full."};
+}
+
 std::optional<opinion> index(examiner& x) {
   for (auto const* what : {"locks", "tokens"}) {
     auto const found = x.table(what);
@@ -130,14 +157,10 @@ std::optional<opinion> index(examiner& x) {
 }
 
 std::span<named_check const> checks() noexcept {
-  static constexpr named_check all[] = {{"schema"},
-                                        {"damage", damage},
-                                        {"writable", writable},
-                                        {"durability", durability},
-                                        {"index", index},
-                                        {"file_system", file_system},
-                                        {"waiting"},
-                                        {"limits"}};
+  static constexpr named_check all[] = {
+      {"schema"},   {"damage", damage}, {"writable", writable},       {"durability", durability},
+      {"wal", wal}, {"index", index},   {"file_system", file_system}, {"waiting"},
+      {"limits"}};
   return all;
 }
 

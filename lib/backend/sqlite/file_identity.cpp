@@ -11,9 +11,9 @@ namespace rowlock::backend::sqlite {
 
 std::optional<file_look> look_at(std::string const& path) noexcept {
   struct statx found {};
-  constexpr unsigned wanted = STATX_INO | STATX_BTIME | STATX_NLINK;
+  constexpr unsigned wanted = STATX_INO | STATX_SIZE | STATX_BTIME | STATX_NLINK;
   if (::statx(AT_FDCWD, path.c_str(), AT_STATX_SYNC_AS_STAT, wanted, &found) != 0) return {};
-  file_look look{{::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino, 0, 0}};
+  file_look look{{::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino, 0, 0}, found.stx_size};
   if ((found.stx_mask & STATX_BTIME) != 0) {
     look.id.born_s = found.stx_btime.tv_sec;
     look.id.born_ns = found.stx_btime.tv_nsec;

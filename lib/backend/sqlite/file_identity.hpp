@@ -19,6 +19,7 @@ struct file_identity {
 /// What a path leads to just now.
 struct file_look {
   file_identity id;
+  std::uint64_t size = 0;   ///< in bytes
   std::uint32_t names = 1;  ///< hard links
   bool mounted = false;     ///< the file itself is what was mounted there, not a folder above it
 };

@@ -10,7 +10,9 @@
 
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/values.hpp"
+#include "backend/sqlite/wal_readers.hpp"
 #include "base/never_destroyed.hpp"
+#include "base/text.hpp"
 
 namespace rowlock::backend::sqlite {
 
@@ -23,6 +25,9 @@ constexpr std::string_view unflushed_mark = "/* unflushed */";
 
 // SQLite's own steps between two looks at the clock: a few milliseconds.
 constexpr int steps_between_looks = 100'000;
+
+// For readers to end, before the WAL is emptied. Nobody can write meanwhile.
+constexpr auto wait_for_readers = 50ms;
 
 constexpr char const* another_wal_here =
     "the file -wal or -shm beside it was replaced, and this process has the old one open";
@@ -91,7 +96,7 @@ bool session::usable() const noexcept {
   return database_ != nullptr;
 }
 
-char const* session::change() const noexcept {
+char const* session::change() noexcept {
   if (!file_) return nullptr;
   if (auto const* why = change_since(*file_, path_)) return why;
   return beside_ ? beside_->change() : nullptr;
@@ -197,8 +202,9 @@ error session::problem_of(std::string const& what, bool only_reads) const {
                fmt::format("{}: {}: it was not done in time", where_, what), what, "", SQLITE_INTERRUPT);
 }
 
-void session::refuse(std::string const& what) {
-  auto const problem = problem_of(what, false);
+void session::refuse(std::string const& what) { refuse(problem_of(what, false)); }
+
+void session::refuse(error const& problem) {
   if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) shut();
   throw problem;
 }
@@ -230,6 +236,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
   if (auto const* why = change()) give_up(errc::unreachable, what, why);
+  wal_size_ = beside_ ? beside_->size() : 0;
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
   deadline_ = deadline;
   limit_wait(deadline);
@@ -247,7 +254,30 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
   synchronous_ = wanted;
 }
 
-void session::end(std::string const& what) {
+// Also where SQLite can't begin it anew, because one reader comes before the other has gone.
+bool session::empty_wal() noexcept {
+  return sqlite3_wal_checkpoint_v2(database_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) ==
+         SQLITE_OK;
+}
+
+// The WAL fills a small disk although all that is in it has its place in the database. [C64]
+// @return whether it was emptied: the same may succeed now. If not, `why` names who reads it.
+bool session::make_room(error& why) {
+  if (why.reason() != errc::storage_full || !beside_ || wal_size_ == 0 ||
+      sqlite3_get_autocommit(database_.get()) == 0)
+    return false;
+  wait_until_ = boot_clock::now() + wait_for_readers;
+  if (empty_wal()) return true;
+  auto const readers = to_string(wal_readers(sqlite3_db_filename(database_.get(), "main")));
+  if (!readers.empty())
+    why = error(errc::storage_full,
+                fmt::format("{}; the WAL beside it can't be emptied while {} reads it: end that transaction",
+                            base::plain_message(why), readers),
+                why.statement(), "", why.native_code());
+  return false;
+}
+
+void session::end(std::string const& what, bool wrote) {
   // A file that somebody has given a WAL since, or that was busy when the session began.
   if (file_ && !beside_ && uses_wal(database_.get()) && !look_for_wal()) {
     leave_wal_at_close(database_.get());
@@ -260,6 +290,19 @@ void session::end(std::string const& what) {
     why = change();
   }
   if (why != nullptr) give_up(errc::in_doubt, what, why);
+  if (wrote && beside_ && sqlite3_get_autocommit(database_.get()) != 0) bound_wal();
+}
+
+// If it does not grow, SQLite has begun it anew, and nothing reads what it has. If it does, it is tried now
+// and then only: readers that never end would cost each commit the wait.
+void session::bound_wal() noexcept {
+  auto const size = beside_->size();
+  bool const began_anew = size == wal_size_;
+  bool const passes = size / large_wal > wal_size_ / large_wal;
+  bool const is_long = size > large_wal && (began_anew || passes);
+  if (!is_long && !beside_->outgrows_disk()) return;
+  wait_until_ = boot_clock::now() + (is_long ? wait_for_readers : 0ms);
+  (void)empty_wal();
 }
 
 session::prepared const& session::prepare(statement const& s) {
@@ -299,22 +342,30 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   } at_end{native};
   if (!bind(native, parameters, s.name)) refuse(s.name);
   result out;
-  int code = SQLITE_ROW;
-  // To the end, although RETURNING gave its rows before: the commit is in the last step.
-  while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
-  if (code != SQLITE_DONE || sqlite3_reset(native) != SQLITE_OK) {
-    auto const problem = problem_of(s.name, sqlite3_stmt_readonly(native) != 0);
-    if (problem.reason() == errc::unreachable || problem.reason() == errc::in_doubt) {
-      at_end.s = nullptr;
-      shut();
-    }
-    throw problem;
+  auto problem = run(s, native, out);
+  if (problem && make_room(*problem)) problem = run(s, native, out);
+  if (problem) {
+    at_end.s = nullptr;
+    sqlite3_clear_bindings(native);
+    refuse(*problem);
   }
   if (sqlite3_stmt_readonly(native) == 0) out.affected = sqlite3_changes64(database_.get());
   sqlite3_clear_bindings(native);
   at_end.s = nullptr;
-  end(s.name);
+  end(s.name, out.affected > 0);
   return out;
+}
+
+// @return why it failed; it can be run again
+std::optional<error> session::run(statement const& s, sqlite3_stmt* native, result& out) {
+  out.rows.clear();
+  int code = SQLITE_ROW;
+  // To the end, although RETURNING gave its rows before: the commit is in the last step.
+  while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
+  if (code == SQLITE_DONE && sqlite3_reset(native) == SQLITE_OK) return std::nullopt;
+  auto problem = problem_of(s.name, sqlite3_stmt_readonly(native) != 0);
+  sqlite3_reset(native);
+  return problem;
 }
 
 void session::script(std::string_view sql, boot_time_point deadline) {
@@ -323,10 +374,18 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   inside const sqlite;
   std::lock_guard const use(use_);
   begin(what, deadline);
+  bool const in_transaction = sqlite3_get_autocommit(database_.get()) == 0;
+  if (sql == "ROLLBACK" && !in_transaction) return;  // a full disk has ended it
   set_synchronous(usual_, what);
   std::string const text(sql);
-  if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
-  end(what);
+  if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    auto problem = problem_of(what, false);
+    if (make_room(problem) && in_transaction)
+      throw error(errc::conflict, base::plain_message(problem) + "; there is room again: begin anew", what,
+                  "", problem.native_code());
+    refuse(problem);
+  }
+  end(what, sql == "COMMIT");
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it

@@ -48,7 +48,7 @@ class session final : public connection, private connection_owner {
   bool close_if_replaced() noexcept override;
   bool forked() const noexcept;
   void expect_own(std::string const& what) const;
-  char const* change() const noexcept;
+  char const* change() noexcept;
   /// @return false if the files that lie there are not those that are open here
   bool look_for_wal();
   void shut() noexcept;
@@ -66,10 +66,15 @@ class session final : public connection, private connection_owner {
   static int is_over(void* self) noexcept;
   error problem_of(std::string const& what, bool only_reads) const;
   void begin(std::string const& what, boot_time_point deadline);
-  void end(std::string const& what);
+  void end(std::string const& what, bool wrote);
+  std::optional<error> run(statement const&, sqlite3_stmt*, result&);
+  bool empty_wal() noexcept;
+  void bound_wal() noexcept;
+  bool make_room(error& why);
   void set_synchronous(synchronous, std::string const& what);
   prepared const& prepare(statement const&);
   [[noreturn]] void refuse(std::string const& what);
+  [[noreturn]] void refuse(error const&);
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
   void abandon() noexcept;
 
@@ -85,6 +90,7 @@ class session final : public connection, private connection_owner {
   synchronous synchronous_ = synchronous::unknown;  ///< as it is now
   synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says
   bool wal_ = false;
+  std::uint64_t wal_size_ = 0;  ///< when the statement began
   boot_time_point wait_until_;
   boot_time_point deadline_;  ///< of what was begun last
   std::string identity_;

@@ -1,6 +1,8 @@
 #include "backend/sqlite/wal_files.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -71,11 +73,20 @@ wal_files::wal_files(sqlite3* db, char const* name) : index_is_a_file_(!is_alone
     files_.at(i++) = {path + end, identify(path + end)};
 }
 
-char const* wal_files::change() const noexcept {
-  for (auto const& one : files_)
-    if (identify(one.path) != one.found)
+char const* wal_files::change() noexcept {
+  for (auto const& one : files_) {
+    auto const now = look_at(one.path);
+    if ((now ? std::optional(now->id) : std::nullopt) != one.found)
       return "the file -wal or -shm beside it was removed or replaced while it was open";
+    if (&one == &files_.front()) size_ = now ? now->size : 0;
+  }
   return nullptr;
+}
+
+bool wal_files::outgrows_disk() const noexcept {
+  struct statvfs disk {};
+  if (::statvfs(files_.front().path.c_str(), &disk) != 0) return false;
+  return size_ > (::geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
 }
 
 bool wal_files::open_here() const {

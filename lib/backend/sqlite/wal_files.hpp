@@ -4,12 +4,16 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "backend/sqlite/file_identity.hpp"
 
 namespace rowlock::backend::sqlite {
+
+/// In bytes. SQLite begins a WAL anew at about 4 MB, unless it is always being read: then it grows.
+inline constexpr std::uint64_t large_wal = 8U << 20;
 
 /// Whether that database of the connection, which has read it and is in a transaction, has a WAL, or has had
 /// one that was removed (an encrypted file does not tell that). Executes nothing: the connection may be the
@@ -24,7 +28,14 @@ class wal_files {
   wal_files(sqlite3*, char const* name);
 
   /// What has happened to them since; null if nothing.
-  char const* change() const noexcept;
+  char const* change() noexcept;
+
+  /// Of the WAL in bytes, at the last look.
+  std::uint64_t size() const noexcept { return size_; }
+
+  /// Whether its file system may have no room for what it would make the database longer. Then it is to be
+  /// written there at once: a full WAL can't be, where the database has grown.
+  bool outgrows_disk() const noexcept;
 
   /// Whether both lie there, and this process has these open, and not others that lay there before: all
   /// connections of a process share one index, also when they make a new WAL. What lies there counts as open
@@ -38,6 +49,7 @@ class wal_files {
   };
   std::array<file, 2> files_;
   bool index_is_a_file_;
+  std::uint64_t size_ = 0;
 };
 
 }  // namespace rowlock::backend::sqlite

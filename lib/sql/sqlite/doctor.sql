@@ -5,6 +5,7 @@
 -- name: doctor_session
 SELECT 'journal_mode', journal_mode FROM pragma_journal_mode
 UNION ALL SELECT 'synchronous', CAST(synchronous AS TEXT) FROM pragma_synchronous
+UNION ALL SELECT 'file', file FROM pragma_database_list WHERE name = 'main'
 
 -- name: doctor_settings
 SELECT NULL, NULL WHERE 1 = 0
