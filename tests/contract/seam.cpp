@@ -1,199 +1,24 @@
 #include "contract/seam.hpp"
 
-#include <optional>
 #include <utility>
-#include <vector>
+
+#include "testing/probe.hpp"
 
 namespace rowlock::test {
 namespace {
 
-/// The name under which the cases know a statement.
-std::string step(std::string const& statement) {
-  constexpr std::string_view of_permits = "permits_";
-  if (statement.starts_with(of_permits)) return step(statement.substr(of_permits.size()));
-  if (statement == "permit_anchor") return "lock_take";
-  if (statement == "permit_release") return "lock_release";
-  if (statement.ends_with("_take") || statement == "row_wait" || statement == "row_try") return "lock_take";
-  if (statement == "all_take_due") return "lock_take";
-  if (statement == "unique_release" || statement == "all_release" || statement == "all_release_due")
-    return "lock_release";
-  if (statement == "all_read") return "lock_read";
-  if (statement == "at_once_draw") return "token_draw";
-  if (statement == "token_insert" || statement == "at_once_entry") return "lock_insert_free";
-  if (statement == "lock_renew_due") return "lock_renew";
-  if (statement == "reap_locks_due") return "reap_locks_delete";
-  if (statement == "reap_tokens_due") return "reap_tokens_delete";
-  return statement;
-}
-
-/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them
-/// locks the rows), the second is nothing of its own.
-bool is_second(std::string const& statement) {
-  return statement == "all_take" || statement == "all_release" || statement == "lock_renew" ||
-         statement == "permit_take" || statement == "permit_count" || statement == "permit_replaced" ||
-         statement == "permit_token" || statement == "reap_locks_delete" || statement == "reap_tokens_delete";
-}
-
-std::string name_in_transaction(std::string const& statement) {
-  return is_second(statement) ? statement + ", second half" : step(statement);
-}
-
-class observed_connection final : public backend::connection {
+class seams_probe final : public testing::probe {
  public:
-  observed_connection(std::unique_ptr<backend::connection> c, std::shared_ptr<seam> s)
-      : inner_(std::move(c)), seam_(std::move(s)) {
-    ++seam_->connections;
-  }
-  ~observed_connection() override { --seam_->connections; }
-
-  backend::result execute(backend::statement const& s, std::span<backend::value const> p,
-                          boot_time_point deadline) override {
-    auto const name = in_transaction_ ? name_in_transaction(s.name) : step(s.name);
-    seam_->count(name);
-    seam_->look(name, p);
-    cut_on_throw([&] { call_before(name); });
-    auto r = inner_->execute(s, p, deadline);
-    if (in_transaction_ && name != "lock_insert_free")
-      uncommitted_.push_back(name);
-    else
-      cut_on_throw([&] { seam_->after(name); });
-    seam_->reply(name, r);
-    return r;
-  }
-  // One round trip: all of it is sent before anything is known of it.
-  std::vector<backend::result> execute_at_once(std::span<backend::step const> steps,
-                                               boot_time_point deadline) override {
-    seam_->count(step(steps.front().what.name));
-    cut_on_throw([&] { seam_->before("begin"); });
-    for (auto const& one : steps) {
-      seam_->look(name_in_transaction(one.what.name), one.parameters);
-      cut_on_throw([&] { seam_->before(name_in_transaction(one.what.name)); });
-    }
-    auto done = inner_->execute_at_once(steps, deadline);
-    for (auto const& one : steps) cut_on_throw([&] { seam_->after(name_in_transaction(one.what.name)); });
-    return done;
-  }
-  backend::result wait_for_row(backend::statement const& s, std::span<backend::value const> p,
-                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
-                               std::stop_token stop) override {
-    auto const name = step(s.name);
-    seam_->count(name);
-    seam_->look(name, p);
-    cut_on_throw([&] { seam_->before(name); });
-    auto r = inner_->wait_for_row(s, p, deadline, reply_timeout, std::move(stop));
-    holds_row_ = true;
-    cut_on_throw([&] { seam_->after(name); });
-    return r;
-  }
-  void script(std::string_view sql, boot_time_point deadline) override {
-    bool const gives_back = sql == "ROLLBACK" && std::exchange(holds_row_, false);
-    if (gives_back) {
-      seam_->count("lock_release");
-      cut_on_throw([&] { seam_->before("lock_release"); });
-    }
-    bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
-    if (begins) {
-      seam_->count("begin");
-      cut_on_throw([&] { seam_->before("begin"); });
-    } else if (sql == "COMMIT") {
-      seam_->count("commit");
-      if (lost_) {  // it never arrives
-        inner_->close();
-        cut_on_throw([&] { std::rethrow_exception(std::exchange(lost_, nullptr)); });
-      }
-    }
-    inner_->script(sql, deadline);
-    in_transaction_ = begins;
-    lost_ = nullptr;
-    auto const done = std::exchange(uncommitted_, {});
-    if (sql == "COMMIT")
-      for (auto const& name : done) cut_on_throw([&] { seam_->after(name); });
-  }
-  void expect_row_locks() const override { inner_->expect_row_locks(); }
-  std::optional<std::string> find_schema(std::string const& table, bool or_new,
-                                         boot_time_point deadline) override {
-    return inner_->find_schema(table, or_new, deadline);
-  }
-  bool has_gates() const noexcept override { return inner_->has_gates(); }
-  backend::gate_entry enter_gate(backend::table_names const& tables, std::string const& name,
-                                 std::string const& who, boot_time_point until,
-                                 std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
-    seam_->count("enter_gate");
-    cut_on_throw([&] { seam_->before("enter_gate"); });
-    auto const how = inner_->enter_gate(tables, name, who, until, reply_timeout, std::move(stop));
-    cut_on_throw([&] { seam_->after("enter_gate"); });
-    return how;
-  }
-  bool leave_gate(boot_time_point deadline) override {
-    seam_->count("leave_gate");
-    cut_on_throw([&] { seam_->before("leave_gate"); });
-    return inner_->leave_gate(deadline);
-  }
-  // One round trip: what is to be lost of leaving the gate is lost before anything is sent.
-  backend::left_gate execute_and_leave_gate(backend::statement const& s, std::span<backend::value const> p,
-                                            boot_time_point deadline) override {
-    auto const name = step(s.name);
-    seam_->count(name + " at the gate");
-    seam_->count(name);
-    seam_->look(name, p);
-    cut_on_throw([&] { seam_->before(name); });
-    cut_on_throw([&] { seam_->before("leave_gate"); });
-    auto done = inner_->execute_and_leave_gate(s, p, deadline);
-    cut_on_throw([&] { seam_->after(name); });
-    return done;
-  }
-  bool is_waited_for(backend::table_names const& t, std::string const& name) noexcept override {
-    return inner_->is_waited_for(t, name);
-  }
-  bool usable() const noexcept override { return !cut_ && inner_->usable(); }
-  bool alive() override { return usable() && inner_->alive(); }
-  std::string const& server_identity() const noexcept override { return inner_->server_identity(); }
-  backend::session_facts facts() const override { return inner_->facts(); }
-  void close() noexcept override { inner_->close(); }
+  explicit seams_probe(std::shared_ptr<seam> s) : seam_(std::move(s)) {}
+  void opened() override { ++seam_->connections; }
+  void closed() override { --seam_->connections; }
+  void count(std::string const& step) override { seam_->count(step); }
+  void look(std::string const& step, std::span<backend::value const> p) override { seam_->look(step, p); }
+  void before(std::string const& step) override { seam_->before(step); }
+  void after(std::string const& step) override { seam_->after(step); }
+  void reply(std::string const& step, backend::result& r) override { seam_->reply(step, r); }
 
  private:
-  void call_before(std::string const& name) {
-    try {
-      seam_->before(name);
-    } catch (error const& e) {
-      // What is lost in a transaction is nothing; the COMMIT's reply is what can be lost.
-      if (!in_transaction_ || e.reason() != errc::in_doubt) throw;
-      lost_ = std::current_exception();
-    }
-  }
-  // As a real session: after a lost reply it is of no use any more.
-  template <class F>
-  void cut_on_throw(F const& f) {
-    try {
-      f();
-    } catch (...) {
-      cut_ = true;
-      throw;
-    }
-  }
-  std::unique_ptr<backend::connection> inner_;
-  std::shared_ptr<seam> seam_;
-  bool cut_ = false;
-  bool in_transaction_ = false;
-  bool holds_row_ = false;
-  std::exception_ptr lost_;
-  std::vector<std::string> uncommitted_;
-};
-
-class observed_source final : public backend::source {
- public:
-  observed_source(std::shared_ptr<backend::source> s, std::shared_ptr<seam> m)
-      : inner_(std::move(s)), seam_(std::move(m)) {}
-  bool gone(std::string const& identity) const noexcept override { return inner_->gone(identity); }
-  std::unique_ptr<backend::connection> connect(boot_time_point deadline) override {
-    return std::make_unique<observed_connection>(inner_->connect(deadline), seam_);
-  }
-  backend::dialect const& sql() const noexcept override { return inner_->sql(); }
-  int best_connections() const noexcept override { return inner_->best_connections(); }
-  std::string describe() const override { return inner_->describe(); }
-
- private:
-  std::shared_ptr<backend::source> inner_;
   std::shared_ptr<seam> seam_;
 };
 
@@ -223,7 +48,7 @@ void seam::reset() {
 }
 
 connection_source observed_by(connection_source source, std::shared_ptr<seam> s) {
-  return connection_source(std::make_shared<observed_source>(source.implementation(), std::move(s)));
+  return testing::observed_by(source, std::make_shared<seams_probe>(std::move(s)));
 }
 
 }  // namespace rowlock::test

@@ -18,14 +18,16 @@ std::string fresh_name() {
   return "rowlock-" + std::to_string(++made);
 }
 
+// Not mode=memory&cache=shared: its connections get SQLITE_LOCKED at once where connections to a file would
+// wait. SQLite shares a name that begins with a slash between the connections of the process.
+std::string uri_of(std::string const& name) { return "file:/" + name + "?vfs=memdb"; }
+
 std::unique_ptr<connection> open(std::string const& name, boot_time_point deadline) {
   close_inherited();
   inside const whole;
   sqlite3* native = nullptr;
-  // Not mode=memory&cache=shared: its connections get SQLITE_LOCKED at once where connections to a file would
-  // wait. SQLite shares a name that begins with a slash between the connections of the process.
   int const code = sqlite3_open_v2(
-      ("file:/" + name + "?vfs=memdb").c_str(), &native,
+      uri_of(name).c_str(), &native,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   database owned(native);
   if (code != SQLITE_OK)
@@ -45,5 +47,7 @@ std::unique_ptr<connection> memory_database::connect(boot_time_point deadline) c
                 "sqlite::memory: belongs to the process that made it: a forked child has a copy");
   return open(name_, deadline);
 }
+
+std::string memory_database::uri() const { return uri_of(name_); }
 
 }  // namespace rowlock::backend::sqlite

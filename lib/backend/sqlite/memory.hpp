@@ -16,6 +16,9 @@ class memory_database {
   /// @throws error(errc::forked) in a child: what it has is a copy
   std::unique_ptr<connection> connect(boot_time_point deadline) const;
 
+  /// By which others of this process open it, too (SQLITE_OPEN_URI).
+  std::string uri() const;
+
  private:
   std::string name_;
   std::unique_ptr<connection> anchor_;  ///< SQLite drops the database with its last connection

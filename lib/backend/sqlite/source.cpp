@@ -45,6 +45,7 @@ class memory_source final : public source {
   dialect const& sql() const noexcept override { return sqlite_dialect(); }
   int best_connections() const noexcept override { return 1; }
   std::string describe() const override { return "sqlite::memory:"; }
+  std::string uri() const { return database_.uri(); }
   bool is_private() const noexcept override { return true; }
 
  private:
@@ -115,6 +116,11 @@ namespace rowlock::sqlite {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the header promises to take it over
 source::source(std::string path, synchronous durability)
     : connection_source(backend::sqlite::source_at(path, durability)) {}
+
+std::string source::memory_uri() const {
+  auto const* memory = dynamic_cast<backend::sqlite::memory_source const*>(implementation().get());
+  return memory == nullptr ? "" : memory->uri();
+}
 
 source::source(std::function<sqlite3*()> open)
     : connection_source(std::make_shared<backend::sqlite::function_source>(std::move(open))) {}

@@ -39,6 +39,11 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// Preconditions: nothing else uses the connection that `open` returns. It is outside a transaction.
   /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<sqlite3*()> open);
+
+  /// Of a database in memory: what a connection of the program's own opens it by, to call
+  /// sqlite::transaction::require() on it: sqlite3_open_v2(uri, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI,
+  /// nullptr). Empty for others.
+  std::string memory_uri() const;
 };
 
 }  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE
