@@ -188,9 +188,7 @@ TEST_CASE_TEMPLATE("C74: connections: one that is lost in a call is left as by a
   On f;
   auto const m = f.manager();
   auto held = *m->make_mutex("a").acquire();
-  auto const stop = [&](std::string const& id) {
-    f.sql(On::postgresql ? "SELECT pg_terminate_backend(" + id + ", 10000)" : "KILL CONNECTION " + id);
-  };
+  auto const stop = [&](std::string const& id) { end_session(f, id); };
   using call = std::function<void(basic_transaction&)>;
   std::vector<std::pair<std::string, call>> const calls{
       {"require", [&](auto& tx) { tx.require(held); }},
@@ -238,7 +236,7 @@ TEST_CASE("C74: connections: one that is lost while the server waits for a row <
     auto const waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = " + id;
     auto const q = f.open();
     CHECK(eventually([&] { return q->value(waits) == "1"; }));
-    q->run("SELECT pg_terminate_backend(" + id + ", 10000)");
+    q->run("SELECT pg_terminate_backend(" + id + ")");
   });
   CHECK(reason_of([&] { tx->lock("r"); }) == errc::unreachable);
   expect_as_lost_in_a_statement_of_the_programs(*p, id);
