@@ -136,7 +136,7 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         won->forget_at_least();
         (void)peers_.at(i).release(won);
       },
-      errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
+      base::errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
   if (!asked && former.to_be_given_back) give_back_later(i, former.to_be_given_back);
   if (!asked)
     h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i)))});
@@ -182,7 +182,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         if (goes_on) confirm(i, h, token, epoch_.known()->record.epoch_id, lasts);
         waiter_.wake();
       },
-      errands::kind::may_be_dropped);
+      base::errands::kind::may_be_dropped);
   if (!asked)
     h->confirmed(i, false, token,
                  error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i))));
@@ -190,7 +190,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
 
 void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> const& h) noexcept try {
   peers_.ask(
-      i, [this, i, h] { (void)peers_.at(i).release(h); }, errands::kind::must_be_run);
+      i, [this, i, h] { (void)peers_.at(i).release(h); }, base::errands::kind::must_be_run);
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }
 
@@ -216,7 +216,7 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
       if (peers_.at(i).release(h) == release_result::released) ++came->gone;
       came->others.one_less();
     };
-    if (!peers_.ask(i, gives, errands::kind::must_be_run)) gives();
+    if (!peers_.ask(i, gives, base::errands::kind::must_be_run)) gives();
   }
   // Whoever waits there asks the others at the same time, or as soon as it has the first.
   bool const waited_for = granted[last] && (granted[last]->had_gate() || is_waited_for(last, *granted[last]));

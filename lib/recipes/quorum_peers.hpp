@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/errands.hpp"
 #include "manager/manager.hpp"
-#include "recipes/errands.hpp"
 
 namespace rowlock::recipes {
 
@@ -33,7 +33,8 @@ class quorum_peers {
   void heard(std::size_t member, error const* failure) noexcept;
 
   /// Runs `question` beside others. @return as errands::run
-  bool ask(std::size_t member, errands::errand question, errands::kind how, std::size_t most = 256);
+  bool ask(std::size_t member, base::errands::errand question, base::errands::kind how,
+           std::size_t most = 256);
   /// Runs `question` for each member beside the others (without a thread: here), and waits for all of them.
   void ask_all(std::function<void(std::size_t)> const& question);
 
@@ -45,7 +46,7 @@ class quorum_peers {
     explicit seat(manager_ptr m) : manager(std::move(m)) {}
     manager_ptr manager;
     std::atomic<bool> suspect{false};
-    errands asked;  ///< last: its threads use the rest
+    base::errands asked;  ///< last: its threads use the rest
   };
   std::vector<std::unique_ptr<seat>> seats_;
   std::chrono::milliseconds reply_timeout_{0};

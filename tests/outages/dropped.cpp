@@ -3,19 +3,15 @@
 // namespace is a process's:
 //   unshare --net rowlock_dropped postgresql|mariadb|mysql
 // Prints a line for each role, and how long it was blocked; exit status 0 if all was as it should be.
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstring>
 #include <future>
 #include <iostream>
 #include <rowlock/rowlock.hpp>
-#include <system_error>
 #include <thread>
 
+#include "outages/own_network.hpp"
 #include "support/database_server.hpp"
 #include "support/eventually.hpp"
 #include "support/threads.hpp"
@@ -25,29 +21,6 @@ using namespace rowlock::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-using clock_type = std::chrono::steady_clock;
-
-void set_loopback(bool up) {
-  int const any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  bool done = ::ioctl(any, SIOCGIFFLAGS, &request) == 0;
-  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  done = done && ::ioctl(any, SIOCSIFFLAGS, &request) == 0;
-  ::close(any);
-  if (!done) throw std::system_error(errno, std::generic_category(), "the interface of this namespace");
-}
-
-bool all_good = true;
-
-/// A line for a person, and the verdict.
-void report(char const* role, clock_type::time_point since, std::string const& came, bool good) {
-  auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - since).count();
-  good = good && ms < 60'000;
-  std::cout << (good ? "good " : "BAD ") << role << ": " << came << ", " << ms << " ms" << std::endl;
-  all_good = all_good && good;
-}
 
 template <class Call>
 void report_failure(char const* role, Call const& call) {

@@ -1,4 +1,5 @@
-// What needs a namespace of its own: dropped packets (dropped.cpp) and full disks (full.cpp). Root may have
+// What needs a namespace of its own: dropped packets (dropped.cpp), full disks (full.cpp), and names of hosts
+// (names.cpp). Root may have
 // one, others in a user namespace.
 #include <unistd.h>
 
@@ -38,4 +39,9 @@ TEST_CASE_TEMPLATE("a full disk: new names are refused, leases stay, and all goe
 
 TEST_CASE("C64: on a disk that SQLite's WAL fills, it is emptied, and what was refused is done <sqlite>") {
   check_program({"--mount", "--propagation", "unchanged"}, ROWLOCK_FULL, "small");
+}
+
+TEST_CASE_TEMPLATE("C68, C69: names with silent addresses, and a silent resolver: calls end in time", Server,
+                   postgresql_fixture, mariadb_fixture, mysql_fixture) {
+  check_program({"--net", "--mount", "--propagation", "unchanged"}, ROWLOCK_NAMES, Server::backend);
 }

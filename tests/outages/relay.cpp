@@ -1,5 +1,6 @@
 #include "outages/relay.hpp"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,10 +15,10 @@
 namespace rowlock::test {
 namespace {
 
-sockaddr_in here(int port) {
+sockaddr_in here(int port, std::string const& address = "127.0.0.1") {
   sockaddr_in a{};
   a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::inet_pton(AF_INET, address.c_str(), &a.sin_addr);
   a.sin_port = htons(static_cast<std::uint16_t>(port));
   return a;
 }
@@ -51,7 +52,8 @@ int port_of(std::string const& address) {
 
 // A socket that never listens keeps the port ours while connections to it are refused: an outgoing connection
 // of anybody else's would get it otherwise.
-relay::relay(int server_port) : server_port_(server_port) {
+relay::relay(int server_port, std::string const& at, int port)
+    : server_port_(server_port), address_(at), port_(port) {
   reserved_ = bound();
   auto address = here(0);
   socklen_t size = sizeof address;
@@ -83,7 +85,7 @@ int relay::bound() const {
   int const yes = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
-  auto const address = here(port_);
+  auto const address = here(port_, address_);
   checked(::bind(fd, reinterpret_cast<sockaddr const*>(&address), sizeof address), "bind");
   return fd;
 }

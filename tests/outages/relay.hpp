@@ -13,11 +13,12 @@
 
 namespace rowlock::test {
 
-/// Passes on what comes in at 127.0.0.1:port() to a server of this machine, in a thread of its own. The cuts
-/// return when they are done.
+/// Passes on what comes in at a loopback address and port() to a server of this machine, in a thread of its
+/// own. The cuts return when they are done.
 class relay {
  public:
-  explicit relay(int server_port);
+  /// `port`: any that is free, if 0.
+  explicit relay(int server_port, std::string const& address = "127.0.0.1", int port = 0);
   ~relay();
   relay(relay const&) = delete;
   relay& operator=(relay const&) = delete;
@@ -72,6 +73,7 @@ class relay {
   void end_all();
 
   int server_port_;
+  std::string address_;
   int port_ = 0;
   int reserved_ = -1;
   int listener_ = -1;

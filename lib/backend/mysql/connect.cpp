@@ -8,6 +8,7 @@
 #include "backend/mysql/connector.hpp"
 #include "backend/mysql/handshake.hpp"
 #include "backend/mysql/option_file.hpp"
+#include "backend/resolver.hpp"
 
 namespace rowlock::backend::mysql {
 namespace {
@@ -46,11 +47,11 @@ sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int
   return o;
 }
 
-std::unique_ptr<session> connect_with(sql::ConnectOptionsMap& options, settings const& s,
+std::unique_ptr<session> connect_with(sql::ConnectOptionsMap& options, settings const& s, way const& to,
                                       std::string const& where, boot_time_point deadline) {
   std::unique_ptr<session> made;
   {
-    handshake watched(deadline, s.encryption == tls::verified, s.socket);
+    handshake watched(deadline, s.encryption == tls::verified, to);
     native_connection native;
     try {
       native = open(options);
@@ -67,26 +68,33 @@ std::unique_ptr<session> connect_with(sql::ConnectOptionsMap& options, settings 
   return made;
 }
 
-std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, std::string const& where,
-                                    boot_time_point deadline) {
+std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, way const& to,
+                                    std::string const& where, boot_time_point deadline) {
   constexpr int too_big_select = 1104;
   auto options = options_for(s, place, whole_seconds(deadline - boot_clock::now()));
   try {
-    return connect_with(options, s, where, deadline);
+    return connect_with(options, s, to, where, deadline);
   } catch (error const& e) {
     if (e.native_code() != too_big_select) throw;
   }
   // The server's max_join_size is less than what the connector itself asks before we can say that it is not
   // for us. Not for everybody, who would pay a round trip for it.
   options["preInit"] = sql::SQLString("SET SESSION sql_big_selects = 1");
-  return connect_with(options, s, where, deadline);
+  return connect_with(options, s, to, where, deadline);
+}
+
+std::unique_ptr<session> connect_to_host(settings const& s, endpoint const& place, std::string const& where,
+                                         boot_time_point deadline) {
+  return at_one_address(place.host, where, deadline, [&](std::string const& address, boot_time_point until) {
+    return connect_to(s, &place, {.host = place.host, .address = address}, where, until);
+  });
 }
 
 }  // namespace
 
 std::unique_ptr<session> connect(settings const& s, std::string const& where, boot_time_point deadline) {
   if (boot_clock::now() >= deadline) throw error(errc::unreachable, where + ": no time was left to connect");
-  if (s.endpoints.empty()) return connect_to(s, nullptr, where, deadline);
+  if (s.endpoints.empty()) return connect_to(s, nullptr, {.unix_socket = s.socket}, where, deadline);
   std::optional<error> problem;
   std::unique_ptr<session> reader;
   for (auto place = s.endpoints.begin(); place != s.endpoints.end(); ++place) {
@@ -94,7 +102,7 @@ std::unique_ptr<session> connect(settings const& s, std::string const& where, bo
     if (now >= deadline) break;
     auto const share = now + (deadline - now) / (s.endpoints.end() - place);
     try {
-      auto made = connect_to(s, &*place, where, share);
+      auto made = connect_to_host(s, *place, where, share);
       if (s.endpoints.size() == 1 || made->takes_writes()) return made;
       if (!reader) reader = std::move(made);
     } catch (error const& e) {

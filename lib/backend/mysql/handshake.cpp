@@ -70,6 +70,7 @@ MYSQL* connect_allowed(MYSQL* c, char const* host, char const* user, char const*
   char const* path = nullptr;
   if (auto* const mine = handshake::of_this_thread()) {
     mine->allow(*c);
+    if (!mine->address().empty()) host = mine->host();
     if (!mine->unix_socket().empty()) {
       path = mine->unix_socket().c_str();
       unsigned const by_socket = MYSQL_PROTOCOL_SOCKET;
@@ -117,8 +118,8 @@ void open_gate() {
 
 }  // namespace
 
-handshake::handshake(boot_time_point deadline, bool verified, std::string unix_socket)
-    : deadline_(deadline), verified_(verified), unix_socket_(std::move(unix_socket)) {
+handshake::handshake(boot_time_point deadline, bool verified, way to)
+    : deadline_(deadline), verified_(verified), to_(std::move(to)) {
   current = this;
 }
 
@@ -130,10 +131,14 @@ void handshake::allow(MYSQL& c) {
   connection_ = &c;
   unsigned const no = 0;
   unsigned long const longest = longest_packet;
-  ::mysql_optionsv(&c, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&wait_io));
+  watch(c);
   ::mysql_optionsv(&c, MARIADB_OPT_RESTRICTED_AUTH, verified_ ? methods_if_verified : methods);
   ::mysql_optionsv(&c, MYSQL_OPT_LOCAL_INFILE, &no);
   ::mysql_optionsv(&c, MYSQL_OPT_MAX_ALLOWED_PACKET, &longest);
+}
+
+void handshake::watch(MYSQL& c) {
+  ::mysql_optionsv(&c, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&wait_io));
 }
 
 void handshake::leave(MYSQL& c) noexcept {
@@ -146,9 +151,31 @@ std::string handshake::gate(std::string const& host, int port) {
   return fmt::format("tcp://[{}://{}]:{}", gate_name(), host, port);
 }
 
+char const* handshake::host() {
+  room_.resize(host_room());
+  write_host(room_.data());
+  return room_.data();
+}
+
+void handshake::write_host(char* room) noexcept {
+  to_.address.copy(room, to_.address.size());
+  room[to_.address.size()] = '\0';
+  host_ = room;
+}
+
+// The library looks up the host before it waits for anything, and copies the name after it has waited for the
+// server's first byte. (tests/outages/names.cpp: TLS is refused if that changes.)
+void handshake::name_host() noexcept {
+  auto* const room = std::exchange(host_, nullptr);
+  if (room == nullptr) return;
+  to_.host.copy(room, to_.host.size());
+  room[to_.host.size()] = '\0';
+}
+
 int handshake::wait_on(int fd, int timeout) {
+  name_host();
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - boot_clock::now()).count();
-  if (!socket_ || !socket_->is(fd)) {  // a name may have several addresses, which are tried in turn
+  if (!socket_ || !socket_->is(fd)) {
     limit_.reset();
     socket_ = own_socket::of(fd);
     connecting_ = true;

@@ -5,6 +5,7 @@
 
 #include <mysql.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,12 +15,18 @@
 
 namespace rowlock::backend::mysql {
 
-/// While it lives, the calling thread connects: with a connection that was passed to allow(), or through
-/// Connector/C++ to an address of gate(). One at a time in each thread.
+/// Where a connection goes to.
+struct way {
+  std::string host{};         ///< what its certificate must say, if that is looked at
+  std::string address{};      ///< where to find it; empty: at `host`
+  std::string unix_socket{};  ///< the way to the server, if it is not by TCP
+};
+
+/// While it lives, the calling thread connects: with a connection that was passed to allow() or watch(), or
+/// through Connector/C++ to an address of gate(). One at a time in each thread.
 class handshake {
  public:
-  /// `unix_socket`: the way to the server, if it is not by TCP.
-  handshake(boot_time_point deadline, bool verified, std::string unix_socket = {});
+  handshake(boot_time_point deadline, bool verified, way to);
   ~handshake();
   handshake(handshake const&) = delete;
   handshake& operator=(handshake const&) = delete;
@@ -27,6 +34,8 @@ class handshake {
   /// What the client library may do for a server: only log in by methods that don't give the password away,
   /// never read a file for it, and wait as long as this thread's handshake says.
   void allow(MYSQL&);
+  /// The last of these alone: the methods are the program's own business.
+  static void watch(MYSQL&);
   /// Puts back what is the program's own.
   static void leave(MYSQL&) noexcept;
 
@@ -38,7 +47,14 @@ class handshake {
   std::shared_ptr<own_socket> const& socket() const noexcept { return socket_; }
   /// The client library's connection that was made last; null if it is not the one with socket().
   MYSQL* connection() const noexcept;
-  std::string const& unix_socket() const noexcept { return unix_socket_; }
+  std::string const& unix_socket() const noexcept { return to_.unix_socket; }
+  std::string const& address() const noexcept { return to_.address; }
+  /// What is to be given to the client library as the host, in `room` of host_room() bytes: the library
+  /// reads the address there, and once that is connected, the host's name, which the certificate must say.
+  void write_host(char* room) noexcept;
+  std::size_t host_room() const noexcept { return std::max(to_.host.size(), to_.address.size()) + 1; }
+  /// The same in a room of this object's.
+  char const* host();
   /// Why it was ended by us, if it was; to be put behind a message.
   std::string why() const;
 
@@ -49,9 +65,13 @@ class handshake {
   bool may_read(bool writable);
 
  private:
+  void name_host() noexcept;
+
   boot_time_point const deadline_;
   bool const verified_;
-  std::string const unix_socket_;
+  way const to_;
+  std::string room_;
+  char* host_ = nullptr;  ///< still says the address
   std::shared_ptr<own_socket> socket_;
   std::optional<wire_watch::scope> limit_;
   MYSQL* connection_ = nullptr;

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <rowlock/error.hpp>
+#include <span>
 
 #include "backend/postgresql/errors.hpp"
+#include "backend/postgresql/host_names.hpp"
 #include "backend/postgresql/log_in_relay.hpp"
 
 namespace rowlock::backend::postgresql {
@@ -101,13 +104,38 @@ struct host_list {
     return 1 + std::max(std::count(host.begin(), host.end(), ','),
                         std::count(hostaddr.begin(), hostaddr.end(), ','));
   }
-  void drop_first() {
-    for (auto* list : {&host, &hostaddr, &port})
-      if (auto const comma = list->find(','); comma != std::string::npos) list->erase(0, comma + 1);
-  }
 };
 
-native_connection start(std::string const& conninfo, host_list const* only, std::string const& where,
+std::string nth(std::string_view list, std::ptrdiff_t n) {
+  for (; n > 0; --n) {
+    auto const comma = list.find(',');
+    if (comma == list.npos) return {};
+    list.remove_prefix(comma + 1);
+  }
+  return std::string(list.substr(0, list.find(',')));
+}
+
+endpoints apart(host_list const& all) {
+  endpoints out;
+  bool const one_port = all.port.find(',') == std::string::npos;  // then it is everybody's
+  for (std::ptrdiff_t i = 0; i < all.size(); ++i)
+    out.push_back({nth(all.host, i), nth(all.hostaddr, i), one_port ? all.port : nth(all.port, i)});
+  return out;
+}
+
+host_list together(std::span<endpoint const> all) {
+  host_list out{all.front().host, all.front().hostaddr, all.front().port};
+  for (auto const& one : all.subspan(1)) {
+    out.host += ',' + one.host;
+    out.hostaddr += ',' + one.hostaddr;
+    out.port += ',' + one.port;
+  }
+  return out;
+}
+
+using extra_options = std::initializer_list<std::pair<char const*, char const*>>;
+
+native_connection start(std::string const& conninfo, extra_options extra, std::string const& where,
                         manner how) {
   std::vector<char const*> keywords;
   std::vector<char const*> values;
@@ -121,17 +149,28 @@ native_connection start(std::string const& conninfo, host_list const* only, std:
     for (auto const& [keyword, text] : our_defaults) add(keyword, text);
   add("dbname", conninfo.c_str());
   if (ours) add("client_encoding", "UTF8");
-  if (only != nullptr) {
-    add("host", only->host.c_str());
-    add("hostaddr", only->hostaddr.c_str());
-    add("port", only->port.c_str());
-  }
+  for (auto const& [keyword, text] : extra) add(keyword, text);
   add(nullptr, nullptr);
   native_connection c(PQconnectStartParams(keywords.data(), values.data(), 1));
   if (!c) throw error(errc::unreachable, fmt::format("{}: out of memory", where));
   PQsetErrorVerbosity(c.get(), PQERRORS_VERBOSE);
   if (ours) PQsetNoticeReceiver(c.get(), &drop_notice, nullptr);
   return c;
+}
+
+native_connection start(std::string const& conninfo, host_list const& only, std::string const& where,
+                        manner how) {
+  return start(
+      conninfo,
+      {{"host", only.host.c_str()}, {"hostaddr", only.hostaddr.c_str()}, {"port", only.port.c_str()}}, where,
+      how);
+}
+
+// With what a service file says. libpq tells it of a connection, and this is one that it gives up before it
+// has looked up a name, or a password.
+endpoints hosts_of(std::string const& conninfo, std::string const& where, manner how) {
+  auto const c = start(conninfo, {{"sslmode", "none"}, {"password", "none"}}, where, how);
+  return apart(host_list(settings(options(PQconninfo(c.get())).get())));
 }
 
 // Each of `hosts` that are left gets its share of the time: one that hangs must not use up the others'.
@@ -173,10 +212,22 @@ void refuse_unusable(settings const& given, std::string const& conninfo, std::st
   for (auto i = hosts.size(); i > 1; --i) many += fmt::format(",{}", nowhere);
   if (!hosts.hostaddr.empty()) hosts.hostaddr = many;
   hosts.host = many;
-  auto const c = start(conninfo, &hosts, where, manner::ours);
+  auto const c = start(conninfo, hosts, where, manner::ours);
   std::string_view const message = PQerrorMessage(c.get());
   if (PQstatus(c.get()) == CONNECTION_BAD && message.find(nowhere) == message.npos)
     throw error(errc::invalid_argument, fmt::format("{}: {}", where, one_line(message)));
+}
+
+native_connection connect_to(std::span<endpoint const> hosts, std::ptrdiff_t others,
+                             std::string const& conninfo, std::string const& where, boot_time_point deadline,
+                             manner how) {
+  for (;; hosts = hosts.subspan(1)) {
+    auto c = start(conninfo, together(hosts), where, how);
+    if (drive(c.get(), where, share(c.get(), std::ssize(hosts) + others, deadline))) return c;
+    // libpq itself moves on to the next host only after an error, and silence is not an error.
+    if (hosts.size() == 1 || boot_clock::now() >= deadline)
+      throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
+  }
 }
 
 }  // namespace
@@ -200,18 +251,17 @@ std::string describe_conninfo(std::string const& conninfo) {
 
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
                           manner how) {
-  auto c = start(conninfo, nullptr, where, how);
-  host_list hosts(settings(options(PQconninfo(c.get())).get()));
+  host_names names(hosts_of(conninfo, where, how), where);
   for (;;) {
-    if (drive(c.get(), where, share(c.get(), hosts.size(), deadline))) break;
-    // libpq itself moves on to the next host only after an error, and silence is not an error.
-    if (hosts.size() == 1 || boot_clock::now() >= deadline)
-      throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
-    hosts.drop_first();
-    c = start(conninfo, &hosts, where, how);
+    auto const hosts = names.take_known(deadline);
+    try {
+      auto c = connect_to(hosts, names.left(), conninfo, where, deadline, how);
+      if (how == manner::as_given) PQsetErrorVerbosity(c.get(), PQERRORS_DEFAULT);
+      return c;
+    } catch (error const& e) {
+      if (e.reason() != errc::unreachable || names.left() == 0 || boot_clock::now() >= deadline) throw;
+    }
   }
-  if (how == manner::as_given) PQsetErrorVerbosity(c.get(), PQERRORS_DEFAULT);
-  return c;
 }
 
 bool run(PGconn* c, char const* sql, boot_time_point deadline) {

@@ -22,7 +22,7 @@ enum class manner {
 };
 
 /// Connects. Waits until `deadline`, or as long as the connection string's connect_timeout says if that is
-/// shorter. Host names are looked up by the system's resolver, which has time limits of its own.
+/// shorter: that counts for each address of a host's name.
 /// @throws error
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
                           manner how = manner::ours);

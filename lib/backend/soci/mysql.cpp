@@ -22,6 +22,7 @@
 #include "backend/mysql/handshake.hpp"
 #include "backend/mysql/own_socket.hpp"
 #include "backend/mysql/session.hpp"
+#include "backend/resolver.hpp"
 #include "backend/soci/connect_string.hpp"
 #include "backend/soci/libmariadb.hpp"
 #include "backend/soci/seat.hpp"
@@ -50,9 +51,24 @@ void set_limits(MYSQL& c, limits const& l) {
   set(c.net.pvio, PVIO_WRITE_TIMEOUT, static_cast<int>(l.write));
 }
 
+/// What the library does, at the handshake's address.
+bool reconnected(MYSQL& c, mysql::handshake& watched) {
+  if (watched.address().empty()) return ::mariadb_reconnect(&c) == 0;
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): the library's own way
+  auto* const room = static_cast<char*>(std::malloc(watched.host_room()));
+  if (room == nullptr) throw std::bad_alloc();
+  auto* const own = std::exchange(c.host, room);
+  watched.write_host(room);
+  bool const done = ::mariadb_reconnect(&c) == 0;  // then it has freed the room, and made a copy
+  if (!done) c.host = own;
+  std::free(done ? own : room);  // NOLINT(cppcoreguidelines-no-malloc): the library's own way
+  return done;
+}
+
 /// Ends what is there and connects with the same parameters. The library counts the time in whole seconds,
-/// for each of its steps. @throws mysql::refusal
-void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline) {
+/// for each of its steps; the handshake ends them. @throws error
+void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline, mysql::handshake& watched,
+               std::string const& where) {
   auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();
   auto const seconds = static_cast<unsigned>(std::clamp<std::int64_t>(left, 1, 86'400));
   auto const given = limits_of(c);
@@ -62,24 +78,43 @@ void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline) {
   // Otherwise it refuses: what was begun would be lost, and is to be.
   c.server_status &= ~static_cast<unsigned>(SERVER_STATUS_IN_TRANS);
   c.options.reconnect = 1;
-  bool const failed = ::mariadb_reconnect(&c) != 0;
+  bool const failed = !reconnected(c, watched);
   // Never again behind our back: the session's settings would be lost.
   c.options.reconnect = 0;
   set_limits(c, given);
-  if (failed) throw refusal_of(c);
+  if (failed) throw mysql::connect_error(refusal_of(c), where, watched.why());
 }
 
-/// The same for a session of ours.
+bool verifies(MYSQL const& c, unsigned long flags) {
+  return c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0;
+}
+
+/// Calls connect(handshake, until) for each address that the connection's host has, until one can be reached.
+template <class Connect>
+void at_one_address(MYSQL const& c, bool verified, std::string const& where, boot_time_point deadline,
+                    Connect const& connect) {
+  if (c.unix_socket != nullptr || c.host == nullptr || *c.host == '\0') {
+    mysql::handshake watched(deadline, verified, {});
+    return connect(watched, deadline);
+  }
+  std::string const host = c.host;
+  backend::at_one_address(host, where, deadline, [&](std::string const& address, boot_time_point until) {
+    mysql::handshake watched(until, verified, {.host = host, .address = address});
+    connect(watched, until);
+  });
+}
+
+/// Connects for a session of ours.
 std::shared_ptr<mysql::own_socket> connect_ours(MYSQL& c, unsigned long flags, boot_time_point deadline,
                                                 std::string const& where) {
-  mysql::handshake watched(deadline, c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0);
-  watched.allow(c);
-  try {
-    reconnect(c, flags, deadline);
-  } catch (mysql::refusal const& e) {
-    throw mysql::connect_error(e, where, watched.why());
-  }
-  return watched.socket() ? watched.socket() : mysql::own_socket::of(::mysql_get_socket(&c));
+  std::shared_ptr<mysql::own_socket> socket;
+  at_one_address(c, verifies(c, flags), where, deadline,
+                 [&](mysql::handshake& watched, boot_time_point until) {
+                   watched.allow(c);
+                   reconnect(c, flags, until, watched, where);
+                   socket = watched.socket();
+                 });
+  return socket ? socket : mysql::own_socket::of(::mysql_get_socket(&c));
 }
 
 std::string text(char const* t) { return t == nullptr ? "" : t; }
@@ -120,11 +155,16 @@ class mysql_seat final : public seat, public source {
       native_.options.client_flag = option_flags_;
       native_.options.max_allowed_packet = longest_packet_;
       name_database();
-      reconnect(native_, flags_, deadline);
-      restore_names();
+      at_one_address(native_, verifies(native_, flags_), description_, deadline,
+                     [&](mysql::handshake& watched, boot_time_point until) {
+                       mysql::handshake::watch(native_);
+                       reconnect(native_, flags_, until, watched, description_);
+                       restore_names();
+                     });
     } catch (std::exception const&) {
       hang_up(native_);  // the program hears of it when it uses the session
     }
+    mysql::handshake::leave(native_);
     native_.options.reconnect = reconnects_;
   }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What is asked of one database beside other things, by threads of its own, so that one that does not answer
-// keeps nobody else waiting.
+// What is asked beside other things, by threads of its own, so that what does not answer keeps nobody else
+// waiting.
 
 #include <condition_variable>
 #include <deque>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-namespace rowlock::recipes {
+namespace rowlock::base {
 
-/// Thread-safe.
+/// A thread is begun when none is free, and stays. Thread-safe.
 class errands {
  public:
   using errand = std::function<void()>;
@@ -20,7 +20,8 @@ class errands {
     must_be_run
   };
 
-  errands() = default;
+  /// One that asks for a lock may wait for a reply that does not come; then renewals have another thread.
+  explicit errands(std::size_t most_threads = 2) noexcept : most_threads_(most_threads) {}
   /// Waits for those that must be run.
   ~errands();
   errands(errands const&) = delete;
@@ -37,6 +38,7 @@ class errands {
     errand what;
     kind how;
   };
+  std::size_t const most_threads_;
   std::mutex mutex_;
   std::condition_variable_any come_;
   std::deque<waiting_errand> line_;
@@ -44,4 +46,4 @@ class errands {
   std::vector<std::jthread> threads_;  ///< last: they end first
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::base

@@ -1,17 +1,10 @@
-#include "recipes/errands.hpp"
+#include "base/errands.hpp"
 
 #include <system_error>
 
 #include "base/calls.hpp"
 
-namespace rowlock::recipes {
-
-namespace {
-
-// One that asks for a lock may wait for a reply that does not come; then renewals have another one.
-constexpr std::size_t most_threads = 2;
-
-}  // namespace
+namespace rowlock::base {
 
 errands::~errands() {
   {
@@ -24,7 +17,7 @@ errands::~errands() {
 bool errands::run(errand what, kind how, std::size_t most) {
   std::lock_guard const guard(mutex_);
   if (how == kind::may_be_dropped && line_.size() >= most) return false;
-  if (line_.size() >= idle_ && threads_.size() < most_threads) {
+  if (line_.size() >= idle_ && threads_.size() < most_threads_) {
     try {
       threads_.emplace_back([this](std::stop_token stop) { serve(std::move(stop)); });
     } catch (std::system_error const&) {
@@ -53,4 +46,4 @@ void errands::serve(std::stop_token stop) {
   }
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::base
