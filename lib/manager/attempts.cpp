@@ -79,10 +79,16 @@ void attempts::draw_for_others() noexcept { tokens_ = strategy_.most_tokens(); }
 bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where) {
   contended_ = false;
   permit_.where = where;
+  auto const tell = [this] {
+    if (contended_) engine_.pool_of(spec_.strategy).locked_out();
+  };
   try {
-    return traits(spec_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
+    bool const had = traits(spec_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
+    tell();
+    return had;
   } catch (error const& e) {
     contended_ = e.reason() == errc::row_locked;
+    tell();
     throw;
   }
 }
@@ -91,7 +97,7 @@ bool attempts::ask() {
   bool const busy = seen_ && !seen_->term.empty();
   if (strategy_.most_at_once() > 1 && doubts_.empty() && !busy && !owner_.is_explicit())
     if (auto const got = ask_with_others()) return *got;
-  return ask(*engine_.pool.borrow(engine_.reply_deadline(), stop_));
+  return ask(*engine_.session_to_write(engine_.reply_deadline(), stop_));
 }
 
 // The one that waits for a connection takes along those that come meanwhile.
@@ -100,7 +106,7 @@ std::optional<bool> attempts::ask_with_others() {
   std::optional<sessions::connection_pool::loan> alone;
   (void)engine_.traffic.takes.run(
       mine, engine_.reply_deadline(), stop_, go_together,
-      [&] { return engine_.pool.borrow(engine_.reply_deadline(), stop_); },
+      [&] { return engine_.session_to_write(engine_.reply_deadline(), stop_); },
       [&](sessions::connection_pool::loan& loan, std::span<shared_take* const> all) noexcept {
         if (all.size() == 1)
           alone.emplace(std::move(loan));
@@ -108,12 +114,13 @@ std::optional<bool> attempts::ask_with_others() {
           take_together(engine_, *loan, all);
       });
   if (alone) return ask(**alone);
+  if (!mine.doubtful && mine.failed) throw error(*mine.failed);
   if (!mine.doubtful && !mine.won) return std::nullopt;
   give_back_sent();
   sent_.emplace(doubt{std::move(mine.what.term), mine.sent_at, mine.what.tokens});
   if (mine.doubtful) {
     remember_sent();
-    if (mine.in_doubt) throw error(*mine.in_doubt);
+    if (mine.failed) throw error(*mine.failed);
     throw error(errc::in_doubt, "no memory for the reply");
   }
   return accept_grant(*mine.won, sent_->term, mine.sent_at, mine.server);

@@ -36,12 +36,13 @@ bool attempts_at_all::make() {
     return ask();
   } catch (error const& e) {
     contended_ = e.reason() == errc::row_locked;
+    if (contended_) engine_.pool.locked_out();
     throw;
   }
 }
 
 bool attempts_at_all::ask() {
-  auto loan = engine_.pool.borrow(engine_.reply_deadline(), stop_);
+  auto loan = engine_.session_to_write(engine_.reply_deadline(), stop_);
   auto& session = *loan;
   if (!doubts_.empty()) {
     auto const now = engine_.tables.locks.read_all(session, with({}), engine_.reply_deadline());

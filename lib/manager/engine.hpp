@@ -43,6 +43,11 @@ struct engine {
   boot_time_point close_unused() noexcept {
     return std::min({pool.close_unused(), session_pool.close_unused(), gates.close_unused()});
   }
+  /// A session to take or give back with.
+  sessions::connection_pool::loan session_to_write(boot_time_point deadline,
+                                                   std::stop_token const& stop = {}) {
+    return pool.borrow(deadline, stop, boot_time_point::max(), sessions::connection_pool::use::writing);
+  }
   boot_time_point reply_deadline() const noexcept { return boot_clock::now() + options.reply_timeout; }
 
   manager_options const options;

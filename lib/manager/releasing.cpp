@@ -62,6 +62,7 @@ release_result releasing::end(holding::hold& h, boot_time_point deadline) noexce
     outcome = is_gone() ? release_result::already_lost : tell_row(h, deadline, why);
   } catch (error const& e) {
     if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
+    if (e.reason() == errc::row_locked) engine_.pool.locked_out();
     tell_error(h, e);
   } catch (std::exception const& e) {
     tell_error(h, e);
@@ -96,6 +97,7 @@ release_result releasing::give_back_all(holds all, boot_time_point deadline) noe
     tell_error(*all.front(), e);
     // The rest of the time would go by in asking for each again. The keeper does, by their terms.
     bool const answered = e.reason() == errc::row_locked || e.reason() == errc::conflict;
+    if (e.reason() == errc::row_locked) engine_.pool.locked_out();
     if (!answered) deadline = boot_clock::now();
   } catch (std::exception const& e) {
     tell_error(*all.front(), e);
@@ -123,7 +125,7 @@ std::vector<bool> releasing::end_together(holds const& all, boot_time_point dead
   auto const start = boot_clock::now();
   auto const& strategy = engine_.strategies.of(all.front()->facts().strategy);
   auto const given = [&] {
-    auto loan = engine_.pool.borrow(deadline);
+    auto loan = engine_.session_to_write(deadline);
     auto done = sessions::retry_deadlocks(engine_.events, which.front().name, deadline,
                                           [&] { return strategy.give_back_all(*loan, which, deadline); });
     auto const tables = engine_.database.tables();
@@ -204,7 +206,7 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
     if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
-  if (!session) session.emplace(engine_.pool.borrow(deadline));
+  if (!session) session.emplace(engine_.session_to_write(deadline));
   if (h.guarded() && is_locked(h, **session, deadline)) return release_result::handed_over;
   auto const given = h.guarded() && engine_.database.sql().writes_lock_database
                          ? try_to_give_back(h, session, deadline)
@@ -280,14 +282,14 @@ strategies::given_back releasing::give_back_with_others(
   shared_release mine{&strategy, {f.name, f.term}};
   (void)engine_.traffic.releases.run(
       mine, deadline, {}, [](auto const& a, auto const& b) { return a.strategy == b.strategy; },
-      [&] { return engine_.pool.borrow(deadline); },
+      [&] { return engine_.session_to_write(deadline); },
       [&](sessions::connection_pool::loan& loan, std::span<shared_release* const> all) noexcept {
         if (all.size() == 1)
           alone.emplace(std::move(loan));
         else
           release_together(engine_, *loan, all, deadline);
       });
-  if (mine.in_doubt) throw error(*mine.in_doubt);
+  if (mine.failed) throw error(*mine.failed);
   return mine.done;
 }
 

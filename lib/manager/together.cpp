@@ -23,12 +23,14 @@ std::vector<Job*> in_order(std::span<Job* const> jobs, Name name) {
   return all;
 }
 
-/// What all of them are told if the reply was lost; else each tries alone, and sees what is wrong.
+/// What all of them are told if the reply was lost, or the whole database is locked; else each tries alone,
+/// and sees what is wrong.
 template <class Job>
-void tell_doubt(std::span<Job* const> jobs, error const& e) {
-  if (e.reason() != errc::in_doubt) return;
+void tell_all(engine& in, std::span<Job* const> jobs, error const& e) {
+  bool const is_locked = e.reason() == errc::row_locked && in.database.sql().writes_lock_database;
+  if (e.reason() != errc::in_doubt && !is_locked) return;
   for (auto* one : jobs)  // each its own: copies of an exception share its text
-    one->in_doubt.emplace(e.reason(), base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
+    one->failed.emplace(e.reason(), base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
       was_sent(false);
     } catch (error const& problem) {
       was_sent(problem.reason() == errc::in_doubt);  // first: to say why needs memory
-      tell_doubt(std::span<shared_take* const>(all), problem);
+      tell_all(e, std::span<shared_take* const>(all), problem);
     } catch (std::exception const&) {  // no memory for the reply
       was_sent(true);
     }
@@ -96,7 +98,7 @@ void release_together(engine& e, backend::connection& session, std::span<shared_
           all[i]->done.others_wait = session.is_waited_for(tables, all[i]->which.name);
       }
     } catch (error const& problem) {
-      tell_doubt(std::span<shared_release* const>(all), problem);
+      tell_all(e, std::span<shared_release* const>(all), problem);
     }
   } catch (std::exception const&) {  // as above
   }

@@ -22,8 +22,8 @@ struct shared_take {
   std::optional<strategies::granted> won{};
   boot_time_point sent_at{};
   std::size_t server = 0;
-  bool doubtful = false;            ///< the term may have been granted, or may still be granted
-  std::optional<error> in_doubt{};  ///< why, if there was memory to say so
+  bool doubtful = false;          ///< the term may have been granted, or may still be granted
+  std::optional<error> failed{};  ///< why, if there was memory to say so. Without it, it is tried alone
 };
 
 /// Whether one statement can take both.
@@ -35,7 +35,7 @@ struct shared_release {
   strategies::locking_strategy const* strategy = nullptr;
   strategies::name_and_term which{};
   strategies::given_back done{};
-  std::optional<error> in_doubt{};
+  std::optional<error> failed{};
 };
 
 void release_together(engine&, backend::connection&, std::span<shared_release* const>,

@@ -27,25 +27,38 @@ boot_time_point connection_pool::ask_for_one() {
   return now + longest_turn;
 }
 
-void connection_pool::line_up(boot_time_point until, std::stop_token const& stop) {
+void connection_pool::line_up(boot_time_point until, std::stop_token const& stop, use what) {
   std::unique_lock lock(mutex_);
   if (line_.empty() && lent_ < size_.limit) {
     ++lent_;
     return;
   }
-  waiter me;
+  waiter me{what};
   line_.push_back(&me);
-  while (!me.has_place && !stop.stop_requested() && boot_clock::now() < until) {
+  auto const over = [&] { return me.has_place || (me.locked_out && database_.sql().writes_lock_database); };
+  while (!over() && !stop.stop_requested() && boot_clock::now() < until) {
     auto const next = std::min(until, ask_for_one());
-    me.wake.wait_until(lock, stop, std::chrono::steady_clock::now() + (next - boot_clock::now()),
-                       [&me] { return me.has_place; });
+    me.wake.wait_until(lock, stop, std::chrono::steady_clock::now() + (next - boot_clock::now()), over);
   }
   if (me.has_place) return;
   line_.remove(&me);
+  if (me.locked_out)
+    throw error(
+        errc::row_locked,
+        fmt::format("all {} connections of this lock_manager waited for what another session has locked",
+                    size_.limit));
   throw error(errc::too_many_connections,
               fmt::format("all {} connections of this lock_manager were in use for too long: raise "
                           "manager_options::{}",
                           size_.limit, size_.option));
+}
+
+void connection_pool::locked_out() noexcept {
+  std::lock_guard const guard(mutex_);
+  for (auto* one : line_) {
+    one->locked_out = one->what == use::writing;
+    one->wake.notify_one();
+  }
 }
 
 // With the mutex. The place is handed on, so that nobody overtakes those who stand in line.
@@ -70,8 +83,8 @@ connection_pool::waiting::~waiting() {
 }
 
 connection_pool::loan connection_pool::borrow(boot_time_point deadline, std::stop_token const& stop,
-                                              boot_time_point place_by) {
-  line_up(std::min(deadline, place_by), stop);
+                                              boot_time_point place_by, use what) {
+  line_up(std::min(deadline, place_by), stop, what);
   std::unique_ptr<backend::connection> idle;  // looked at, and perhaps closed, without the mutex
   {
     std::lock_guard const guard(mutex_);

@@ -58,11 +58,19 @@ class connection_pool {
     std::unique_ptr<backend::connection> connection_;
   };
 
+  /// What a session is for. One that writes may meet what other sessions have locked.
+  enum class use { any, writing };
+
   /// `place_by`: until when it stands in line at most; the rest of `deadline` is for connecting.
   /// @throws error what database::open throws; too_many_connections if none became free in time, or until
-  /// `stop` was triggered
+  /// `stop` was triggered; row_locked, for writing, if that is because of what locked_out() tells
   loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
-              boot_time_point place_by = boot_time_point::max());
+              boot_time_point place_by = boot_time_point::max(), use = use::any);
+
+  /// A session has waited in vain for what another session, not of this pool, has locked. Those that stood in
+  /// line meanwhile, to write, have waited for the same where writing locks the whole database: they need not
+  /// try one after the other.
+  void locked_out() noexcept;
 
   /// Ends those that nobody has used for the idle timeout. @return when there may be the next one
   boot_time_point close_unused() noexcept;
@@ -86,10 +94,12 @@ class connection_pool {
 
  private:
   struct waiter {
+    use what;
     bool has_place = false;
-    std::condition_variable_any wake;
+    bool locked_out = false;
+    std::condition_variable_any wake{};
   };
-  void line_up(boot_time_point until, std::stop_token const&);
+  void line_up(boot_time_point until, std::stop_token const&, use);
   boot_time_point ask_for_one();
   void next_in_line() noexcept;
   void give_back(std::unique_ptr<backend::connection>) noexcept;

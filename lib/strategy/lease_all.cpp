@@ -122,13 +122,7 @@ std::vector<std::optional<granted>> lease::take_each(backend::connection& c, tak
                                                      boot_time_point deadline,
                                                      boot_time_point& sent_at) const {
   std::vector<std::optional<granted>> done(wanted.size());
-  highest_tokens got;
-  try {
-    got = claim_each(c, several(how, wanted), 1, deadline, sent_at);
-  } catch (error const& e) {
-    if (e.reason() != errc::row_locked) throw;
-    return done;
-  }
+  auto const got = claim_each(c, several(how, wanted), 1, deadline, sent_at);
   for (std::size_t i = 0; i < done.size(); ++i)
     if (got[i]) done[i] = how.fencing ? granted{{got[i]->value - how.tokens + 1}, how.tokens} : granted{};
   return done;

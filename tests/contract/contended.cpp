@@ -1,5 +1,6 @@
 // A row, or an SQLite file, that a transaction has locked although nobody holds the lock.
 #include <future>
+#include <vector>
 
 #include "contract/fixture.hpp"
 
@@ -8,19 +9,21 @@ using namespace rowlock::test;
 
 namespace {
 
-/// Somebody's transaction that is in the way of whoever takes x, which nobody holds: it has the free row
-/// locked, or is just inserting one.
+/// Somebody's transaction that is in the way of whoever takes one of these names, which nobody holds: it has
+/// the free row locked, or is just inserting one.
 class transaction_in_the_way {
  public:
-  transaction_in_the_way(fixture& f, running_pair const& pair)
+  transaction_in_the_way(fixture& f, running_pair const& pair, std::vector<std::string> const& names = {"x"})
       : session_(f.source.implementation()->connect(soon())) {
     session_->script(begin_of(f), soon());
-    auto const row = pair.locks_free_row()
-                         ? std::string("UPDATE rowlock_locks SET note = 'locked' WHERE name = 'x'")
-                         : "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES "
-                           "('x', '" +
-                               std::string(to_string(pair.strategy)) + "', 0, " + in_ms(f, 0) + ")";
-    session_->script(f.tables().render(row), soon());
+    for (auto const& name : names) {
+      auto const row = pair.locks_free_row()
+                           ? "UPDATE rowlock_locks SET note = 'locked' WHERE name = '" + name + "'"
+                           : "INSERT INTO rowlock_locks (name, strategy, token, expires_at) VALUES ('" +
+                                 name + "', '" + std::string(to_string(pair.strategy)) + "', 0, " +
+                                 in_ms(f, 0) + ")";
+      session_->script(f.tables().render(row), soon());
+    }
   }
   void end() { session_->script("ROLLBACK", soon()); }
 
@@ -28,6 +31,12 @@ class transaction_in_the_way {
   static boot_time_point soon() { return boot_clock::now() + 30s; }
   std::unique_ptr<backend::connection> session_;
 };
+
+std::vector<std::string> fourteen_names() {
+  std::vector<std::string> names;
+  for (char c = 'a'; c < 'a' + 14; ++c) names.emplace_back(1, c);
+  return names;
+}
 
 }  // namespace
 
@@ -74,4 +83,43 @@ EVERY_CASE("C21: busy is what somebody holds, also while a transaction has its r
   auto const m = f.manager();
   CHECK(m->make_mutex("x").try_acquire().status() == acquire_status::busy);
   CHECK(m->make_mutex("x").try_acquire_for(100ms).status() == acquire_status::timed_out);
+}
+
+EVERY_CASE("C85: contended, too, for threads that wait for the one connection while it waits for rows") {
+  auto const names = fourteen_names();
+  auto o = f.options;
+  o.connections = 1;
+  o.reply_timeout = 5s;
+  auto const m = f.manager(o);
+  m->connect();
+  if (pair.locks_free_row())
+    for (auto const& name : names) (void)m->make_mutex(name).acquire();
+  transaction_in_the_way other(f, pair, names);
+  f.seam->reset();
+  std::vector<std::future<acquire_status>> all;
+  for (auto const& name : names)
+    all.push_back(std::async(std::launch::async, [&] { return m->make_mutex(name).try_acquire().status(); }));
+  for (auto& one : all) CHECK(one.get() == acquire_status::contended);
+  // Where all wait for one file, one of them does so for all.
+  if (dialect_of(f) == dialect::sqlite)
+    CHECK(f.seam->executed("lock_take") + f.seam->executed("begin") < static_cast<int>(names.size()));
+  other.end();
+  CHECK(m->make_mutex(names.front()).try_acquire());
+}
+
+PAIRS_TEMPLATE_CASE("C85: file: locks that are given back while a transaction has it are handed over", pair,
+                    all<in_rows, on_sqlite>) {
+  pair f;
+  auto o = f.options;
+  o.release_timeout = 5s;
+  lock_manager m(f.source, o);
+  std::vector<acquisition> held;
+  for (auto const& name : fourteen_names()) held.push_back(m.make_mutex(name, {.ttl = 600s}).acquire());
+  auto const other = f.source.implementation()->connect(boot_clock::now() + 60s);
+  other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
+  std::vector<std::future<release_result>> all;
+  for (auto& one : held) all.push_back(std::async(std::launch::async, [&] { return one->release(); }));
+  for (auto& one : all) CHECK(one.get() == release_result::handed_over);
+  other->script("ROLLBACK", boot_clock::now() + 60s);
+  CHECK(eventually([&] { return stranger(f).sees_free("a") && stranger(f).sees_free("n"); }));
 }
