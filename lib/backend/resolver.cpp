@@ -69,6 +69,8 @@ bool is_address(std::string const& host) {
 
 }  // namespace
 
+bool lookup::is_answered() const noexcept { return base::wait_for(answered_, boot_time_point{}); }
+
 void lookup::ask(std::string const& host) noexcept {
   try {
     address_list found;

@@ -20,6 +20,7 @@ class ROWLOCK_EXPORT lookup {
  public:
   /// Readable once it is answered, and for ever after.
   base::event const& answered() const noexcept { return answered_; }
+  bool is_answered() const noexcept;
   /// Once it is answered: in the order in which they are to be tried, IPv6 and IPv4 in turn. A host that is
   /// written as an address is its own only one.
   std::vector<std::string> const& addresses() const noexcept { return addresses_; }

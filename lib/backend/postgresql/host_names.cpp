@@ -16,9 +16,7 @@ bool is_name(endpoint const& place) {
   return place.hostaddr.empty() && !place.host.empty() && place.host[0] != '/' && place.host[0] != '@';
 }
 
-bool known(lookup const* name) {
-  return name == nullptr || base::wait_for(name->answered(), boot_time_point{});
-}
+bool known(lookup const* name) { return name == nullptr || name->is_answered(); }
 
 }  // namespace
 
