@@ -198,8 +198,8 @@ TEST_CASE_TEMPLATE("C74: connections: one that is lost in a call is left as by a
       {"insert", [&](auto& tx) { (void)tx.insert("i", 30s); }},
   };
   for (bool const kept : {false, true})
-    for (auto const& [name, made] : calls) {
-      CAPTURE(name);
+    for (auto const& one : calls) {
+      CAPTURE(one.first);
       CAPTURE(kept);
       auto const p = f.open();
       auto const tx = p->view(*m, {.keep_prepared = kept});
@@ -207,7 +207,7 @@ TEST_CASE_TEMPLATE("C74: connections: one that is lost in a call is left as by a
       begin(f, *p);
       tx->require(held);  // what is asked once of a connection has been asked
       stop(id);
-      auto const reason = reason_of([&] { made(*tx); });
+      auto const reason = reason_of([&] { one.second(*tx); });
       CHECK((reason == errc::unreachable || reason == errc::in_doubt));
       auto const said = refusal_of(*p);
       CHECK(said.find("pipeline") == said.npos);
