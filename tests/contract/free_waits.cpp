@@ -41,8 +41,9 @@ EVERY_CASE("wait_until_free_for: a stop token ends it, and so does the manager's
   bool by_token = false;
   SUBCASE("stopped") { by_token = true; }
   SUBCASE("closed") { by_token = false; }
+  int const before = f.seam->executed_in_all();
   std::jthread const ends([&] {
-    std::this_thread::sleep_for(50ms);
+    CHECK(eventually([&] { return f.seam->executed_in_all() > before; }));  // the call has begun
     if (by_token)
       stop.request_stop();
     else
