@@ -90,7 +90,7 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 6s);
+  held_and_watched h(*m, 15s);
   auto const trust = *h.lock->trusted_until();
   CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
   CHECK(h.lock->valid());
