@@ -44,6 +44,7 @@ std::optional<boot_time_point> held_lock::trusted_until() const noexcept {
 bool held_lock::valid() const noexcept { return live_ && hold_->valid(); }
 std::stop_token held_lock::loss_token() const noexcept { return hold_->loss_token(); }
 std::optional<loss_reason> held_lock::loss() const noexcept { return hold_->loss(); }
+std::string held_lock::loss_details() const { return hold_->loss_details(); }
 
 bool held_lock::extend(std::chrono::milliseconds duration) {
   return live_ && manager_->extend(hold_, duration);

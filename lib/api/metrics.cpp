@@ -3,7 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <rowlock/metrics.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/prometheus_text.hpp"
 
@@ -17,10 +22,16 @@ using base::prometheus_text;
 constexpr std::array<std::chrono::milliseconds, 17> bounds{
     1ms, 2ms, 5ms, 10ms, 20ms, 50ms, 100ms, 200ms, 500ms, 1s, 2s, 5s, 10s, 30s, 1min, 5min, 30min};
 
-constexpr std::array reasons{
-    loss_reason::expired,      loss_reason::taken_over,           loss_reason::revoked,
-    loss_reason::row_gone,     loss_reason::database_unreachable, loss_reason::forked,
-    loss_reason::session_ended};
+constexpr std::array reasons{loss_reason::expired,
+                             loss_reason::taken_over,
+                             loss_reason::revoked,
+                             loss_reason::row_gone,
+                             loss_reason::database_unreachable,
+                             loss_reason::forked,
+                             loss_reason::session_ended,
+                             loss_reason::read_only,
+                             loss_reason::row_locked,
+                             loss_reason::suspended};
 
 }  // namespace
 
@@ -68,11 +79,47 @@ class metrics::counts {
     std::array<counter, bounds.size() + 1> buckets_;  // the last has what is longer than all bounds
   };
 
+  /// What is told apart by the program's own labels, of which there are few.
+  class by_label {
+   public:
+    void taken(std::string_view label) noexcept { add_held(label, 1); }
+    void ended(std::string_view label) noexcept { add_held(label, -1); }
+    void refused(std::string_view label, std::string_view why) noexcept try {
+      std::lock_guard const guard(mutex_);
+      ++refused_[{std::string(label), std::string(why)}];
+    } catch (std::exception const&) {  // no memory: not counted
+    }
+
+    void print(prometheus_text& out) const {
+      std::lock_guard const guard(mutex_);
+      out.metric("rowlock_refusals_total", "counter", "Calls that ended without the lock.");
+      for (auto const& [of, n] : refused_) out.sample(n, {{"label", of.first}, {"outcome", of.second}});
+      out.metric("rowlock_locks_held", "gauge", "Locks that this process holds.");
+      for (auto const& [label, n] : held_) out.sample(n, {{"label", label}});
+    }
+
+   private:
+    void add_held(std::string_view label, std::int64_t n) noexcept try {
+      std::lock_guard const guard(mutex_);
+      held_[std::string(label)] += n;
+    } catch (std::exception const&) {  // no memory: not counted
+    }
+
+    mutable std::mutex mutex_;
+    std::map<std::pair<std::string, std::string>, std::uint64_t> refused_;  ///< by label and outcome
+    std::map<std::string, std::int64_t> held_{{"", 0}};
+  };
+
  public:
   void add(event const& e) noexcept {
     switch (e.kind) {
       case event_kind::taken:
+        labelled_.taken(e.label);
         return taken_.add(e.duration);
+      case event_kind::refused:
+        return labelled_.refused(e.label, e.message);
+      case event_kind::ended:
+        return labelled_.ended(e.label);
       case event_kind::waited:
         return (e.term.empty() ? gave_up_ : waited_).add();
       case event_kind::renewed:
@@ -102,6 +149,7 @@ class metrics::counts {
     out.metric("rowlock_losses_total", "counter", "Locks lost while they were held.");
     for (std::size_t i = 0; i < reasons.size(); ++i)
       out.sample(lost_[i].get(), {{"reason", to_string(reasons[i])}});
+    labelled_.print(out);
     out.metric("rowlock_errors_total", "counter", "Errors, most of them ridden out.");
     out.sample(errors_.get());
     return std::move(out).text();
@@ -109,6 +157,7 @@ class metrics::counts {
 
  private:
   durations taken_;
+  by_label labelled_;
   durations renewed_;
   durations released_;
   counter waited_;

@@ -55,6 +55,17 @@ acquisition basic_mutex::state::acquire(managing::patience p, std::stop_token st
   return held_lock(manager, std::move(came.won));
 }
 
+// std::mutex leaves that undefined.
+void basic_mutex::state::say_not_this_threads() const noexcept {
+  manager->parts().events.tell(
+      {.kind = event_kind::error,
+       .name = spec.name,
+       .message = "unlock() gave nothing back, because the calling thread has taken nothing by lock() or "
+                  "try_lock() on this object: call it in the thread that did, or use acquire(), whose "
+                  "handle any thread may release",
+       .label = spec.options.label});
+}
+
 bool basic_mutex::state::keep(acquisition taken) {
   if (!taken) return false;
   auto const owner = taken->owner().thread;
@@ -101,6 +112,7 @@ acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::
 
 void basic_mutex::lock() {
   auto const s = lockable();
+  s->manager->refuse_if_ended();
   for (;;) {
     auto came = s->acquire({.insistent = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
@@ -126,7 +138,7 @@ void basic_mutex::unlock() noexcept {
   {
     std::lock_guard const guard(s->mutex);
     auto const found = s->kept.find(s->spec.thread_of_owner());
-    if (found == s->kept.end()) return;
+    if (found == s->kept.end()) return s->say_not_this_threads();
     last.emplace(std::move(found->second.back()));
     found->second.pop_back();
     if (found->second.empty()) s->kept.erase(found);

@@ -33,6 +33,7 @@ struct basic_mutex::state {
   acquisition acquire(managing::patience, std::stop_token);
   bool keep(acquisition taken);
   void give_back_all() noexcept;
+  void say_not_this_threads() const noexcept;
 };
 
 }  // namespace rowlock

@@ -6,6 +6,8 @@ char const* to_string(event_kind k) noexcept {
   switch (k) {
     case event_kind::taken:
       return "taken";
+    case event_kind::refused:
+      return "refused";
     case event_kind::waited:
       return "waited";
     case event_kind::renewed:
@@ -14,6 +16,8 @@ char const* to_string(event_kind k) noexcept {
       return "lost";
     case event_kind::released:
       return "released";
+    case event_kind::ended:
+      return "ended";
     case event_kind::error:
       return "error";
   }

@@ -44,6 +44,12 @@ char const* to_string(loss_reason r) noexcept {
       return "database unreachable";
     case loss_reason::session_ended:
       return "session ended";
+    case loss_reason::read_only:
+      return "read-only";
+    case loss_reason::row_locked:
+      return "row locked";
+    case loss_reason::suspended:
+      return "suspended";
     case loss_reason::forked:
       return "forked";
   }

@@ -1,6 +1,9 @@
 #include "holding/hold.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "base/random_id.hpp"
 
@@ -20,6 +23,12 @@ boot_time_point hard_trust(grant_facts const& f) noexcept {
   if (f.hard_limit == 0ms) return boot_time_point::max();
   return f.sent_at + f.hard_limit - std::chrono::nanoseconds(f.hard_limit) / 50 -
          std::min(std::chrono::nanoseconds(f.ttl), std::chrono::nanoseconds(f.hard_limit)) / 10;
+}
+
+// There may be many holds, and few of them are ever in trouble.
+std::mutex& mutex_of_hindrances() {
+  static std::mutex one;
+  return one;
 }
 
 }  // namespace
@@ -70,10 +79,69 @@ std::optional<loss_reason> hold::loss() const noexcept {
   return std::nullopt;
 }
 
+void hold::renewal_begins(boot_time_point now) noexcept {
+  auto confirmed = boot_clock::duration(0);
+  unconfirmed_since_.compare_exchange_strong(confirmed, now.time_since_epoch());
+}
+
+void hold::hindered_by(std::shared_ptr<trouble const> what) noexcept {
+  std::lock_guard const guard(mutex_of_hindrances());
+  hindrance_.swap(what);
+  hindered_.store(hindrance_ != nullptr);
+}
+
+std::shared_ptr<trouble const> hold::hindrance() const noexcept {
+  if (!hindered_.load()) return nullptr;
+  std::lock_guard const guard(mutex_of_hindrances());
+  return hindrance_;
+}
+
+// A twentieth of the ttl before trust ends, or of the hard limit if that is shorter, so that whoever hears of
+// it can still stop in time.
+boot_time_point hold::told_at() const noexcept {
+  auto const lasts = facts_.hard_limit == 0ms ? facts_.ttl : std::min(facts_.ttl, facts_.hard_limit);
+  return trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
+}
+
+// Asked at told_at() by the watchdog. If it is asked later than that, this process did not run meanwhile, and
+// what the renewer has met since tells nothing.
 loss_reason hold::why_expired() const noexcept {
-  bool const at_limit = trusted_until() >= hard_trust(facts_);
-  return facts_.renew && !at_limit && renewal_failed_.load() ? loss_reason::database_unreachable
-                                                             : loss_reason::expired;
+  if (!facts_.renew || trusted_until() >= hard_trust(facts_)) return loss_reason::expired;
+  auto const now = boot_clock::now();
+  auto const why = hindrance();
+  if (why && now - told_at() < std::chrono::nanoseconds(facts_.ttl) / 2) return why->why;
+  if (now >= trusted_until()) return loss_reason::suspended;
+  return unconfirmed_since_.load() == boot_clock::duration(0) ? loss_reason::expired
+                                                              : loss_reason::database_unreachable;
+}
+
+std::string hold::loss_details() const {
+  if (forked()) return {};
+  auto const lost = loss();
+  auto const known = hindrance();
+  auto const why = lost ? *lost : known ? known->why : loss_reason::database_unreachable;
+  auto const what = known && known->why == why ? known->what : std::string();
+  auto const since = unconfirmed_since_.load();
+  auto const until =
+      lost_at_.load() == boot_clock::duration(0) ? boot_clock::now().time_since_epoch() : lost_at_.load();
+  // A renewal that is on its way is nothing to speak of.
+  bool const unconfirmed = since != boot_clock::duration(0) &&
+                           (lost || known || until - since > std::chrono::nanoseconds(facts_.ttl) / 10);
+  auto const lasted = std::chrono::duration<double>(until - since).count();
+  switch (why) {
+    case loss_reason::row_locked:
+      return fmt::format("another transaction has had its row locked for {:.1f} s{}{}", lasted,
+                         what.empty() ? "" : ": ", what);
+    case loss_reason::database_unreachable:
+    case loss_reason::read_only:
+      if (!unconfirmed) return what;
+      return fmt::format("the database has confirmed no renewal for {:.1f} s{}{}", lasted,
+                         what.empty() ? "" : ": ", what);
+    case loss_reason::suspended:
+      return "this process, or its machine, was stopped, suspended or starved";
+    default:
+      return what;
+  }
 }
 
 holder_info hold::as_holder() const {
@@ -97,8 +165,9 @@ bool hold::prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noe
   auto const after = std::min(trust_after(sent_at, lasts), hard_trust(facts_)).time_since_epoch();
   do {
     if (!held() || boot_clock::now() >= boot_time_point(before)) return false;
-    if (after <= before) return true;
-  } while (!trust_.compare_exchange_weak(before, after));
+  } while (after > before && !trust_.compare_exchange_weak(before, after));
+  unconfirmed_since_.store(boot_clock::duration(0));
+  if (hindered_.load()) hindered_by(nullptr);
   return true;
 }
 
@@ -127,10 +196,11 @@ bool hold::leave_held(loss_reason why) noexcept {
   // Before the state, so that whoever sees `lost` sees why; of two at once the first reason stays.
   auto none = no_reason;
   reason_.compare_exchange_strong(none, static_cast<std::int8_t>(why));
+  lost_at_.store(boot_clock::now().time_since_epoch());
   if (!change_if_held(state::lost)) return false;
   // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
-  // stop.
-  if (why == loss_reason::taken_over || why == loss_reason::row_gone || why == loss_reason::session_ended)
+  // stop. Without an expiry nothing is.
+  if (why == loss_reason::taken_over || why == loss_reason::row_gone || !traits_of(facts_).has_expiry)
     end_trust_now();
   return true;
 }

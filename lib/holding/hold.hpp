@@ -49,6 +49,7 @@ struct grant_facts {
   std::uint32_t server = 0;                           ///< database::server_of() the granting session
   std::int32_t limit = 0;  ///< of a permit: that its taker was told; 0: the one that was set
   std::function<void(boot_time_point)> on_trust{};  ///< mutex_options::on_trust
+  std::string label{};                              ///< mutex_options::label
 };
 
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
@@ -58,6 +59,12 @@ inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return 
 /// then it is a bound for whoever tries to give it back.
 boot_time_point leftover_until(rowlock::takeover, std::chrono::milliseconds ttl,
                                boot_time_point from) noexcept;
+
+/// What keeps terms from being renewed, as far as that is known.
+struct trouble {
+  loss_reason why = loss_reason::database_unreachable;
+  std::string what{};  ///< for people: an error, or by whom a row is locked
+};
 
 /// Until when a term as it was granted may be trusted.
 boot_time_point first_trust(grant_facts const&) noexcept;
@@ -130,10 +137,17 @@ class hold final : public waiting::occupant {
     if (facts_.on_trust) events.call([this] { facts_.on_trust(trusted_until()); });
   }
 
-  /// Remembers whether the last renewal failed, to tell later why trust ran out.
-  void renewal_failed(bool failed) noexcept { renewal_failed_.store(failed); }
-  /// Why it is over if trust has run out.
+  /// A renewal is about to be sent. What is not confirmed since then tells later why trust ran out.
+  void renewal_begins(boot_time_point now) noexcept;
+  /// Why the last renewal was not confirmed.
+  void hindered_by(std::shared_ptr<trouble const> what) noexcept;
+  std::shared_ptr<trouble const> hindrance() const noexcept;
+  /// When its holder is told at the latest that trust ends: a little before.
+  boot_time_point told_at() const noexcept;
+  /// Why it is over if trust has run out, or is about to.
   loss_reason why_expired() const noexcept;
+  /// held_lock::loss_details()
+  std::string loss_details() const;
 
   /// A transaction of the program's may have its row locked from now on.
   void mark_guarded() noexcept { guarded_.store(true); }
@@ -211,7 +225,11 @@ class hold final : public waiting::occupant {
   // Small, because there may be many locks.
   static constexpr std::int8_t no_reason = -1;
   std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason; set before the state
-  std::atomic<bool> renewal_failed_{false};
+  /// Since when no renewal is confirmed: when the first of them was sent. 0: the last one was.
+  std::atomic<boot_clock::duration> unconfirmed_since_{boot_clock::duration(0)};
+  std::atomic<boot_clock::duration> lost_at_{boot_clock::duration(0)};
+  std::atomic<bool> hindered_{false};         ///< whether there is a hindrance_
+  std::shared_ptr<trouble const> hindrance_;  ///< of what is not confirmed; one mutex for all holds guards it
   std::atomic<bool> guarded_{false};
   std::atomic<bool> may_be_recorded_{false};  ///< record_ is there
   std::atomic<bool> recorded_in_transaction_{false};

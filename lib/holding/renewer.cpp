@@ -28,6 +28,17 @@ constexpr auto late_try_of_a_file = 100ms;
 constexpr std::size_t most_rows = 1000;
 constexpr std::size_t most_bytes = std::size_t{128} * 1024;
 
+loss_reason why_not_renewed(error const& e) noexcept {
+  switch (e.reason()) {
+    case errc::read_only:
+      return loss_reason::read_only;
+    case errc::row_locked:  // the whole file, where there is one
+      return loss_reason::row_locked;
+    default:
+      return loss_reason::database_unreachable;
+  }
+}
+
 strategies::name_and_term which(hold const& h) { return {h.facts().name, h.facts().term}; }
 
 }  // namespace
@@ -114,6 +125,7 @@ boot_time_point renewer::work() {
     reschedule(soon, boot_clock::now(), retry_interval);
   }
   give_back_due();
+  ask_who_locks();
   return std::min({next_work(), close_own_unused(), close_unused_()});
 }
 
@@ -224,6 +236,7 @@ renewer::batch renewer::renew_part(batch const& alive) {
   if (alive.empty()) return {};
   auto const earliest_end = alive.front()->trusted_until();
   auto const now = boot_clock::now();
+  for (auto const& h : alive) h->renewal_begins(now);
   // A session that does not answer is given up while there is time for another try on a new one.
   auto const deadline =
       now + std::max<std::chrono::nanoseconds>(
@@ -231,8 +244,9 @@ renewer::batch renewer::renew_part(batch const& alive) {
   try {
     return renew_on(connection(deadline), alive, deadline);
   } catch (error const& e) {
-    for (auto const& h : alive) h->renewal_failed(true);
     failed(e.what());
+    auto const why = std::make_shared<trouble const>(trouble{why_not_renewed(e), e.what()});
+    for (auto const& h : alive) h->hindered_by(why);
     return still_there(alive);
   }
 }
@@ -247,7 +261,6 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
   for (auto const& t : renewed) terms.insert(t.value);
   batch unconfirmed;
   for (auto const& h : holds) {
-    h->renewal_failed(false);
     if (!terms.contains(h->facts().term.value)) {
       unconfirmed.push_back(h);
     } else if (h->prolong(sent_at, h->facts().ttl)) {
@@ -286,7 +299,38 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
     else
       again.push_back(h);
   }
+  for (auto const& h : again) remember_locked(h);
   return again;
+}
+
+// Who has the row locked is asked for what is still locked at the second try: a transaction that requires the
+// lock is usually over by then.
+void renewer::remember_locked(std::shared_ptr<hold> const& h) {
+  auto const before = h->hindrance();
+  if (!before || before->why != loss_reason::row_locked)
+    h->hindered_by(std::make_shared<trouble const>(trouble{loss_reason::row_locked}));
+  else if (before->what.empty())
+    locked_.push_back(h);
+}
+
+// After all that is urgent, and for no longer than renewals can wait: so neither they nor a loss that is due
+// wait for it.
+void renewer::ask_who_locks() noexcept {
+  auto const all = std::exchange(locked_, {});
+  for (auto const& h : all) {
+    if (renewal_waits() || !h->held()) return;
+    try {
+      auto const deadline = late_deadline();
+      auto const who =
+          tables_.of(h->facts().strategy).who_locks(connection(deadline), h->facts().name, deadline);
+      auto const known = h->hindrance();
+      if (known && known->why == loss_reason::row_locked)
+        h->hindered_by(std::make_shared<trouble const>(
+            trouble{loss_reason::row_locked, who.empty() ? "the database does not tell which" : who}));
+    } catch (std::exception const& e) {
+      failed(e.what());
+    }
+  }
 }
 
 // A row that somebody has locked is not waited for: other locks are to be renewed.

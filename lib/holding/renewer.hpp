@@ -72,6 +72,8 @@ class renewer {
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
   /// Finds out what became of those that a renewal left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
+  void remember_locked(std::shared_ptr<hold> const&);
+  void ask_who_locks() noexcept;
   bool keep_its_record(backend::connection&, hold&, boot_time_point deadline);
   /// A transaction of the program's has recorded that it is done.
   void end_recorded(hold&) noexcept;
@@ -105,6 +107,7 @@ class renewer {
   boot_time_point armed_for_ = boot_time_point::max();
   boot_time_point stop_by_ = boot_time_point::max();
 
+  batch locked_;  ///< whose rows others have locked for some time; the thread's own, as these:
   std::unique_ptr<backend::connection> connection_;          ///< the thread's own
   boot_time_point used_;                                     ///< that it was last
   std::optional<sessions::connection_pool::loan> borrowed_;  ///< instead of it, for one round of work

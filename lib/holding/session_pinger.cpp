@@ -17,10 +17,16 @@ std::chrono::nanoseconds ping_interval(hold const& h) {
   return std::min<std::chrono::nanoseconds>(h.facts().ttl, backend::longest_silence) / 3;
 }
 
+loss_reason why_lost(std::exception const& ping_failed) {
+  auto const* const e = dynamic_cast<error const*>(&ping_failed);
+  return e != nullptr && e->reason() == errc::read_only ? loss_reason::read_only : loss_reason::session_ended;
+}
+
 constexpr std::size_t most_pings_at_once = 64;
 
-void remember_problem(std::string& where, std::exception const& e) noexcept try {
+void remember_problem(hold& h, loss_reason why, std::string& where, std::exception const& e) noexcept try {
   where = e.what();
+  h.hindered_by(std::make_shared<trouble const>(trouble{why, e.what()}));
 } catch (std::exception const&) {  // no memory: the loss is reported all the same
   return;
 }
@@ -158,20 +164,20 @@ void session_pinger::ping(kept& one) noexcept {
   auto const start = boot_clock::now();
   auto const deadline = start + std::min<std::chrono::nanoseconds>(
                                     reply_timeout_, std::max(one.interval, std::chrono::nanoseconds(1s)));
-  bool lives = true;
+  std::optional<loss_reason> lost;
   // Whoever gives the lock back meanwhile has the session for as long as that takes.
   if (one.in_use.enter(deadline - start)) {
     leaving const guard(one.in_use);
     try {
       strategies_.of(h->facts().strategy).ping(*one.lock.session, deadline);
     } catch (std::exception const& e) {
-      lives = false;
+      lost = why_lost(e);
       one.lock.session->close();
-      remember_problem(one.problem, e);
+      remember_problem(*h, *lost, one.problem, e);
     }
   }
-  one.next_ping = lives ? start + one.interval : boot_time_point::max();
-  if (!lives) watchdog_.report_lost(h, loss_reason::session_ended);
+  one.next_ping = lost ? boot_time_point::max() : start + one.interval;
+  if (lost) watchdog_.report_lost(h, *lost);
 }
 
 void session_pinger::stop(std::thread::id spare) noexcept {

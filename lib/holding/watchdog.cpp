@@ -11,6 +11,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
+std::string details_of(hold const& h) noexcept try {
+  return h.loss_details();
+} catch (std::exception const&) {
+  return {};  // no memory: the loss is reported all the same
+}
+
 /// Those of this process: the same owner may take a lock once more by way of another manager.
 struct all_watchdogs {
   std::mutex mutex;
@@ -34,14 +40,6 @@ watchdog::~watchdog() {
   stop({});
 }
 
-// So that whoever hears of it can still stop in time: a twentieth of the ttl before, or of the hard limit if
-// that is shorter.
-boot_time_point watchdog::tells_at(hold const& h) noexcept {
-  auto const& facts = h.facts();
-  auto const lasts = facts.hard_limit == 0ms ? facts.ttl : std::min(facts.ttl, facts.hard_limit);
-  return h.trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
-}
-
 bool watchdog::watch(std::shared_ptr<hold> const& h) {
   holds one{h};
   std::lock_guard const guard(mutex_);
@@ -55,7 +53,7 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
   }
   where_.emplace(h.get(), one.begin());
   watched_.splice(watched_.end(), one);
-  if (auto const alarm = tells_at(*h); alarm < armed_for_) {
+  if (auto const alarm = h->told_at(); alarm < armed_for_) {
     armed_for_ = alarm;
     waiter_.wake();
   }
@@ -64,9 +62,20 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
 
 void watchdog::forget(hold const& h) noexcept {
   holds forgotten;  // dropped after the mutex is free
-  std::lock_guard const guard(mutex_);
-  move_to(forgotten, h);
-  told_.erase(&h);
+  {
+    std::lock_guard const guard(mutex_);
+    move_to(forgotten, h);
+    told_.erase(&h);
+  }
+  if (!forgotten.empty()) tell_ended(h);
+}
+
+void watchdog::tell_ended(hold const& h) const noexcept {
+  events_.tell({.kind = event_kind::ended,
+                .name = h.facts().name,
+                .term = h.facts().term.value,
+                .token = h.facts().token,
+                .label = h.facts().label});
 }
 
 bool watchdog::move_to(holds& other, hold const& h) noexcept {
@@ -115,7 +124,7 @@ boot_time_point watchdog::look() noexcept {
     for (auto it = watched_.begin(); it != watched_.end();) {
       hold& h = **it++;
       if (!h.held()) continue;  // whoever ended it is about to say so here
-      auto const alarm = tells_at(h);
+      auto const alarm = h.told_at();
       if (alarm > now)
         next = std::min(next, alarm);
       else if (h.lose(h.why_expired()))
@@ -133,9 +142,12 @@ boot_time_point watchdog::look() noexcept {
             .name = h->facts().name,
             .term = h->facts().term.value,
             .token = h->facts().token,
-            .loss = h->loss()};
-    e.message = e.loss ? to_string(*e.loss) : "";
+            .loss = h->loss(),
+            .label = h->facts().label};
+    auto const details = details_of(*h);
+    e.message = !details.empty() ? std::string_view(details) : e.loss ? to_string(*e.loss) : "";
     events_.tell(e);
+    tell_ended(*h);
     h->announce_loss();
   }
   return next;

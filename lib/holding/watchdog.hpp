@@ -23,10 +23,8 @@ class watchdog {
   watchdog(watchdog const&) = delete;
   watchdog& operator=(watchdog const&) = delete;
 
-  /// When its holder is told at the latest that the lock is lost: a little before trust ends.
-  static boot_time_point tells_at(hold const&) noexcept;
-
-  /// @return false after close(): nobody would give it back
+  /// What is watched is held: its end is told as event_kind::ended, once. @return false after close(): nobody
+  /// would give it back
   bool watch(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
 
@@ -52,6 +50,7 @@ class watchdog {
   void start();  ///< with the mutex; not while a former thread still ends
   void run(std::stop_token);
   boot_time_point look() noexcept;
+  void tell_ended(hold const&) const noexcept;
   /// @return whether it was watched here
   bool to_be_announced(hold const&) noexcept;
   bool move_to(holds& other, hold const&) noexcept;

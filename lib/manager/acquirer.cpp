@@ -120,7 +120,10 @@ std::optional<acquirer::need> acquirer::look_at_own_permit() {
 }
 
 void acquirer::say_would_deadlock(char const* does) const {
-  throw error(errc::would_deadlock, fmt::format("this thread {} '{}' already", does, spec_.name));
+  throw error(errc::would_deadlock,
+              fmt::format("this thread {} '{}' already, by a handle that was not given back (it may be in "
+                          "another thread): owner each_acquire is for handles that go from thread to thread",
+                          does, spec_.name));
 }
 
 std::optional<acquirer::need> acquirer::line_up() {
@@ -157,7 +160,10 @@ std::optional<acquirer::need> acquirer::met(std::shared_ptr<holding::hold> mine)
   if (spec_.permit) say_would_deadlock("writes to");
   if (!owner_.is_explicit())
     throw error(errc::would_deadlock,
-                fmt::format("this thread holds '{}' already: use recursive_mutex", spec_.name));
+                fmt::format("this thread took '{}', and has not given it back (its handle may be in another "
+                            "thread): use recursive_mutex to take it twice, or owner each_acquire for a "
+                            "handle that goes from thread to thread",
+                            spec_.name));
   former_self_ = std::move(mine);
   return go_on(&acquirer::compete);
 }

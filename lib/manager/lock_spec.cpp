@@ -51,7 +51,7 @@ void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options
   refuse(o.hard_limit != 0ms, "a hard limit");
   refuse(!o.renew, "a fixed term (renew = false)");
   refuse(o.takeover != takeover::clock, "takeover::observed");
-  refuse(std::holds_alternative<std::string>(o.owner), "an explicit owner");
+  refuse(std::holds_alternative<takes_over>(o.owner), "owner takes_over");
   refuse(!o.note.empty(), "a note");
 }
 
@@ -62,7 +62,7 @@ void refuse_what_no_permit_has(std::string const& name, mutex_options const& o) 
                   fmt::format("'{}': {} can't be used with a lock that several may hold", name, what));
   };
   refuse(o.takeover != takeover::clock, "takeover::observed");
-  refuse(std::holds_alternative<std::string>(o.owner), "an explicit owner");
+  refuse(std::holds_alternative<takes_over>(o.owner), "owner takes_over");
 }
 
 void require_sense(std::string const& name, permit_spec const& p) {
@@ -111,20 +111,21 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
   if (options.hard_limit != 0ms) require_time("hard_limit", options.hard_limit, shortest_ttl);
   require_sense(options.retry);
   base::require_text("the note", options.note, base::longest_note);
-  if (auto const* text = std::get_if<std::string>(&options.owner)) {
-    require(!text->empty(), "the explicit owner is empty");
-    base::require_text("the explicit owner", *text, base::longest_name);
+  base::require_text("the label", options.label, base::longest_name);
+  if (auto const* job = std::get_if<takes_over>(&options.owner)) {
+    require(!job->text.empty(), "the text of owner takes_over is empty");
+    base::require_text("the text of owner takes_over", job->text, base::longest_name);
   }
   require(!recursive || known_again(),
-          "a recursive_mutex needs an owner that comes again: a thread, or a text");
+          "a recursive_mutex needs an owner that comes again: calling_thread or takes_over");
 }
 
 std::int64_t lock_spec::thread_of_owner() const noexcept {
-  return std::holds_alternative<std::string>(options.owner) ? 0 : this_thread_number();
+  return std::holds_alternative<takes_over>(options.owner) ? 0 : this_thread_number();
 }
 
 owner_id lock_spec::owner() const {
-  if (auto const* text = std::get_if<std::string>(&options.owner)) return explicit_owner(*text);
+  if (auto const* job = std::get_if<takes_over>(&options.owner)) return explicit_owner(job->text);
   return known_again() ? this_thread_owner() : fresh_owner();
 }
 

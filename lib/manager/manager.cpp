@@ -96,15 +96,31 @@ acquirer::result manager::acquire(lock_spec const& spec, patience p, std::stop_t
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
   waiting::thread_bell bell;
+  auto const began = boot_clock::now();
   acquirer call(*engine_, spec, p, std::move(stop), bell);
-  return drive(call, bell);
+  auto came = drive(call, bell);
+  if (!came.won) tell_refused(spec.name, spec.options.label, came.why, began);
+  return came;
+}
+
+void manager::tell_refused(std::string_view name, std::string_view label, acquire_status why,
+                           boot_time_point began) const noexcept {
+  if (why == acquire_status::cancelled) return;
+  engine_->events.tell({.kind = event_kind::refused,
+                        .name = name,
+                        .duration = boot_clock::now() - began,
+                        .message = to_string(why),
+                        .label = label});
 }
 
 acquirer_of_all::result manager::acquire_all(std::vector<lock_spec> const& specs, patience const& p,
                                              std::stop_token stop) {
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
-  return acquirer_of_all(*engine_, specs, p, std::move(stop)).run();
+  auto const began = boot_clock::now();
+  auto came = acquirer_of_all(*engine_, specs, p, std::move(stop)).run();
+  if (came.won.empty()) tell_refused(came.busy, specs.front().options.label, came.why, began);
+  return came;
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -330,6 +346,10 @@ void manager::close() noexcept {
   else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
     base::wait_for(c.ended, deadline + o.reply_timeout);
   engine_->events.mute();
+}
+
+void manager::refuse_if_ended() const {
+  if (!base::process_ends()) refuse_if_closed();
 }
 
 void manager::say_closed() const {

@@ -69,6 +69,9 @@ class manager : public std::enable_shared_from_this<manager> {
   /// For lock(), whose attempt came back as cancelled. @throws error(errc::closed), but not at once: at the
   /// end of the process an exception that nobody catches would end it before its time
   [[noreturn]] void say_closed() const;
+  /// For a call that begins; while the process ends, say_closed() does it with its delay.
+  /// @throws error(errc::closed) if the lock_manager has ended
+  void refuse_if_ended() const;
 
   /// What the closer does: first what others wait for, and then what is left.
   void shut_down() noexcept;
@@ -78,6 +81,8 @@ class manager : public std::enable_shared_from_this<manager> {
  private:
   manager(std::shared_ptr<backend::source> const&, manager_options);
   void refuse_if_closed() const;
+  void tell_refused(std::string_view name, std::string_view label, acquire_status why,
+                    boot_time_point began) const noexcept;
   /// Refuses too, and counts the call as long as it lives.
   base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;

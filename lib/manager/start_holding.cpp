@@ -36,7 +36,8 @@ void tell(engine const& e, holding::hold const& h, winnings const& w) noexcept {
                  .term = f.term.value,
                  .token = f.token,
                  .duration = w.waited,
-                 .trusted_until = h.trusted_until()});
+                 .trusted_until = h.trusted_until(),
+                 .label = f.label});
 }
 
 }  // namespace
@@ -62,12 +63,11 @@ holding::grant_facts facts_of(lock_spec const& s, owner_id const& owner, fencing
           .acquired_at = std::chrono::system_clock::now(),
           .server = static_cast<std::uint32_t>(server),
           .limit = s.permit ? static_cast<std::int32_t>(s.permit->limit.value_or(0)) : 0,
-          .on_trust = o.on_trust};
+          .on_trust = o.on_trust,
+          .label = o.label};
 }
 
-bool is_too_late(holding::hold const& h) noexcept {
-  return !h.held() || boot_clock::now() >= holding::watchdog::tells_at(h);
-}
+bool is_too_late(holding::hold const& h) noexcept { return !h.held() || boot_clock::now() >= h.told_at(); }
 
 error too_late(std::string const& name) {
   return {errc::unreachable,

@@ -73,6 +73,7 @@ release_result quorum_lock::release() noexcept {
   auto const gone = crew_->give_back(std::move(granted), hold_->first());
   if (!was_held) return release_result::already_lost;
   crew_->tell({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});
+  crew_->tell_ended(*hold_);
   return static_cast<std::size_t>(gone) >= hold_->majority() ? release_result::released
                                                              : release_result::in_doubt;
 }
@@ -181,7 +182,7 @@ quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
     if (given) throw error(errc::unsupported, fmt::format("'{}': {} can't be had of a quorum", name, what));
   };
   refuse(options.strategy && !traits(*options.strategy).by_majority, "another strategy");
-  refuse(std::holds_alternative<std::string>(options.owner), "an explicit owner");
+  refuse(std::holds_alternative<takes_over>(options.owner), "owner takes_over");
   refuse(options.fencing && !*options.fencing, "a lock without a token");
   refuse(options.retry.attempts > 0, "a bound of attempts");
   refuse(static_cast<bool>(options.retry.policy), "a retry policy");

@@ -302,8 +302,14 @@ void quorum_crew::tell_loss(quorum_hold& h) const noexcept {
         .name = h.name(),
         .token = h.token(),
         .loss = why,
-        .message = why ? to_string(*why) : ""});
+        .message = why ? to_string(*why) : "",
+        .label = h.options().label});
+  tell_ended(h);
   h.announce_loss();
+}
+
+void quorum_crew::tell_ended(quorum_hold const& h) const noexcept {
+  tell({.kind = event_kind::ended, .name = h.name(), .token = h.token(), .label = h.options().label});
 }
 
 // A member that has it is to renew it; one that has not, or has lost it, is asked to grant it again, in the

@@ -61,6 +61,7 @@ class quorum_crew {
   /// Whether the calling thread holds that name.
   bool held_by_this_thread(std::string const& name) const;
   void tell(event const&) const noexcept;
+  void tell_ended(quorum_hold const&) const noexcept;
   /// Once: quorum_hold::announcement_is_due().
   void tell_loss(quorum_hold&) const noexcept;
 

@@ -42,8 +42,13 @@ boot_time_point quorum_hold::trusted_until() const noexcept {
 std::optional<loss_reason> quorum_hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
   if (lost_) return static_cast<loss_reason>(reason_.load());
-  if (phase_.load() == phase::held && !valid()) return loss_reason::expired;
+  if (phase_.load() == phase::held && !valid()) return when_unseen();
   return std::nullopt;
+}
+
+// Trust has ended, and the keeper, who would have told before, has not come to it.
+loss_reason quorum_hold::when_unseen() const noexcept {
+  return options_.renew && options_.hard_limit == 0ms ? loss_reason::suspended : loss_reason::expired;
 }
 
 std::size_t quorum_hold::votes() const {
@@ -305,7 +310,8 @@ loss_reason quorum_hold::why_lost() const {
   if (boot_clock::now() >= hard_until_ - ahead_of_end()) return loss_reason::expired;
   bool const troubled =
       std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.trouble || p.last.failure; });
-  return troubled ? loss_reason::database_unreachable : loss_reason::expired;
+  if (troubled) return loss_reason::database_unreachable;
+  return boot_clock::now() >= trusted_until() ? when_unseen() : loss_reason::expired;
 }
 
 // A hard limit may be shorter than the ttl, and then is all that it lasts.

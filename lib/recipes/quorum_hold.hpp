@@ -138,6 +138,7 @@ class quorum_hold {
   void tell_trust() noexcept;
   void lose();
   loss_reason why_lost() const;
+  loss_reason when_unseen() const noexcept;
   /// Before the end of trust: when a loss is reported.
   boot_clock::duration ahead_of_end() const noexcept;
 

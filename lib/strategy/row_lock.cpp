@@ -24,6 +24,21 @@ error busy(std::string const& name) {
   return {errc::row_locked, fmt::format("'{}' is held by another session", name)};
 }
 
+// A session of a demoted server has its row locks still, but another server grants the same locks. [C63]
+void require_writable(backend::connection& c, backend::value const& read_only) {
+  if (backend::as_int(read_only) == 0) return;
+  c.close();  // and with it the lock
+  throw error(errc::read_only,
+              "the server of this session takes no writes any more, as after a switch-over: another server "
+              "may grant its row locks; connect to the primary, or name all hosts in the URL");
+}
+
+// @return whether the anchor, which was locked just now, was not used for long
+bool long_unused(backend::connection& c, backend::row const& anchor) {
+  require_writable(c, anchor.at(1));
+  return backend::as_int(anchor.at(0)) != 0;
+}
+
 }  // namespace
 
 outcome row_lock::take(backend::connection& c, take_request const& r, std::optional<superseded> const&,
@@ -55,7 +70,7 @@ bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_t
   // A second round for an anchor that was absent, more for one that is reaped as soon as it is there.
   for (int round = 0; round < 5; ++round) {
     auto const found = c.wait_for_row(statement, parameters, deadline, reply_timeout, stop);
-    if (!found.rows.empty()) return backend::as_int(found.rows.front().at(0)) != 0;
+    if (!found.rows.empty()) return long_unused(c, found.rows.front());
     // Without the transaction: an INSERT could otherwise wait for what this one has locked.
     auto const reply_by = boot_clock::now() + reply_timeout;
     end_transaction(c, reply_by);
@@ -65,7 +80,7 @@ bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_t
       if (!only_looked_at(c, r.name, reply_by)) throw_refused(c, r.name, reply_by);
       auto const soon = std::min<boot_time_point>(reply_by, boot_clock::now() + longest_look);
       auto const late = c.wait_for_row(book_.at("row_wait"), parameters, soon, reply_timeout, stop);
-      if (!late.rows.empty()) return backend::as_int(late.rows.front().at(0)) != 0;
+      if (!late.rows.empty()) return long_unused(c, late.rows.front());
       end_transaction(c, reply_by);
     }
     if (!row) make_anchor(c, r.name, reply_by);
@@ -129,7 +144,7 @@ given_back row_lock::give_back(backend::connection& c, name_and_term const&, std
 }
 
 void row_lock::ping(backend::connection& c, boot_time_point deadline) const {
-  c.execute(book_.at("row_ping"), {}, deadline);
+  require_writable(c, c.execute(book_.at("row_ping"), {}, deadline).rows.at(0).at(0));
 }
 
 void row_lock::was_used(backend::connection& c, std::string const& name, boot_time_point deadline) const {

@@ -28,6 +28,7 @@ class row_lock final : public locking_strategy {
   /// Says that the anchor was used, unless somebody holds it just now: or the reaper may take it. On any
   /// session without a transaction.
   void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const override;
+  /// @throws error(errc::read_only) on a session of a server that takes no writes any more, and closes it
   void ping(backend::connection&, boot_time_point deadline) const override;
   std::vector<held> holders(backend::connection&, std::string const& name,
                             boot_time_point deadline) const override;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "base/random_id.hpp"
 #include "base/text.hpp"
 #include "strategy/replace_term.hpp"
@@ -281,6 +282,21 @@ bool term_rows::is_locked(backend::connection& c, name_and_term const& which,
   std::vector<value> const parameters{which.name, which.term.value};
   if (!c.execute(at("lock_idle"), parameters, deadline).rows.empty()) return false;
   return check(c, which, deadline).has_value();
+}
+
+std::string term_rows::who_locks(backend::connection& c, std::string const& name,
+                                 boot_time_point deadline) const try {
+  std::string all;
+  for (auto const& columns : c.execute(at("lock_locked_by"), std::vector<value>{name}, deadline).rows) {
+    auto const application = text_or_empty(columns.at(1));
+    all += fmt::format("{}session {} of the server ({}user {})", all.empty() ? "" : ", ",
+                       as_int(columns.at(0)), application.empty() ? "" : base::printable(application) + ", ",
+                       base::printable(text_or_empty(columns.at(2))));
+  }
+  return all;
+} catch (error const&) {
+  if (!c.usable()) throw;
+  return {};  // it is not everybody's business on every server
 }
 
 bool term_rows::extend(backend::connection& c, name_and_term const& which, std::chrono::milliseconds duration,

@@ -107,6 +107,10 @@ class term_rows {
   /// whoever writes locks the database.
   bool is_locked(backend::connection&, name_and_term const&, boot_time_point deadline) const;
 
+  /// Which sessions have the row of a name locked, for people; empty if the database does not tell.
+  /// @throws error if the session is of no use any more
+  std::string who_locks(backend::connection&, std::string const& name, boot_time_point deadline) const;
+
   /// @return false if the term is not there, revoked, or at its hard limit
   bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
               boot_time_point deadline) const;

@@ -623,7 +623,7 @@ LEASE_CASE("all at once: what this process has is busy, and is not asked of the 
 LEASE_CASE("all at once: an explicit owner comes back to its own, but not to what is to be given back") {
   stranger other(f);
   auto const m = f.manager();
-  auto o = mutex_options{.owner = std::string("job")};
+  auto o = mutex_options{.owner = takes_over{"job"}};
   auto const before = m->make_mutex("b", o).acquire();
   REQUIRE(before);
   auto const got = m->try_acquire_all({"a", "b"}, o);
@@ -926,7 +926,7 @@ LEASE_CASE("B17: all at once: an explicit owner's call that comes too late takes
   std::optional<acquisition_of_all> newer;
   std::atomic<bool> armed{true};
   auto const n = f.manager();
-  mutex_options const o{.owner = "job-7"};
+  mutex_options const o{.owner = takes_over{"job-7"}};
   auto events = f.options;
   events.on_event = [&](event const& e) {
     if (e.kind == event_kind::taken && e.name == "b" && armed.exchange(false))

@@ -231,11 +231,11 @@ CONTRACT_CASE("C9: at_least is watched for what is left of it, not for the ttl t
 
 CONTRACT_CASE("C33: an operator's revocation is not undone by the explicit owner that takes the lock again") {
   auto const m = f.manager();
-  auto const lock = m->make_mutex("x", {.ttl = 6s, .renew = false, .owner = "job-7"}).acquire();
+  auto const lock = m->make_mutex("x", {.ttl = 6s, .renew = false, .owner = takes_over{"job-7"}}).acquire();
   REQUIRE(m->revoke("x", revoke_mode::at_renewal));
   SUBCASE("with another manager") {
     lock_manager other(f.source, f.options);
-    CHECK_FALSE(other.make_mutex("x", {.owner = "job-7"}).try_acquire());
+    CHECK_FALSE(other.make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire());
   }
   SUBCASE("where it is revoked between the look and the take") {
     f.sql("UPDATE rowlock_locks SET revoked = " +
@@ -250,14 +250,14 @@ CONTRACT_CASE("C33: an operator's revocation is not undone by the explicit owner
       if (s == "lock_read") ++looks;
     };
     auto const again = f.manager();
-    CHECK_FALSE(again->make_mutex("x", {.owner = "job-7"}).try_acquire());
+    CHECK_FALSE(again->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire());
     f.seam->before = nullptr;
     f.seam->after = nullptr;
     CHECK(looks > 0);
   }
   CHECK(m->list().at(0).holder.revoked);
   // It ends as any that is not prolonged, and then it is anybody's.
-  auto const next = m->make_mutex("x", {.owner = "job-7"}).try_acquire_for(30s);
+  auto const next = m->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire_for(30s);
   REQUIRE(next);
   CHECK_FALSE(m->list().at(0).holder.revoked);
 }

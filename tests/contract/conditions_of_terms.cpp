@@ -469,3 +469,20 @@ PAIRS_CASE("lock_take, token_draw, quorum_take: the floor is looked up behind th
   f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', 5)");
   CHECK(token_behind("rowlock_tokens", "token_draw", {text("x")}) == 8'000'000'000'000'001);
 }
+
+PAIRS_CASE("lock_locked_by: whoever has the row of that name locked, and nobody else",
+           direct_leases_on_servers) {
+  put_name(f, "x", "lease");
+  put_name(f, "y", "lease");
+  statements s(f);
+  auto const sessions = [&](char const* name) { return s.meets("lock_locked_by", {text(name)}); };
+  {
+    open_transaction other(f);
+    other.run("SELECT 1 FROM rowlock_locks WHERE name = 'x' FOR UPDATE");
+    // MariaDB tells it only while a third session waits for the row.
+    CHECK(sessions("x") == (std::string(pair.backend) == "mariadb" ? 0 : 1));
+    CHECK(sessions("y") == 0);
+    other.commit();
+  }
+  CHECK(sessions("x") == 0);
+}

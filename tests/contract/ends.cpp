@@ -116,6 +116,24 @@ CONTRACT_CASE("C2: lock() that waits when the manager ends throws: closed") {
   CHECK_FALSE(x.try_lock());
 }
 
+EVERY_CASE("C89: lock() after the manager's end throws at once: closed") {
+  auto o = f.options;
+  o.release_timeout = 60s;  // twice of which it would take to end a wait
+  auto m = f.manager(o);
+  auto x = m->make_mutex("x");
+  x.lock();
+  x.unlock();
+  m.reset();
+  auto const began = boot_clock::now();
+  try {
+    x.lock();
+    FAIL("taken");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::closed);
+  }
+  CHECK(boot_clock::now() - began < 60s);
+}
+
 CONTRACT_CASE(
     "C2: an attempt that wins after the end gives back by itself, and the end does not wait for it") {
   stranger other(f);

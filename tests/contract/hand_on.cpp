@@ -432,7 +432,7 @@ CONTRACT_CASE("C62: a session that takes a lock away and dies leaves nothing beh
 
 // Of other owners that take over before a term's time is over there is only the same explicit one.
 LEASE_CASE("C62: neither an explicit owner's term is handed on, nor another's to it") {
-  mutex_options const job{.fencing = false, .owner = "job"};
+  mutex_options const job{.fencing = false, .owner = takes_over{"job"}};
   for (bool const held_by_it : {true, false}) {
     inside here(f, held_by_it ? job : each({.fencing = false}));
     here.m->parts().hand_on_for = 1h;

@@ -78,7 +78,7 @@ CONTRACT_CASE("mutexes may be used on while their manager is destroyed") {
 
 CONTRACT_CASE("at_least binds an explicit owner that comes back, too") {
   auto const m = f.manager();
-  auto job = m->make_mutex("x", {.at_least = 20s, .owner = "job-7"});
+  auto job = m->make_mutex("x", {.at_least = 20s, .owner = takes_over{"job-7"}});
   auto first = job.try_acquire();
   REQUIRE(first);
   CHECK(first->release() == release_result::released);
@@ -87,7 +87,7 @@ CONTRACT_CASE("at_least binds an explicit owner that comes back, too") {
 
 CONTRACT_CASE("an explicit owner that comes back twice: each former self is told at once") {
   auto const m = f.manager();
-  auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
+  auto job = m->make_mutex("x", {.renew = false, .owner = takes_over{"job-7"}});
   auto const first = job.try_acquire();
   auto const second = job.try_acquire();
   REQUIRE(second);
@@ -96,7 +96,7 @@ CONTRACT_CASE("an explicit owner that comes back twice: each former self is told
   REQUIRE(third);
   CHECK(second->loss() == loss_reason::taken_over);
   CHECK(third->valid());
-  auto counted = m->make_recursive_mutex("x", {.owner = "job-7"});
+  auto counted = m->make_recursive_mutex("x", {.owner = takes_over{"job-7"}});
   auto const fourth = counted.try_acquire();
   REQUIRE(fourth);
   CHECK(fourth->term() == third->term());
@@ -104,7 +104,7 @@ CONTRACT_CASE("an explicit owner that comes back twice: each former self is told
 
 CONTRACT_CASE("an explicit owner that comes back leaves the line of the others alone") {
   auto const m = f.manager();
-  auto job = m->make_mutex("x", {.renew = false, .owner = "job-7"});
+  auto job = m->make_mutex("x", {.renew = false, .owner = takes_over{"job-7"}});
   auto first = job.try_acquire();
   std::atomic<bool> had{false};
   std::atomic<int> thread{0};

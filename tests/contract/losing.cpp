@@ -1,8 +1,10 @@
 // How a lock is lost, and how its holder hears of it.
+#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "contract/fixture.hpp"
+#include "contract/open_transaction.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -122,6 +124,84 @@ CONTRACT_CASE("a database that is away for longer: loss is reported before trust
   REQUIRE(eventually([&] { return told != 0; }));
   CHECK(boot_time_point(boot_clock::duration(told.load())) < trust);
   CHECK(h.lock->loss() == loss_reason::database_unreachable);
+}
+
+PAIRS_CASE(
+    "C75: a row that was locked for too long: the loss says so, and which session has it, if that can be had",
+    all<leases, on_a_server>) {
+  std::mutex guard;
+  std::string said;
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    std::lock_guard const hold(guard);
+    if (e.kind == event_kind::lost) said = e.message;
+  };
+  auto const m = f.manager(o);
+  held_and_watched h(*m, 6s);
+  open_transaction other(f);
+  other.run("SELECT 1 FROM rowlock_locks WHERE name = 'x' FOR UPDATE");
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::row_locked);
+  auto const details = h.lock->loss_details();
+  CAPTURE(details);
+  CHECK(details.starts_with("another transaction has had its row locked for "));
+  // MariaDB tells it only while a third session waits for the row.
+  bool const told = details.find("session ") != std::string::npos;
+  CHECK((told || pair.engine == dialect::mysql));
+  CHECK((told || details.ends_with("the database does not tell which")));
+  std::lock_guard const hold(guard);
+  CHECK(said == details);
+}
+
+PAIRS_CASE("C75: a file that another program's transaction had locked for too long: the loss says so",
+           all<leases, on_sqlite, direct>) {
+  auto const m = f.manager();
+  held_and_watched h(*m, 6s);
+  open_transaction other(f);
+  other.run("UPDATE rowlock_locks SET note = ''");
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::row_locked);
+  CHECK(h.lock->loss_details().find("locked for ") != std::string::npos);
+}
+
+CONTRACT_CASE("C75: a database that says nothing: the loss says since when") {
+  std::atomic<bool> over{false};
+  auto const m = f.manager();
+  f.seam->before = [&](std::string const& s) {
+    if (s != "lock_renew") return;
+    CHECK(eventually([&] { return over.load(); }));
+    throw error(errc::unreachable, "cut off by the test");
+  };
+  held_and_watched h(*m, 6s);
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::database_unreachable);
+  CHECK(h.lock->loss_details().starts_with("the database has confirmed no renewal for "));
+  over = true;
+}
+
+// The watchdog is kept from its work by another lock's hook, as if the process did not run.
+CONTRACT_CASE("C75: suspended is said only of what was told too late, and not of a fixed lease") {
+  std::atomic<bool> over{false};
+  std::atomic<bool> renews{true};
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    if (e.kind == event_kind::lost && e.name == "first") CHECK(eventually([&] { return over.load(); }));
+  };
+  auto const m = f.manager(o);
+  f.seam->after = [&](std::string const& s) {
+    if (s == "lock_renew" && !renews) CHECK(eventually([&] { return over.load(); }));
+  };
+  auto const first = m->make_mutex("first", {.ttl = 1s, .renew = false}).acquire();
+  auto const fixed = m->make_mutex("fixed", {.ttl = 6s, .renew = false}).acquire();
+  held_and_watched h(*m, 6s);
+  renews = false;
+  REQUIRE(eventually([&] { return !h.lock->valid() && !fixed->valid(); }));
+  CHECK(h.lock->loss() == loss_reason::suspended);
+  CHECK(fixed->loss() == loss_reason::expired);
+  over = true;
+  REQUIRE(h.told());
+  CHECK(h.lock->loss() == loss_reason::suspended);
+  CHECK(first->loss() == loss_reason::expired);
 }
 
 CONTRACT_CASE("what came too late stays lost: trust that has ended does not come back") {

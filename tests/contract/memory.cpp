@@ -144,7 +144,7 @@ TEST_CASE("whenever memory runs out once, the call throws or goes on, and leaves
   SUBCASE("a reader") {
     call = [&] { (void)readers.try_acquire_shared(); };
   }
-  auto job = m.make_mutex("j", {.ttl = 1h, .owner = "job-7"});
+  auto job = m.make_mutex("j", {.ttl = 1h, .owner = takes_over{"job-7"}});
   SUBCASE("an owner that comes back") {
     call = [&] {
       auto const former = job.try_acquire();

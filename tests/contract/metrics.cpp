@@ -66,6 +66,44 @@ EVERY_CASE("metrics: who is refused at once neither waited nor took") {
   CHECK(counts.now("waits_total{outcome=\"given up\"}") == 0);
 }
 
+EVERY_CASE("C88: metrics: a call that ends without the lock is counted by the program's label") {
+  counted const counts(f);
+  auto const m = f.manager();
+  auto const others = f.manager();
+  mutex_options const labelled{.owner = each_acquire{}, .label = "billing"};
+  auto const held = others->make_mutex("x", labelled).try_acquire();
+  REQUIRE(held);
+  for (int i = 0; i < 10; ++i) CHECK_FALSE(m->make_mutex("x", labelled).try_acquire());
+  CHECK_FALSE(m->make_mutex("x", {.owner = each_acquire{}}).try_acquire_for(50ms));
+  CHECK(counts.now("refusals_total{label=\"billing\",outcome=\"busy\"}") == 10);
+  CHECK(counts.now("refusals_total{label=\"\",outcome=\"timed out\"}") == 1);
+}
+
+CONTRACT_CASE("C88: metrics: a lock is held from its take to its end, whatever that is") {
+  counted const counts(f);
+  stranger other(f);
+  mutex_options const labelled{.owner = each_acquire{}, .label = "billing"};
+  auto const held = "locks_held{label=\"billing\"}";
+  {
+    auto m = f.manager();
+    auto released = m->make_mutex("released", labelled).acquire();
+    auto lost = m->make_mutex("lost", labelled).acquire();
+    auto detached = m->make_mutex("detached", labelled).acquire();
+    auto late = m->make_mutex("late", labelled).acquire();
+    CHECK(counts.now(held) == 4);
+    CHECK(released->release() == release_result::released);
+    CHECK(counts.now(held) == 3);
+    REQUIRE(other.take_over("lost"));
+    CHECK(lost->release() == release_result::already_lost);
+    CHECK(counts.now(held) == 2);
+    REQUIRE(detached->detach());
+    CHECK(counts.now(held) == 1);
+    m.reset();
+    CHECK(counts.now(held) == 0);
+  }
+  CHECK(counts.now("locks_held{label=\"\"}") == 0);
+}
+
 CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
   counted const counts(f);
   stranger other(f);

@@ -80,9 +80,9 @@ CONTRACT_CASE("notes and explicit owners are checked as names are") {
   auto const m = f.manager();
   CHECK_THROWS_AS((void)m->make_mutex("x", {.note = std::string(1025, 'n')}), error);
   CHECK_THROWS_AS((void)m->make_mutex("x", {.note = "\xff"}), error);
-  CHECK_THROWS_AS((void)m->make_mutex("x", {.owner = ""}), error);
-  CHECK_THROWS_AS((void)m->make_mutex("x", {.owner = std::string(256, 'o')}), error);
-  CHECK(m->make_mutex("x", {.owner = "it's", .note = "\xf0\x9f\x98\x80 it's"}).try_acquire());
+  CHECK_THROWS_AS((void)m->make_mutex("x", {.owner = takes_over{""}}), error);
+  CHECK_THROWS_AS((void)m->make_mutex("x", {.owner = takes_over{std::string(256, 'o')}}), error);
+  CHECK(m->make_mutex("x", {.owner = takes_over{"it's"}, .note = "\xf0\x9f\x98\x80 it's"}).try_acquire());
 }
 
 CONTRACT_CASE("options out of range are refused") {

@@ -453,14 +453,14 @@ ONCE_CASE("once: an operator who takes it away makes it forgotten") {
 
 ONCE_CASE("done: a lock of strategy once can be recorded by its handle, and each other one refuses") {
   auto const m = f.manager();
-  auto held = m->make_mutex("x", as_once({.owner = "the owner's text"})).acquire();
+  auto held = m->make_mutex("x", as_once({.owner = takes_over{"the owner's text"}})).acquire();
   REQUIRE(held->done(kept_for, "by hand"));
   CHECK_FALSE(held->valid());
   CHECK_FALSE(held->loss());
   CHECK(held->release() == release_result::released);
   CHECK_FALSE(held->done(kept_for));
   // The same text would take a term over that runs.
-  CHECK(m->make_mutex("x", as_once({.owner = "the owner's text"})).try_acquire().status() ==
+  CHECK(m->make_mutex("x", as_once({.owner = takes_over{"the owner's text"}})).try_acquire().status() ==
         acquire_status::done);
   auto lease = m->make_mutex("y", {.strategy = strategy::lease}).acquire();
   CHECK(reason_of([&] { (void)lease->done(kept_for); }) == errc::unsupported);

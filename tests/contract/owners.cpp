@@ -1,7 +1,9 @@
 // Who is it: reentrancy, explicit owners, takeover::observed.
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "contract/fixture.hpp"
@@ -102,7 +104,7 @@ CONTRACT_CASE("B16: recursion does not revive a term whose trust has ended") {
 
 CONTRACT_CASE("an explicit owner that comes back takes over at once, and its former self is told") {
   auto const m = f.manager();
-  auto job = m->make_mutex("x", {.owner = "job-7"});
+  auto job = m->make_mutex("x", {.owner = takes_over{"job-7"}});
   auto former = job.acquire();
   REQUIRE(former);
   acquisition now = [&] {
@@ -116,14 +118,14 @@ CONTRACT_CASE("an explicit owner that comes back takes over at once, and its for
   CHECK(former->loss() == loss_reason::taken_over);
   CHECK(former->release() == release_result::already_lost);
   CHECK(now->valid());
-  CHECK_FALSE(m->make_mutex("x", {.owner = "job-8"}).try_acquire());
+  CHECK_FALSE(m->make_mutex("x", {.owner = takes_over{"job-8"}}).try_acquire());
 }
 
 CONTRACT_CASE("an explicit owner that restarted takes over what its former self left in the table") {
   std::optional<term_id> before;
   {
     auto const m = f.manager();
-    auto lock = m->make_mutex("x", {.owner = "job-7"}).acquire();
+    auto lock = m->make_mutex("x", {.owner = takes_over{"job-7"}}).acquire();
     before = lock->term();
     // As a process that was killed leaves it: the row stays although this manager gives everything back.
     f.seam->before = [](std::string const& s) {
@@ -132,7 +134,7 @@ CONTRACT_CASE("an explicit owner that restarted takes over what its former self 
   }
   f.seam->before = nullptr;
   auto const m = f.manager();
-  auto const lock = m->make_mutex("x", {.owner = "job-7"}).try_acquire();
+  auto const lock = m->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire();
   REQUIRE(lock);
   CHECK(lock->term() != *before);
 }
@@ -151,7 +153,7 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
     if (s == pair.before_take() && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
   };
-  CHECK_FALSE(m->make_mutex("x", {.owner = "job-7"}).try_acquire());
+  CHECK_FALSE(m->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire());
   CHECK(between.read("x")->holder.owner.host == "elsewhere");
 }
 
@@ -203,6 +205,65 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   CHECK(other.read("x")->term == lock->term());
 }
 
+EVERY_CASE("C89: unlock() in a thread that has taken nothing gives nothing back, and says so") {
+  std::mutex guard;
+  std::string said;
+  auto o = f.options;
+  o.on_event = [&](event const& e) {
+    std::lock_guard const hold(guard);
+    if (e.kind == event_kind::error) said = e.message;
+  };
+  auto const m = f.manager(o);
+  auto x = m->make_mutex("x");
+  x.lock();
+  std::thread([&] { x.unlock(); }).join();
+  REQUIRE(x.current());
+  CHECK(x.current()->valid());
+  {
+    std::lock_guard const hold(guard);
+    CHECK(said.starts_with("unlock() gave nothing back"));
+  }
+  x.unlock();
+  CHECK_FALSE(x.current());
+}
+
+EVERY_CASE("C89: whose handle went to another thread is told so when it asks again") {
+  auto const m = f.manager();
+  auto x = m->make_mutex("x", {.owner = calling_thread{}});
+  auto lock = x.try_acquire();
+  REQUIRE(lock);
+  std::promise<void> asked;
+  std::thread elsewhere([&, moved = *std::move(lock)]() mutable {
+    asked.get_future().wait();
+    CHECK(moved.release() == release_result::released);
+  });
+  try {
+    (void)x.try_acquire();
+    FAIL("taken");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::would_deadlock);
+    CHECK(std::string(e.what()).find("each_acquire") != std::string::npos);
+  }
+  asked.set_value();
+  elsewhere.join();
+  CHECK(x.try_acquire());
+}
+
+// A text that is no more than a label must not pass for one that takes over.
+static_assert(!std::is_assignable_v<decltype(mutex_options::owner)&, char const*>);
+static_assert(!std::is_assignable_v<decltype(mutex_options::owner)&, std::string>);
+
+CONTRACT_CASE("C89: what takes a lock over says so by its name; a label takes nothing over") {
+  auto const m = f.manager();
+  auto const held = m->make_mutex("x", {.owner = each_acquire{}, .label = "job"}).try_acquire();
+  REQUIRE(held);
+  CHECK_FALSE(m->make_mutex("x", {.owner = each_acquire{}, .label = "job"}).try_acquire());
+  CHECK(held->valid());
+  auto const first = m->make_mutex("y", {.owner = takes_over{"job"}}).try_acquire();
+  REQUIRE(m->make_mutex("y", {.owner = takes_over{"job"}}).try_acquire());
+  CHECK(first->loss() == loss_reason::taken_over);
+}
+
 EVERY_CASE("each_acquire: two requests on one thread never take each other's lock, whoever asks") {
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.owner = each_acquire{}});
@@ -251,10 +312,10 @@ CONTRACT_CASE(
   };
   auto const m = f.manager(o);
   auto const n = f.manager();
-  auto const former = m->make_mutex("x", {.ttl = 1h, .owner = "job-7"}).acquire();
+  auto const former = m->make_mutex("x", {.ttl = 1h, .owner = takes_over{"job-7"}}).acquire();
   REQUIRE(former);
   auto const now = std::async(std::launch::async, [&] {
-                     return n->make_mutex("x", {.ttl = 1h, .owner = "job-7"}).try_acquire();
+                     return n->make_mutex("x", {.ttl = 1h, .owner = takes_over{"job-7"}}).try_acquire();
                    }).get();
   REQUIRE(now);
   CHECK(former->loss() == loss_reason::taken_over);
@@ -267,7 +328,7 @@ CONTRACT_CASE("B17: a call of an explicit owner that comes too late takes nothin
   std::optional<acquisition> newer;
   std::atomic<bool> armed{true};
   auto const n = f.manager();
-  mutex_options const o{.owner = "job-7"};
+  mutex_options const o{.owner = takes_over{"job-7"}};
   auto events = f.options;
   events.on_event = [&](event const& e) {
     if (e.kind == event_kind::taken && armed.exchange(false))
@@ -289,7 +350,7 @@ CONTRACT_CASE("B17: a call of an explicit owner that comes too late takes nothin
 LEASE_CASE("B17: an answer that comes too late has no explicit owner take the name from its newer self") {
   std::atomic<bool> armed{true};
   auto const m = f.manager();
-  auto x = m->make_mutex("x", {.ttl = 3s, .owner = "job-7"});
+  auto x = m->make_mutex("x", {.ttl = 3s, .owner = takes_over{"job-7"}});
   { auto const makes_row = x.acquire(); }
   f.seam->after = [&](std::string const& s) {
     if (s != "lock_take" || !armed.exchange(false)) return;
@@ -325,7 +386,7 @@ LEASE_CASE("B17: what comes too late for one thread is lost for the others that 
   };
   auto const m = f.manager(o);
   auto const before = m->make_mutex("before", {.ttl = 2s, .renew = false}).acquire();
-  auto x = m->make_recursive_mutex("x", {.ttl = 6s, .renew = false, .owner = "job-7"});
+  auto x = m->make_recursive_mutex("x", {.ttl = 6s, .renew = false, .owner = takes_over{"job-7"}});
   std::jthread sharer([&] {
     CHECK(eventually([&] { return !armed.load(); }));
     shared.emplace(x.try_acquire());

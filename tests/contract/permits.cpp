@@ -113,7 +113,7 @@ LEASE_CASE("permits: a name has one strategy") {
   CHECK(reason([&] { m->make_semaphore("reads", 2).set_limit(2); }) == errc::strategy_mismatch);
   CHECK(reason([&] { (void)m->make_shared_mutex("counts").try_acquire(); }) == errc::strategy_mismatch);
   CHECK(reason([&] { (void)m->make_shared_mutex("plain").try_acquire_shared(); }) == errc::strategy_mismatch);
-  CHECK(reason([&] { (void)m->make_shared_mutex("x", {.owner = "me"}); }) == errc::unsupported);
+  CHECK(reason([&] { (void)m->make_shared_mutex("x", {.owner = takes_over{"me"}}); }) == errc::unsupported);
   CHECK(reason([&] { (void)m->make_shared_mutex("x", {.takeover = takeover::observed}); }) ==
         errc::unsupported);
   CHECK(reason([&] { (void)m->make_shared_mutex("x", {.strategy = strategy::lease}); }) ==

@@ -54,7 +54,7 @@ errc refused(Call const& call) {
 
 }  // namespace
 
-ROW_LOCK_CASE("a row lock has no term to trust, extend, limit or revoke, and says so") {
+ROW_LOCK_CASE("C94: a row lock has no term to trust, extend, limit or revoke, and says so") {
   auto const m = f.manager();
   auto lock = m->make_mutex("x").try_acquire();
   REQUIRE(lock);
@@ -68,7 +68,7 @@ ROW_LOCK_CASE("a row lock has no term to trust, extend, limit or revoke, and say
                                                   {.at_least = 1s},
                                                   {.hard_limit = 1s},
                                                   {.takeover = takeover::observed},
-                                                  {.owner = "job"},
+                                                  {.owner = takes_over{"job"}},
                                                   {.note = "n"}})
     CHECK(refused([&] { (void)m->make_mutex("y", o); }) == errc::unsupported);
   CHECK(lock->release() == release_result::released);

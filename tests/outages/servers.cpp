@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <regex>
 #include <rowlock/rowlock.hpp>
 #include <thread>
@@ -150,11 +151,38 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   CHECK(eventually([&] { return short_lease->loss() == loss_reason::database_unreachable; }));
   CHECK(holder.ask("look") == "valid 1 held");
   CHECK(holder.ask("release") == "released in doubt");
-  CHECK(row->release() == release_result::released);
+  CHECK(eventually([&] { return row->loss() == loss_reason::read_only; }));
   f.set_read_only(false);
   CHECK(waiting.get());  // the keeper gave it back
   CHECK(late.get());
   CHECK(m.make_mutex("x").try_acquire_for(60s));
+}
+
+// Sessions stay alive, and their row locks with them, and the new primary grants the same locks.
+SERVER_CASE(
+    "C63: a row lock is lost within a ping of a switch-over that ends no sessions, and none is granted") {
+  away_fixture f(Server::kind);
+  lock_manager m(f.as_app());
+  mutex_options const brief{.strategy = strategy::row_lock, .ttl = 3s};
+  CHECK(m.make_mutex("free", brief).try_acquire());  // from now on there is an anchor
+  std::mutex mutex;
+  std::string said;
+  lock_manager holders(f.as_app(), {.on_event = [&](event const& e) {
+                         std::lock_guard const guard(mutex);
+                         if (e.kind == event_kind::error) said = e.message;
+                       }});
+  auto const held = holders.make_mutex("held", brief).try_acquire();
+  REQUIRE(held);
+  f.set_read_only(true);
+  CHECK(eventually([&] { return held->loss() == loss_reason::read_only; }));
+  CHECK_FALSE(held->valid());
+  CHECK(eventually([&] {  // what a ping has met is told behind the loss
+    std::lock_guard const guard(mutex);
+    return said.find("takes no writes any more") != std::string::npos;
+  }));
+  CHECK(refused([&] { (void)m.make_mutex("free", brief).try_acquire(); }) == errc::read_only);
+  f.set_read_only(false);
+  CHECK(m.make_mutex("held", brief).try_acquire_for(60s));  // the session that had it is closed
 }
 
 // As behind one name that leads to the new primary since: sessions that were opened before stay with the

@@ -68,17 +68,46 @@ TEST_CASE("a renewal moves trust forward only, and not once it has ended") {
   CHECK_FALSE(late.valid());
   CHECK_FALSE(late.prolong(boot_clock::now(), 10s));
   CHECK_FALSE(late.valid());
-  CHECK(late.loss() == loss_reason::expired);
-  late.renewal_failed(true);
-  CHECK(late.loss() == loss_reason::database_unreachable);
+  CHECK(late.loss() == loss_reason::suspended);  // the watchdog would have told before
+}
+
+TEST_CASE("C75: a loss has the reason of the last renewal, unless whoever looks came too late for that") {
+  auto const locked = std::make_shared<trouble const>(trouble{loss_reason::row_locked, "a test's"});
+  auto const sent = boot_clock::now() - 8990s;  // of 9,000 s of trust
+  hold h(granted(sent, 10000s), {});
+  CHECK(h.loss_details().empty());
+  CHECK(h.why_expired() == loss_reason::expired);  // nothing was asked
+  h.renewal_begins(boot_clock::now() - 4000s);
+  CHECK(h.why_expired() == loss_reason::database_unreachable);
+  CHECK(h.loss_details().find("confirmed no renewal for 400") != std::string::npos);
+  h.hindered_by(locked);
+  CHECK(h.why_expired() == loss_reason::row_locked);
+  CHECK(h.loss_details().find("its row locked for 400") != std::string::npos);
+  CHECK(h.loss_details().ends_with(" s: a test's"));
+  CHECK(h.lose(h.why_expired()));
+  CHECK(h.loss() == loss_reason::row_locked);
+  auto const details = h.loss_details();
+  CHECK(details.ends_with(" s: a test's"));
+
+  hold late(granted(sent - 6000s, 10000s), {});  // long after its end
+  late.hindered_by(locked);
+  CHECK(late.loss() == loss_reason::suspended);
+
+  hold renewed(granted(sent, 10000s), {});
+  renewed.renewal_begins(sent + 1s);
+  renewed.hindered_by(locked);
+  CHECK(renewed.prolong(boot_clock::now(), 10000s));
+  CHECK_FALSE(renewed.hindrance());
+  CHECK(renewed.loss_details().empty());
 }
 
 TEST_CASE("a lease at its hard limit expired, whether or not the last renewal failed") {
-  hold h(granted(boot_clock::now() - 10s, 5s, 6s), {});
-  h.renewal_failed(true);
+  hold h(granted(boot_clock::now() - 5s, 5s, 6s), {});
+  auto const why = std::make_shared<trouble const>();
+  h.hindered_by(why);
   CHECK(h.loss() == loss_reason::database_unreachable);  // 4.5 s: the limit was not yet reached
-  hold limited(granted(boot_clock::now() - 10s, 5s, 5s), {});
-  limited.renewal_failed(true);
+  hold limited(granted(boot_clock::now() - 5s, 5s, 5s), {});
+  limited.hindered_by(why);
   CHECK(limited.loss() == loss_reason::expired);
 }
 

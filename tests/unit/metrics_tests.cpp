@@ -52,7 +52,13 @@ TEST_CASE("metrics: each kind of event is counted where it belongs, and nowhere 
        "rowlock_losses_total{reason=\"database unreachable\"}"},
       {{.kind = event_kind::lost, .loss = loss_reason::forked}, "rowlock_losses_total{reason=\"forked\"}"},
       {{.kind = event_kind::lost, .loss = loss_reason::session_ended},
-       "rowlock_losses_total{reason=\"session ended\"}"}};
+       "rowlock_losses_total{reason=\"session ended\"}"},
+      {{.kind = event_kind::lost, .loss = loss_reason::read_only},
+       "rowlock_losses_total{reason=\"read-only\"}"},
+      {{.kind = event_kind::lost, .loss = loss_reason::row_locked},
+       "rowlock_losses_total{reason=\"row locked\"}"},
+      {{.kind = event_kind::lost, .loss = loss_reason::suspended},
+       "rowlock_losses_total{reason=\"suspended\"}"}};
   for (auto const& [e, series] : all) CHECK(metric_in(nothing, series) == 0);
   // So often each that two which were mixed up would differ.
   int times = 0;
@@ -63,6 +69,20 @@ TEST_CASE("metrics: each kind of event is counted where it belongs, and nowhere 
   auto const text = m.prometheus();
   times = 0;
   for (auto const& one : all) CHECK_MESSAGE(metric_in(text, one.second) == ++times, one.second);
+}
+
+TEST_CASE("C88: metrics: held locks and refused calls are told apart by the program's label") {
+  metrics m;
+  auto const tell = m.observer();
+  CHECK(metric_in(m.prometheus(), "rowlock_locks_held{label=\"\"}") == 0);
+  for (int i = 0; i < 3; ++i) tell({.kind = event_kind::taken, .label = "billing"});
+  tell({.kind = event_kind::ended, .label = "billing"});
+  tell({.kind = event_kind::taken});
+  tell({.kind = event_kind::refused, .message = "contended", .label = "billing"});
+  auto const text = m.prometheus();
+  CHECK(metric_in(text, "rowlock_locks_held{label=\"billing\"}") == 2);
+  CHECK(metric_in(text, "rowlock_locks_held{label=\"\"}") == 1);
+  CHECK(metric_in(text, "rowlock_refusals_total{label=\"billing\",outcome=\"contended\"}") == 1);
 }
 
 TEST_CASE("metrics: a duration counts in its bucket and all above; bounds belong to theirs") {

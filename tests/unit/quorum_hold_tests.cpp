@@ -195,7 +195,7 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
     REQUIRE(test::eventually([&] { return boot_clock::now() >= end; }));
     for (std::size_t m = 0; m < 3; ++m) CHECK_FALSE(q.lock.answered(m, {.granted = fresh.at(m)}));
     CHECK_FALSE(q.lock.valid());
-    CHECK(q.lock.loss() == loss_reason::expired);
+    CHECK(q.lock.loss() == loss_reason::suspended);
     CHECK(q.lock.look());
     CHECK(q.lock.look_what_is_due() == quorum_hold::due::announcement);
     CHECK(q.lock.look_what_is_due() == quorum_hold::due::nothing);  // once
@@ -303,7 +303,7 @@ TEST_CASE(
   bool was_held = true;
   CHECK(q.lock.end(was_held).size() == 3);
   CHECK_FALSE(was_held);
-  CHECK(q.lock.loss() == loss_reason::expired);
+  CHECK(q.lock.loss() == loss_reason::suspended);
   CHECK(q.lock.announcement_is_due());
   CHECK_FALSE(q.lock.announcement_is_due());
 }

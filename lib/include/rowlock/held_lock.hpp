@@ -31,8 +31,8 @@ class semaphore;
 /// one that was released: valid() is false, release() does nothing, and the other members say what the lock
 /// was.
 ///
-/// Exception safety: only extend(), set_note(), detach(), done(), try_upgrade() and downgrade() throw. The
-/// handle is then as it was, unless it is said there that the lock is lost.
+/// Exception safety: only extend(), set_note(), detach(), done(), try_upgrade(), downgrade() and
+/// loss_details() throw. The handle is then as it was, unless it is said there that the lock is lost.
 ///
 /// Thread safety: distinct handles are independent, also those of one recursive lock. The const members,
 /// extend(), set_note() and release() of one handle may be called from several threads at once: a callback of
@@ -71,6 +71,12 @@ class ROWLOCK_EXPORT held_lock {
 
   /// Why the lock was lost; empty while it is held and after it was given back in time.
   [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
+
+  /// For messages and logs: what is known about the loss (which session has the row locked, for how long the
+  /// database has not confirmed a renewal, and what it said last). While the lock is held: what keeps it from
+  /// being renewed. Empty if there is nothing to say.
+  /// @throws std::bad_alloc alone
+  [[nodiscard]] std::string loss_details() const;
 
   /// Makes the term last at least `duration` from now; one round trip. Never shortens the term; the hard
   /// limit stays. @return false if the lock is lost or was given back

@@ -67,7 +67,7 @@ class ROWLOCK_EXPORT lock_manager {
   [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
   [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
-  /// A lock for one that writes, or many that read. `options`: without a strategy, an explicit owner, and
+  /// A lock for one that writes, or many that read. `options`: without a strategy, owner takes_over, and
   /// takeover::observed. @throws error as make_mutex()
   [[nodiscard]] shared_mutex make_shared_mutex(std::string name, mutex_options options = {});
   /// A lock that so many may hold at a time. `limit`: 1 to 2147483646; empty: the one that

@@ -25,7 +25,13 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 ///   did not answer, after a loss if the row was ours still, for an attempt whose reply was lost.
 /// - rowlock_losses_total{reason}: locks lost, by loss_reason. A loss that only release() finds out is not
 ///   counted: it is the result of release().
+/// - rowlock_refusals_total{label,outcome}: calls that ended without the lock: "busy", "contended", "timed
+/// out"
+///   or "done", but not those that were cancelled, or threw.
 /// - rowlock_errors_total: error events, also of errors that were ridden out.
+///
+/// Gauge:
+/// - rowlock_locks_held{label}: locks that this process holds, as events tell. A lock of a quorum is one.
 ///
 /// Histograms, of what the first, third and fourth of these count:
 /// - rowlock_acquire_duration_seconds: from the call until the lock was taken, waits included.
@@ -33,17 +39,16 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - rowlock_release_duration_seconds: how long giving back took in the end, without what failed before.
 ///
 /// Buckets end at 1, 2, 5, 10, 20, 50, 100, 200, 500 ms, 1, 2, 5, 10, 30 s, 1, 5, 30 min. Labels have few
-/// values each; a lock's name is none of them.
+/// values each; a lock's name is none of them. "label" is mutex_options::label: how many different ones there
+/// are is the program's to bound, for each is a series of its own until this object ends.
 ///
-/// How many locks are held is not counted here, because events can't tell: a lost lock may be given back as
-/// well, and a lock may be neither reported as lost nor given back. `rowlock list --metrics` asks the
-/// database.
+/// How many locks all processes hold, `rowlock list --metrics` asks the database.
 ///
 /// Exception safety: the observers throw nothing; the other members throw std::bad_alloc alone.
 ///
-/// Thread safety: all members and the observers may be called from several threads at once. Counting is
-/// lock-free. Numbers never fall, and a histogram's count is that of its +Inf bucket at any moment (its sum
-/// may be ahead by calls that are being counted).
+/// Thread safety: all members and the observers may be called from several threads at once. Counting
+/// by label takes a mutex for a moment; all else is lock-free. Numbers never fall, and a histogram's count is
+/// that of its +Inf bucket at any moment (its sum may be ahead by calls that are being counted).
 class ROWLOCK_EXPORT metrics {
  public:
   metrics();

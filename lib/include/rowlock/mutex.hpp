@@ -43,8 +43,9 @@ class ROWLOCK_EXPORT basic_mutex {
   std::string const& name() const noexcept;
 
   /// As acquire(), but neither retry_options::attempts nor a policy that gives up ends it, because lock() has
-  /// no result that could say so. If the lock_manager is destroyed meanwhile, it throws error(errc::closed),
-  /// with a delay; if the name is recorded as done (strategy once), error(errc::not_acquired).
+  /// no result that could say so. If the lock_manager was destroyed before, it throws error(errc::closed); if
+  /// it is destroyed meanwhile, the same with a delay; if the name is recorded as done (strategy once),
+  /// error(errc::not_acquired).
   void lock();
   [[nodiscard]] bool try_lock();
   template <class Rep, class Period>
@@ -58,8 +59,9 @@ class ROWLOCK_EXPORT basic_mutex {
         std::chrono::duration<long double>(Clock::now().time_since_epoch());
     return try_lock_for(left);
   }
-  /// Gives back what the calling thread's last lock() or try_lock...() took. (If mutex_options::owner is a
-  /// text, any thread's.) Does nothing if there is none.
+  /// Gives back what the calling thread's last lock() or try_lock...() took. (If mutex_options::owner is
+  /// takes_over, any thread's.) If there is none, because another thread took it, nothing is given back, and
+  /// manager_options::on_event hears of an error.
   /// Never throws, never blocks longer than manager_options::release_timeout. held_lock::release() is the
   /// form that says what came of it.
   void unlock() noexcept;
@@ -92,7 +94,7 @@ class ROWLOCK_EXPORT basic_mutex {
   }
 
   /// The lock that the calling thread holds by lock() or try_lock...() on this object, or null. (If
-  /// mutex_options::owner is a text, any thread.) Valid until its unlock().
+  /// mutex_options::owner is takes_over, any thread.) Valid until its unlock().
   held_lock const* current() const noexcept;
 
  protected:

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
@@ -34,6 +35,13 @@ struct calling_thread {};
 /// and try_lock...() throw error(errc::unsupported), because unlock() could not tell whose lock is meant. A
 /// recursive_mutex can't have this owner (errc::invalid_argument).
 struct each_acquire {};
+/// The owner is a job that restarts. A call whose text equals that of the lock's present owner takes the lock
+/// away from it at once: the former holder hears of it, as if it had died. So two jobs that work at the same
+/// time must not have the same text. It is no label: see mutex_options::label for that.
+struct takes_over {
+  explicit takes_over(std::string what) : text(std::move(what)) {}
+  std::string text;  ///< at most 255 bytes of UTF-8
+};
 
 /// The options of one lock. The defaults suit most programs: 30 s leases, renewed while held.
 struct mutex_options {
@@ -42,7 +50,7 @@ struct mutex_options {
   /// The lock is renewed every third of it.
   std::chrono::milliseconds ttl{30'000};
   /// Whether the renewer renews the lock. If not, the term ends after ttl (a fixed lease) unless extend() is
-  /// called.
+  /// called. Not for row_lock, whose session is pinged every third of the ttl: `false` is refused there.
   bool renew = true;
   retry_options retry{};
   /// If the lock is given back earlier, the name stays taken until this long after it was taken: for jobs
@@ -61,10 +69,13 @@ struct mutex_options {
   /// Whether to draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection
   /// and two more round trips.
   std::optional<bool> fencing{};
-  /// Who owns the lock. A text is for a job that restarts: if the table has the same text as the owner, the
-  /// new attempt takes the lock over at once, and the former holder hears of it. So two jobs that work at the
-  /// same time must not have the same text. At most 255 bytes of UTF-8.
-  std::variant<calling_thread, each_acquire, std::string> owner{};
+  /// Whose the lock is, and so who may have it a second time. row_lock and locks that several may hold can't
+  /// have takes_over.
+  std::variant<calling_thread, each_acquire, takes_over> owner{};
+  /// A word of the program's own that its events carry, and by which class metrics counts refused calls and
+  /// held locks ("billing"). At most 255 bytes of UTF-8. Each different one is a time series: there should be
+  /// few, and the program sees to that. No part of it gets into the database.
+  std::string label{};
   std::string note{};  ///< for people who read `rowlock list`; at most 1024 bytes of UTF-8
   /// Called with held_lock::trusted_until() whenever that has moved forward: after each renewal and each
   /// extend(), by the thread that made it. For programs that have to tell others in time, such as a process
@@ -80,7 +91,16 @@ struct mutex_options {
   std::function<void(holder_info const*)> on_wait{};
 };
 
-enum class event_kind { taken, waited, renewed, lost, released, error };
+enum class event_kind {
+  taken,
+  refused,  ///< a call has ended without the lock: busy, contended, timed out or done (not: cancelled)
+  waited,
+  renewed,
+  lost,
+  released,
+  ended,  ///< this process holds the lock no more, for whatever reason: once for each that was taken
+  error
+};
 ROWLOCK_EXPORT char const* to_string(event_kind) noexcept;
 
 /// One thing that happened to a lock; views are valid during the call only.
@@ -90,10 +110,11 @@ struct event {
   std::string_view term{};  ///< empty if there is none
   fencing_token token{};
   std::chrono::nanoseconds duration{
-      0};  ///< taken, waited: since the call; renewed, released: of the round trip
+      0};  ///< taken, refused, waited: since the call; renewed, released: of the round trip
   std::optional<boot_time_point> trusted_until{};  ///< taken, renewed
   std::optional<loss_reason> loss{};               ///< lost
-  std::string_view message{};                      ///< error, lost
+  std::string_view message{};                      ///< error; refused: why; lost: held_lock::loss_details()
+  std::string_view label{};  ///< taken, refused, lost, ended, error of unlock(): mutex_options::label
 };
 
 /// The options of a lock_manager.

@@ -200,7 +200,7 @@ struct quorum_options {
 ///
 /// Members are made by init(), once. Options of a lock: ttl and at_least are at most the quorum's longest
 /// ttl, and at_least ends by the members' clocks; takeover and fencing are always `observed` and true;
-/// strategy, explicit owners, recursion, a bound of attempts and a retry policy are not for it.
+/// strategy, owner takes_over, recursion, a bound of attempts and a retry policy are not for it.
 ///
 /// A member that was wiped, restored from a backup or replaced has to be joined before it votes again:
 /// join(). A program whose lock_manager was made for the former database goes on without that member until it

@@ -102,8 +102,8 @@ struct term_id {
 struct owner_id {
   std::string host;
   std::int64_t pid = 0;
-  std::string process;      ///< random id made when the process started, or the text given as explicit owner
-  std::int64_t thread = 0;  ///< never reused within a process; 0 for an explicit owner
+  std::string process;      ///< random id made when the process started, or the text of owner takes_over
+  std::int64_t thread = 0;  ///< never reused within a process; 0 for owner takes_over
   bool is_explicit() const noexcept { return thread == 0; }
   /// Compares process and thread.
   bool same(owner_id const& other) const noexcept {
@@ -167,7 +167,7 @@ struct lock_info {
 
 enum class revoke_mode {
   /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
-  /// expires. Exclusion stays. An explicit owner that comes back does not get the lock before that either.
+  /// expires. Exclusion stays. Owner takes_over does not get the lock before that either.
   at_renewal,
   /// Frees the row. Where a term may go from thread to thread (lease, once, unique_insert) revoke() takes
   /// half a second, in which nobody is granted it. Its holder may work until its next renewal. Guards stay
@@ -189,13 +189,16 @@ enum class acquire_status {
 
 /// Why a lock that was held is not held any more.
 enum class loss_reason {
-  expired,     ///< its time was over: a fixed lease, its hard limit, or this process was paused
+  expired,     ///< its time was over: a fixed lease, or its hard limit
   taken_over,  ///< another term is in the row
   revoked,     ///< an operator asked for it back
   row_gone,    ///< its row was deleted; or the SQLite file that it was in was removed, replaced, or linked
   database_unreachable,  ///< it could not be renewed in time
   forked,                ///< this is a forked child; the parent has the lock
   session_ended,         ///< of row_lock: the database ended the session that held it, or it can't be reached
+  read_only,             ///< the server takes no writes any more, as after a switch-over
+  row_locked,  ///< another transaction had its row, or SQLite's file, locked until its time was over
+  suspended,   ///< this process, or its machine, was stopped, suspended or starved until its time was over
 };
 
 enum class release_result {

@@ -192,6 +192,25 @@ WHERE name = $1 AND term = $2
 -- name: lock_idle
 SELECT 1 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND term = $2 FOR UPDATE SKIP LOCKED
 
+-- Which session has the row of $1 locked, for people: for a message when a renewal has been kept from the row for some time.
+-- A plain read, which waits for nobody. MySQL tells it to users that may read performance_schema; MariaDB to those with
+-- PROCESS, and only while a third session waits for the row. "/*!80001" is read by MySQL alone, "/*M!" by MariaDB. [C75]
+-- name: lock_locked_by
+WITH asked AS (SELECT concat('0x', hex($1)) AS row_key, 'rowlock_locks' AS place)
+/*!80001 SELECT DISTINCT t.processlist_id, NULL, t.processlist_user
+FROM asked JOIN performance_schema.data_locks AS d ON d.index_name = 'PRIMARY' AND d.lock_status = 'GRANTED'
+  AND concat('`', d.object_schema, '`.`', d.object_name, '`') IN (asked.place, concat('`', database(), '`.', asked.place))
+  AND (d.lock_data = asked.row_key OR d.lock_data LIKE concat(asked.row_key, ', %'))
+JOIN performance_schema.threads AS t ON t.thread_id = d.thread_id */
+/*M!100600 SELECT DISTINCT t.trx_mysql_thread_id, NULL, p.user
+FROM asked JOIN information_schema.innodb_locks AS d ON d.lock_index = 'PRIMARY'
+  AND d.lock_table IN (asked.place, concat('`', database(), '`.', asked.place))
+  AND (d.lock_data = asked.row_key OR d.lock_data LIKE concat(asked.row_key, ', %'))
+JOIN information_schema.innodb_lock_waits AS w ON w.blocking_lock_id = d.lock_id
+JOIN information_schema.innodb_trx AS t ON t.trx_id = w.blocking_trx_id
+LEFT JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id */
+LIMIT 3
+
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).
@@ -311,19 +330,22 @@ START TRANSACTION
 
 -- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server, a second at a time. By
 -- the primary key, so that no other row is locked, and at READ COMMITTED no gap: an anchor that is absent, or that the
--- reaper deleted while one waited for it, is no row, which is not the lock (T7); start again. The column: whether it was not
--- touched for an hour.
+-- reaper deleted while one waited for it, is no row, which is not the lock (T7); start again. The columns: whether it was not
+-- touched for an hour, and what row_ping asks, as of when the statement began.
 -- name: row_wait
-SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR
+SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
 
 -- As row_wait, but a locked anchor is no row.
 -- name: row_try
-SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR
+SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
 FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
 
+-- Whether the server takes no writes any more: after a switch-over that has left this session alive, with its row lock,
+-- another server grants the same lock. Also true of super_read_only, which sets read_only. From MariaDB 12 on it is a word.
+-- A privileged user could write in spite of it, and is told all the same. [C63]
 -- name: row_ping
-SELECT 1
+SELECT cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
 
 -- Says that the anchor was used; after row_try, in its transaction.
 -- name: row_touch

@@ -175,6 +175,18 @@ RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid:
 SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks WHERE name = $1 AND term = $2
 FOR UPDATE SKIP LOCKED
 
+-- Which session has the row of $1 locked, for people: for a message when a renewal has been kept from the row for some time.
+-- xmax is the transaction that locked or changed it last. Of a row that several have locked in shared mode it is another
+-- kind of number: so the session must have used the table. A plain read, which waits for nobody; any role may read it. [C75]
+-- name: lock_locked_by
+SELECT a.pid::bigint, a.application_name::text, a.usename::text
+FROM rowlock_locks AS l
+JOIN pg_locks AS t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax AND t.granted AND t.mode = 'ExclusiveLock'
+JOIN pg_stat_activity AS a ON a.pid = t.pid
+WHERE l.name = $1
+  AND EXISTS (SELECT 1 FROM pg_locks AS r WHERE r.pid = t.pid AND r.locktype = 'relation' AND r.relation = l.tableoid)
+LIMIT 3
+
 -- For a lock that is given back earlier than $3 milliseconds after it was taken. Until then the row has the term $4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).
@@ -313,18 +325,22 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 -- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server until lock_timeout.
 -- After the wait PostgreSQL looks at the row's newest version again: an anchor that the reaper deleted meanwhile is no
 -- row, which is not the lock; start again. While it is locked nobody can delete or change it, so that no second anchor of
--- the name can be there. The column: whether it was not touched for an hour.
+-- the name can be there. The columns: whether it was not touched for an hour; and that the server takes writes, for in a
+-- transaction that is read-only FOR UPDATE is an error.
 -- name: row_wait
-SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint
+SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint, 0::bigint
 FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
 
 -- As row_wait, but a locked anchor is no row. (NOWAIT would be an error, and two lines in the server's log.)
 -- name: row_try
-SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint
+SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint, 0::bigint
 FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
 
+-- Whether the server takes no writes any more: after a switch-over that has left this session alive, with its row lock,
+-- another server grants the same lock. A server becomes a standby only by a restart, which ends all sessions; before
+-- that, switch-overs set this for all sessions at once, and it does not touch a transaction that is open. [C63]
 -- name: row_ping
-SELECT 1
+SELECT current_setting('default_transaction_read_only')::boolean::int::bigint
 
 -- Says that the anchor was used; not while it is held, which the reaper sees itself.
 -- name: row_touch

@@ -128,6 +128,10 @@ RETURNING 0
 -- name: lock_idle
 SELECT 1 FROM rowlock_locks WHERE name = ?1 AND term = ?2
 
+-- No row can be locked by itself, and who has the file locked nobody tells.
+-- name: lock_locked_by
+SELECT NULL, NULL, NULL FROM rowlock_locks WHERE name = ?1 AND 1 = 0
+
 -- For a lock that is given back earlier than ?3 milliseconds after it was taken. Until then the row has the term ?4, which
 -- nobody knows, and no owner_process: otherwise the same explicit owner would take it over. If the clock went back since the
 -- lock was taken, the time counts from now (C5).

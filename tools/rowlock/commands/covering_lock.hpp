@@ -42,6 +42,11 @@ class covering_lock {
   std::optional<loss_reason> loss() const noexcept {
     return of([](auto const& l) { return l.loss(); });
   }
+  /// Empty for a quorum's.
+  std::string loss_details() const {
+    auto const* const one = std::get_if<held_lock>(&lock_);
+    return one == nullptr ? std::string() : one->loss_details();
+  }
   std::stop_token loss_token() const noexcept {
     return of([](auto const& l) { return l.loss_token(); });
   }

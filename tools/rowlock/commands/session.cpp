@@ -16,6 +16,12 @@
 
 namespace rowlock::tool {
 
+namespace {
+
+std::string in_parentheses(std::string const& text) { return text.empty() ? "" : fmt::format(" ({})", text); }
+
+}  // namespace
+
 session::session(database const& db, run_options const& options, mutex_options how,
                  signal_setup const& signals, guard& g)
     : db_(db),
@@ -153,19 +159,24 @@ std::optional<end_of_program> session::give_back(outcome const& o) {
 }
 
 std::string session::why_lost(outcome const& o) const {
-  std::lock_guard const guard(trouble_mutex_);
-  auto const trouble = trouble_.empty() ? "" : fmt::format(" ({})", trouble_);
   auto const* const lost_one = lost();
   auto const& lock = lost_one == nullptr ? locks_.front() : *lost_one;
-  auto const loss = lock.loss();
   if (at_hard_limit(lock))
     return fmt::format("--hard-limit {} was near, and the command's grace of {} had to fit in before it",
                        format_duration(*options_.hard_limit), format_duration(options_.time_to_end()));
-  if (!loss || *loss == loss_reason::expired || *loss == loss_reason::database_unreachable)
-    return trouble_.empty()
-               ? fmt::format("it was not renewed in time; {} stopped or suspended",
-                             o.what.why == ending::trust_ends ? "rowlock was" : "this machine was")
-               : "it could not be renewed in time" + trouble;
+  auto details = lock.loss_details();
+  if (details.empty()) {
+    std::lock_guard const guard(trouble_mutex_);
+    details = trouble_;
+  }
+  auto const loss = lock.loss();
+  auto const late = [&o] {
+    return fmt::format("it was not renewed in time; {} stopped or suspended",
+                       o.what.why == ending::trust_ends ? "rowlock was" : "this machine was");
+  };
+  // The guardian has ended the command before trust ended here. What does not renew, and meets no hindrance,
+  // did not run.
+  if (!loss) return details.empty() ? late() : "it could not be renewed in time" + in_parentheses(details);
   switch (*loss) {
     case loss_reason::revoked:
       return "an operator asked for it back (rowlock release --force)";
@@ -173,8 +184,16 @@ std::string session::why_lost(outcome const& o) const {
       return "another owner has it";
     case loss_reason::row_gone:
       return "its row, or the file that it was in, is gone";
+    case loss_reason::suspended:
+      return late();
     case loss_reason::session_ended:
-      return "the database session that held it has ended" + trouble;
+      return "the database session that held it has ended" + in_parentheses(details);
+    case loss_reason::read_only:
+      return "the server takes no writes any more" + in_parentheses(details);
+    case loss_reason::row_locked:
+    case loss_reason::expired:
+    case loss_reason::database_unreachable:
+      return "it could not be renewed in time" + in_parentheses(details);
     default:
       return to_string(*loss);
   }
