@@ -26,7 +26,9 @@ bool rides_out(engine& in, std::string_view name, error const& e, patience const
   // A read-only server at first is a wrong address; later it is a switch-over that may yet end, as may a full
   // disk.
   bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
-  bool const may_end = refuses_writes && (in.has_granted || attempts > 1);
+  // Likewise a database that nobody can connect to by its name: it is being renamed, or restored. [C76]
+  bool const not_there = e.reason() == errc::schema_missing && e.statement().empty();
+  bool const may_end = (refuses_writes || not_there) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;
   bool const ride = (e.retryable() || (may_end && !p.one_attempt)) && (p.rides_out_outages || passes);
   if (e.reason() != errc::row_locked)

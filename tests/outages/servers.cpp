@@ -148,7 +148,7 @@ SERVER_CASE("read-only after a switch-over: told as that, and ridden out by thos
   auto late = std::async(std::launch::async, [&] { return bool(m.make_mutex("y").try_acquire_for(120s)); });
   lock_manager stranger(f.as_app());
   CHECK(refused([&] { (void)stranger.make_mutex("x").acquire(); }) == errc::read_only);
-  CHECK(eventually([&] { return short_lease->loss() == loss_reason::database_unreachable; }));
+  CHECK(eventually([&] { return short_lease->loss() == loss_reason::read_only; }));
   CHECK(holder.ask("look") == "valid 1 held");
   CHECK(holder.ask("release") == "released in doubt");
   CHECK(eventually([&] { return row->loss() == loss_reason::read_only; }));
@@ -220,6 +220,93 @@ SERVER_CASE("read-only to its old sessions only, after a switch-over: none of th
   auto const trust = *held->trusted_until();
   CHECK(eventually([&] { return *held->trusted_until() > trust; }));
   CHECK(held->valid());
+}
+
+// Maintenance: the database takes no connections for a while, or has another name.
+TEST_CASE(
+    "C76: postgresql: a call that waits rides out that its database takes no connections, or is renamed") {
+  away_fixture f(server_kind::postgresql);
+  auto const admin = f.as_admin();
+  admin->script("CREATE DATABASE jobs", f.soon());
+  auto const elsewhere = std::regex_replace(f.as_app(), std::regex("dbname=\\S+"), "dbname=jobs");
+  auto const as_owner = std::regex_replace(f.server.address(), std::regex("dbname=\\S+"), "dbname=jobs");
+  REQUIRE(elsewhere != f.as_app());
+  migrator(source_from_url(as_owner)).up();
+  source_from_url(as_owner).implementation()->connect(f.soon())->script(
+      "GRANT ALL ON ALL TABLES IN SCHEMA public TO app", f.soon());
+  std::mutex mutex;
+  std::string said;
+  auto const heard = [&](std::string const& part) {
+    std::lock_guard const guard(mutex);
+    return said.find(part) != std::string::npos;
+  };
+  lock_manager m(elsewhere, {.on_event = [&](event const& e) {
+                   std::lock_guard const guard(mutex);
+                   if (e.kind == event_kind::error) said += e.message;
+                 }});
+  std::string away;
+  std::string back;
+  std::string part;
+  SUBCASE("no connections") {
+    away = "ALTER DATABASE jobs ALLOW_CONNECTIONS false";
+    back = "ALTER DATABASE jobs ALLOW_CONNECTIONS true";
+    part = "not currently accepting connections";
+  }
+  SUBCASE("renamed") {
+    away = "ALTER DATABASE jobs RENAME TO maintained";
+    back = "ALTER DATABASE maintained RENAME TO jobs";
+    part = "does not exist";
+  }
+  taker holder(elsewhere, "", "x", 60s);
+  REQUIRE(holder.take(0ms));
+  std::atomic<bool> waits{false};
+  mutex_options const told{.on_wait = [&](holder_info const*) { waits = true; }};
+  auto waiting =
+      std::async(std::launch::async, [&] { return bool(m.make_mutex("x", told).try_acquire_for(120s)); });
+  REQUIRE(eventually([&] { return waits.load(); }));
+  auto const ends_sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'jobs'";
+  // Whoever is quick connects anew before the name is gone.
+  REQUIRE(eventually([&] {
+    try {
+      admin->script(ends_sessions, f.soon());
+      admin->script(away, f.soon());
+      return true;
+    } catch (error const&) {
+      return false;
+    }
+  }));
+  REQUIRE(eventually([&] {
+    if (part.find("accepting") != std::string::npos) admin->script(ends_sessions, f.soon());
+    return heard(part);
+  }));
+  CHECK(waiting.wait_for(0s) == std::future_status::timeout);
+  admin->script(back, f.soon());
+  CHECK(holder.ask("release").starts_with("released"));
+  CHECK(waiting.get());
+}
+
+TEST_CASE("C90: postgresql: a role whose transactions are read-only is told of that setting") {
+  away_fixture f(server_kind::postgresql);
+  f.as_admin()->script("ALTER ROLE app SET default_transaction_read_only = on", f.soon());
+  lock_manager m(f.as_app());
+  try {
+    (void)m.make_mutex("x").try_acquire();
+    FAIL("taken");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::read_only);
+    CHECK(std::string(e.what()).find("default_transaction_read_only") != std::string::npos);
+  }
+}
+
+TEST_CASE("C90: mariadb: a server that makes all tables with another engine is told so, and is no bug") {
+  database_server const server(server_kind::mariadb, {.settings = {"enforce_storage_engine = Aria"}});
+  try {
+    migrator(source_from_url(server.address())).up();
+    FAIL("made");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::unsupported);
+    CHECK(std::string(e.what()).find("enforce_storage_engine") != std::string::npos);
+  }
 }
 
 SERVER_CASE("out of connections: told as that within the deadline, and ridden out by those who wait") {

@@ -151,7 +151,8 @@ std::string advice_for(errc code, std::string const& options) {
     case errc::access_denied:
       return "Is it the right user, and may it use rowlock's tables?";
     case errc::read_only:
-      return "Locks need the primary (libpq: target_session_attrs=read-write) or a file that can be written.";
+      return "Locks need the primary (libpq: target_session_attrs=read-write), a role whose "
+             "default_transaction_read_only is off, or a file that can be written.";
     case errc::storage_full:
       return "Make room in the database.";
     case errc::schema_new:

@@ -14,7 +14,7 @@ namespace {
 using meaning = std::pair<int, errc>;
 
 // 1290 and 1030 are not here: what they mean is in the message.
-constexpr std::array<meaning, 55> meanings{{
+constexpr std::array<meaning, 57> meanings{{
     {1205, errc::row_locked},  // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
     {3572, errc::row_locked},  // ER_LOCK_NOWAIT
     {3024, errc::row_locked},  // ER_QUERY_TIMEOUT: MySQL's max_execution_time
@@ -64,7 +64,9 @@ constexpr std::array<meaning, 55> meanings{{
     {1932, errc::schema_missing},    // ER_NO_SUCH_TABLE_IN_ENGINE
     {1021, errc::storage_full},      // ER_DISK_FULL
     {1114, errc::storage_full},      // ER_RECORD_FILE_FULL
+    {1286, errc::unsupported},       // ER_UNKNOWN_STORAGE_ENGINE: there is none of that name
     {1665, errc::unsupported},       // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE
+    {3161, errc::unsupported},       // ER_DISABLED_STORAGE_ENGINE
     {1300, errc::invalid_argument},  // ER_INVALID_CHARACTER_STRING
     {1366, errc::invalid_argument},  // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
     {1406, errc::invalid_argument},  // ER_DATA_TOO_LONG
@@ -91,6 +93,10 @@ std::string_view way_out(errc code, int native) {
   if (native == 1046) return "; name a database in the URL, or a schema";
   if (native == 1461)
     return "; raise the server's max_prepared_stmt_count, or see who leaves statements prepared";
+  if (native == 1286 || (native == 1290 && code == errc::unsupported))
+    return "; rowlock's tables need InnoDB: does the server have it, and is enforce_storage_engine (MariaDB) "
+           "empty or InnoDB?";
+  if (native == 3161) return "; rowlock's tables need InnoDB: take it out of disabled_storage_engines";
   if (native == 1665) return "; set the server's binlog_format to MIXED or ROW";
   switch (code) {
     case errc::schema_missing:
@@ -139,6 +145,8 @@ error described(refusal const& e, errc code, std::string_view hint, std::string 
 errc meaning_of(int native, std::string_view message) noexcept {
   if (native == 1290 && (contains(message, "read-only") || contains(message, "read_only")))
     return errc::read_only;
+  if (native == 1290 && contains(message, "NO_ENGINE_SUBSTITUTION"))
+    return errc::unsupported;  // MariaDB's enforce_storage_engine
   if (native == 1030 && contains(message, "error 28")) return errc::storage_full;
   auto const* found =
       std::find_if(meanings.begin(), meanings.end(), [&](meaning const& m) { return m.first == native; });

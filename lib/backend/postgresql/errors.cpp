@@ -40,7 +40,8 @@ std::string_view way_out(errc code, std::string_view state) {
     case errc::schema_missing:
       return "; `rowlock migrate validate` tells what is missing";
     case errc::read_only:
-      return "; connect to the primary, for instance with target_session_attrs=read-write";
+      return "; if this is a standby, connect to the primary (target_session_attrs=read-write); if "
+             "default_transaction_read_only is on for this role, database or server, set it off";
     case errc::access_denied:
       return "; grant SELECT, INSERT, UPDATE and DELETE on rowlock's tables to this role";
     default:
@@ -82,15 +83,15 @@ errc classify_connect(PGconn const* c, std::string_view state) {
   // No password where one is wanted is found by libpq itself and has no SQLSTATE.
   if (state.empty()) return PQconnectionNeedsPassword(c) ? errc::access_denied : errc::unreachable;
   if (state.substr(0, 2) == "28" || state == "42501") return errc::access_denied;
-  if (state == "55000") return errc::access_denied;  // the database takes no connections (datallowconn)
   if (state == "3D000") return errc::schema_missing;
   if (state == "53300") return errc::too_many_connections;
   if (state.substr(0, 2) == "42" || state.substr(0, 2) == "22")
     return errc::invalid_argument;  // of options=-c ...
-  return errc::unreachable;         // starting up, shutting down, out of memory, ...
+  return errc::unreachable;  // starting up, shutting down, ALLOW_CONNECTIONS false for a while, ... [C76]
 }
 
-std::string_view connect_way_out(errc code) {
+std::string_view connect_way_out(errc code, std::string_view state) {
+  if (state == "55000") return "; ALTER DATABASE ... ALLOW_CONNECTIONS true, when its maintenance is over";
   switch (code) {
     case errc::schema_missing:
       return "; create the database, then `rowlock migrate up` makes rowlock's tables";
@@ -132,7 +133,8 @@ error connect_error(PGconn const* c, std::string const& where) {
   std::string_view const verbose = PQerrorMessage(c);
   std::string const state(sqlstate_in(verbose));
   auto const code = classify_connect(c, state);
-  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code)), "", state, 0);
+  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code, state)), "",
+               state, 0);
 }
 
 bool failed(PGresult const* r) {

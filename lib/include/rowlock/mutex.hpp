@@ -20,10 +20,11 @@ class lock_manager;
 /// Errors of every member that takes a lock: an error that is not retryable is thrown at once. Retryable ones
 /// (the database unreachable, a lost reply) are ridden out until the deadline and then thrown; without a
 /// deadline they are ridden out for ever. So are errc::read_only and errc::storage_full, which may be a
-/// switch-over or a full disk that passes, once the lock_manager has had a lock or the call has tried before;
-/// at the first attempt of a new lock_manager they are thrown at once. A try_ member without a duration makes
-/// one attempt and throws each of these errors. "Held by somebody else" is a return value, and so is
-/// errc::row_locked in the end (acquire_status::contended).
+/// switch-over or a full disk that passes, and errc::schema_missing if the database itself is not there,
+/// which may be renamed or restored just now, once the lock_manager has had a lock or the call has tried
+/// before; at the first attempt of a new lock_manager they are thrown at once. A try_ member without a
+/// duration makes one attempt and throws each of these errors. "Held by somebody else" is a return value, and
+/// so is errc::row_locked in the end (acquire_status::contended).
 ///
 /// A mutex that was moved from may be destroyed and assigned to. Its name() is empty, current() is null and
 /// unlock() does nothing. Members that take a lock throw error(errc::invalid_argument).
