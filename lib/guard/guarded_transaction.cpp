@@ -187,15 +187,30 @@ void guarded_transaction::depend_on(required_lock const& lock, char const* state
     auto const came = attempt(facts, statement, parameters);
     if (came == guarded::yes) return;
     expect_this_database();
+    // Before the manager's session looks, which sees what another transaction has committed by then. [C72]
+    bool const recorded_here = sees_record(*lock.hold);
     auto loan = engine().pool.borrow(reply_deadline());
     auto const fate = holding::fate_of(engine().tables, *loan, *lock.hold, reply_deadline());
     if (fate.done) refuse(facts.name, was_recorded);
     if (fate.lost) lost(lock, *fate.lost);
+    if (recorded_here)
+      throw error(
+          errc::invalid_argument,
+          fmt::format("'{}': this transaction has called done() for this lock. It depends on the lock by "
+                      "that, and can't ask for it again. End it with a plain COMMIT; require() comes "
+                      "before done()",
+                      facts.name));
     if (came == guarded::old_snapshot) too_old(facts.name);
   } while (again.wait());
   throw error(errc::row_locked,
               fmt::format("'{}': another transaction has its row locked, and has not ended in {} ms",
                           facts.name, engine().options.reply_timeout.count()));
+}
+
+bool guarded_transaction::sees_record(holding::hold& h) {
+  if (!h.recorded_in_transaction()) return false;
+  value const as = h.term_of_record().value;
+  return run("guard_look", {h.facts().name, as}).rows.at(0).at(0) == as;
 }
 
 guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts const& f,
@@ -262,11 +277,25 @@ bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
   }
   // Before the transaction looks for it: at some databases' default isolation level a row that is looked for
   // and not found is a gap that is locked, and our own INSERT would wait for ourselves.
-  {
+  try {
     auto loan = engine().session_pool.borrow(reply_deadline());
     anchors_.make_ready(*loan, name, reply_deadline());
+  } catch (error const& e) {
+    if (e.reason() == errc::row_locked) refuse_own_insert(name);
+    throw;
   }
   return lock_anchor(name, p);
+}
+
+// The manager's session has waited for this transaction itself. [C72]
+void guarded_transaction::refuse_own_insert(std::string const& name) {
+  auto const mine = run("guard_strategy", {name});
+  if (mine.rows.empty() || as_text(mine.rows[0].at(0)) == to_string(strategy::row_lock)) return;
+  throw error(
+      errc::strategy_mismatch,
+      fmt::format("'{}': this transaction has taken it by insert(), which needs no lock() besides. Use "
+                  "one name with one of the two only",
+                  name));
 }
 
 bool guarded_transaction::lock_anchor(std::string const& name, patience const& p) {

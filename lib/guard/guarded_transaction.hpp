@@ -60,6 +60,8 @@ class guarded_transaction {
   void require_one(required_lock const&);
   /// Until `statement`, by name and term, and what else it takes, has met the row.
   void depend_on(required_lock const&, char const* statement, std::vector<backend::value> const& parameters);
+  /// Whether this transaction sees that the work is recorded as done: by itself, or by another.
+  bool sees_record(holding::hold&);
   backend::value time_of_manager();
   void commit_guarded(std::vector<required_lock> const&);
   guarded attempt(holding::grant_facts const&, char const* statement,
@@ -67,6 +69,7 @@ class guarded_transaction {
   [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
   bool lock_one(std::string const& name, patience const&);
+  void refuse_own_insert(std::string const& name);
   bool only_looked_at(std::string const& name);
   bool lock_anchor(std::string const& name, patience const&);
   void refuse_level(std::string const& name);

@@ -95,8 +95,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// the lock was taken is done. With COMMIT nobody can take the name until `keep_for` from now is over; with
   /// ROLLBACK nothing is recorded, and the lock is held as before. So data and record are there together or
   /// not at all, whoever dies when: this is what makes work exactly once. It is a guard, too, as require()
-  /// is. Call it after all require() of the same lock, and end the transaction before the lock is given back.
-  /// The lock's keeper hears of the COMMIT by itself, without a loss.
+  /// is: call it after all require() of the same lock (or they are refused, invalid_argument), COMMIT
+  /// plainly, and do so before the lock is given back. The lock's keeper hears of the COMMIT, without a loss.
   /// @param lock of strategy once
   /// @param keep_for from 1 ms to 100 years
   /// @param result for those who ask later, at most 1024 bytes of UTF-8

@@ -24,6 +24,10 @@ FOR UPDATE SKIP LOCKED
 UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND revoked = 0
 
+-- A plain read: with which strategy this transaction sees the name used. For a message.
+-- name: guard_strategy
+SELECT strategy FROM rowlock_locks WHERE name = $1
+
 -- The term $2 of $1, if this transaction sees it; the isolation level can't be told.
 -- name: guard_look
 SELECT (SELECT term FROM rowlock_locks WHERE name = $1 AND term = $2), NULL

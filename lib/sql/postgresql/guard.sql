@@ -29,6 +29,10 @@ WITH guarded AS (
   RETURNING term)
 SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
 
+-- A plain read: with which strategy this transaction sees the name used. For a message.
+-- name: guard_strategy
+SELECT strategy FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1
+
 -- The term $2 of $1, if this transaction sees it, and its isolation level.
 -- name: guard_look
 SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2),

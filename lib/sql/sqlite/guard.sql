@@ -8,6 +8,10 @@ UPDATE rowlock_locks SET renewals = renewals + 1
 WHERE name = ?1 AND term = ?2 AND revoked = 0
 RETURNING term
 
+-- A plain read: with which strategy this transaction sees the name used. For a message.
+-- name: guard_strategy
+SELECT strategy FROM rowlock_locks WHERE name = ?1
+
 -- name: guard_look
 SELECT (SELECT term FROM rowlock_locks WHERE name = ?1 AND term = ?2), 'serializable'
 
