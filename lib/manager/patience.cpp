@@ -22,15 +22,16 @@ boot_time_point patience::ends() const noexcept {
   return left > boot_time_point::max() - now ? boot_time_point::max() : now + left;
 }
 
+bool may_end(error const& e) noexcept {
+  return e.reason() == errc::read_only || e.reason() == errc::storage_full ||
+         (e.reason() == errc::schema_missing && e.statement().empty());  // [C76]
+}
+
 bool rides_out(engine& in, std::string_view name, error const& e, patience const& p, int attempts) noexcept {
-  // A read-only server at first is a wrong address; later it is a switch-over that may yet end, as may a full
-  // disk.
-  bool const refuses_writes = e.reason() == errc::read_only || e.reason() == errc::storage_full;
-  // Likewise a database that nobody can connect to by its name: it is being renamed, or restored. [C76]
-  bool const not_there = e.reason() == errc::schema_missing && e.statement().empty();
-  bool const may_end = (refuses_writes || not_there) && (in.has_granted || attempts > 1);
+  // At first it is a wrong address; later it is an outage that may yet end.
+  bool const ends = may_end(e) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;
-  bool const ride = (e.retryable() || (may_end && !p.one_attempt)) && (p.rides_out_outages || passes);
+  bool const ride = (e.retryable() || (ends && !p.one_attempt)) && (p.rides_out_outages || passes);
   if (e.reason() != errc::row_locked)
     in.events.tell({.kind = event_kind::error, .name = name, .message = e.what()});
   return ride && !(p.one_attempt && in.database.identity().empty());

@@ -8,6 +8,7 @@
 #include "base/event.hpp"
 #include "base/text.hpp"
 #include "holding/fate.hpp"
+#include "manager/patience.hpp"
 
 namespace rowlock::managing {
 
@@ -69,9 +70,9 @@ bool recording::was_recorded(std::shared_ptr<holding::hold> const& h) {
   return done;
 }
 
-// A statement that is a deadlock's victim, meets a locked row, or whose reply is lost, is repeated: it names
-// the same two terms, so that it does not matter how often it is applied, and a late ghost of it does no
-// harm.
+// A statement that is a deadlock's victim, meets a locked row, a server that takes no writes just now, or
+// whose reply is lost, is repeated, on another session and perhaps another host: it names the same two terms,
+// so that it does not matter how often it is applied, and a late ghost of it does no harm.
 template <class Ask>
 bool recording::ride_out(holding::hold const& h, Ask const& ask) {
   auto const until = std::max(engine_.reply_deadline(), h.trusted_until());
@@ -84,7 +85,7 @@ bool recording::ride_out(holding::hold const& h, Ask const& ask) {
       return ask(*loan, deadline);
     } catch (error const& e) {
       in_doubt = in_doubt || e.reason() == errc::in_doubt;
-      if (!e.retryable() || boot_clock::now() + pause >= until) {
+      if (!(e.retryable() || may_end(e)) || boot_clock::now() + pause >= until) {
         if (!in_doubt || e.reason() == errc::in_doubt) throw;
         throw error(errc::in_doubt, base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
       }

@@ -222,6 +222,22 @@ ONCE_CASE("once: a record whose reply was lost is found by its term, and not mad
   CHECK(work.runs == 1);
 }
 
+ONCE_CASE("C70: a record rides out a server that takes no writes, or has no room") {
+  for (auto const why : {errc::read_only, errc::storage_full}) {
+    std::atomic<int> refused{3};
+    auto const m = f.manager();
+    f.seam->before = [&](std::string const& s) {
+      if (s == "once_record" && refused-- > 0) throw error(why, "by the test");
+    };
+    counted_work work;
+    CHECK(work(*m).status == once_status::ran);
+    CHECK(work(*m).status == once_status::was_done);
+    CHECK(work.runs == 1);
+    CHECK(m->revoke("x", revoke_mode::at_renewal));  // forgotten, for the next round
+    f.seam->before = nullptr;
+  }
+}
+
 ONCE_CASE("once: a record that never arrived is made by the second try") {
   std::atomic<int> lost{1};
   auto const m = f.manager();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <rowlock/rowlock.hpp>
 #include <thread>
 
+#include "cli/program.hpp"
 #include "process/taker.hpp"
 #include "support/database_server.hpp"
 
@@ -183,6 +185,37 @@ SERVER_CASE(
   CHECK(refused([&] { (void)m.make_mutex("free", brief).try_acquire(); }) == errc::read_only);
   f.set_read_only(false);
   CHECK(m.make_mutex("held", brief).try_acquire_for(60s));  // the session that had it is closed
+}
+
+SERVER_CASE(
+    "C70: read-only when commands end: run gives back, and once records, as soon as writes work again") {
+  away_fixture f(Server::kind);
+  scratch_folder const folder;
+  auto const done = folder.file("done");
+  auto const start = [&](words all) {
+    all.insert(all.begin(), rowlock_program);
+    all.insert(all.end(), {"--ttl", "90s", "--", "sh", "-c",
+                           "echo ready; while [ ! -e " + done + " ]; do sleep 0.1; done"});
+    return std::make_unique<program>(all, environment{{"ROWLOCK_DB", f.as_app()}});
+  };
+  auto const run = start({"run", "x"});
+  auto const once = start({"once", "y", "--for", "1h"});
+  REQUIRE(run->prints("ready"));
+  REQUIRE(once->prints("ready"));
+  lock_manager m(f.as_app());
+  REQUIRE(m.make_mutex("z").try_acquire());
+  f.set_read_only(true);
+  REQUIRE(
+      eventually([&] { return refused([&] { (void)m.make_mutex("z").try_acquire(); }) == errc::read_only; }));
+  std::ofstream(done).close();
+  CHECK(eventually([&] { return run->err().find("could not be given back yet") != std::string::npos; }));
+  f.set_read_only(false);
+  CHECK(run->wait() == 0);
+  CHECK(run->err().find("may not have been given back") == std::string::npos);
+  CHECK(once->wait() == 0);
+  CHECK(m.make_mutex("x").try_acquire_for(60s));
+  auto const row = m.find("y");
+  CHECK((row && row->holder.done));
 }
 
 // As behind one name that leads to the new primary since: sessions that were opened before stay with the

@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <optional>
 #include <regex>
@@ -13,6 +14,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/postgresql/native.hpp"
+#include "cli/program.hpp"
 #include "support/database_server.hpp"
 #include "support/eventually.hpp"
 
@@ -166,4 +168,44 @@ TEST_CASE(
     CHECK(saying.get().status == once_status::ran);
     CHECK(eventually([&] { return is_recorded(*session_on(*p.standby)); }));
   }
+}
+
+// The commands end while the primary is gone and the standby is none yet that takes writes.
+TEST_CASE(
+    "postgresql: C70: after a switch-over run gives back, and once records, on the other host of the "
+    "address") {
+  primary_and_standby p;
+  auto const port = [](database_server const& s) {
+    std::smatch found;
+    auto const address = s.address();
+    REQUIRE(std::regex_search(address, found, std::regex("port=([0-9]+)")));
+    return found[1].str();
+  };
+  auto const both =
+      std::regex_replace(std::regex_replace(p.primary.address(), std::regex("host=([^ ]+)"), "host=$1,$1"),
+                         std::regex("port=[0-9]+"), "port=" + port(p.primary) + "," + port(*p.standby)) +
+      " target_session_attrs=read-write";
+  scratch_folder const folder;
+  auto const done = folder.file("done");
+  auto const start = [&](words all) {
+    all.insert(all.begin(), rowlock_program);
+    all.insert(all.end(), {"--ttl", "90s", "--", "sh", "-c",
+                           "echo ready; while [ ! -e " + done + " ]; do sleep 0.1; done"});
+    return std::make_unique<program>(all, environment{{"ROWLOCK_DB", both}});
+  };
+  auto const run = start({"run", "x"});
+  auto const once = start({"once", "y", "--for", "1h"});
+  REQUIRE(run->prints("ready"));
+  REQUIRE(once->prints("ready"));
+  p.primary.kill();
+  std::ofstream(done).close();
+  CHECK(eventually([&] { return run->err().find("could not be given back yet") != std::string::npos; }));
+  CHECK(one_number(*session_on(*p.standby), "SELECT pg_promote()::int") == 1);
+  CHECK(run->wait() == 0);
+  CHECK(run->err().find("may not have been given back") == std::string::npos);
+  CHECK(once->wait() == 0);
+  lock_manager m(source_from_url(p.standby->address()));
+  CHECK(m.make_mutex("x").try_acquire());
+  auto const row = m.find("y");
+  CHECK((row && row->holder.done));
 }

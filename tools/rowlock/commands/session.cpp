@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "commands/taking.hpp"
+#include "commands/term.hpp"
 #include "duration.hpp"
 #include "exit_status.hpp"
 
@@ -123,15 +124,27 @@ release_result session::let_go(covering_lock& lock, outcome const& o) try {
                   options_.name, e.what()));
 }
 
+/// As a take rides out a switch-over or a full disk. [C70]
+release_result session::try_late(covering_lock const& lock, boot_time_point until) {
+  auto const why = give_back_late(*manager_, {lock.name(), {lock.term()}}, until, signal_fd_.get());
+  if (!why) return release_result::released;
+  std::lock_guard const guard(trouble_mutex_);
+  trouble_ = *why;
+  return release_result::in_doubt;
+}
+
 std::optional<end_of_program> session::give_back(outcome const& o) {
   if (o.what.left > 0) leave_to_expire(o);
   auto const* const lost_before = lost();
   bool const ended_early = o.what.why != ending::by_itself || lost_before != nullptr;
   auto const name = (lost_before == nullptr ? locks_.front() : *lost_before).name();
   auto const reason = why_lost(o);  // before release(), which ends trust
+  auto const trusted = trusted_until();
   auto result = release_result::released;
   for (auto& lock : locks_) {
-    auto const one = let_go(lock, o);
+    auto one = let_go(lock, o);
+    if (one == release_result::in_doubt && trusted && manager_ && !lost_before)
+      one = try_late(lock, *trusted);
     if (result == release_result::released) result = one;
   }
   if (o.from == outcome::source::guardian_gone) {

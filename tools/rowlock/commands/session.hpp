@@ -37,6 +37,7 @@ class session {
   /// Of a command that succeeded, if that is to be recorded, by the record.
   manager_options for_manager();
   release_result let_go(covering_lock&, outcome const&);
+  release_result try_late(covering_lock const&, boot_time_point until);
   void lock_lost() noexcept;
   void trust_moved() noexcept;
   /// Of all of them; empty if they have no trust in the future.

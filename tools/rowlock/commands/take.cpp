@@ -9,6 +9,7 @@
 
 #include "cli.hpp"
 #include "commands/taking.hpp"
+#include "commands/term.hpp"
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "text.hpp"
@@ -60,22 +61,29 @@ std::string as_text(invocation const& call, take_options const& options, detache
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
+/// A lock that was taken, and until when it is trusted.
+struct taken {
+  detached_lock lock;
+  boot_time_point trusted_until;
+};
+
 /// What became of a lock that nobody was told of, as the end of a message.
-std::string given_back(lock_manager& manager, detached_lock const& lock, take_options const& options) try {
-  return manager.release(lock) ? fmt::format("; '{}' was given back", lock.name)
-                               : fmt::format("; '{}' was lost at once", lock.name);
-} catch (error const& e) {
-  return fmt::format("; '{}' could not be given back, and is free in {} at the latest: {}", lock.name,
-                     format_duration(*options.ttl), message_of(e, {}));
+std::string given_back(lock_manager& manager, taken const& mine, take_options const& options,
+                       signal_setup const& signals) {
+  auto const fd = signals.open();
+  auto const why = give_back_late(manager, mine.lock, mine.trusted_until, fd.get());
+  if (!why) return fmt::format("; '{}' was given back", mine.lock.name);
+  return fmt::format("; '{}' could not be given back, and is free in {} at the latest: {}", mine.lock.name,
+                     format_duration(*options.ttl), *why);
 }
 
 /// Whoever can't be told of it can't give it back.
-end_of_program hand_over(lock_manager& manager, detached_lock const& lock, take_options const& options,
-                         std::string const& text) {
+end_of_program hand_over(lock_manager& manager, taken const& mine, take_options const& options,
+                         signal_setup const& signals, std::string const& text) {
   errno = 0;
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return {};
   int const why = errno;
-  return output_failed(why, given_back(manager, lock, options));
+  return output_failed(why, given_back(manager, mine, options, signals));
 }
 
 end_of_program take(invocation& call, take_options const& options) {
@@ -95,10 +103,12 @@ end_of_program take(invocation& call, take_options const& options) {
   taking asked(db, manager, {options.name}, how, options.waiting, options.share, signals);
   auto locks = asked.take(call);
   if (locks.empty()) return asked.ended();
+  auto const trusted = locks.front().trusted_until();
   auto const left = locks.front().single().detach();
   if (!left)
     throw failure(exit_lost, fmt::format("'{}' was lost at once: its ttl is too short", options.name));
-  return hand_over(manager, *left, options, as_text(call, options, *left));
+  return hand_over(manager, {*left, trusted.value_or(boot_clock::now())}, options, signals,
+                   as_text(call, options, *left));
 }
 
 }  // namespace

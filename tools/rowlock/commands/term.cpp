@@ -1,15 +1,27 @@
 #include "commands/term.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "exit_status.hpp"
 #include "holder.hpp"
+#include "text.hpp"
 
 namespace rowlock::tool {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds between_tries = 100ms;
+constexpr std::chrono::milliseconds without_a_word = 2s;
+
+bool may_pass(error const& e) {
+  return e.retryable() || e.reason() == errc::read_only || e.reason() == errc::storage_full;
+}
 
 /// A mistake that would else look like a lost lock.
 void require_term(std::string const& term) {
@@ -48,6 +60,28 @@ end_of_program by_term(invocation& call, named_term const& which, char const* do
   if (was_ours) return {};
   say(fmt::format("'{}' was lost before it was {}: {}", which.name, done, who_has_it(manager, which)));
   return {exit_lost, {}};
+}
+
+std::optional<std::string> give_back_late(lock_manager& manager, detached_lock const& lock,
+                                          boot_time_point until, int signals) {
+  auto const since = boot_clock::now();
+  for (bool told = false;;) {
+    std::string why;
+    try {
+      (void)manager.release(lock);
+      return {};
+    } catch (error const& e) {
+      why = message_of(e, {});
+      if (!may_pass(e) || boot_clock::now() + between_tries >= until) return why;
+    }
+    if (!told && boot_clock::now() - since > without_a_word) {
+      say(fmt::format("'{}' could not be given back yet: {}; this is tried again until its time is over",
+                      printable(lock.name), why));
+      told = true;
+    }
+    pollfd wake{signals, POLLIN, 0};
+    if (::poll(&wake, 1, static_cast<int>(between_tries.count())) > 0) return why;
+  }
 }
 
 }  // namespace rowlock::tool
