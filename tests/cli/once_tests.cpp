@@ -114,6 +114,80 @@ CLI_CASE("once: taken away while it runs: 76, and nothing is recorded") {
   CHECK(listed(p, {"--done"}).empty());
 }
 
+namespace {
+
+/// `rowlock once k` whose command ends with `status` when it is told to stop, as services do.
+struct stoppable : program {
+  stoppable(place const& p, std::string const& status, words options = {})
+      : program(p.command(with(std::move(options), status)), p.variables()) {
+    REQUIRE(prints("ready"));
+  }
+  static words with(words options, std::string const& status) {
+    options.insert(options.begin(), {"once", "k", "--for", "30d"});
+    options.insert(options.end(), {"--", "sh", "-c",
+                                   "trap 'exit " + status +
+                                       "' INT TERM HUP QUIT USR1; echo ready; "
+                                       "while :; do sleep 0.05; done"});
+    return options;
+  }
+};
+
+}  // namespace
+
+CLI_CASE("C71: once: told to stop, the command ends with 0: nothing is recorded") {
+  Place const p;
+  for (int const signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    stoppable stops(p, "0");
+    stops.signal(signal);
+    CHECK(stops.wait() == 128 + signal);
+    CHECK(stops.died_of() == signal);
+    CHECK(stops.err().find("'k' was told to stop (signal ") != std::string::npos);
+    CHECK(stops.err().find("It is not recorded as done") != std::string::npos);
+    CHECK(listed(p, {"--done"}).empty());
+  }
+  stoppable group(p, "0");
+  group.signal_group(SIGTERM);
+  CHECK(group.wait() == 128 + SIGTERM);
+  CHECK(listed(p, {"--done"}).empty());
+  CHECK(once(p, "echo again").out == "again\n");
+}
+
+CLI_CASE("C71: once: a command that says its work is whole is recorded although it was told to stop") {
+  Place const p;
+  for (auto const* status : {"3", "0"}) {
+    stoppable stops(p, status, {"--done-status", status});
+    stops.signal(SIGTERM);
+    CHECK(stops.wait() == 0);
+    CHECK(listed(p, {"--done"}).size() == 1);
+    CHECK(p.rowlock({"release", "--force", "k"}).status == 0);
+  }
+  CHECK(once(p, "exit 3", {"--done-status", "3"}).status == 0);  // also if nobody told it to stop
+  CHECK(listed(p, {"--done"}).size() == 1);
+}
+
+TEST_CASE("C71: once: other statuses, signals that do not stop, and a loss, are as before") {
+  on_sqlite const p;
+  stoppable fails(p, "7", {"--done-status", "3"});
+  fails.signal(SIGTERM);
+  CHECK(fails.wait() == 7);
+  CHECK(listed(p, {"--done"}).empty());
+  stoppable loses(p, "0", {"--ttl", "9s", "--done-status", "0"});  // the guardian itself ends it
+  CHECK(p.rowlock({"release", "--force", "k"}).status == 0);
+  CHECK(loses.wait() == 76);
+  CHECK(listed(p, {"--done"}).empty());
+  stoppable told(p, "0");
+  told.signal(SIGUSR1);
+  CHECK(told.wait() == 0);
+  CHECK(listed(p, {"--done"}).size() == 1);
+}
+
+TEST_CASE("C71: run: told to stop, it ends with the command's status") {
+  on_sqlite const p;
+  holder h(p, {"n"}, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done");
+  h.signal(SIGTERM);
+  CHECK(h.wait() == 0);
+}
+
 TEST_CASE("once: --for of more than 100 years is refused before anything runs, and 100 years are kept") {
   on_sqlite const p;
   for (auto const* longer : {"36501d", "36599d", "999999d"}) {
@@ -140,6 +214,7 @@ TEST_CASE("once: what is wrong on its command line: 64") {
   says({"once", "k", "--for", "0", "--", "true"}, "--for");
   says({"once", "k", "--for", "30 days", "--", "true"}, "--for");
   says({"once", "k", "--for", "30d"}, "rowlock once [OPTIONS] KEY");
+  says({"once", "k", "--for", "30d", "--done-status", "126", "--", "true"}, "--done-status");
   says({"once", "--for", "30d", "--", "true"}, "KEY");
   says({"run", "--strategy", "once", "k", "--", "true"}, "rowlock once");
 }

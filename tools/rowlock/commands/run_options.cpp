@@ -74,6 +74,11 @@ mutex_options run_options::for_mutex() const {
   return o;
 }
 
+bool run_options::is_done(outcome const& o) const noexcept {
+  if (done_status && o.exited_with(*done_status)) return true;
+  return o.asked_to_end == 0 && o.exited_with(0);
+}
+
 milliseconds run_options::lasts() const { return ttl.value_or(mutex_options{}.ttl); }
 
 milliseconds run_options::longest_term() const { return std::min(lasts(), hard_limit.value_or(lasts())); }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "commands/taking.hpp"
-#include "process/guardian.hpp"
+#include "process/guard.hpp"
 
 namespace rowlock::tool {
 
@@ -25,6 +25,8 @@ struct run_options {
   std::string note;
   /// Of `once`: for how long it is recorded that the command was done.
   std::optional<std::chrono::milliseconds> record_for;
+  /// Of `once`: the exit status by which the command says that its work is whole, also if it was told to stop.
+  std::optional<int> done_status;
   bool of_majority = false;  ///< of several databases
 
   /// The name, and the others.
@@ -37,6 +39,8 @@ struct run_options {
   /// How the guardian is to end the command.
   /// @throws failure(exit_usage) if a renewal that comes in time would come too late for it
   guard_plan for_guard(std::vector<std::string> command) const;
+  /// Of `once`: whether the work is done. A command that was told to stop often ends with 0 halfway.
+  bool is_done(outcome const&) const noexcept;
 
  private:
   std::chrono::milliseconds lasts() const;

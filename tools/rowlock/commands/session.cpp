@@ -110,10 +110,7 @@ covering_lock const* session::lost() const noexcept {
 void session::lock_lost() noexcept { guard_.end(trusted_until().value_or(boot_clock::now())); }
 
 release_result session::let_go(covering_lock& lock, outcome const& o) try {
-  auto const& r = o.what;
-  bool const succeeded = o.from == outcome::source::guardian && r.why == ending::by_itself &&
-                         r.exec_error == 0 && WIFEXITED(r.wait_status) && WEXITSTATUS(r.wait_status) == 0;
-  if (!options_.record_for || !succeeded) return lock.release();
+  if (!options_.record_for || !options_.is_done(o)) return lock.release();
   return lock.single().done(*options_.record_for, options_.note) ? release_result::released
                                                                  : release_result::already_lost;
 } catch (error const& e) {

@@ -34,6 +34,17 @@ end_of_program command_ended(report const& r, std::string const& name) {
   return {128 + signal, {}};
 }
 
+/// As `once` ends when its command has ended by itself. @param status of the command
+end_of_program once_ended(outcome const& o, run_options const& options, end_of_program const& status) {
+  if (options.is_done(o)) return {exit_ok, {}};
+  if (status.status != exit_ok) return status;
+  say(fmt::format(
+      "the command for '{}' was told to stop (signal {}) and ended with 0, which may mean that it "
+      "stopped halfway. It is not recorded as done. A command that can tell: --done-status",
+      options.name, o.asked_to_end));
+  return {128 + o.asked_to_end, o.asked_to_end};
+}
+
 }  // namespace
 
 ran_under_lock run_under_lock(invocation& call, run_options const& options, signal_setup const& signals) {
@@ -56,7 +67,7 @@ ran_under_lock run_under_lock(invocation& call, run_options const& options, sign
   if (auto const ended = s.take(call)) return {how::not_taken, *ended};
   auto const began = boot_clock::now();
   auto const o = s.guard_command();
-  ran_under_lock ran{how::ended, {}, o.asked_to_end, boot_clock::now() - began};
+  ran_under_lock ran{how::ended, {}, o.asked_to_end != 0, boot_clock::now() - began};
   if (auto const lost = s.give_back(o)) {
     ran.status = *lost;
     if (lost->status == exit_lost) ran.ended = how::lost;
@@ -65,6 +76,7 @@ ran_under_lock run_under_lock(invocation& call, run_options const& options, sign
     ran.ended = how::not_run;
   } else {
     ran.status = command_ended(o.what, options.name);
+    if (options.record_for) ran.status = once_ended(o, options, ran.status);
   }
   return ran;
 }

@@ -54,6 +54,11 @@ void put(std::array<char, Size>& to, std::string const& text) {
 
 }  // namespace
 
+bool outcome::exited_with(int status) const noexcept {
+  return from == source::guardian && what.why == ending::by_itself && what.not_begun == 0 &&
+         what.exec_error == 0 && WIFEXITED(what.wait_status) && WEXITSTATUS(what.wait_status) == status;
+}
+
 guard::guard(guard_plan plan, signal_setup const& signals)
     : slack_(plan.slack),
       grace_(plan.grace),
@@ -223,7 +228,7 @@ void guard::pass_on(int signals) {
     if (info.ssi_code != SI_KERNEL && info.ssi_pid != 0 &&
         is_descendant(static_cast<pid_t>(info.ssi_pid), guardian_pid_))
       continue;
-    asked_to_end_ |= signal != SIGUSR1 && signal != SIGUSR2;
+    if (signal != SIGUSR1 && signal != SIGUSR2) asked_to_end_ = signal;
     if (info.ssi_code == SI_KERNEL && !hung_up) continue;
     pass_on_one(signal);
     if (hung_up) pass_on_one(SIGCONT);

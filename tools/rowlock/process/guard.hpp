@@ -20,8 +20,11 @@ struct outcome {
   };
   source from = source::guardian;
   report what;
-  /// SIGINT, SIGTERM, SIGHUP or SIGQUIT came in meanwhile, from outside the command.
-  bool asked_to_end = false;
+  /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, the last that came in meanwhile from outside the command; or 0.
+  int asked_to_end = 0;
+
+  /// Whether the command ended by itself, and with this exit status.
+  bool exited_with(int status) const noexcept;
 };
 
 /// rowlock's side of the guardian: forks it, tells it how long the lock may be trusted, and waits for its
@@ -77,7 +80,7 @@ class guard {
   bool started_ = false;
   bool too_late_ = false;
   bool done_ = false;
-  bool asked_to_end_ = false;
+  int asked_to_end_ = 0;
 };
 
 }  // namespace rowlock::tool
