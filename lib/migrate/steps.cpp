@@ -101,6 +101,8 @@ void make_schema_if_missing(session& s) {
   // Asked first: CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists.
   if (backend::as_int(s.run("migrate_schema_there", {schema}).rows.at(0).at(0)) != 0) return;
   s.script(fmt::format("CREATE SCHEMA {0}{1}{0}", s.tables().quote, schema));
+  s.tell(fmt::format(
+      "made the schema {0}, which was not there; if its name is misspelt: DROP SCHEMA {0} CASCADE", schema));
 }
 
 void apply(session& s, int version) {

@@ -263,8 +263,7 @@ TEST_CASE(
   for (auto const& quiet :
        {call({"run", "--db", "local", "n", "--", "true"}, h.variables()),
         call({"run", "n", "--", "true"}, {{"HOME", h.path().string()}, {"ROWLOCK_DB", "local"}}),
-        call({"list"}, h.variables()), call({"reap"}, h.variables()),
-        call({"release", "--force", "n"}, h.variables())}) {
+        call({"list", "--db", "local"}, h.variables()), call({"reap", "--db", "local"}, h.variables())}) {
     CHECK(quiet.status == 0);
     CHECK(quiet.err.empty());
   }

@@ -46,7 +46,8 @@ Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand befo
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
   mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
   local, or neither                   ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used: for
-                                      this host and user only; `run` says so, unless you name local
+                                      this host and user only. Unless you name local, rowlock says so; reap, doctor and
+                                      release --force do nothing then
   Passwords: PGPASSWORD, ~/.pgpass, a service file; --password-file, MYSQL_PWD, ~/.my.cnf; or in ROWLOCK_DB; never on the
   command line.
 
@@ -149,6 +150,21 @@ std::optional<std::string> limit_reached(std::exception const& e) {
   return by_system ? limit_behind(refused->code().value()) : std::nullopt;
 }
 
+/// For a call of the operating system that is forbidden here. The standard library does not name its own,
+/// which start threads.
+std::optional<std::string> forbidden(std::exception const& e) {
+  auto const* refused = dynamic_cast<std::system_error const*>(&e);
+  if (refused == nullptr) return std::nullopt;
+  auto const code = refused->code().value();
+  if (code != EPERM && code != EACCES && code != ENOSYS) return std::nullopt;
+  std::string const what = e.what();
+  bool const named = what.find(": ") != what.npos;
+  return fmt::format(
+      "{}{}. The system forbids this program a call that it needs: see the seccomp profile of the "
+      "container or unit (SystemCallFilter=)",
+      named ? "" : "a thread could not be started: ", what);
+}
+
 end_of_program not_written(int error, end_of_program end, std::string_view more = {}) {
   say(fmt::format("the output could not be written{}{}",
                   error == 0 ? std::string() : fmt::format(": {}", std::strerror(error)), more));
@@ -175,7 +191,7 @@ class formatter : public CLI::Formatter {
 
 }  // namespace
 
-database const& invocation::use_database() {
+database const& invocation::use_database(unnamed if_unnamed) {
   if (has_members())
     throw failure(
         exit_usage,
@@ -183,7 +199,21 @@ database const& invocation::use_database() {
         "quorum can use: give one");
   std::optional<std::string> url;
   if (!urls.empty()) url = urls.front();
-  if (!db) db = choose_database(url, password_file, table_prefix, schema);
+  if (db) return *db;
+  auto one = choose_database(url, password_file, table_prefix, schema);
+  if (auto const file = unnamed_file(one); !file.empty() && if_unnamed != unnamed::silent) {
+    constexpr char const* others = "--db URL, or ROWLOCK_DB";
+    if (if_unnamed == unnamed::refused)
+      throw failure(exit_usage,
+                    fmt::format("no database is named, and nothing was done. Name one: {}; for this "
+                                "host's own file, {}: --db local",
+                                others, file));
+    say(fmt::format(
+        "no database is named, so this is about this host's own file, {}. To name one: {}; if you "
+        "mean this file: --db local",
+        file, others));
+  }
+  db = std::move(one);
   return *db;
 }
 
@@ -206,6 +236,15 @@ CLI::Option* add_duration(CLI::App& app, std::string const& names,
                                  fmt::format("'{}' is not a duration; write {}", text, duration_forms));
   };
   return app.add_option_function<std::string>(names, read, help)->type_name("DURATION");
+}
+
+void refuse_reserved(std::string_view name) {
+  if (name.starts_with("rowlock."))
+    throw failure(
+        exit_usage,
+        fmt::format("'{}' is a name of rowlock's own: names that begin with rowlock. keep the runs of "
+                    "`rowlock reap` apart, and can't be taken. Choose another one",
+                    name));
 }
 
 void say(std::string_view message) {
@@ -232,6 +271,10 @@ end_of_program reported(invocation const& call, std::function<end_of_program()> 
   }
   if (auto const limit = limit_reached(e)) {
     say(*limit);
+    return {exit_system, {}};
+  }
+  if (auto const why = forbidden(e)) {
+    say(*why);
     return {exit_system, {}};
   }
   say(fmt::format("{}. This may be a bug of rowlock's: please report it with this message.", e.what()));

@@ -32,8 +32,15 @@ struct invocation {
   std::function<end_of_program()> chosen;  ///< what to do, set by the command that was named
   std::optional<database> db;              ///< once it was chosen
 
-  /// For a command that works on one database. @throws failure(exit_usage) if several were given
-  database const& use_database();
+  /// What a command does if no database is named, by --db or ROWLOCK_DB: then it is a file of this host.
+  enum class unnamed {
+    told,     ///< says which file it is, and goes on
+    refused,  ///< does nothing: whoever means another database must not believe that it was done there
+    silent,   ///< goes on: the command has words of its own for it
+  };
+  /// For a command that works on one database. @throws failure(exit_usage) if several were given, or none and
+  /// that is refused
+  database const& use_database(unnamed = unnamed::told);
   /// Whether several were given: the members of a quorum.
   bool has_members() const noexcept { return urls.size() > 1; }
   /// The password file is for those that can have one. @throws failure(exit_usage) if none of them can
@@ -58,6 +65,9 @@ void add_version(CLI::App&, invocation&);
 /// An option that takes a duration; errors name it and say what it understands.
 CLI::Option* add_duration(CLI::App&, std::string const& names, std::optional<std::chrono::milliseconds>& to,
                           std::string const& help);
+
+/// For commands that take a lock. @throws failure(exit_usage) for a name that rowlock keeps for itself
+void refuse_reserved(std::string_view name);
 
 /// A line of `rowlock: ...` on stderr, control characters made harmless.
 void say(std::string_view message);

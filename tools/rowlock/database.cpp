@@ -118,12 +118,17 @@ bool database::is_file() const {
   return known && known->is_file;
 }
 
+std::string unnamed_file(database const& db) {
+  return db.from == database::origin::nowhere ? db.url.substr(local_scheme.size()) : std::string();
+}
+
 std::string where_it_holds(database const& db, std::string_view name) {
-  if (db.from != database::origin::nowhere) return {};
+  auto const file = unnamed_file(db);
+  if (file.empty()) return {};
   return fmt::format(
       "no database is named, so '{}' is locked on this host only, in {}. To lock it on all hosts: --db "
       "postgresql://HOST/DB, or ROWLOCK_DB; if you mean this host: --db local",
-      name, db.url.substr(local_scheme.size()));
+      name, file);
 }
 
 database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,

@@ -31,6 +31,9 @@ struct database {
 database choose_database(std::optional<std::string> url, std::string password_file, std::string table_prefix,
                          std::string schema);
 
+/// If no database was named: the file that is used then. Empty if one was named.
+std::string unnamed_file(database const&);
+
 /// If no database was named: a message that says on which host and in which file the lock holds. Empty if one
 /// was named.
 std::string where_it_holds(database const&, std::string_view name);

@@ -32,7 +32,7 @@ std::string describe(holder_info const& h) {
   auto const from = since(h);
   return fmt::format("{}{}, {}{}{}", owner_of(h), from.empty() ? "" : " since " + from, how_long,
                      h.revoked ? "; the holder was asked to give it back" : "",
-                     h.note.empty() ? "" : fmt::format(" ({})", h.note));
+                     h.note.empty() ? "" : fmt::format(" ({})", shortened(h.note)));
 }
 
 char const* state_of(lock_info const& lock) noexcept {

@@ -44,6 +44,14 @@ std::string iso_utc(std::chrono::system_clock::time_point when) {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t longest = 100;
+  std::string out(text);
+  if (width(out) <= longest) return out;
+  while (width(out) > longest - 3) out.pop_back();
+  return out + "...";
+}
+
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
   std::vector<std::size_t> widths;
   for (auto const& row : rows)

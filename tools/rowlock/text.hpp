@@ -19,6 +19,9 @@ std::string utc(std::chrono::system_clock::time_point);
 /// "2026-11-20T10:00:00.123Z".
 std::string iso_utc(std::chrono::system_clock::time_point);
 
+/// At most 100 characters of it, the last three of them dots if it is longer.
+std::string shortened(std::string_view);
+
 /// Columns padded to their widest cell, two blanks apart; the first row is the heading, bold if `bold`.
 /// A row of one cell is a line of its own.
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold);

@@ -146,8 +146,8 @@ std::vector<finding> examined(std::vector<database> const& each, doctor_command_
 }
 
 end_of_program examine(invocation& call, doctor_command_options const& options) {
-  auto const all =
-      call.has_members() ? examined(call.use_members(), options) : examined(call.use_database(), options);
+  auto const all = call.has_members() ? examined(call.use_members(), options)
+                                      : examined(call.use_database(invocation::unnamed::refused), options);
   if (call.json)
     print_json(all);
   else

@@ -73,8 +73,13 @@ std::vector<std::string> row_of(lock_info const& lock) {
   auto const left = !traits(h.strategy).has_expiry ? std::string("with its session")
                     : h.expires_in.count() > 0     ? format_duration(h.expires_in)
                                                    : format_duration(-h.expires_in) + " ago";
-  return {printable(lock.name),          part_of(lock),    printable(owner_of(h)), since(h), left,
-          std::to_string(h.token.value), printable(h.note)};
+  return {printable(lock.name),
+          part_of(lock),
+          printable(owner_of(h)),
+          since(h),
+          left,
+          std::to_string(h.token.value),
+          printable(shortened(h.note))};
 }
 
 /// Under the lock's row: how many wait, and the first few of them.
@@ -100,6 +105,7 @@ std::optional<last_reap> read_last_reap(invocation& call) {
     reaper_options o;
     o.table_prefix = db.table_prefix;
     o.schema = db.schema;
+    o.reply_timeout = manager_options{}.reply_timeout;  // a run of the reaper waits longer, a look does not
     last = rowlock::reaper(source_from_url(db.url), o).last();
   });
   return last;
@@ -217,7 +223,7 @@ end_of_program list_members(invocation& call, list_options const& options) {
     }
     row.push_back(printable(owner_of(newest->holder)));
     row.push_back(std::to_string(newest->holder.token.value));
-    row.push_back(printable(newest->holder.note));
+    row.push_back(printable(shortened(newest->holder.note)));
     rows.push_back(std::move(row));
   }
   fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
@@ -272,7 +278,8 @@ STATE is held, expired (its time is over and nobody has taken it yet), revoked (
 (nobody holds it: OWNER did the work, and was done at SINCE; NOTE is the result; kept for EXPIRES-IN more), or unknown: a
 later version of rowlock, or a person, has written something into the row that this version can't read (NOTE says what, or
 "why" of --json). A lock that several may hold has a line for each of them, and STATE says what it has: reads, writes, or 1
-of 3. EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again.
+of 3. EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again. NOTE is cut after 100
+characters, but not in --json.
 Under a lock stands how many processes wait for it in the server's line, where the database tells that ("waiting" of --json:
 null where it does not), and the sessions in which they do.
 

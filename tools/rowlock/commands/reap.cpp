@@ -138,7 +138,7 @@ reaper_options options_for(database const& db, reap_options const& options) {
 
 /// `done`: what was done, up to the moment at which it failed if it does.
 end_of_program reap(invocation& call, reap_options const& options, reap_result& done) {
-  auto const& db = call.use_database();
+  auto const& db = call.use_database(invocation::unnamed::refused);
   auto o = options_for(db, options);
   auto line = std::make_unique<progress_line>(!options.silent());
   o.progress = [&](reap_result const& so_far) {

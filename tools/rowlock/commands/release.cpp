@@ -28,7 +28,7 @@ struct revoked {
 };
 
 revoked revoke(invocation& call, release_options const& options) {
-  auto const& db = call.use_database();
+  auto const& db = call.use_database(invocation::unnamed::refused);
   revoked done;
   with_standard_file(db, [&] {
     manager_options o;

@@ -87,9 +87,10 @@ end_of_program hand_over(lock_manager& manager, taken const& mine, take_options 
 }
 
 end_of_program take(invocation& call, take_options const& options) {
+  refuse_reserved(options.name);
   std::signal(SIGPIPE, SIG_IGN);
   signal_setup const signals;  // while it waits; after that it is done in a moment
-  auto const& db = call.use_database();
+  auto const& db = call.use_database(invocation::unnamed::silent);
   if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
   manager_options o;
   o.table_prefix = db.table_prefix;

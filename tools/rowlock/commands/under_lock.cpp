@@ -49,6 +49,7 @@ end_of_program once_ended(outcome const& o, run_options const& options, end_of_p
 
 ran_under_lock run_under_lock(invocation& call, run_options const& options, signal_setup const& signals) {
   auto const mutex_how = options.for_mutex();
+  for (auto const& name : options.names()) refuse_reserved(name);
   // First of all: it has to be forked before there are threads and connections.
   auto plan = options.for_guard(call.command);
   plan.command_line = call.command_line;
@@ -58,7 +59,7 @@ ran_under_lock run_under_lock(invocation& call, run_options const& options, sign
   if (options.of_majority) {
     chosen.emplace(call.use_members(), options, mutex_how, signals, g);
   } else {
-    auto const& db = call.use_database();
+    auto const& db = call.use_database(invocation::unnamed::silent);
     if (auto const where = where_it_holds(db, options.name); !where.empty()) say(where);
     chosen.emplace(db, options, mutex_how, signals, g);
   }
