@@ -121,7 +121,7 @@ acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> na
 
 std::vector<lock_info> lock_manager::list(list_options options) {
   auto const m = manager_;
-  return m->list(options.idle, options.done);
+  return m->list(options);
 }
 
 std::optional<lock_info> lock_manager::find(std::string const& name) {

@@ -40,10 +40,9 @@ constexpr std::string_view longest_kind = "try_acquire_exclusive";
 constexpr std::string_view shipped_prefix = "rowlock_";
 
 // Those that name a term: what a permit has in common with a lock, whose table has the same columns.
-constexpr std::array<std::string_view, 13> of_permits_too{
-    "lock_read",   "lock_list",     "lock_renew_due", "lock_renew", "lock_check",
-    "lock_extend", "lock_set_note", "lock_idle",      "guard_lock", "guard_require",
-    "guard_look",  "lock_hidden",   "lock_locked_by"};
+constexpr std::array<std::string_view, 12> of_permits_too{
+    "lock_read", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend", "lock_set_note",
+    "lock_idle", "guard_lock",     "guard_require", "guard_look", "lock_hidden", "lock_locked_by"};
 
 std::string for_permits(std::string_view sql) {
   constexpr std::string_view locks = "rowlock_locks";

@@ -63,7 +63,7 @@ bool free_wait::look() try {
 bool free_wait::is_free() {
   auto const deadline = engine_.reply_deadline();
   auto loan = engine_.pool.borrow(deadline, stop_);
-  if (!engine_.strategies.of(spec_.strategy).holders(*loan, spec_.name, deadline).empty()) return false;
+  if (engine_.strategies.of(spec_.strategy).holder(*loan, spec_.name, deadline)) return false;
   if (spec_.permit)
     return strategies::permits(engine_.database.statements(), spec_.strategy)
                .free_units(*loan, spec_.name, spec_.permit->limit, deadline) == spec_.permit->limit;

@@ -272,9 +272,9 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   return detached_lock{f.name, f.term, f.token, f.strategy};
 }
 
-std::vector<lock_info> manager::list(bool idle_too, bool done_too) {
+std::vector<lock_info> manager::list(list_options const& options) {
   auto const here = begin_call();
-  return named_locks(*engine_).list(idle_too, done_too);
+  return named_locks(*engine_).list(options);
 }
 
 std::optional<lock_info> manager::find(std::string const& name) {

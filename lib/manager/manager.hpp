@@ -41,7 +41,7 @@ class manager : public std::enable_shared_from_this<manager> {
   /// @return what became of the first that was not released
   release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
-  std::vector<lock_info> list(bool idle_too, bool done_too);
+  std::vector<lock_info> list(list_options const&);
   std::optional<lock_info> find(std::string const& name);
   /// See basic_mutex::wait_until_free_for().
   bool wait_until_free(lock_spec const&, std::optional<std::chrono::steady_clock::time_point> deadline,

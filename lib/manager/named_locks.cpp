@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <rowlock/error.hpp>
 
 #include "base/event.hpp"
 #include "base/hand_on.hpp"
 #include "base/random_id.hpp"
 #include "base/text.hpp"
+#include "manager/listing.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/replace_term.hpp"
 
@@ -21,27 +23,16 @@ namespace {
 /// Should this process die, or lose its connections, before it opens the name again.
 constexpr std::chrono::milliseconds closed_at_most = 2s;
 
-lock_info as_info(strategies::term_row row) {
-  bool const held = !row.term.empty() && !row.holder.done;
-  return {std::move(row.name), held, std::move(row.holder), std::move(row.unreadable)};
-}
-
 }  // namespace
 
-// Of those whose rows do not tell.
-std::unordered_map<std::string, holder_info> named_locks::held_by_sessions(backend::connection& session,
-                                                                           std::string const& name) {
-  std::unordered_map<std::string, holder_info> found;
-  for (auto const& [which, strategy] : engine_.strategies)
-    for (auto& held : strategy->holders(session, name, engine_.reply_deadline()))
-      found.emplace(std::move(held.name), std::move(held.by));
-  return found;
-}
-
 // Who may not see it, or is in a hurry, sees the locks all the same.
-void named_locks::add_waiters(backend::connection& session, std::vector<lock_info>& locks) noexcept try {
+void named_locks::add_waiters(backend::connection& session, std::span<lock_info> locks) noexcept try {
   if (!session.has_gates()) return;
-  auto known = engine_.tables.locks.waiters(session, engine_.reply_deadline());
+  std::vector<std::string> names;
+  for (auto const& lock : locks)
+    if (lock.held && (names.empty() || names.back() != lock.name)) names.push_back(lock.name);
+  if (names.empty()) return;
+  auto known = engine_.tables.locks.waiters(session, names, engine_.reply_deadline());
   for (auto& lock : locks) {
     auto const found = known.find(lock.name);
     if (!lock.held || found == known.end()) continue;
@@ -52,30 +43,30 @@ void named_locks::add_waiters(backend::connection& session, std::vector<lock_inf
 } catch (std::exception const&) {
 }
 
-std::vector<lock_info> named_locks::list(bool idle_too, bool done_too) {
+std::vector<lock_info> named_locks::list(list_options const& options) {
+  constexpr std::size_t asked_at_once = 1000;  // about whose waiters
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
+  listing names(engine_, *loan, options);
   std::vector<lock_info> found;
-  auto by_sessions = held_by_sessions(*loan, "");
-  for (auto& row :
-       engine_.tables.locks.list(*loan, idle_too || !by_sessions.empty(), engine_.reply_deadline())) {
-    if (auto const held = by_sessions.find(row.name); held != by_sessions.end())
-      found.push_back({std::move(row.name), true, std::move(held->second), {}});
-    else if (row.holder.done ? done_too : idle_too || !row.term.empty())
-      found.push_back(as_info(std::move(row)));
+  std::size_t asked = 0;
+  for (std::size_t count = 0; options.limit == 0 || count < options.limit; ++count) {
+    auto of_name = names.next();
+    if (of_name.empty()) break;
+    std::move(of_name.begin(), of_name.end(), std::back_inserter(found));
+    if (!options.waiters || found.size() - asked < asked_at_once) continue;
+    add_waiters(*loan, std::span(found).subspan(asked));
+    asked = found.size();
   }
-  for (auto& row : engine_.tables.permits.list(*loan, false, engine_.reply_deadline())) {
-    found.push_back({std::move(row.name), true, std::move(row.holder), std::move(row.unreadable)});
-    found.back().term = std::move(row.term);
-  }
-  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.name < b.name; });
-  add_waiters(*loan, found);
+  if (options.waiters) add_waiters(*loan, std::span(found).subspan(asked));
   return found;
 }
 
 std::optional<lock_info> named_locks::find(std::string const& name) {
   base::require_name(name);
   auto loan = engine_.pool.borrow(engine_.reply_deadline());
-  for (auto& [held, by] : held_by_sessions(*loan, name)) return lock_info{name, true, std::move(by), {}};
+  for (auto const& [which, strategy] : engine_.strategies)
+    if (auto by = strategy->holder(*loan, name, engine_.reply_deadline()))
+      return lock_info{name, true, *std::move(by), {}};
   auto row = engine_.tables.locks.find(*loan, name, engine_.reply_deadline());
   if (!row) return std::nullopt;
   if (traits(row->holder.strategy).counted)

@@ -2,9 +2,9 @@
 // What is done with locks by their names and terms, whoever holds them.
 
 #include <optional>
-#include <rowlock/types.hpp>
+#include <rowlock/lock_manager.hpp>
+#include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "manager/engine.hpp"
@@ -16,7 +16,7 @@ class named_locks {
  public:
   explicit named_locks(engine& e) noexcept : engine_(e) {}
 
-  std::vector<lock_info> list(bool idle_too, bool done_too);
+  std::vector<lock_info> list(list_options const&);
   std::optional<lock_info> find(std::string const& name);
   bool revoke(std::string const& name, revoke_mode, term_id const& only);
   bool release(detached_lock const&);
@@ -26,15 +26,11 @@ class named_locks {
   /// By which its term is found; empty if the name certainly has no such term.
   std::optional<rowlock::strategy> strategy_of(backend::connection&, detached_lock const&);
 
-  /// Of strategies whose rows do not tell who holds them.
-  std::unordered_map<std::string, holder_info> held_by_sessions(backend::connection&,
-                                                                std::string const& name);
-
   /// @return false if nobody holds it
   bool take_away(std::string const& name, rowlock::strategy, std::optional<sessions::connection_pool::loan>);
 
   /// To those of which the database tells it.
-  void add_waiters(backend::connection&, std::vector<lock_info>&) noexcept;
+  void add_waiters(backend::connection&, std::span<lock_info>) noexcept;
 
   engine& engine_;
 };

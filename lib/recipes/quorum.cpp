@@ -197,12 +197,12 @@ std::vector<quorum_member_info> quorum::status() {
   return recipes::quorum_members(crew_->peers()).status();
 }
 
-std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list() {
+std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list(list_options const& options) {
   crew_->refuse_if_forked();
   std::vector<std::variant<std::vector<lock_info>, std::string>> all(crew_->peers().size());
   crew_->peers().ask_all([&](std::size_t i) {
     try {
-      auto locks = crew_->peers().at(i).list(false, false);
+      auto locks = crew_->peers().at(i).list(options);
       std::erase_if(locks, [](lock_info const& l) { return !traits(l.holder.strategy).by_majority; });
       all[i] = std::move(locks);
     } catch (std::exception const& e) {

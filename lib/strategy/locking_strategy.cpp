@@ -6,9 +6,16 @@ namespace rowlock::strategies {
 
 void locking_strategy::was_used(backend::connection&, std::string const&, boot_time_point) const {}
 void locking_strategy::ping(backend::connection&, boot_time_point) const {}
-std::vector<locking_strategy::held> locking_strategy::holders(backend::connection&, std::string const&,
+std::vector<locking_strategy::held> locking_strategy::holders(backend::connection&, name_range const&,
                                                               boot_time_point) const {
   return {};
+}
+
+std::optional<holder_info> locking_strategy::holder(backend::connection& c, std::string const& name,
+                                                    boot_time_point deadline) const {
+  auto found = holders(c, {name, name}, deadline);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front().by);
 }
 
 std::optional<term_row> locking_strategy::find_doubtful(backend::connection&, std::string const&,

@@ -127,6 +127,14 @@ struct record_of_done {
   std::string result;
 };
 
+/// Names from one to another, both included.
+struct name_range {
+  std::string from;
+  std::string to;
+  /// If it is not 0, only what is known to be held for that long.
+  std::chrono::milliseconds held_longer_than{0};
+};
+
 class locking_strategy {
  public:
   virtual ~locking_strategy() = default;
@@ -202,8 +210,10 @@ class locking_strategy {
     std::string name;
     holder_info by;  ///< owner and acquired_at as far as the server tells them
   };
-  /// Who holds `name` now, or all names if it is empty, where the rows do not tell.
-  virtual std::vector<held> holders(backend::connection&, std::string const& name,
+  /// Who holds which of these names now, where the rows do not tell.
+  virtual std::vector<held> holders(backend::connection&, name_range const&, boot_time_point deadline) const;
+  /// Of one name. Empty if nobody does.
+  std::optional<holder_info> holder(backend::connection&, std::string const& name,
                                     boot_time_point deadline) const;
 
  protected:

@@ -93,9 +93,8 @@ refused row_lock::look_closer(backend::connection& c, std::string const& name,
                               boot_time_point deadline) const {
   refused why;
   try {
-    auto found = holders(c, name, deadline);
-    if (!found.empty())
-      why.row.emplace().holder = std::move(found.front().by);
+    if (auto found = holder(c, name, deadline))
+      why.row.emplace().holder = *std::move(found);
     else
       why.by_nobody = !rows_.read(c, name, deadline);
   } catch (error const&) {  // it is busy all the same
@@ -119,7 +118,7 @@ fencing_token row_lock::draw_token(backend::connection& holder, take_request con
 // @throws error(errc::row_locked), or what else keeps the row from us
 void row_lock::throw_refused(backend::connection& c, std::string const& name,
                              boot_time_point deadline) const {
-  if (book_.returning() && holders(c, name, deadline).empty()) rows_.refuse_if_hidden(c, name, deadline);
+  if (book_.returning() && !holder(c, name, deadline)) rows_.refuse_if_hidden(c, name, deadline);
   throw busy(name);
 }
 
@@ -170,13 +169,15 @@ std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<s
   return found;
 }
 
-// Where the server does not tell who holds a row: the anchors that can't be locked.
-std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, std::string const& name,
+// Where the server does not tell who holds a row: the anchors that can't be locked. Since when is not known.
+std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, name_range const& wanted,
                                                      boot_time_point deadline) const {
+  if (wanted.held_longer_than.count() > 0) return {};
   constexpr std::size_t at_a_time =
       50;  // names of 255 bytes: less than the server keeps back of a reply, 16 KiB
   std::vector<std::string> names;
-  for (auto const& columns : c.execute(book_.at("row_anchors"), std::vector<value>{name}, deadline).rows)
+  for (auto const& columns :
+       c.execute(book_.at("row_anchors"), std::vector<value>{wanted.from, wanted.to}, deadline).rows)
     names.push_back(backend::as_text(columns.at(0)));
   std::vector<held> found;
   for (std::size_t i = 0; i < names.size(); i += at_a_time) {
@@ -197,11 +198,12 @@ bool row_lock::only_looked_at(backend::connection& c, std::string const& name,
   return !book_.returning() && free_anchors(c, std::span(&name, 1), deadline).contains(name);
 }
 
-std::vector<row_lock::held> row_lock::holders(backend::connection& c, std::string const& name,
+std::vector<row_lock::held> row_lock::holders(backend::connection& c, name_range const& wanted,
                                               boot_time_point deadline) const {
-  if (!book_.returning()) return locked_anchors(c, name, deadline);
+  if (!book_.returning()) return locked_anchors(c, wanted, deadline);
   std::vector<held> found;
-  for (auto const& columns : c.execute(book_.at("row_holders"), std::vector<value>{name}, deadline).rows) {
+  std::vector<value> const parameters{wanted.from, wanted.to, wanted.held_longer_than.count()};
+  for (auto const& columns : c.execute(book_.at("row_holders"), parameters, deadline).rows) {
     held h;
     h.name = backend::as_text(columns.at(0));
     h.by.strategy = rowlock::strategy::row_lock;

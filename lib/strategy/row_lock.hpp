@@ -30,8 +30,7 @@ class row_lock final : public locking_strategy {
   void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const override;
   /// @throws error(errc::read_only) on a session of a server that takes no writes any more, and closes it
   void ping(backend::connection&, boot_time_point deadline) const override;
-  std::vector<held> holders(backend::connection&, std::string const& name,
-                            boot_time_point deadline) const override;
+  std::vector<held> holders(backend::connection&, name_range const&, boot_time_point deadline) const override;
 
   /// For callers that lock the row on a session that is not ours: makes an anchor if there is none, and marks
   /// an old one as used, so that the reaper leaves it for a day. On any session without a transaction.
@@ -51,8 +50,7 @@ class row_lock final : public locking_strategy {
   std::set<std::string> free_anchors(backend::connection&, std::span<std::string const> names,
                                      boot_time_point deadline) const;
   void make_anchor(backend::connection&, std::string const& name, boot_time_point deadline) const;
-  std::vector<held> locked_anchors(backend::connection&, std::string const& name,
-                                   boot_time_point deadline) const;
+  std::vector<held> locked_anchors(backend::connection&, name_range const&, boot_time_point deadline) const;
 
   backend::statement_book const& book_;
   term_rows rows_;

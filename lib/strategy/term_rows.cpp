@@ -179,12 +179,40 @@ std::vector<std::optional<term_row>> term_rows::read_all(backend::connection& c,
   return rows;
 }
 
-std::vector<term_row> term_rows::list(backend::connection& c, bool idle_too, boot_time_point deadline) const {
-  auto const found = c.execute(at("lock_list"), std::vector<value>{std::int64_t{idle_too}}, deadline);
+std::vector<term_row> term_rows::list(backend::connection& c, rows_wanted const& w,
+                                      boot_time_point deadline) const {
+  std::vector<value> const parameters{std::int64_t{w.idle},
+                                      std::int64_t{w.done},
+                                      std::int64_t{w.held_longer_than.count()},
+                                      w.like,
+                                      w.from,
+                                      w.to,
+                                      w.most};
   std::vector<term_row> rows;
-  rows.reserve(found.rows.size());
-  for (auto const& columns : found.rows) rows.push_back(decode_if_possible(columns));
-  if (!rows.empty()) add_units(c, "", rows, deadline);
+  for (auto const& columns : c.execute(book_.at("lock_list"), parameters, deadline).rows)
+    rows.push_back(decode_if_possible(columns));
+  return rows;
+}
+
+std::optional<std::string> term_rows::list_end(backend::connection& c, std::string const& from,
+                                               std::int64_t rows, boot_time_point deadline) const {
+  auto const found = c.execute(book_.at("lock_list_end"), std::vector<value>{from, rows}, deadline);
+  auto const& last = found.rows.at(0).at(0);
+  return is_null(last) ? std::nullopt : std::optional(as_text(last));
+}
+
+std::vector<term_row> term_rows::list_permits(backend::connection& c, permits_wanted const& w,
+                                              boot_time_point deadline) const {
+  std::vector<value> const parameters{std::int64_t{w.held_longer_than.count()}, w.like, w.from, w.after,
+                                      w.most};
+  std::vector<term_row> rows;
+  for (auto const& columns : c.execute(book_.at("permit_list"), parameters, deadline).rows) {
+    auto& row = rows.emplace_back(decode_if_possible(columns));
+    row.term =
+        term_id{as_text(columns.at(2))};  // also of a row that can't be read: the next page begins there
+    row.holder.units = as_int(columns.at(17));
+    row.holder.limit = as_int(columns.at(18));
+  }
   return rows;
 }
 
@@ -199,9 +227,11 @@ void term_rows::add_units(backend::connection& c, std::string const& name, std::
       std::tie(row.holder.units, row.holder.limit) = found->second;
 }
 
-waiters_by_name term_rows::waiters(backend::connection& c, boot_time_point deadline) const {
+waiters_by_name term_rows::waiters(backend::connection& c, std::span<std::string const> names,
+                                   boot_time_point deadline) const {
   waiters_by_name found;
-  for (auto const& columns : c.execute(book_.at("lock_waiters"), {}, deadline).rows) {
+  std::vector<value> const parameters{base::json_list(names)};
+  for (auto const& columns : c.execute(book_.at("lock_waiters"), parameters, deadline).rows) {
     auto& of_name = found[as_text(columns.at(0))];
     if (!is_null(columns.at(1)))
       of_name.push_back({text_or_empty(columns.at(2)), as_int(columns.at(1)), text_or_empty(columns.at(3))});

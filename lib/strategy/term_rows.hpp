@@ -57,6 +57,26 @@ std::size_t room_for(name_and_term const&) noexcept;
 /// For each held lock of which the database tells it: the sessions that wait.
 using waiters_by_name = std::unordered_map<std::string, std::vector<waiter_info>>;
 
+/// Which rows term_rows::list() returns.
+struct rows_wanted {
+  bool idle = false;  ///< also those without a term
+  bool done = false;  ///< also records that work is done
+  std::chrono::milliseconds held_longer_than{0};
+  std::string like = "%";  ///< for LIKE, with ESCAPE '|'
+  std::string from{};      ///< this name and those behind it,
+  std::string to{};        ///< up to this one
+  std::int64_t most = 1000;
+};
+
+/// The same of term_rows::list_permits(): of the name `from` those behind the term `after`.
+struct permits_wanted {
+  std::chrono::milliseconds held_longer_than{0};
+  std::string like = "%";
+  std::string from{};
+  std::string after{};
+  std::int64_t most = 1000;
+};
+
 /// What lock_check says of a term that is still in its row.
 struct term_state {
   term_id term;
@@ -79,11 +99,18 @@ class term_rows {
   std::optional<term_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// The same, but fails for no row: see term_row::unreadable.
   std::optional<term_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
-  /// Fails for no row, either.
-  std::vector<term_row> list(backend::connection&, bool idle_too, boot_time_point deadline) const;
+  /// In the order of their names. Fails for no row, either.
+  std::vector<term_row> list(backend::connection&, rows_wanted const&, boot_time_point deadline) const;
+  /// The last name of so many rows from this one on; empty if there are none.
+  std::optional<std::string> list_end(backend::connection&, std::string const& from, std::int64_t rows,
+                                      boot_time_point deadline) const;
+  /// In the order of their names and terms, with their units. Fails for no row, either.
+  std::vector<term_row> list_permits(backend::connection&, permits_wanted const&,
+                                     boot_time_point deadline) const;
 
-  /// @throws error, also if this user may not see who waits
-  waiters_by_name waiters(backend::connection&, boot_time_point deadline) const;
+  /// For those of these names that are held. @throws error, also if this user may not see who waits
+  waiters_by_name waiters(backend::connection&, std::span<std::string const> names,
+                          boot_time_point deadline) const;
 
   /// As read(), for several names; empty for those that have no row.
   std::vector<std::optional<term_row>> read_all(backend::connection&, std::span<name_and_term const>,

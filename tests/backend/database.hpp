@@ -129,6 +129,12 @@ std::vector<backend::value> with(Values&&... values) {
   return out;
 }
 
+/// Parameters of lock_list for all rows.
+inline std::vector<backend::value> list_parameters() {
+  return with(std::int64_t{1}, std::int64_t{1}, std::int64_t{0}, "%", "", "\xf4\x8f\xbf\xbf",
+              std::int64_t{1000});
+}
+
 /// Parameters of lock_take for an ordinary take.
 std::vector<backend::value> take_parameters(std::string const& name, std::string const& term,
                                             int ttl_ms = 30'000);

@@ -149,7 +149,7 @@ TEST_CASE_TEMPLATE("errors: a deadline that has passed already sends nothing", O
   auto const row = with("job", "lease");
   auto const e = thrown_by([&] { c->execute(db->book().at("lock_insert_free"), row, in(-1)); });
   CHECK(e.reason() == errc::unreachable);
-  CHECK(db->connect()->execute(db->book().at("lock_list"), with(std::int64_t{1}), in(20'000)).rows.empty());
+  CHECK(db->connect()->execute(db->book().at("lock_list"), list_parameters(), in(20'000)).rows.empty());
 }
 
 TEST_CASE_TEMPLATE("script: BEGIN, a failure, ROLLBACK leave nothing behind", On, ROWLOCK_BACKENDS) {

@@ -158,10 +158,9 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
   c->execute(book.at("lock_insert_free"), with("n", "lease"), in(20'000));
   c->execute(book.at("lock_take"), take_parameters("n", "t"), in(20'000));
   for (auto const* read : {"lock_read", "lock_list"}) {
-    auto const row =
-        c->execute(book.at(read),
-                   with(read == std::string("lock_read") ? value("n") : value(std::int64_t{0})), in(20'000))
-            .rows.at(0);
+    auto const row = c->execute(book.at(read),
+                                read == std::string("lock_read") ? with("n") : list_parameters(), in(20'000))
+                         .rows.at(0);
     std::string types;
     for (auto const& v : row) types += "nit"[v.index()];
     CHECK(types ==
@@ -437,7 +436,7 @@ TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid a
   parameters[10] = std::string("\xff");
   CHECK(thrown_by([&] { c->execute(db->book().at("lock_take"), parameters, in(20'000)); }).reason() ==
         errc::invalid_argument);
-  CHECK(c->execute(db->book().at("lock_list"), with(std::int64_t{1}), in(20'000)).rows.size() == 1);
+  CHECK(c->execute(db->book().at("lock_list"), list_parameters(), in(20'000)).rows.size() == 1);
 }
 
 TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and one name may have two texts",
@@ -445,9 +444,9 @@ TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and o
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const read = db->book().at("lock_list");
-  c->execute(read, with(std::int64_t{1}), in(20'000));
+  c->execute(read, list_parameters(), in(20'000));
   db->connect()->script(db->tables().render("ALTER TABLE rowlock_locks ADD COLUMN later INT"), in(20'000));
-  CHECK(c->execute(read, with(std::int64_t{1}), in(20'000)).rows.empty());
+  CHECK(c->execute(read, list_parameters(), in(20'000)).rows.empty());
   CHECK(c->execute({"one name", "SELECT 1"}, {}, in(20'000)).rows.at(0).at(0) == value(std::int64_t{1}));
   CHECK(c->execute({"one name", "SELECT $1, 2"}, with("x"), in(20'000)).rows.at(0).at(1) ==
         value(std::int64_t{2}));

@@ -105,13 +105,14 @@ class role {
 }  // namespace
 
 TEST_CASE(
-    "postgresql: T11, T12, C97: the session is set up, whatever the role's and the connection's settings "
+    "postgresql: T11, T12, C93, C97: the session is set up, whatever the role's and the connection's "
+    "settings "
     "say") {
   auto const c = connect_to(conninfo_with(
       {{"options",
         "-c synchronous_commit=local -c statement_timeout=1h -c lock_timeout=1h "
         "-c default_transaction_isolation=serializable -c idle_in_transaction_session_timeout=1h "
-        "-c quote_all_identifiers=on"}}));
+        "-c quote_all_identifiers=on -c jit=on"}}));
   auto const setting = [&](char const* name) {
     return as_text(ask(*c, fmt::format("SELECT coalesce(current_setting('{}', true), 'none')", name)));
   };
@@ -126,6 +127,7 @@ TEST_CASE(
   CHECK(setting("client_encoding") == "UTF8");
   CHECK(setting("quote_all_identifiers") == "off");  // by which types would have other names for the migrator
   CHECK(setting("application_name") == "rowlock");
+  CHECK(setting("jit") == "off");
   auto const strict = connect_to(conninfo_with({{"options", "-c synchronous_commit=remote_apply"}}));
   CHECK(as_text(ask(*strict, "SHOW synchronous_commit")) == "remote_apply");
 }

@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE("values: text that a careless driver would change", On, ROWLO
     auto const r = c->execute(book.at("lock_insert_free"), with(name, "lease"), in(20'000));
     CHECK(r.affected == 1);
   }
-  auto const list = c->execute(book.at("lock_list"), with(std::int64_t{1}), in(20'000));
+  auto const list = c->execute(book.at("lock_list"), list_parameters(), in(20'000));
   CHECK(list.rows.size() == names.size());
   for (std::string const name : names) {
     auto const r = c->execute(book.at("lock_read"), with(name), in(20'000));

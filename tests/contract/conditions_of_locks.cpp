@@ -152,9 +152,9 @@ STATEMENT_CASE("lock_check, lock_idle, lock_set_note, lock_release: by name and 
 STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this term's") {
   held_lock_of_another x(f);
   std::vector<strategies::name_and_term> const one{{"x", {}}};
-  std::vector<strategies::term_row> const all{*x.other.read("x"),
-                                              x.rows.list(*x.s.session, false, statements::soon()).at(0),
-                                              *x.rows.read_all(*x.s.session, one, statements::soon()).at(0)};
+  std::vector<strategies::term_row> const all{
+      *x.other.read("x"), x.rows.list(*x.s.session, {.to = "~"}, statements::soon()).at(0),
+      *x.rows.read_all(*x.s.session, one, statements::soon()).at(0)};
   for (auto const& row : all) {
     CHECK(row.name == "x");
     auto const age = std::chrono::system_clock::now() - row.holder.acquired_at;
@@ -164,7 +164,7 @@ STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this t
   auto const longest = [&] {
     std::vector<std::optional<std::chrono::milliseconds>> told;
     told.push_back(x.other.read("x")->longest);
-    told.push_back(x.rows.list(*x.s.session, false, statements::soon()).at(0).longest);
+    told.push_back(x.rows.list(*x.s.session, {.to = "~"}, statements::soon()).at(0).longest);
     told.push_back(x.rows.read_all(*x.s.session, one, statements::soon()).at(0)->longest);
     return told;
   };
@@ -173,8 +173,79 @@ STATEMENT_CASE("lock_read, lock_list, all_read: what is told of a term is this t
   CHECK(longest() == std::vector<std::optional<std::chrono::milliseconds>>(3));
   // Free rows are listed for those who ask.
   REQUIRE(x.other.release("y"));
-  CHECK(x.rows.list(*x.s.session, false, statements::soon()).size() == 1);
-  CHECK(x.rows.list(*x.s.session, true, statements::soon()).size() == 3);
+  CHECK(x.rows.list(*x.s.session, {.to = "~"}, statements::soon()).size() == 1);
+  CHECK(x.rows.list(*x.s.session, {.idle = true, .to = "~"}, statements::soon()).size() == 3);
+}
+
+STATEMENT_CASE(
+    "C77: lock_list, lock_list_end: names from one to another, by a pattern, so many, held for so long") {
+  held_lock_of_another x(f);  // x and y are held, z is free
+  for (auto const* name : {"%x", "|x", "X"}) put_name(f, name, "lease");
+  auto const names = [&](strategies::rows_wanted w) {
+    if (w.to.empty()) w.to = "~";
+    std::string all;
+    for (auto const& row : x.rows.list(*x.s.session, w, statements::soon())) all += row.name + ' ';
+    return all;
+  };
+  CHECK(names({.idle = true}) == "%x X x y z |x ");
+  CHECK(names({.idle = true, .from = "x"}) == "x y z |x ");
+  CHECK(names({.idle = true, .from = "x", .to = "y"}) == "x y ");
+  CHECK(names({.idle = true, .from = "x", .most = 1}) == "x ");
+  CHECK(names({.idle = true, .like = "|%%"}) == "%x ");
+  CHECK(names({.idle = true, .like = "||_"}) == "|x ");
+  CHECK(names({.idle = true, .like = "%y"}) == "y ");
+  CHECK(names({}) == "x y ");
+  x.set("acquired_at = " + in_ms(f, -hour));
+  CHECK(names({.idle = true, .held_longer_than = std::chrono::milliseconds(hour - 60'000)}) == "x ");
+  CHECK(names({.held_longer_than = std::chrono::milliseconds(hour + 60'000)}).empty());
+  auto const end = [&](std::string const& from, int rows) {
+    return x.rows.list_end(*x.s.session, from, rows, statements::soon());
+  };
+  CHECK(end("", 2) == "X");
+  CHECK(end("x", 2) == "y");
+  CHECK(end("x", 99) == "|x");
+  CHECK_FALSE(end("}", 9));
+}
+
+STATEMENT_CASE("C77: lock_list: a record that work is done is listed for those who ask") {
+  held_lock_of_another x(f);
+  auto const listed = [&](bool done) {
+    return x.rows.list(*x.s.session, {.done = done, .to = "~"}, statements::soon()).size();
+  };
+  x.set("strategy = 'once', owner_process = NULL, renewals = 0");
+  CHECK(listed(false) == 1);  // y
+  CHECK(listed(true) == 2);
+  for (auto const* no_record :
+       {"owner_process = 'p'", "owner_process = NULL, renewals = 1", "renewals = 0, strategy = 'lease'"}) {
+    x.set(no_record);
+    CHECK(listed(false) == 2);
+  }
+}
+
+STATEMENT_CASE("C77: permit_list: by names and terms, from one on, so many, held for so long") {
+  statements s(f);
+  strategies::term_rows const permits(s.book, strategies::term_rows::table::permits);
+  for (auto const* one : {"'a', 'semaphore', 't1'", "'a', 'semaphore', 't2'", "'b', 'shared', 't0'"})
+    f.sql(
+        "INSERT INTO rowlock_permits (name, strategy, term, token, acquired_at, expires_at, units, told) "
+        "VALUES (" +
+        std::string(one) + ", 1, " + in_ms(f, one[1] == 'b' ? -hour : 0) + ", " + in_ms(f, hour) + ", 2, 9)");
+  auto const terms = [&](strategies::permits_wanted const& w) {
+    std::string all;
+    for (auto const& row : permits.list_permits(*s.session, w, statements::soon())) {
+      CHECK(row.holder.units == 2);
+      CHECK(row.holder.limit == 9);
+      all += row.name + row.term.value + ' ';
+    }
+    return all;
+  };
+  CHECK(terms({}) == "at1 at2 bt0 ");
+  CHECK(terms({.most = 1}) == "at1 ");
+  CHECK(terms({.from = "a", .after = "t1"}) == "at2 bt0 ");
+  CHECK(terms({.from = "a", .after = "t2", .most = 1}) == "bt0 ");
+  CHECK(terms({.from = "aa"}) == "bt0 ");
+  CHECK(terms({.like = "b%"}) == "bt0 ");
+  CHECK(terms({.held_longer_than = std::chrono::milliseconds(hour - 60'000)}) == "bt0 ");
 }
 
 STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term, until then or not at all") {

@@ -16,7 +16,14 @@ PAIRS_CASE(
   held_lock_of_another x(f);
   bool const tells_holders = dialect_of(f) == dialect::postgresql;
   std::vector<backend::value> const name{text("x")};
-  std::vector<backend::value> const any{text("")};
+  auto const among = [&](std::string const& from, std::string const& to) {
+    std::vector<backend::value> range{text(from), text(to)};
+    if (tells_holders) range.emplace_back(std::int64_t{0});
+    return range;
+  };
+  auto const only_x = among("x", "x");
+  auto const only_y = among("y", "y");
+  auto const any = among("a", "z");
   f.sql("UPDATE rowlock_locks SET strategy = 'row_lock' WHERE name = 'y'");
   for (std::string const each : {"row_wait", "row_try", "row_touch"}) {
     CAPTURE(each);
@@ -40,13 +47,15 @@ PAIRS_CASE(
   CHECK(x.s.meets("row_try", name) == 0);
   if (tells_holders) {
     CHECK(x.s.meets("row_touch", name) == 0);  // without waiting
-    CHECK(x.s.meets("row_holders", name) == 1);
-    CHECK(x.s.run("row_holders", name).rows[0].at(0) == text("x"));
+    CHECK(x.s.meets("row_holders", only_x) == 1);
+    CHECK(x.s.run("row_holders", only_x).rows[0].at(0) == text("x"));
     CHECK(x.s.meets("row_holders", any) == 2);
+    CHECK(x.s.meets("row_holders", {text("a"), text("z"), std::int64_t{1}}) == 2);  // for a millisecond
+    CHECK(x.s.meets("row_holders", {text("a"), text("z"), std::int64_t{3'600'000}}) == 0);
   } else {
     CHECK(x.s.meets("row_free_anchors", {text(R"(["x","y"])")}) == 0);
-    CHECK(x.s.meets("row_anchors", name) == 1);
-    CHECK(x.s.run("row_anchors", name).rows[0].at(0) == text("x"));
+    CHECK(x.s.meets("row_anchors", only_x) == 1);
+    CHECK(x.s.run("row_anchors", only_x).rows[0].at(0) == text("x"));
     CHECK(x.s.meets("row_anchors", any) == 2);
   }
   another.session->script("ROLLBACK", statements::soon());
@@ -55,7 +64,7 @@ PAIRS_CASE(
   another.run("row_wait", name);
   if (tells_holders) {
     CHECK(x.s.meets("row_holders", any) == 1);
-    CHECK(x.s.meets("row_holders", {text("y")}) == 0);
+    CHECK(x.s.meets("row_holders", only_y) == 0);
   }
   another.session->script("ROLLBACK", statements::soon());
   f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'y'");
@@ -64,7 +73,7 @@ PAIRS_CASE(
   another.run("guard_require", {text("y"), x.other.read("y")->term.value});
   if (tells_holders) {
     CHECK(x.s.meets("row_holders", any) == 1);
-    CHECK(x.s.meets("row_holders", {text("y")}) == 0);
+    CHECK(x.s.meets("row_holders", only_y) == 0);
   } else {
     CHECK(x.s.meets("row_anchors", any) == 1);
     another.session->script("ROLLBACK", statements::soon());
@@ -73,21 +82,28 @@ PAIRS_CASE(
   }
 }
 
-PAIRS_CASE("lock_waiters: tells of what is held, and of names that several may have",
-           direct_leases_on_servers) {
+PAIRS_CASE(
+    "C93: lock_waiters: tells of what is held, and of names that several may have, of those that it is asked "
+    "about",
+    direct_leases_on_servers) {
   held_lock_of_another x(f);
   bool const of_rows = dialect_of(f) == dialect::postgresql;
   put_name(f, "counted", "semaphore");
   put_name(f, "anchor", "row_lock");
   if (!of_rows) f.sql("UPDATE rowlock_locks SET term = 't' WHERE name = 'anchor'");  // a hand's
-  std::set<std::string> told;
-  for (auto const& columns : x.s.run("lock_waiters", {}).rows) {
-    CHECK(backend::is_null(columns.at(1)));
-    told.insert(backend::as_text(columns.at(0)));
-  }
+  auto const ask = [&](std::string const& names) {
+    std::set<std::string> of;
+    for (auto const& columns : x.s.run("lock_waiters", {text(names)}).rows) {
+      CHECK(backend::is_null(columns.at(1)));
+      of.insert(backend::as_text(columns.at(0)));
+    }
+    return of;
+  };
+  auto const told = ask(R"(["anchor","counted","no such","x","y","z"])");
   std::set<std::string> expected{"x", "y", "counted"};
   if (of_rows) expected.insert("anchor");
   CHECK(told == expected);
+  CHECK(ask(R"(["y"])") == std::set<std::string>{"y"});
 }
 
 // Each waits for nobody.

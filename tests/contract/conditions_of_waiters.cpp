@@ -64,7 +64,7 @@ using sessions_of = std::multiset<std::int64_t>;
 
 sessions_of who_waits(statements& s, std::string const& name) {
   sessions_of found;
-  for (auto const& columns : s.run("lock_waiters", {}).rows)
+  for (auto const& columns : s.run("lock_waiters", {text("[\"" + name + "\"]")}).rows)
     if (columns.at(0) == text(name) && !backend::is_null(columns.at(1)))
       found.insert(backend::as_int(columns.at(1)));
   return found;

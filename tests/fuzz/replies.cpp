@@ -109,9 +109,11 @@ void give_back(session& s) {
 void look_at_rows(session& s) {
   strategies::term_tables const tables(s.book);
   auto const& rows = tables.of(s.of.how.which);
-  for (auto const& row : rows.list(*s, true, s.deadline)) show(row.holder);
+  for (auto const& row : tables.locks.list(*s, {.idle = true, .to = "~"}, s.deadline)) show(row.holder);
+  (void)tables.locks.list_end(*s, "", 9, s.deadline);
+  for (auto const& row : tables.permits.list_permits(*s, {}, s.deadline)) show(row.holder);
   if (auto const row = rows.find(*s, s.name, s.deadline)) show(row->holder);
-  (void)rows.waiters(*s, s.deadline);
+  (void)rows.waiters(*s, std::span(&s.name, 1), s.deadline);
   (void)rows.check(*s, std::span(&s.which, 1), s.deadline);
   (void)rows.is_locked(*s, s.which, s.deadline);
   rows.refuse_if_hidden(*s, s.name, s.deadline);
@@ -130,7 +132,7 @@ void change_rows(session& s) {
 }
 
 void look_at_holders(session& s) {
-  for (auto const& held : s.strategy->holders(*s, "", s.deadline)) show(held.by);
+  for (auto const& held : s.strategy->holders(*s, {"", "~"}, s.deadline)) show(held.by);
   if (auto const* row_lock = dynamic_cast<strategies::row_lock const*>(s.strategy.get()))
     row_lock->make_ready(*s, s.name, s.deadline);
   s.strategy->was_used(*s, s.name, s.deadline);

@@ -158,9 +158,9 @@ TEST_CASE("C14: times and tokens that none can be are errors") {
 
 TEST_CASE("C14: who holds a row_lock since a time that can't be is told by an error") {
   lying_connection c(backend::row{std::string("n"), std::string("h"), std::int64_t{1}, greatest, nullptr});
-  CHECK_THROWS_AS(strategies::row_lock(statements()).holders(c, "n", in_a_while()), error);
+  CHECK_THROWS_AS(strategies::row_lock(statements()).holders(c, {"n", "n"}, in_a_while()), error);
   lying_connection short_row(backend::row{std::string("n"), std::string("h")});
-  CHECK_THROWS_AS(strategies::row_lock(statements()).holders(short_row, "n", in_a_while()), error);
+  CHECK_THROWS_AS(strategies::row_lock(statements()).holders(short_row, {"n", "n"}, in_a_while()), error);
 }
 
 TEST_CASE("C14: a reaper and a member of a quorum are told no times that can't be") {

@@ -76,8 +76,9 @@ class advisory final : public locking_strategy {
     c.execute(book_.at("row_ping"), {}, deadline);
   }
 
-  std::vector<held> holders(backend::connection& c, std::string const& name,
+  std::vector<held> holders(backend::connection& c, name_range const& wanted,
                             boot_time_point deadline) const override {
+    auto const name = wanted.from == wanted.to ? wanted.from : std::string();
     std::vector<held> found;
     for (auto const& columns :
          c.execute(rendered("toy_who", who_holds), std::vector<value>{name}, deadline).rows) {
@@ -97,8 +98,7 @@ class advisory final : public locking_strategy {
   }
   refused refusal(backend::connection& c, std::string const& name, boot_time_point deadline) const {
     refused why;
-    if (auto found = holders(c, name, deadline); !found.empty())
-      why.row.emplace().holder = std::move(found.front().by);
+    if (auto found = holder(c, name, deadline)) why.row.emplace().holder = *std::move(found);
     return why;
   }
 

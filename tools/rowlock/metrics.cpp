@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -57,37 +56,6 @@ void add_report(prometheus_text& out, std::string const& of, json const& report)
         "Rows that stay: takeover is observed, or their token is far ahead of the clock.");
   add(out, report, "left_observed", {{"reason", "observed"}});
   add(out, report, "left_ahead", {{"reason", "ahead"}});
-}
-
-void add_locks(prometheus_text& out, std::vector<lock_info> const& locks, bool idle_too) {
-  std::map<std::string, std::map<std::string, std::int64_t>> count;  // strategy, state
-  for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock, strategy::once,
-                         strategy::shared, strategy::semaphore}) {
-    auto& of_strategy = count[to_string(how)];
-    of_strategy = {{"held", 0}, {"revoked", 0}, {"expired", 0}};
-    if (idle_too) of_strategy.emplace("idle", 0);
-  }
-  auto& unknown = count["unknown"]["unknown"];
-  std::map<std::string, double> oldest;
-  for (auto const& lock : locks) {
-    if (!lock.unknown.empty()) {
-      ++unknown;
-      continue;
-    }
-    auto const* how = to_string(lock.holder.strategy);
-    std::string const state = state_of(lock);
-    ++count[how][state];
-    if (state == "idle" || state == "expired" || since(lock.holder).empty()) continue;
-    auto const taken = seconds(lock.holder.acquired_at);
-    auto const first = oldest.emplace(how, taken).first;
-    first->second = std::min(first->second, taken);
-  }
-  gauge(out, "rowlock_locks", "Locks by strategy and state, as rowlock list has it.");
-  for (auto const& [how, states] : count)
-    for (auto const& [state, n] : states) out.sample(n, {{"strategy", how}, {"state", state}});
-  gauge(out, "rowlock_oldest_lock_timestamp_seconds",
-        "When the lock was taken that is held for longest, by the database's clock.");
-  for (auto const& [how, taken] : oldest) out.sample(taken, {{"strategy", how}});
 }
 
 void add_last_reap(prometheus_text& out, std::optional<last_reap> const& last) {
@@ -145,10 +113,38 @@ class temporary_file {
 
 }  // namespace
 
-std::string metrics_of(std::vector<lock_info> const& locks, bool idle_too,
-                       std::optional<last_reap> const& reaped) {
+lock_counts::lock_counts(bool idle_too) {
+  for (auto const how : {strategy::lease, strategy::unique_insert, strategy::row_lock, strategy::once,
+                         strategy::shared, strategy::semaphore}) {
+    auto& of_strategy = count_[to_string(how)];
+    of_strategy = {{"held", 0}, {"revoked", 0}, {"expired", 0}};
+    if (idle_too) of_strategy.emplace("idle", 0);
+  }
+  count_["unknown"]["unknown"] = 0;
+}
+
+void lock_counts::add(lock_info const& lock) {
+  std::string const state = state_of(lock);
+  if (!lock.unknown.empty()) {
+    ++count_["unknown"][state];
+    return;
+  }
+  auto const* how = to_string(lock.holder.strategy);
+  ++count_[how][state];
+  if (state == "idle" || state == "expired" || since(lock.holder).empty()) return;
+  auto const taken = seconds(lock.holder.acquired_at);
+  auto const first = oldest_.emplace(how, taken).first;
+  first->second = std::min(first->second, taken);
+}
+
+std::string lock_counts::metrics(std::optional<last_reap> const& reaped) const {
   prometheus_text out;
-  add_locks(out, locks, idle_too);
+  gauge(out, "rowlock_locks", "Locks by strategy and state, as rowlock list has it.");
+  for (auto const& [how, states] : count_)
+    for (auto const& [state, n] : states) out.sample(n, {{"strategy", how}, {"state", state}});
+  gauge(out, "rowlock_oldest_lock_timestamp_seconds",
+        "When the lock was taken that is held for longest, by the database's clock.");
+  for (auto const& [how, taken] : oldest_) out.sample(taken, {{"strategy", how}});
   add_last_reap(out, reaped);
   return std::move(out).text();
 }

@@ -2,17 +2,27 @@
 // For Prometheus: what the tables say, and what a run of the reaper did.
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <rowlock/lock_manager.hpp>
 #include <rowlock/reaper.hpp>
 #include <string>
-#include <vector>
 
 namespace rowlock::tool {
 
-/// What `rowlock list --metrics` prints. `idle_too`: they are among `locks`.
-std::string metrics_of(std::vector<lock_info> const& locks, bool idle_too,
-                       std::optional<last_reap> const& reaped);
+/// What `rowlock list --metrics` prints of locks, which come in parts.
+class lock_counts {
+ public:
+  /// `idle_too`: they are among the locks.
+  explicit lock_counts(bool idle_too);
+  void add(lock_info const&);
+  std::string metrics(std::optional<last_reap> const&) const;
+
+ private:
+  std::map<std::string, std::map<std::string, std::int64_t>> count_;  ///< strategy, state
+  std::map<std::string, double> oldest_;
+};
 
 /// A run of `rowlock reap`, as the host on which it ran sees it.
 struct reap_run {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "base/printable.hpp"
 
@@ -52,28 +53,31 @@ std::string shortened(std::string_view text) {
   return out + "...";
 }
 
-std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
-  std::vector<std::size_t> widths;
+std::string columns::lines(std::vector<std::vector<std::string>> const& rows) {
   for (auto const& row : rows)
     for (std::size_t i = 0; row.size() > 1 && i < row.size(); ++i) {
-      if (i == widths.size()) widths.push_back(0);
-      widths[i] = std::max(widths[i], width(row[i]));
+      if (i == widths_.size()) widths_.push_back(0);
+      widths_[i] = std::max(widths_[i], width(row[i]));
     }
   std::string out;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].size() == 1) {
-      out += rows[r][0] + '\n';
+  for (auto const& row : rows) {
+    if (row.size() == 1) {
+      out += row[0] + '\n';
       continue;
     }
     std::string line;
-    for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      line += rows[r][i];
-      line.append(widths[i] - width(rows[r][i]) + 2, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      line.append(widths_[i] - width(row[i]) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    out += r == 0 && bold ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
+    out += std::exchange(bold_, false) ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
   }
   return out;
+}
+
+std::string table(std::vector<std::vector<std::string>> const& rows, bool bold) {
+  return columns(bold).lines(rows);
 }
 
 bool may_colour(int fd) {

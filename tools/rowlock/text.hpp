@@ -22,8 +22,20 @@ std::string iso_utc(std::chrono::system_clock::time_point);
 /// At most 100 characters of it, the last three of them dots if it is longer.
 std::string shortened(std::string_view);
 
-/// Columns padded to their widest cell, two blanks apart; the first row is the heading, bold if `bold`.
-/// A row of one cell is a line of its own.
+/// Columns padded to their widest cell, two blanks apart. The very first row is the heading, bold if `bold`.
+/// A row of one cell is a line of its own. A table may come in parts: its columns become wider where a later
+/// part needs that.
+class columns {
+ public:
+  explicit columns(bool bold) noexcept : bold_(bold) {}
+  std::string lines(std::vector<std::vector<std::string>> const& rows);
+
+ private:
+  std::vector<std::size_t> widths_;
+  bool bold_;
+};
+
+/// The same in one part.
 std::string table(std::vector<std::vector<std::string>> const& rows, bool bold);
 
 /// Whether output to `fd` may have colours: a terminal, NO_COLOR not set (no-color.org), TERM not dumb.

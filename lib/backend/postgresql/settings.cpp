@@ -34,7 +34,8 @@ using setting = std::pair<std::string, std::string>;
 // operators and functions comes before the server's own where theirs fit better, so there is none; and
 // pg_temp is named, last, or it would come first. lock_timeout: a row that a transaction has locked is busy.
 // A client that stops, or is cut off, within a transaction would keep a row, or a pooler's session, for
-// hours: hence longest_silence. No other timeout may end a statement or an idle session of ours, whatever the
+// hours: hence longest_silence. jit: to compile a statement of ours costs a hundred times what it can save.
+// No other timeout may end a statement or an idle session of ours, whatever the
 // role's defaults are.
 std::vector<setting> needed_settings(int server_version) {
   std::vector<setting> all{
@@ -45,6 +46,7 @@ std::vector<setting> needed_settings(int server_version) {
        " THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END"},
       {"lock_timeout", "'1s'"},
       {"statement_timeout", "'0'"},
+      {"jit", "'off'"},
       {"idle_in_transaction_session_timeout", fmt::format("'{}s'", longest_silence.count())}};
   if (server_version >= 17'00'00) all.emplace_back("transaction_timeout", "'0'");
   return all;

@@ -27,6 +27,16 @@ class quorum;
 struct list_options {
   bool idle = false;  ///< also names that have a row although nobody holds the lock
   bool done = false;  ///< also names that are recorded as done (strategy once): holder_info::done
+  /// Only names that match, as fnmatch(3) has it without flags, byte by byte: "job-*". Empty: all.
+  std::string glob{};
+  /// Only locks that were taken before that, by the database's clock. Left out is also whatever the database
+  /// does not tell since when it is held: row_lock on MySQL and MariaDB.
+  std::chrono::milliseconds held_longer_than{0};
+  /// At most so many names, each with all its permits; 0: all. With `after`, page by page: the last name of a
+  /// page is `after` of the next one. What changes meanwhile is seen or not.
+  std::size_t limit = 0;
+  std::string after{};  ///< only names behind this one
+  bool waiters = true;  ///< also who waits, where the database tells
 };
 
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
@@ -116,7 +126,8 @@ class ROWLOCK_EXPORT lock_manager {
   }
 
   /// The held locks, or also idle rows, ordered by name (bytewise), and who waits for them, where the
-  /// database tells. A row that can't be read is among them, with lock_info::unknown. @throws error
+  /// database tells. A row that can't be read is among them, with lock_info::unknown. A note, or another
+  /// text, that is longer than rowlock writes it is cut. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options options = {});
 
   /// The state of one name, found by its key. Also finds an idle row and one that can't be read, in the form

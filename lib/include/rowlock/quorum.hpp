@@ -228,7 +228,8 @@ class ROWLOCK_EXPORT quorum {
   [[nodiscard]] std::vector<quorum_member_info> status();
 
   /// What each member's rows say of the locks that are held by majority; a text where it could not be asked.
-  [[nodiscard]] std::vector<std::variant<std::vector<lock_info>, std::string>> list();
+  [[nodiscard]] std::vector<std::variant<std::vector<lock_info>, std::string>> list(
+      list_options const& options = {});
 
   /// Takes a lock away from its holder, at each member that can be reached. @return how many had it
   /// @throws error a member's, if less than a majority could be asked: the holder may go on

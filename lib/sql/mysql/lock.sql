@@ -82,16 +82,25 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = $1 ORDER BY expires_at LIMIT 1
 
--- $1: 0 for the held ones, 1 for idle rows too.
+-- The last name of the $2 rows from the name $1 on: where a part of the list ends, whatever of it is shown.
+-- name: lock_list_end
+SELECT max(w.name) FROM (SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name >= $1 ORDER BY name LIMIT $2) AS w
+
+-- $7 rows of the names from $5 to $6 that are LIKE $4. $1: 0 for the held ones, 1 for idle rows too. $2: 1 for records that work
+-- is done, too. $3: only what has been held for so many milliseconds, or 0.
 -- name: lock_list
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
   CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
   revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE term IS NOT NULL OR $1 = 1 ORDER BY name
+FROM rowlock_locks FORCE INDEX (PRIMARY)
+WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NULL OR $1 = 1)
+  AND ($2 = 1 OR term IS NULL OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
+  AND ($3 = 0 OR (term IS NOT NULL AND acquired_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND))
+ORDER BY name LIMIT $7
 
--- Who waits for the locks that are held, at their gates (lib/backend/mysql/gate.cpp): each lock once with nulls, and once with
+-- Who waits for the locks among the names of $1 (a JSON list) that are held, at their gates (lib/backend/mysql/gate.cpp): each lock once with nulls, and once with
 -- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the gate waits, too,
 -- unless it has the mark of the row's owner, or of a permit's. The others are told by the process list, which shows a user without the right
 -- PROCESS that user's own sessions. The anchors of row_lock are absent: who waits for a row is told to administrators only.
@@ -102,7 +111,10 @@ WITH held AS (
     coalesce(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', l.owner_process, l.name), 256)),
       (SELECT max(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', p.owner_process, p.name), 256)))
         FROM rowlock_permits AS p WHERE p.name = l.name)) AS holder
-  FROM rowlock_locks AS l
+  FROM (
+    SELECT DISTINCT j.name
+    FROM JSON_TABLE(CONVERT($1 USING utf8mb4), '$[*]' COLUMNS (name VARBINARY(255) PATH '$')) AS j) AS wanted
+  STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
   WHERE (l.term IS NOT NULL AND l.strategy <> 'row_lock') OR l.strategy IN ('shared', 'semaphore'))
 SELECT h.name, NULL, NULL, NULL FROM held AS h
 UNION ALL
@@ -351,9 +363,9 @@ SELECT cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
 -- name: row_touch
 UPDATE rowlock_locks SET expires_at = utc_timestamp(6) WHERE name = $1 AND strategy = 'row_lock'
 
--- The anchor of $1, or all of them ($1 empty): a plain read. Who holds one the server tells only to an administrator.
+-- The anchors from the name $1 to $2: a plain read. Who holds one the server tells only to an administrator.
 -- name: row_anchors
-SELECT name FROM rowlock_locks WHERE strategy = 'row_lock' AND ($1 = '' OR name = $1)
+SELECT name FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE strategy = 'row_lock' AND name >= $1 AND name <= $2
 
 -- Those of the names in $1 (a JSON list, short enough for one packet of the reply) that nobody holds: what is missing is
 -- held. In autocommit: the shared locks that it takes are over before its reply is sent, whatever the client does. Two that

@@ -157,6 +157,19 @@ DELETE FROM rowlock_permits WHERE name = $1 AND ($2 IS NULL OR term = $2)
 -- name: permit_set_limit
 UPDATE rowlock_locks SET permit_limit = $3 WHERE name = $1 AND strategy = $2
 
+-- As lock_list, $5 permits from the name $3 on, of that name those after the term $4; and what each has. $1: as $3 there, $2: as $4.
+-- name: permit_list
+SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+  timestampdiff(MICROSECOND, '1970-01-01', acquired_at) AS acquired_us,
+  CAST(ceil(timestampdiff(MICROSECOND, utc_timestamp(6), expires_at) / 1000) AS SIGNED) AS expires_in_ms,
+  revoked, note, hard_until <= utc_timestamp(6) AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms,
+  units, told
+FROM rowlock_permits FORCE INDEX (PRIMARY)
+WHERE name >= $3 AND (name > $3 OR term > $4) AND name LIKE $2 ESCAPE '|'
+  AND ($1 = 0 OR acquired_at <= utc_timestamp(6) - INTERVAL 1000 * $1 MICROSECOND)
+ORDER BY name, term LIMIT $5
+
 -- Units and limit of each permit of $1, or of all ($1 empty).
 -- name: permit_units
 SELECT name, term, units, told FROM rowlock_permits WHERE $1 = '' OR name = $1

@@ -66,14 +66,14 @@ RETURNING l.name, (NOT pg_try_advisory_xact_lock_shared(hashtextextended(l.name,
 
 -- As lock_read, for the names of $1 (JSON as for all_take).
 -- name: all_read
-SELECT l.name, l.strategy, l.term, l.token, l.owner_host, l.owner_pid, l.owner_process, l.owner_thread, l.renewals, l.ttl,
-  l.takeover,
+SELECT l.name, left(l.strategy, 33), left(l.term, 65), l.token, left(l.owner_host, 256), l.owner_pid, left(l.owner_process, 256),
+  l.owner_thread, l.renewals, l.ttl, left(l.takeover, 33),
   CASE WHEN l.acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(l.acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
   ceil(extract(epoch FROM least(greatest(l.expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-  l.revoked, l.note, l.hard_until <= clock_timestamp() AS hard_limit_reached,
+  l.revoked, left(l.note, 1024), l.hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
 FROM json_to_recordset($1::json) AS w(name text)
 JOIN rowlock_locks AS l ON l.name = w.name

@@ -62,29 +62,41 @@ FROM pg_class AS t WHERE t.oid = 'rowlock_locks'::regclass
 -- Times that can't be calculated with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
 -- (Of permits, of which a name may have several: the one that ends first.)
 -- name: lock_read
-SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
+  renewals, ttl, left(takeover, 33),
   CASE WHEN acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
   ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached,
+  revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = $1 ORDER BY expires_at LIMIT 1
 
--- $1: 0 for the held ones, 1 for idle rows too.
+-- The last name of the $2 rows from the name $1 on: where a part of the list ends, whatever of it is shown.
+-- name: lock_list_end
+SELECT max(w.name) FROM (SELECT name FROM rowlock_locks WHERE name >= $1 ORDER BY name LIMIT $2::bigint) AS w
+
+-- $7 rows of the names from $5 to $6 that are LIKE $4. $1: 0 for the held ones, 1 for idle rows too. $2: 1 for records that work
+-- is done, too. $3: only what has been held for so many milliseconds, or 0. A text that only a hand, or another program, can have
+-- made so long is cut: no row may keep the others from being read.
 -- name: lock_list
-SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
+SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
+  renewals, ttl, left(takeover, 33),
   CASE WHEN acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
   ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
-  revoked, note, hard_until <= clock_timestamp() AS hard_limit_reached,
+  revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE term IS NOT NULL OR $1::bigint = 1 ORDER BY name
+FROM rowlock_locks
+WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NULL OR $1::bigint = 1)
+  AND ($2::bigint = 1 OR term IS NULL OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
+  AND ($3::bigint = 0 OR (term IS NOT NULL AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
+ORDER BY name LIMIT $7::bigint
 
--- Who waits for the locks that are held: each lock once with nulls, and once with each session that waits. For people, who see
+-- Who waits for the locks among the names of $1 (a JSON list) that are held: each lock once with nulls, and once with each session that waits. For people, who see
 -- a picture of one moment; nothing is decided by it. pg_locks is readable by everybody; of other roles' sessions
 -- pg_stat_activity tells the pid alone.
 -- At a gate (lib/backend/postgresql/gate.cpp): who is in the line, and who has the gate but for the holder, whom the mark of
@@ -102,7 +114,8 @@ held AS (
     ARRAY(SELECT hashtextextended(o.process || '/' || l.name, - l.tableoid::bigint) FROM (
       SELECT l.owner_process AS process
       UNION SELECT p.owner_process FROM rowlock_permits AS p WHERE p.name = l.name) AS o) AS marks
-  FROM rowlock_locks AS l WHERE l.term IS NOT NULL OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
+  FROM json_array_elements_text($1::json) AS w(name) JOIN rowlock_locks AS l ON l.name = w.name
+  WHERE l.term IS NOT NULL OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
 waits AS (
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
     ON k.locktype = 'advisory' AND k.key = h.gate AND k.mode = 'ExclusiveLock'
@@ -347,7 +360,7 @@ SELECT current_setting('default_transaction_read_only')::boolean::int::bigint
 UPDATE rowlock_locks SET expires_at = clock_timestamp()
 WHERE name = (SELECT name FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED)
 
--- Who holds the anchor of $1, or all of them ($1 empty): xmax is the transaction that has locked the row, if that is
+-- Who holds the anchors from the name $1 to $2, and has for $3 milliseconds (0: for however long): xmax is the transaction that has locked the row, if that is
 -- still open. To other roles than a superuser's or pg_monitor's the server tells only the pid of other roles' sessions.
 -- name: row_holders
 SELECT l.name, host(a.client_addr), a.pid::bigint, (extract(epoch FROM a.xact_start) * 1000000)::bigint,
@@ -356,4 +369,5 @@ FROM rowlock_locks AS l
 JOIN pg_locks AS t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax AND t.granted
   AND t.mode = 'ExclusiveLock'
 JOIN pg_stat_activity AS a ON a.pid = t.pid
-WHERE l.strategy = 'row_lock' AND ($1::text = '' OR l.name = $1)
+WHERE l.strategy = 'row_lock' AND l.name >= $1 AND l.name <= $2
+  AND ($3::bigint = 0 OR a.xact_start <= clock_timestamp() - $3::bigint * interval '1 millisecond')

@@ -157,6 +157,23 @@ DELETE FROM rowlock_permits WHERE name = $1 AND ($2::text IS NULL OR term = $2) 
 -- name: permit_set_limit
 UPDATE rowlock_locks SET permit_limit = $3::bigint WHERE name = $1 AND strategy = $2 RETURNING name
 
+-- As lock_list, $5 permits from the name $3 on, of that name those after the term $4; and what each has. $1: as $3 there, $2: as $4.
+-- name: permit_list
+SELECT name, left(strategy, 33), term, token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
+  renewals, ttl, left(takeover, 33),
+  CASE WHEN acquired_at IS NOT NULL THEN
+    (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
+      timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
+  ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
+    timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
+  revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
+  CASE WHEN longest_term = term THEN longest END AS longest_ms,
+  units, told
+FROM rowlock_permits
+WHERE name >= $3 AND (name > $3 OR term > $4) AND name LIKE $2 ESCAPE '|'
+  AND ($1::bigint = 0 OR acquired_at <= clock_timestamp() - $1::bigint * interval '1 millisecond')
+ORDER BY name, term LIMIT $5::bigint
+
 -- Units and limit of each permit of $1, or of all ($1 empty).
 -- name: permit_units
 SELECT name, term, units, told FROM rowlock_permits WHERE $1::text = '' OR name = $1

@@ -55,25 +55,35 @@ SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_
   max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,
   max(min(expires_at, 253402214400000), -62135596800000)
     - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
-  revoked, note,
+  revoked, substr(note, 1, 1024),
   hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks WHERE name = ?1 ORDER BY expires_at LIMIT 1
 
--- ?1: 0 for the held ones, 1 for idle rows too.
+-- The last name of the ?2 rows from the name ?1 on: where a part of the list ends, whatever of it is shown.
+-- name: lock_list_end
+SELECT max(w.name) FROM (SELECT name FROM rowlock_locks WHERE name >= ?1 ORDER BY name LIMIT ?2) AS w
+
+-- ?7 rows of the names from ?5 to ?6 that are LIKE ?4. ?1: 0 for the held ones, 1 for idle rows too. ?2: 1 for records that work
+-- is done, too. ?3: only what has been held for so many milliseconds, or 0. A note that only a hand can have made so long is cut.
 -- name: lock_list
 SELECT name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, renewals, ttl, takeover,
   max(min(acquired_at, 253402214400000), -62135596800000) * 1000 AS acquired_us,
   max(min(expires_at, 253402214400000), -62135596800000)
     - cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS expires_in_ms,
-  revoked, note,
+  revoked, substr(note, 1, 1024),
   hard_until <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE term IS NOT NULL OR ?1 = 1 ORDER BY name
+FROM rowlock_locks
+WHERE name >= ?5 AND name <= ?6 AND name LIKE ?4 ESCAPE '|' AND (term IS NOT NULL OR ?1 = 1)
+  AND (?2 = 1 OR term IS NULL OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
+  AND (?3 = 0 OR (term IS NOT NULL
+    AND acquired_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - ?3))
+ORDER BY name LIMIT ?7
 
 -- Who waits for the locks that are held: not known here. A file's locks tell that somebody is there, not how many.
 -- name: lock_waiters
-SELECT name, NULL, NULL, NULL FROM rowlock_locks WHERE 1 = 0
+SELECT name, NULL, NULL, NULL FROM rowlock_locks WHERE 1 = 0 AND name = ?1
 
 -- ?1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
 -- never prolongs a revoked row.

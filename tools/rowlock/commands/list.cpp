@@ -1,12 +1,15 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <rowlock/rowlock.hpp>
+#include <utility>
 #include <variant>
 
 #include "cli.hpp"
@@ -20,39 +23,63 @@
 namespace rowlock::tool {
 namespace {
 
-struct list_options {
-  std::string glob;
-  bool all = false;
-  bool done = false;
+struct options {
+  list_options locks;
+  std::optional<std::chrono::milliseconds> held_longer_than;
   bool reaper = false;
   bool metrics = false;
 };
 
-void warn_of_unknown(std::vector<lock_info> const& locks) {
-  constexpr int most_told = 3;
-  int unknown = 0;
-  for (auto const& lock : locks)
-    if (!lock.unknown.empty() && ++unknown <= most_told)
-      say(fmt::format("warning: '{}' can't be read: {}", lock.name, lock.unknown));
-  if (unknown > most_told) say(fmt::format("warning: {} others can't be read either", unknown - most_told));
+/// Says of the first few that they can't be read, and how many others can't.
+class unknown_locks {
+ public:
+  void look_at(lock_info const& lock) {
+    constexpr int most_told = 3;
+    if (!lock.unknown.empty() && ++count_ <= most_told)
+      say(fmt::format("warning: '{}' can't be read: {}", lock.name, shortened(lock.unknown)));
+    others_ = count_ - most_told;
+  }
+  ~unknown_locks() {
+    if (others_ > 0) say(fmt::format("warning: {} others can't be read either", others_));
+  }
+
+ private:
+  int count_ = 0;
+  int others_ = 0;
+};
+
+std::size_t names_of(std::vector<lock_info> const& locks) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < locks.size(); ++i)
+    count += i == 0 || locks[i].name != locks[i - 1].name ? 1 : 0;
+  return count;
 }
 
-std::vector<lock_info> read_locks(invocation& call, list_options const& options) {
+/// Page by page: there may be more than fit into memory.
+void for_each_page(invocation& call, list_options wanted,
+                   std::function<void(std::vector<lock_info> const&)> const& use) {
+  constexpr std::size_t names_in_page = 1000;
   auto const& db = call.use_database();
-  std::vector<lock_info> locks;
+  std::optional<lock_manager> manager;
   with_standard_file(db, [&] {
     manager_options o;
     o.table_prefix = db.table_prefix;
     o.schema = db.schema;
-    lock_manager manager(db.url, o);
-    manager.connect();
-    locks = manager.list({.idle = options.all, .done = options.done});
+    manager.emplace(db.url, o);
+    manager->connect();
   });
-  if (!options.glob.empty())
-    std::erase_if(locks,
-                  [&](auto const& l) { return ::fnmatch(options.glob.c_str(), l.name.c_str(), 0) != 0; });
-  warn_of_unknown(locks);
-  return locks;
+  unknown_locks unknown;
+  auto left = wanted.limit == 0 ? std::numeric_limits<std::size_t>::max() : wanted.limit;
+  while (left > 0) {
+    wanted.limit = std::min(left, names_in_page);
+    auto const locks = manager->list(wanted);
+    if (locks.empty()) return;
+    for (auto const& lock : locks) unknown.look_at(lock);
+    use(locks);
+    if (names_of(locks) < wanted.limit) return;
+    left -= wanted.limit;
+    wanted.after = locks.back().name;
+  }
 }
 
 /// What it has of a lock that several may hold.
@@ -67,7 +94,7 @@ std::string part_of(lock_info const& lock) {
 std::vector<std::string> row_of(lock_info const& lock) {
   auto const& h = lock.holder;
   if (!lock.unknown.empty())
-    return {printable(lock.name), state_of(lock), "", "", "", "", printable(lock.unknown)};
+    return {printable(lock.name), state_of(lock), "", "", "", "", printable(shortened(lock.unknown))};
   if (!lock.held && !h.done)
     return {printable(lock.name), state_of(lock), "", "", "", std::to_string(h.token.value), ""};
   auto const left = !traits(h.strategy).has_expiry ? std::string("with its session")
@@ -150,10 +177,15 @@ end_of_program list_reaper(invocation& call) {
   return {};
 }
 
-end_of_program list_metrics(invocation& call, list_options const& options) {
+end_of_program list_metrics(invocation& call, options const& o) {
   if (call.json) throw failure(exit_usage, "--metrics has a format of its own: leave out --json");
-  auto const locks = read_locks(call, options);
-  fmt::print("{}", metrics_of(locks, options.all, read_last_reap(call)));
+  lock_counts counts(o.locks.idle);
+  auto wanted = o.locks;
+  wanted.waiters = false;
+  for_each_page(call, wanted, [&](auto const& locks) {
+    for (auto const& lock : locks) counts.add(lock);
+  });
+  fmt::print("{}", counts.metrics(read_last_reap(call)));
   return {};
 }
 
@@ -176,23 +208,24 @@ end_of_program end_of_list(std::size_t answered, std::size_t all) {
 }
 
 /// All members side by side: a row for each name, a column for each member.
-end_of_program list_members(invocation& call, list_options const& options) {
-  if (options.reaper || options.metrics || options.all || options.done)
-    throw failure(exit_usage, "--all, --done, --reaper and --metrics are of one database: give one --db");
+end_of_program list_members(invocation& call, options const& o) {
+  if (o.reaper || o.metrics || o.locks.idle || o.locks.done || o.locks.limit > 0 || o.held_longer_than)
+    throw failure(exit_usage,
+                  "--all, --done, --held-longer-than, --limit, --reaper and --metrics are of one database: "
+                  "give one --db");
   members m(call.use_members());
-  auto const lists = m.all().list();
+  auto const lists = m.all().list(o.locks);
   auto const answered = static_cast<std::size_t>(std::count_if(lists.begin(), lists.end(), has_answered));
   std::map<std::string, std::vector<lock_info const*>> names;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     auto const* locks = std::get_if<std::vector<lock_info>>(&lists[i]);
     if (locks == nullptr) say(fmt::format("warning: member {}: {}", i + 1, std::get<std::string>(lists[i])));
-    for (auto const& l : locks == nullptr ? std::vector<lock_info>{} : *locks) {
-      if (!options.glob.empty() && ::fnmatch(options.glob.c_str(), l.name.c_str(), 0) != 0) continue;
-      names[l.name].resize(lists.size());
-    }
     if (locks == nullptr) continue;
-    for (auto const& l : *locks)
-      if (auto const found = names.find(l.name); found != names.end()) found->second[i] = &l;
+    for (auto const& l : *locks) {
+      auto& each = names[l.name];
+      each.resize(lists.size());
+      each[i] = &l;
+    }
   }
   if (call.json) {
     auto out = nlohmann::ordered_json::array();
@@ -230,48 +263,82 @@ end_of_program list_members(invocation& call, list_options const& options) {
   return end_of_list(answered, lists.size());
 }
 
-end_of_program list(invocation& call, list_options const& options) {
-  if (call.has_members()) return list_members(call, options);
-  if (options.reaper) return list_reaper(call);
-  if (options.metrics) return list_metrics(call, options);
-  auto const locks = read_locks(call, options);
-  if (call.json) {
-    auto out = nlohmann::ordered_json::array();
-    for (auto const& lock : locks) out.push_back(to_json(lock));
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-    return {};
+std::string indented(std::string_view lines) {
+  std::string out = "\n  ";
+  for (char const c : lines) {
+    out += c;
+    if (c == '\n') out += "  ";
   }
+  return out;
+}
+
+/// An array, an element after the other.
+void print_json(invocation& call, list_options const& wanted) {
+  char const* before = "[";
+  for_each_page(call, wanted, [&](auto const& locks) {
+    for (auto const& lock : locks)
+      fmt::print("{}{}", std::exchange(before, ","),
+                 indented(to_json(lock).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)));
+  });
+  fmt::print("{}", *before == '[' ? "[]\n" : "\n]\n");
+}
+
+void print_table(invocation& call, list_options const& wanted) {
+  columns table(may_colour(STDOUT_FILENO));
   std::vector<std::vector<std::string>> rows{
       {"NAME", "STATE", "OWNER", "SINCE", "EXPIRES-IN", "TOKEN", "NOTE"}};
-  for (auto const& lock : locks) {
-    rows.push_back(row_of(lock));
-    for (auto& line : waiting_lines(lock)) rows.push_back({std::move(line)});
-  }
-  fmt::print("{}", table(rows, may_colour(STDOUT_FILENO)));
+  for_each_page(call, wanted, [&](auto const& locks) {
+    for (auto const& lock : locks) {
+      rows.push_back(row_of(lock));
+      for (auto& line : waiting_lines(lock)) rows.push_back({std::move(line)});
+    }
+    fmt::print("{}", table.lines(std::exchange(rows, {})));
+  });
+  fmt::print("{}", table.lines(rows));  // the heading, if there was nothing
+}
+
+end_of_program list(invocation& call, options& o) {
+  o.locks.held_longer_than = o.held_longer_than.value_or(o.locks.held_longer_than);
+  if (call.has_members()) return list_members(call, o);
+  if (o.reaper) return list_reaper(call);
+  if (o.metrics) return list_metrics(call, o);
+  if (call.json)
+    print_json(call, o.locks);
+  else
+    print_table(call, o.locks);
   return {};
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, invocation& call) {
-  auto const options = std::make_shared<list_options>();
+  auto const o = std::make_shared<options>();
   auto* list_command =
       app.add_subcommand("list", "Shows who holds which locks, since when, and how long at most");
   list_command->fallthrough();
-  list_command->add_option("GLOB", options->glob,
+  list_command->add_option("GLOB", o->locks.glob,
                            "Only names that match, as the shell matches: 'job-*' (quote it)");
-  list_command->add_flag("--all", options->all,
+  list_command->add_flag("--all", o->locks.idle,
                          "Also idle names: free, but remembered with their last token");
-  list_command->add_flag("--done", options->done, "Also names that are recorded as done (rowlock once)");
-  list_command->add_flag("--reaper", options->reaper, "Instead: what `rowlock reap` did last, and when")
+  list_command->add_flag("--done", o->locks.done, "Also names that are recorded as done (rowlock once)");
+  add_duration(*list_command, "--held-longer-than", o->held_longer_than,
+               "Only locks that are held since before that, by the database's clock");
+  list_command->add_option("--limit", o->locks.limit, "At most so many names, the first ones in byte order")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  list_command->add_flag("--reaper", o->reaper, "Instead: what `rowlock reap` did last, and when")
       ->excludes("--all")
       ->excludes("--done")
+      ->excludes("--held-longer-than")
+      ->excludes("--limit")
       ->excludes("GLOB");
   list_command
-      ->add_flag("--metrics", options->metrics,
+      ->add_flag("--metrics", o->metrics,
                  "Instead: how many locks there are, and what the reaper did last, for Prometheus")
       ->excludes("--reaper")
       ->excludes("--done")
+      ->excludes("--held-longer-than")
+      ->excludes("--limit")
       ->excludes("GLOB");
   list_command->footer(R"(
 STATE is held, expired (its time is over and nobody has taken it yet), revoked (held, and to be given back), idle, done
@@ -280,6 +347,8 @@ later version of rowlock, or a person, has written something into the row that t
 "why" of --json). A lock that several may hold has a line for each of them, and STATE says what it has: reads, writes, or 1
 of 3. EXPIRES-IN is the longest that the lock can stay taken if its holder does not renew it again. NOTE is cut after 100
 characters, but not in --json.
+The list is read page by page, so that it may be of any length: what changes meanwhile is in it or not. --held-longer-than
+leaves out locks of which the database does not tell since when they are held (row_lock on MySQL and MariaDB).
 Under a lock stands how many processes wait for it in the server's line, where the database tells that ("waiting" of --json:
 null where it does not), and the sessions in which they do.
 
@@ -290,13 +359,13 @@ member has: where none has any it prints [] alone. If less than a majority answe
 Examples:
   rowlock list
   rowlock list 'nightly-*' --json
+  rowlock list --held-longer-than 2h
   rowlock list --done 'invoices-*'
   rowlock list --reaper
   rowlock list --metrics >rowlock.new && mv rowlock.new rowlock.prom
 
 Exit status: 0 done, also if nothing is held; 64, 69, 70, 71, 74, 75, 77, 78 as for all commands (rowlock --help).)");
-  list_command->callback(
-      [&call, options] { call.chosen = [&call, options] { return list(call, *options); }; });
+  list_command->callback([&call, o] { call.chosen = [&call, o] { return list(call, *o); }; });
 }
 
 }  // namespace rowlock::tool
