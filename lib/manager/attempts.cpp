@@ -10,6 +10,7 @@
 #include "manager/patience.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
+#include "manager/unusable.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {
@@ -89,6 +90,7 @@ bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wante
   } catch (error const& e) {
     contended_ = e.reason() == errc::row_locked;
     tell();
+    refuse_if_unusable(engine_, e, spec_.name);
     throw;
   }
 }

@@ -7,6 +7,7 @@
 #include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/start_holding.hpp"
+#include "manager/unusable.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {
@@ -37,6 +38,7 @@ bool attempts_at_all::make() {
   } catch (error const& e) {
     contended_ = e.reason() == errc::row_locked;
     if (contended_) engine_.pool.locked_out();
+    for (auto const& one : specs_) refuse_if_unusable(engine_, e, one.name);
     throw;
   }
 }

@@ -57,6 +57,7 @@ TEST_CASE("help teaches: examples, exit statuses, durations; for every command; 
                                {"quorum", "join"},
                                {"quorum", "drop"},
                                {"reap"},
+                               {"repair"},
                                {"migrate"},
                                {"migrate", "up"},
                                {"migrate", "down"},

@@ -74,7 +74,7 @@ TEST_CASE("completion: every command and option of --help is offered where it ma
       CHECK_MESSAGE(contains(options, option), fmt::format("{}: {}", fmt::join(command, " "), option));
     CHECK(contains(options, "--db"));  // of the program, after every command
   }
-  CHECK(offered({"re"}) == words{"renew", "release", "reap"});
+  CHECK(offered({"re"}) == words{"renew", "release", "reap", "repair"});
   CHECK_FALSE(contains(offered({"list", "--"}), "--grace"));
 }
 

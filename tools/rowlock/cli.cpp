@@ -314,6 +314,7 @@ end_of_program run_program(int argc, char** argv) {
   add_leader(app, call);
   add_quorum(app, call);
   add_reap(app, call);
+  add_repair(app, call);
   add_migrate(app, call);
   add_doctor(app, call);
   add_version(app, call);

@@ -59,6 +59,7 @@ void add_leader(CLI::App&, invocation&);
 void add_quorum(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
 void add_doctor(CLI::App&, invocation&);
+void add_repair(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);
 void add_version(CLI::App&, invocation&);
 

@@ -11,6 +11,7 @@
 #include <rowlock/once.hpp>
 #include <rowlock/quorum.hpp>
 #include <rowlock/reaper.hpp>
+#include <rowlock/repair.hpp>
 
 #include <string>
 #include <string_view>

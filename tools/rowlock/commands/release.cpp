@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <rowlock/repair.hpp>
 #include <rowlock/rowlock.hpp>
 
 #include "cli.hpp"
@@ -25,6 +26,7 @@ struct release_options {
 struct revoked {
   std::optional<holder_info> holder;  ///< as seen just before
   bool was_held = false;
+  bool unusable = false;  ///< its token leaves no room for the next taker's
 };
 
 revoked revoke(invocation& call, release_options const& options) {
@@ -36,8 +38,9 @@ revoked revoke(invocation& call, release_options const& options) {
     o.schema = db.schema;
     lock_manager manager(db.url, o);
     manager.connect();
-    if (auto seen = manager.find(options.which.name);
-        seen && (seen->held || seen->holder.done) && seen->unknown.empty())
+    auto seen = manager.find(options.which.name);
+    done.unusable = seen && seen->holder.token.value > highest_usable_token;
+    if (seen && (seen->held || seen->holder.done) && seen->unknown.empty())
       done.holder = std::move(seen->holder);
     done.was_held =
         manager.revoke(options.which.name, options.now ? revoke_mode::now : revoke_mode::at_renewal);
@@ -95,6 +98,11 @@ end_of_program release(invocation& call, release_options const& options) {
   } else {
     fmt::print("Nobody holds '{}'.\n", printable(options.which.name));
   }
+  if (done.unusable)
+    say(
+        fmt::format("'{}' can't be taken again, because no fencing token is left above its own. Run `rowlock "
+                    "repair {}{}`",
+                    options.which.name, shell_word(options.which.name), call.use_database().options()));
   return {};
 }
 
