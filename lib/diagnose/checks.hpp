@@ -13,5 +13,9 @@ std::optional<opinion> clock(examination&);
 std::optional<opinion> keepalive(examination&);
 std::optional<opinion> waiting(examination&);
 std::optional<opinion> limits(examination&);
+/// Takes, renews and gives back a lock of each strategy, and rolls that back.
+std::optional<opinion> takes(examination&);
+/// What `rowlock migrate validate` finds.
+std::optional<opinion> as_migrated(examination&);
 
 }  // namespace rowlock::diagnose

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <rowlock/migrator.hpp>
 #include <utility>
 
 #include "base/text.hpp"
@@ -116,13 +117,15 @@ bool examination::is_missing(std::string const& what) {
 namespace {
 
 std::optional<opinion> (*common(std::string_view name))(examination&) {
-  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 6> all{
+  constexpr std::array<std::pair<std::string_view, std::optional<opinion> (*)(examination&)>, 8> all{
       {{"schema", schema},
        {"grants", grants},
        {"clock", clock},
        {"keepalive", keepalive},
        {"waiting", waiting},
-       {"limits", limits}}};
+       {"limits", limits},
+       {"takes", takes},
+       {"tables", as_migrated}}};
   auto const found = std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.first == name; });
   if (found == all.end()) throw error(errc::failed, fmt::format("there is no check {}", name));
   return found->second;
@@ -167,11 +170,16 @@ std::vector<std::string> examination::strangers(std::string const& schema, bool 
   return out;
 }
 
+std::string examination::schema_found() {
+  auto const schema = schema_of_tables();
+  if (!schema.empty()) return schema;
+  return session().find_schema(options_.table_prefix + "meta", false, deadline()).value_or("");
+}
+
+bool examination::has_strangers() { return !strangers(schema_found(), false).empty(); }
+
 std::optional<opinion> examination::not_tables() try {
-  auto schema = schema_of_tables();
-  if (schema.empty())
-    schema = session().find_schema(options_.table_prefix + "meta", false, deadline()).value_or("");
-  auto const bad = strangers(schema, true);
+  auto const bad = strangers(schema_found(), true);
   if (bad.empty()) return std::nullopt;
   return opinion{verdict::error,
                  fmt::format("{}: nothing more is looked at, because reading it may run functions with this "
@@ -180,6 +188,14 @@ std::optional<opinion> examination::not_tables() try {
                  "Drop it, or name rowlock's schema (--schema)."};
 } catch (error const&) {
   return std::nullopt;  // each check says for itself why it can't be made
+}
+
+std::vector<std::string> examination::validate() {
+  migrator_options o;
+  o.table_prefix = options_.table_prefix;
+  o.schema = options_.schema;
+  o.timeout = options_.reply_timeout;
+  return migrator(connection_source(source_), o).validate();
 }
 
 std::vector<finding> examination::run() {
@@ -194,7 +210,9 @@ std::vector<finding> examination::run() {
     all.push_back({"schema", found->result, found->why, found->remedy});
     return all;
   }
-  for (auto const& one : source_->sql().checks)
+  std::vector<backend::named_check> checks(source_->sql().checks.begin(), source_->sql().checks.end());
+  checks.insert(checks.end(), {{"takes"}, {"tables"}});
+  for (auto const& one : checks)
     if (auto const found = look(one)) all.push_back({one.name, found->result, found->why, found->remedy});
   session_.reset();
   return all;

@@ -41,11 +41,17 @@ class examination final : public backend::examiner {
 
   /// The schema version that this program would make.
   int latest_version() const noexcept { return source_->sql().migrations.back().version; }
+  /// Whether another role has put anything beside the tables that writing to them might run. @throws error
+  bool has_strangers();
+  /// What migrator::validate() says. @throws error
+  std::vector<std::string> validate();
   /// @throws error as managers do when the tables are not there, or not of the right version
   int check_schema() { return database_.check_schema(session(), deadline()); }
 
  private:
   std::optional<opinion> look(backend::named_check const&);
+  /// Where the tables are, if the options do not say.
+  std::string schema_found();
   /// A reason not to make any of the other checks: they would read what is no table of ours.
   std::optional<opinion> not_tables();
   /// Of a check that could not be made.

@@ -85,8 +85,10 @@ void expect_healthy(findings const& all, std::vector<std::string> const& checks)
   for (auto const& f : all) {
     INFO(line(f));
     names.push_back(f.check);
-    CHECK(f.result == verdict::ok);
     CHECK_FALSE(f.why.empty());
+    // A client's role may not look at all of the tables.
+    if (f.check == "tables" && f.result == verdict::unknown) continue;
+    CHECK(f.result == verdict::ok);
     CHECK(f.remedy.empty());
   }
   CHECK(names == checks);

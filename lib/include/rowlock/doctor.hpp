@@ -9,9 +9,9 @@
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Says whether locks will work on a database and keep what is promised. It looks with the rights of whoever
-/// logs in. It changes nothing, locks nothing, leaves nothing behind, and waits for no one longer than for a
-/// statement's reply. So it may be part of a program's health check. It uses one connection, and for a moment
-/// a second one if there is a pooler in between.
+/// logs in. The locks that it tries are in transactions that it rolls back (an SQLite file is locked for
+/// writing meanwhile): it leaves nothing behind, and waits for no one longer than for a statement's reply. So
+/// it may be part of a program's health check. It uses one connection, and for a moment a second one.
 ///
 /// Exception safety: a call that throws leaves the object as it was.
 ///
@@ -19,8 +19,8 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 ///
 /// What it looks at is listed here. What does not apply to the kind of database is left out.
 /// - connection: can it be connected to
-/// - schema: are the tables there, with a version that this program can use
-/// - damage: can the tables be read whole (SQLite)
+/// - schema, damage: are the tables there, with a version of use to this program; can they be read (SQLite)
+/// - tables: what migrator::validate() finds; takes: is a lock of each strategy taken, renewed, given back
 /// - grants: may this role do all that locking takes
 /// - writable: does the server take writes
 /// - isolation: do sessions run as the library sets them up

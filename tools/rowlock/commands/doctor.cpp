@@ -26,7 +26,8 @@ ends with a failover, or they could work better); error (locks do not work, or a
 unknown (needs ...: a privilege that this role lacks). What does not apply to the kind of database is not mentioned. The
 line below says what to do.
 
-Changes nothing, locks nothing, leaves nothing behind: run it whenever you like, also where locks are held.
+Tries locks of its own in transactions that are rolled back, and leaves nothing behind: run it whenever you like, also where
+locks are held.
 
   connection   can a connection be made
   schema       are the tables there, with a version that this program can use
@@ -47,6 +48,8 @@ Changes nothing, locks nothing, leaves nothing behind: run it whenever you like,
   tls          is the connection encrypted, where it leaves this machine
   index        are names found by a unique index, and compared byte for byte
   file_system  can locks of files be relied on there (SQLite)
+  takes        is a lock of each strategy taken, renewed and given back
+  tables       what `rowlock migrate validate` finds, if this role may look
 
 With several --db the same for each member of a quorum, and
 
