@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/way_out.hpp"
 #include "diagnose/checks.hpp"
 
 namespace rowlock::diagnose {
@@ -39,8 +40,9 @@ char const* file_remedy(errc reason) {
   }
 }
 
-char const* connection_remedy(errc reason) {
-  switch (reason) {
+char const* connection_remedy(error const& e) {
+  if (auto const known = base::way_out_of(e.what())) return *known;
+  switch (e.reason()) {
     case errc::unreachable:
     case errc::in_doubt:
       return "Is the server running, is the address right, and is there no firewall in between?";
@@ -202,7 +204,7 @@ std::vector<finding> examination::run() {
   try {
     session();
   } catch (error const& e) {
-    auto const* remedy = source_->sql().is_file ? file_remedy(e.reason()) : connection_remedy(e.reason());
+    auto const* remedy = source_->sql().is_file ? file_remedy(e.reason()) : connection_remedy(e);
     return {{"connection", verdict::error, base::plain_message(e), remedy}};
   }
   std::vector<finding> all{{"connection", verdict::ok, source_->describe(), ""}};

@@ -9,6 +9,7 @@
 
 #include "cli/help.hpp"
 #include "cli/place.hpp"
+#include "support/database_server.hpp"
 
 using namespace rowlock::test;
 
@@ -42,6 +43,25 @@ class silent_server {
   int fd_;
   int port_ = 0;
 };
+
+/// With one that has signed nothing of the server's.
+void check_certificate(server_kind kind, std::string const& trust) {
+  database_server const server(kind, {.tls = true});
+  scratch_folder const folder;
+  auto const other = folder.file("other.pem");
+  REQUIRE(run({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "/dev/null", "-subj",
+               "/CN=x", "-out", other})
+              .status == 0);
+  environment const at{{"ROWLOCK_DB", server.address() + trust + other}};
+  auto const r = run({rowlock_program, "list"}, at);
+  CAPTURE(r.err);
+  CHECK(r.status == 69);
+  CHECK(r.says("its certificate is not accepted: see that it has not expired"));
+  CHECK_FALSE(r.says("Is the server running"));
+  auto const examined = run({rowlock_program, "doctor"}, at);
+  CHECK(examined.out.find("its certificate is not accepted") != std::string::npos);
+  CHECK(examined.out.find("Is the server running") == std::string::npos);
+}
 
 }  // namespace
 
@@ -189,6 +209,30 @@ TEST_CASE("advice: --help of each command says that 71 and 74 can come") {
     REQUIRE(statuses != std::string::npos);
     CHECK(help.find("71", statuses) != std::string::npos);
     CHECK(help.find("74", statuses) != std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "C91: a certificate that is not accepted: nobody is asked whether the server is running <postgresql>") {
+  check_certificate(server_kind::postgresql, " sslmode=verify-full sslrootcert=");
+}
+
+TEST_CASE(
+    "C91: a certificate that is not accepted: nobody is asked whether the server is running <mariadb>") {
+  check_certificate(server_kind::mariadb, "?ssl-mode=verify&ssl-ca=");
+}
+
+TEST_CASE("C91: a password file that others can read is named, with what to do") {
+  scratch_folder const folder;
+  auto const file = folder.file("password");
+  std::ofstream(file) << "secret\n";
+  for (auto const mode : {0644U, 0640U, 0600U}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    auto const r = run({rowlock_program, "--db", "mysql://u@127.0.0.1:1/d", "--password-file", file, "list"});
+    CHECK(r.status == 69);
+    CHECK(r.says("password file " + file + " (mode 644)") == (mode == 0644));
+    CHECK(r.says("chmod o= " + file) == (mode == 0644));
   }
 }
 

@@ -91,6 +91,14 @@ TEST_CASE("C13: what the server could not do, or others have set up, is not call
   CHECK(status_of(error(errc::access_denied, "m", "s", "P0001", 0)) == exit_refused);
 }
 
+TEST_CASE("C91: advice: where a reply was too long, nothing became of it that a list would show") {
+  error const e(errc::in_doubt, "x: lock_list: the server's reply was longer than any that is expected");
+  CHECK(advice_for(e, "").find("rowlock list") == std::string::npos);
+  CHECK(advice_for(e, "").find("long texts") != std::string::npos);
+  CHECK(advice_for(error(errc::in_doubt, "x: no reply in time"), "").find("rowlock list") !=
+        std::string::npos);
+}
+
 TEST_CASE("names are harmless on a terminal") {
   CHECK(printable("job-1 \xc3\xa4 \xf0\x9f\x94\x92") == "job-1 \xc3\xa4 \xf0\x9f\x94\x92");
   CHECK(printable("a\nb\x1b[31m\x7f") == "a\\x0ab\\x1b[31m\\x7f");

@@ -8,6 +8,7 @@
 #include <rowlock/rowlock.hpp>
 
 #include "backend/backend.hpp"
+#include "base/way_out.hpp"
 #include "hostile/fake_server.hpp"
 #include "hostile/fake_session.hpp"
 #include "strategy/lease.hpp"
@@ -222,4 +223,5 @@ TEST_CASE("C14: postgresql: who waits in the server is sent no more than any rep
   auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_a_while(), 30s, {}); };
   CHECK(error_of(flood, wait).find("longer than any that is expected") != std::string::npos);
   CHECK(error_of(flood, stand).find("longer than any that is expected") != std::string::npos);
+  CHECK(base::way_out_of(error_of(flood, stand)));  // [C91]
 }

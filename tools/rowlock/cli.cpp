@@ -134,8 +134,8 @@ end_of_program report_error(error const& e, invocation const& call) {
     for (auto const& url : call.urls) options += " --db " + shell_word(url);
   bool const is_file = call.db && call.db->is_file();
   auto const advice = e.reason() == errc::failed ? advice_for_refused(e)
-                      : is_file                  ? advice_for_file(e.reason(), options)
-                                                 : advice_for(e.reason(), options);
+                      : is_file                  ? advice_for_file(e, options)
+                                                 : advice_for(e, options);
   auto const message = message_of(e, options);
   say(advice.empty() ? message : fmt::format("{}. {}", message, advice));
   return {status_of(e), {}};

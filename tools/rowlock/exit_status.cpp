@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/way_out.hpp"
+
 namespace rowlock::tool {
 
 exit_status status_of(errc code) noexcept {
@@ -139,8 +141,9 @@ std::string advice_for_refused(error const& e) {
   return "This may be a bug of rowlock's: please report it with this message.";
 }
 
-std::string advice_for(errc code, std::string const& options) {
-  switch (code) {
+std::string advice_for(error const& e, std::string const& options) {
+  if (auto const known = base::way_out_of(e.what())) return *known;
+  switch (e.reason()) {
     case errc::unreachable:
       return "Is the server running, and --db (or ROWLOCK_DB) right?";
     case errc::too_many_connections:
@@ -170,8 +173,8 @@ std::string advice_for(errc code, std::string const& options) {
   }
 }
 
-std::string advice_for_file(errc code, std::string const& options) {
-  switch (code) {
+std::string advice_for_file(error const& e, std::string const& options) {
+  switch (e.reason()) {
     case errc::unreachable:
     case errc::too_many_connections:
       return "Is the path right (--db, or ROWLOCK_DB), and is its file system there and whole?";
@@ -180,7 +183,7 @@ std::string advice_for_file(errc code, std::string const& options) {
     case errc::storage_full:
       return "";  // the message says what the file needs
     default:
-      return advice_for(code, options);
+      return advice_for(e, options);
   }
 }
 

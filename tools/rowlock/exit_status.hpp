@@ -48,10 +48,10 @@ std::string message_of(error const&, std::string const& options);
 /// What the user can do about it, as one sentence or more; or nothing, where the message says it, as that of
 /// tables that are missing or old does. `options`: what has to be added to a rowlock command so that it means
 /// the same database and tables (" --db sqlite:x"), or "".
-std::string advice_for(errc, std::string const& options);
+std::string advice_for(error const&, std::string const& options);
 /// The same of errc::failed, on any database.
 std::string advice_for_refused(error const&);
 /// The same for a database that is a file, with no server behind it and no login.
-std::string advice_for_file(errc, std::string const& options);
+std::string advice_for_file(error const&, std::string const& options);
 
 }  // namespace rowlock::tool

@@ -12,9 +12,12 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <set>
 
+#include "cli.hpp"
 #include "exit_status.hpp"
 #include "process/descriptor.hpp"
+#include "text.hpp"
 
 namespace rowlock::tool {
 namespace {
@@ -62,8 +65,13 @@ descriptor copy_in_memory(std::string const& text) {
 
 std::string readable_again(std::string const& path) {
   struct stat about {};
-  if (::stat(path.c_str(), &about) != 0 || !S_ISFIFO(about.st_mode)) return path;
-  // A quorum has several members, and all of them the one password file.
+  if (::stat(path.c_str(), &about) != 0) return path;
+  static std::set<std::string> known_to_be_open;  // a quorum has several members, and all of them one file
+  bool const open = S_ISREG(about.st_mode) && (about.st_mode & (S_IROTH | S_IWOTH)) != 0;
+  if (open && known_to_be_open.insert(path).second)
+    say(fmt::format("every user of this machine may use the password file {} (mode {:o}): chmod o= {}", path,
+                    about.st_mode & 07777u, shell_word(path)));
+  if (!S_ISFIFO(about.st_mode)) return path;
   static std::map<std::string, descriptor> copies;
   auto const known = copies.find(path);
   if (known != copies.end()) return fmt::format("/proc/self/fd/{}", known->second.get());

@@ -110,7 +110,11 @@ std::string_view way_out(errc code, int native) {
   }
 }
 
-std::string_view connect_way_out(errc code, int native) {
+std::string_view connect_way_out(errc code, int native, std::string_view said) {
+  if (native == 2026 && contains(said, "certificate"))
+    return "; the server answers, and its certificate is not accepted: see that it has not expired, says "
+           "this "
+           "host's name, and was signed by one in ssl-ca";
   if (native == 5010)
     return ": the server asks for a way to log in that gives the password away to whoever answers in its "
            "place; "
@@ -183,7 +187,8 @@ error connect_error(refusal const& e, std::string const& where, std::string cons
   auto code = classify(e.native(), e.what(), stake::nothing);
   // Starting up, shutting down, blocked for too many errors, ...: another time it may be different.
   if (code == errc::failed && e.native() != 0) code = errc::unreachable;
-  return described(e, code, why_ended.empty() ? connect_way_out(code, e.native()) : why_ended, "", where);
+  return described(e, code, why_ended.empty() ? connect_way_out(code, e.native(), e.what()) : why_ended, "",
+                   where);
 }
 
 }  // namespace rowlock::backend::mysql

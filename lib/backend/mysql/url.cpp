@@ -154,7 +154,9 @@ void check(settings const& s) {
     auto const there = std::filesystem::status(*path, unknown);
     // The driver would wait for a pipe. What is not there it reports.
     if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-      refuse(fmt::format("names no regular file as {}", option));
+      throw error(
+          errc::invalid_argument,
+          fmt::format("the MySQL URL's {}={} is no regular file: name a file in PEM format", option, *path));
   }
   if (s.ssl_cert.empty() != s.ssl_key.empty()) refuse("has one of ssl-cert and ssl-key without the other");
 }

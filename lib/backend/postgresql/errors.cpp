@@ -90,9 +90,15 @@ errc classify_connect(PGconn const* c, std::string_view state) {
   return errc::unreachable;  // starting up, shutting down, ALLOW_CONNECTIONS false for a while, ... [C76]
 }
 
-std::string_view connect_way_out(errc code, std::string_view state) {
+std::string_view connect_way_out(errc code, std::string_view state, std::string_view said) {
   if (state == "55000") return "; ALTER DATABASE ... ALLOW_CONNECTIONS true, when its maintenance is over";
   switch (code) {
+    case errc::unreachable:
+      // OpenSSL's word for each of these is the same.
+      return said.find("certificate verify failed") == said.npos
+                 ? ""
+                 : "; the server answers, and its certificate is not accepted: see that it has not expired, "
+                   "and was signed by one in sslrootcert";
     case errc::schema_missing:
       return "; create the database, then `rowlock migrate up` makes rowlock's tables";
     case errc::access_denied:
@@ -133,7 +139,7 @@ error connect_error(PGconn const* c, std::string const& where) {
   std::string_view const verbose = PQerrorMessage(c);
   std::string const state(sqlstate_in(verbose));
   auto const code = classify_connect(c, state);
-  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code, state)), "",
+  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code, state, verbose)), "",
                state, 0);
 }
 
