@@ -86,12 +86,16 @@ class installation {
   /// The same with pkg-config and one call of the compiler.
   std::string compile(std::string const& component, std::string const& options,
                       std::string const& also = {}) const {
+    return compile_source(source_for(component), "rowlock-" + component, options, also);
+  }
+  std::string compile_source(std::string const& source, std::string const& packages,
+                             std::string const& options, std::string const& also) const {
     done(
         fmt::format("PKG_CONFIG_PATH='{}/pkgconfig' && export PKG_CONFIG_PATH && "
-                    "flags=$('{}' --cflags --libs {} rowlock-{}) && "
+                    "flags=$('{}' --cflags --libs {} {}) && "
                     "{} '{}' -std=c++20 -o '{}' '{}' {} $flags",
-                    lib_folder(), ROWLOCK_PKG_CONFIG, options, component, ROWLOCK_CXX_LAUNCHER, ROWLOCK_CXX,
-                    file("consumer"), source_for(component), also));
+                    lib_folder(), ROWLOCK_PKG_CONFIG, options, packages, ROWLOCK_CXX_LAUNCHER, ROWLOCK_CXX,
+                    file("consumer"), source, also));
     return file("consumer");
   }
 
@@ -381,6 +385,43 @@ void check_development(installation const& there) {
   check_only_sqlite(there, there.compile("sqlite", ""));
 }
 
+/// What build.md says that a program links which uses a driver itself.
+struct driver_of {
+  std::string component, package, target, pkg_config, libs;
+};
+
+driver_of driver_of_example(std::string const& source) {
+  auto const text = done("cat '" + source + "'");
+  auto const includes = [&](char const* header) { return text.find(header) != text.npos; };
+  if (includes("<libpq-fe.h>")) return {"postgresql", "PostgreSQL", "PostgreSQL::PostgreSQL", "libpq", ""};
+  if (includes("<sqlite3.h>")) return {"sqlite", "SQLite3", "SQLite::SQLite3", "sqlite3", ""};
+  if (includes("<mysql_driver.h>"))
+    return {"mysql", "MySQLConnectorCpp", "MySQLConnectorCpp::MySQLConnectorCpp", "", "-lmysqlcppconn"};
+  if (includes("<soci/soci.h>")) return {"soci", "SOCI", "SOCI::core", "", "-lsoci_core"};
+  return {"rowlock", "", "", "", ""};
+}
+
+/// Each of lib/examples, by find_package and by pkg-config; none of which reads a command line of no words.
+void check_examples(installation const& there) {
+  int built = 0;
+  for (auto const& entry : fs::directory_iterator(sources + "/lib/examples")) {
+    if (entry.path().extension() != ".cpp") continue;
+    auto const source = entry.path().string();
+    CAPTURE(source);
+    auto const d = driver_of_example(source);
+    auto const configured =
+        there.configure(d.component, source, fmt::format("-D packages={} -D also={}", d.package, d.target));
+    REQUIRE_MESSAGE(configured.status == 0, configured.output);
+    done(fmt::format("'{}' --build '{}'", ROWLOCK_CMAKE, there.file("build")));
+    auto const package = d.component == "rowlock" ? d.component : "rowlock-" + d.component;
+    for (auto const& program : {there.file("build/consumer"),
+                                there.compile_source(source, package + " " + d.pkg_config, "", d.libs)})
+      CHECK(shell(there.with_libraries() + "'" + program + "'").status == 64);
+    ++built;
+  }
+  CHECK(built >= 10);
+}
+
 /// They go together in one version only, and the libraries need the drivers.
 void check_dependencies(installation const& there) {
   auto const field = [&](std::string const& package, std::string const& name) {
@@ -426,14 +467,20 @@ void check_removal(installation const& there) {
 
 // In one case, because making them takes the most of it.
 TEST_CASE(
-    "C31: Debian packages <sqlite>: the program and its manual are there, another is built with them, and "
+    "C31, C86: Debian packages <sqlite>: the program and its manual are there, another is built with them, "
+    "and "
     "removal "
     "leaves no timer behind") {
   installation const there(ROWLOCK_SHARED_BUILD, installation::from::packages);
   check_dependencies(there);
   check_places(there);
   check_development(there);
+  check_examples(there);
   check_removal(there);
+}
+
+TEST_CASE("C86: installed, static <sqlite>: each example is built by find_package() and by pkg-config") {
+  check_examples(installation(ROWLOCK_STATIC_BUILD));
 }
 
 TEST_CASE("the reaper's unit keeps what systemd can keep from it") {

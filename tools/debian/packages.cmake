@@ -52,6 +52,8 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/postins
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/debian/triggers)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "librowlock${ROWLOCK_ABI} (= ${version})")
+# For programs that use a driver themselves (lib/doc/build.md).
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libpq-dev, libsqlite3-dev, libmysqlcppconn-dev, libsoci-dev")
 
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE license)
