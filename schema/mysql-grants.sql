@@ -2,6 +2,7 @@
 -- strategies, all of `rowlock run`, `list` and `release`), one that only reaps (`rowlock reap`,
 -- `list --reaper`). Run it in the tables' database, as somebody who may make roles, after `rowlock migrate up`:
 --   mysql DATABASE <mysql-grants.sql
+-- For a role or account that is there already, and for another prefix: `rowlock grants --role ROLE` prints these lines.
 -- Then grant the roles to the accounts that log in:
 --   CREATE USER reaper@'%' IDENTIFIED BY '...'; GRANT rowlock_reaping TO reaper@'%';
 --   MySQL: SET DEFAULT ROLE rowlock_reaping TO reaper@'%';   MariaDB: SET DEFAULT ROLE rowlock_reaping FOR reaper@'%';

@@ -4,6 +4,7 @@
 --   psql -1 -v ON_ERROR_STOP=1 -f postgresql-grants.sql
 -- With the tables in a schema of their own: put it into the search path (PGOPTIONS='-c search_path=locks') and
 --   GRANT USAGE ON SCHEMA locks TO rowlock_locking, rowlock_reaping;
+-- For a role that is there already, and for another prefix: `rowlock grants --role ROLE` prints these lines.
 -- Then grant the roles to the roles that log in: CREATE ROLE reaper LOGIN; GRANT rowlock_reaping TO reaper;
 CREATE ROLE rowlock_locking NOLOGIN;
 CREATE ROLE rowlock_reaping NOLOGIN;

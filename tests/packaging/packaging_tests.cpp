@@ -370,7 +370,7 @@ void check_places(installation const& there) {
         "/doc/rowlock/copyright", "/doc/rowlock/changelog.gz", "/doc/rowlock/changelog.Debian.gz",
         "/doc/librowlock0/copyright", "/doc/librowlock-dev/copyright",
         "/doc/rowlock/examples/rowlock-reap.cron", "/../lib/systemd/system/rowlock-reap.timer",
-        "/../lib/systemd/system/rowlock-reap.service"})
+        "/../lib/systemd/system/rowlock-reap.service", "/../lib/systemd/system/rowlock-lead@.service"})
     CHECK_MESSAGE(fs::exists(share + file), file);
   // Installed, not enabled: that is for who has written the service's file with the database's URL.
   CHECK(shell("find '" + there.prefix() + "/..' -type l | grep -c rowlock-reap").output == "0\n");
@@ -429,6 +429,7 @@ void check_dependencies(installation const& there) {
   };
   std::string const same = "librowlock0 (= " ROWLOCK_VERSION "-1)";
   CHECK(field("rowlock", "Depends").starts_with(same));
+  CHECK(field("rowlock", "Depends").find("passwd") != std::string::npos);  // postinst makes a user
   CHECK(field("librowlock-dev", "Depends") == same + "\n");
   auto const drivers = field("librowlock0", "Depends");
   for (std::string const one : {"libc6 (>=", "libpq5 (>=", "libsqlite3-0 (>=", "libmysqlcppconn7",
@@ -457,7 +458,7 @@ void check_removal(installation const& there) {
                   root));
   dpkg("--install '" + there.file("debs") + "'/rowlock_*.deb");
   CHECK(done(links).empty());
-  done("systemctl --root='" + root + "' enable rowlock-reap.timer");
+  done("systemctl --root='" + root + "' enable rowlock-reap.timer rowlock-lead@scheduler.service");
   REQUIRE_FALSE(done(links).empty());
   dpkg("--install '" + there.file("debs") + "'/rowlock_*.deb");  // as an upgrade does it
   CHECK_FALSE(done(links).empty());

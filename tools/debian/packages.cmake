@@ -45,7 +45,7 @@ rowlock_debian_package(library librowlock${ROWLOCK_ABI} libs "distributed locks 
   "This package has the shared libraries.")
 rowlock_debian_package(dev librowlock-dev libdevel "distributed locks from SQL databases: development files"
   "This package has the headers, and what CMake and pkg-config need to find them.")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "librowlock${ROWLOCK_ABI} (= ${version})")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "librowlock${ROWLOCK_ABI} (= ${version}), passwd")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "bash-completion, cron | systemd")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/postinst ${CMAKE_CURRENT_LIST_DIR}/prerm
     ${CMAKE_CURRENT_LIST_DIR}/postrm)

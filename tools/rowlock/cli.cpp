@@ -317,6 +317,7 @@ end_of_program run_program(int argc, char** argv) {
   add_repair(app, call);
   add_migrate(app, call);
   add_doctor(app, call);
+  add_grants(app, call);
   add_version(app, call);
   return reported(call, [&]() -> end_of_program {
     try {

@@ -60,6 +60,7 @@ void add_quorum(CLI::App&, invocation&);
 void add_reap(CLI::App&, invocation&);
 void add_doctor(CLI::App&, invocation&);
 void add_repair(CLI::App&, invocation&);
+void add_grants(CLI::App&, invocation&);
 void add_migrate(CLI::App&, invocation&);
 void add_version(CLI::App&, invocation&);
 

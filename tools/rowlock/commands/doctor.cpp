@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <rowlock/rowlock.hpp>
@@ -10,6 +12,7 @@
 #include "cli.hpp"
 #include "duration.hpp"
 #include "members.hpp"
+#include "process/tree.hpp"
 #include "text.hpp"
 
 namespace rowlock::tool {
@@ -50,6 +53,8 @@ locks are held.
   file_system  can locks of files be relied on there (SQLite)
   takes        is a lock of each strategy taken, renewed and given back
   tables       what `rowlock migrate validate` finds, if this role may look
+
+  subreaper    can `rowlock run` end all that its command leaves behind; said only if not
 
 With several --db the same for each member of a quorum, and
 
@@ -148,9 +153,25 @@ std::vector<finding> examined(std::vector<database> const& each, doctor_command_
   return all;
 }
 
+/// `rowlock run` goes on without it, and says so.
+void look_at_subreaper(std::vector<finding>& all) {
+  if (adopt_orphans()) {
+    adopt_orphans(false);
+    return;
+  }
+  all.push_back(
+      {"subreaper", verdict::warning,
+       fmt::format("this system has no child subreapers (prctl: {}): `rowlock run` neither waits for "
+                   "nor ends a process that its command leaves behind without its parent",
+                   std::strerror(errno)),
+       "Run it outside of the emulator or sandbox, or let the sandbox allow PR_SET_CHILD_SUBREAPER; "
+       "or see to it that the command waits for all that it starts."});
+}
+
 end_of_program examine(invocation& call, doctor_command_options const& options) {
-  auto const all = call.has_members() ? examined(call.use_members(), options)
-                                      : examined(call.use_database(invocation::unnamed::refused), options);
+  auto all = call.has_members() ? examined(call.use_members(), options)
+                                : examined(call.use_database(invocation::unnamed::refused), options);
+  look_at_subreaper(all);
   if (call.json)
     print_json(all);
   else

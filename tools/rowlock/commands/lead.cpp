@@ -16,6 +16,8 @@
 #include "duration.hpp"
 #include "exit_status.hpp"
 #include "process/fresh_start.hpp"
+#include "process/notify.hpp"
+#include "text.hpp"
 
 namespace rowlock::tool {
 namespace {
@@ -39,6 +41,7 @@ Examples:
   rowlock lead scheduler --value "$HOSTNAME:8080" -- ./scheduler --port 8080
   rowlock lead --restart --ttl 10s scheduler ./scheduler
   curl "http://$(rowlock leader scheduler)/jobs"
+  systemctl enable --now rowlock-lead@scheduler      as a service: see the comments in rowlock-lead@.service
 
 Exit status: the command's own; 126 it can't be executed, 127 it was not found, 128+N it died of signal N, or rowlock did;
 76 leadership was lost while the command was being ended by a signal; 64, 69, 70, 71, 74, 77, 78 as for all commands
@@ -85,9 +88,15 @@ end_of_program lead(invocation& call, lead_options const& options) {
   if (how.note.empty()) how.note = this_host();
   fresh_start const anew;
   signal_setup const signals;
+  notify_service_manager(fmt::format("READY=1\nSTATUS=campaigns for '{}'", printable(how.name)));
+  how.on_grant = [&](fencing_token token) {
+    notify_service_manager(fmt::format("STATUS=leads '{}', token {}", printable(how.name), token.value));
+  };
   auto const ran = run_under_lock(call, how, signals);
   auto const wait = before_next_campaign(ran, options.restart, waited.value_or(std::chrono::seconds{0}));
   if (!wait) return ran.status;
+  notify_service_manager(
+      fmt::format("STATUS=campaigns for '{}' again in {}", printable(how.name), format_duration(*wait)));
   say(fmt::format("campaigning for '{}' again in {}", how.name, format_duration(*wait)));
   if (int const signal = wait_for_signal(signals, *wait); signal != 0) return {128 + signal, signal};
   anew.now(call.words, signals, again_variable, std::to_string(wait->count()));

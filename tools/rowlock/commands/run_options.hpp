@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <rowlock/options.hpp>
 #include <string>
@@ -28,6 +29,8 @@ struct run_options {
   /// Of `once`: the exit status by which the command says that its work is whole, also if it was told to stop.
   std::optional<int> done_status;
   bool of_majority = false;  ///< of several databases
+  /// Called when the lock is held, before the command runs; may be empty.
+  std::function<void(fencing_token)> on_grant{};
 
   /// The name, and the others.
   std::vector<std::string> names() const;

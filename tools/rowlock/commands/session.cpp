@@ -81,6 +81,7 @@ outcome session::guard_command() {
   std::deque<std::stop_callback<std::function<void()>>> on_loss;
   for (auto const& lock : locks_) on_loss.emplace_back(lock.loss_token(), hear_of_it);
   auto const& first = locks_.front();
+  if (options_.on_grant) options_.on_grant(first.token());
   guard_.start(options_.name, first.token(), first.term(), trusted_until().value_or(never),
                traits_of(mutex_options_).owns_session ? fingerprint(db_) : "");
   return guard_.wait(signal_fd_.get());

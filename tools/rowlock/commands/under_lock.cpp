@@ -55,6 +55,11 @@ ran_under_lock run_under_lock(invocation& call, run_options const& options, sign
   plan.command_line = call.command_line;
   guard g(std::move(plan), signals);
   std::signal(SIGPIPE, SIG_IGN);
+  if (int const why = g.why_no_orphans(); why != 0 && !options.waiting.patient)
+    say(fmt::format(
+        "this system has no child subreapers (prctl: {}): a process that the command leaves behind "
+        "without its parent is neither waited for nor ended, and may go on without the lock",
+        std::strerror(why)));
   std::optional<session> chosen;
   if (options.of_majority) {
     chosen.emplace(call.use_members(), options, mutex_how, signals, g);

@@ -1,7 +1,6 @@
 #include "process/guard.hpp"
 
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -72,8 +71,7 @@ guard::guard(guard_plan plan, signal_setup const& signals)
   guardian_ = descriptor(ends[0]);
   descriptor other_end(ends[1]);
   // Should the guardian be killed, its orphans come to us and not to init.
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    throw std::system_error(errno, std::generic_category(), "prctl");
+  why_no_orphans_ = adopt_orphans() ? 0 : errno;
   guardian_pid_ = ::fork();
   if (guardian_pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (guardian_pid_ == 0) {

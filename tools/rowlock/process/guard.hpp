@@ -42,6 +42,10 @@ class guard {
   guard(guard const&) = delete;
   guard& operator=(guard const&) = delete;
 
+  /// An errno where the system has no child subreapers (an emulator, a sandbox): a process of the command's
+  /// that has lost its parent is then neither waited for nor ended. Else 0.
+  int why_no_orphans() const noexcept { return why_no_orphans_; }
+
   /// Runs the command, the lock being held until `trust_ends` at least; or does not, if end() was called
   /// before, or if it is too late for it by then: wait() tells. `token`, `term` and, unless it is empty,
   /// `database` are for its environment.
@@ -77,6 +81,7 @@ class guard {
   std::atomic<std::int64_t> trust_ends_;
   std::atomic<std::int64_t> end_by_;  ///< after end()
   boot_timer overdue_;                ///< the guardian should have reported by then
+  int why_no_orphans_ = 0;
   bool started_ = false;
   bool too_late_ = false;
   bool done_ = false;

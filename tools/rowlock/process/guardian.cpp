@@ -66,8 +66,7 @@ guardian::guardian(guard_plan plan, signal_setup const& signals, descriptor rowl
   // meet the one that may be killed.
   ::prctl(PR_SET_NAME, "lock-guardian");
   write_over(plan_.command_line, "rowlock-guardian " + plan_.name);
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    throw std::system_error(errno, std::generic_category(), "prctl");
+  (void)adopt_orphans();  // if not, rowlock has said so
 }
 
 void guardian::run() {

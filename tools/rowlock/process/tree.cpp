@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -72,6 +73,8 @@ void wait_for_child() noexcept {
 }
 
 }  // namespace
+
+bool adopt_orphans(bool wanted) noexcept { return ::prctl(PR_SET_CHILD_SUBREAPER, wanted ? 1 : 0) == 0; }
 
 std::optional<process_entry> read_process(pid_t pid) {
   descriptor const file(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));

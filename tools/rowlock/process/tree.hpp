@@ -30,6 +30,10 @@ struct process_entry {
 
 std::optional<process_entry> read_process(pid_t);
 
+/// Makes this process a child subreaper. @return false if the system knows no such thing (an emulator, a
+/// sandbox): errno says why. What loses its parent is then lost from sight, and ends where it likes.
+bool adopt_orphans(bool wanted = true) noexcept;
+
 /// What /proc shows below `root` just now. A process that is forked or loses its parent while /proc is read
 /// may be missed, and so are those that /proc hides: go on until waitpid() says ECHILD, which is exact for a
 /// subreaper.
