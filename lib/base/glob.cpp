@@ -8,7 +8,7 @@
 namespace rowlock::base {
 namespace {
 
-/// LIKE patterns longer than this say less than the glob does: SQLite has a limit.
+/// LIKE patterns longer than this say less than the glob does: databases have limits.
 constexpr std::size_t longest_like = 600;
 
 locale_t bytewise() noexcept {

@@ -2,11 +2,11 @@
 // The locks of a database in the order of their names, read in parts: a reply of any size would not do, nor a
 // statement that takes any time. What changes meanwhile is seen or not.
 
-#include <rowlock/lock_manager.hpp>
-
 #include <deque>
 #include <map>
 #include <optional>
+#include <rowlock/options.hpp>
+#include <rowlock/types.hpp>
 #include <string>
 #include <vector>
 

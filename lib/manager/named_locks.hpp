@@ -2,7 +2,8 @@
 // What is done with locks by their names and terms, whoever holds them.
 
 #include <optional>
-#include <rowlock/lock_manager.hpp>
+#include <rowlock/options.hpp>
+#include <rowlock/types.hpp>
 #include <span>
 #include <string>
 #include <vector>

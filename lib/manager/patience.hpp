@@ -38,8 +38,8 @@ struct patience {
 std::optional<std::chrono::steady_clock::time_point> deadline_after(
     std::chrono::nanoseconds timeout) noexcept;
 
-/// That it is of something that is not meant to last: a server takes no writes (a switch-over), a disk is full, or
-/// nobody can connect to the database by its name (it is being renamed, or restored).
+/// That it is of something that is not meant to last: a server takes no writes (a switch-over), a disk is
+/// full, or nobody can connect to the database by its name (it is being renamed, or restored).
 bool may_end(error const&) noexcept;
 
 /// Tells the program of the error of an attempt, if it is one.

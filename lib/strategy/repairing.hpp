@@ -3,7 +3,6 @@
 // says who can come in between.
 
 #include <rowlock/repair.hpp>
-
 #include <string>
 
 #include "backend/backend.hpp"

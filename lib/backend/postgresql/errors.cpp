@@ -139,8 +139,8 @@ error connect_error(PGconn const* c, std::string const& where) {
   std::string_view const verbose = PQerrorMessage(c);
   std::string const state(sqlstate_in(verbose));
   auto const code = classify_connect(c, state);
-  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code, state, verbose)), "",
-               state, 0);
+  return error(code, fmt::format("{}: {}{}", where, readable(verbose), connect_way_out(code, state, verbose)),
+               "", state, 0);
 }
 
 bool failed(PGresult const* r) {

@@ -23,22 +23,6 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class quorum;
 
-/// Which locks lock_manager::list() returns.
-struct list_options {
-  bool idle = false;  ///< also names that have a row although nobody holds the lock
-  bool done = false;  ///< also names that are recorded as done (strategy once): holder_info::done
-  /// Only names that match, as fnmatch(3) has it without flags, byte by byte: "job-*". Empty: all.
-  std::string glob{};
-  /// Only locks that were taken before that, by the database's clock. Left out is also whatever the database
-  /// does not tell since when it is held: row_lock on MySQL and MariaDB.
-  std::chrono::milliseconds held_longer_than{0};
-  /// At most so many names, each with all its permits; 0: all. With `after`, page by page: the last name of a
-  /// page is `after` of the next one. What changes meanwhile is seen or not.
-  std::size_t limit = 0;
-  std::string after{};  ///< only names behind this one
-  bool waiters = true;  ///< also who waits, where the database tells
-};
-
 /// Makes mutexes on one database. Owns a few connections and the threads that renew.
 ///
 /// After fork() the child's copy refuses everything with errc::forked, and its destructor does nothing. The

@@ -4,6 +4,7 @@
 #include <rowlock/types.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -149,6 +150,22 @@ struct manager_options {
   /// quick, must not take locks, and what it throws is dropped. Not called any more once the manager's
   /// destructor has returned.
   std::function<void(event const&)> on_event{};
+};
+
+/// Which locks lock_manager::list() returns.
+struct list_options {
+  bool idle = false;  ///< also names that have a row although nobody holds the lock
+  bool done = false;  ///< also names that are recorded as done (strategy once): holder_info::done
+  /// Only names that match, as fnmatch(3) has it without flags, byte by byte: "job-*". Empty: all.
+  std::string glob{};
+  /// Only locks that were taken before that, by the database's clock. Left out is also whatever the database
+  /// does not tell since when it is held: row_lock on MySQL and MariaDB.
+  std::chrono::milliseconds held_longer_than{0};
+  /// At most so many names, each with all its permits; 0: all. With `after`, page by page: the last name of a
+  /// page is `after` of the next one. What changes meanwhile is seen or not.
+  std::size_t limit = 0;
+  std::string after{};  ///< only names behind this one
+  bool waiters = true;  ///< also who waits, where the database tells
 };
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

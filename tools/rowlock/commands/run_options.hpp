@@ -26,7 +26,8 @@ struct run_options {
   std::string note;
   /// Of `once`: for how long it is recorded that the command was done.
   std::optional<std::chrono::milliseconds> record_for;
-  /// Of `once`: the exit status by which the command says that its work is whole, also if it was told to stop.
+  /// Of `once`: the exit status by which the command says that its work is whole, also if it was told to
+  /// stop.
   std::optional<int> done_status;
   bool of_majority = false;  ///< of several databases
   /// Called when the lock is held, before the command runs; may be empty.
