@@ -17,6 +17,7 @@
 namespace rowlock::managing {
 
 using namespace std::chrono_literals;
+using strategies::name_and_term;
 
 namespace {
 
@@ -75,43 +76,48 @@ std::optional<lock_info> named_locks::find(std::string const& name) {
   return as_info(*std::move(row));
 }
 
+// By the term that was read: one that came in between, a record even, is not what was looked at.
 bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
   base::require_name(name);
-  auto loan = engine_.pool.borrow(engine_.reply_deadline());
-  // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
-  auto const row = engine_.tables.locks.read(*loan, name, engine_.reply_deadline());
-  if (!row) return false;
-  auto const how = row->holder.strategy;
-  if (!traits(how).revocable)
-    throw error(
-        errc::unsupported,
-        fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
-                    "holds it, which `rowlock list` names where the server tells, and the server can end",
-                    name, to_string(how)));
-  if (!only.empty() && !traits(how).counted && row->term != only) return false;
-  if (mode == revoke_mode::now && !row->holder.done && !traits(how).counted && !traits(how).by_majority)
-    return take_away(name, how, std::move(loan));
+  std::optional loan = engine_.pool.borrow(engine_.reply_deadline());
+  std::optional<bool> was_done;
   return sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
-    // Of a record there is no holder who could be asked; by its term, for somebody may take the name just
-    // now.
-    if (row->holder.done)
-      return engine_.strategies.of(row->holder.strategy)
-          .give_back(*loan, {name, row->term}, 0ms, engine_.reply_deadline())
-          .was_there;
-    return engine_.tables.of(how).revoke(*loan, name, mode, only, engine_.reply_deadline());
+    // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
+    auto const row = engine_.tables.locks.read(**loan, name, engine_.reply_deadline());
+    if (!row) return false;
+    auto const how = row->holder.strategy;
+    if (!traits(how).revocable)
+      throw error(
+          errc::unsupported,
+          fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
+                      "holds it, which `rowlock list` names where the server tells, and the server can end",
+                      name, to_string(how)));
+    auto const& rows = engine_.tables.of(how);
+    if (traits(how).counted) return rows.revoke(**loan, {name, only}, mode, engine_.reply_deadline());
+    name_and_term const held{name, row->term};
+    if (held.term.empty() || (!only.empty() && held.term != only)) return false;
+    if (!was_done) was_done = row->holder.done;
+    if (row->holder.done && !*was_done) return false;  // it ended well, just now
+    bool const done =
+        row->holder.done  // nobody could be asked
+            ? engine_.strategies.of(how).give_back(**loan, held, 0ms, engine_.reply_deadline()).was_there
+            : mode == revoke_mode::now && !traits(how).by_majority
+                  ? take_away(held, how, loan)
+                  : rows.revoke(**loan, held, mode, engine_.reply_deadline());
+    if (!done && only.empty())
+      throw error(errc::conflict, fmt::format("'{}' went to another term while it was revoked", name));
+    return done;
   });
 }
 
 // The name stays closed until no thread of the holder's process can go on with the term that is taken away:
 // lib/doc/hand_on.md.
-bool named_locks::take_away(std::string const& name, rowlock::strategy how,
-                            std::optional<sessions::connection_pool::loan> session) {
-  term_id const closed{base::random_id()};
-  bool const done = sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
-    return strategies::replace_term(**session, engine_.database.statements(), name, closed, closed_at_most,
-                                    engine_.reply_deadline());
-  });
-  if (!done) return false;
+bool named_locks::take_away(name_and_term const& held, rowlock::strategy how,
+                            std::optional<sessions::connection_pool::loan>& session) {
+  name_and_term const closed{held.name, {base::random_id()}};
+  if (!strategies::replace_term(**session, engine_.database.statements(), held, closed.term, closed_at_most,
+                                engine_.reply_deadline()))
+    return false;
   session.reset();
   auto const since = boot_clock::now();
   base::event const never;
@@ -119,10 +125,10 @@ bool named_locks::take_away(std::string const& name, rowlock::strategy how,
   try {
     auto const deadline = engine_.reply_deadline();
     auto again = engine_.pool.borrow(deadline);
-    engine_.strategies.of(how).give_back(*again, {name, closed}, 0ms, deadline);
+    engine_.strategies.of(how).give_back(*again, closed, 0ms, deadline);
   } catch (std::exception const& e) {  // then it ends by itself
-    engine_.events.tell({.kind = event_kind::error, .name = name, .message = e.what()});
-    engine_.renewals.give_back_later(name, closed, how, 0ms, since + closed_at_most);
+    engine_.events.tell({.kind = event_kind::error, .name = held.name, .message = e.what()});
+    engine_.renewals.give_back_later(held.name, closed.term, how, 0ms, since + closed_at_most);
   }
   return true;
 }

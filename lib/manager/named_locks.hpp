@@ -27,8 +27,9 @@ class named_locks {
   /// By which its term is found; empty if the name certainly has no such term.
   std::optional<rowlock::strategy> strategy_of(backend::connection&, detached_lock const&);
 
-  /// @return false if nobody holds it
-  bool take_away(std::string const& name, rowlock::strategy, std::optional<sessions::connection_pool::loan>);
+  /// @return false, with the session, if the term is not there any more
+  bool take_away(strategies::name_and_term const&, rowlock::strategy,
+                 std::optional<sessions::connection_pool::loan>& session);
 
   /// To those of which the database tells it.
   void add_waiters(backend::connection&, std::span<lock_info>) noexcept;

@@ -3,17 +3,16 @@
 
 #include <chrono>
 #include <rowlock/types.hpp>
-#include <string>
 
 #include "backend/backend.hpp"
 #include "backend/statement_book.hpp"
+#include "strategy/term_rows.hpp"
 
 namespace rowlock::strategies {
 
-/// Takes the term of a name away from its holder, and leaves a term in its place that ends by itself. Not of
-/// permits or a quorum, whose terms go to no other thread: see term_rows::revoke(). @return false if nobody
-/// holds it
-bool replace_term(backend::connection&, backend::statement_book const&, std::string const& name,
+/// Takes a term away from its holder, and leaves one in its place that ends by itself. Not of permits or a
+/// quorum, whose terms go to no other thread: see term_rows::revoke(). @return false if it is not there
+bool replace_term(backend::connection&, backend::statement_book const&, name_and_term const&,
                   term_id const& by, std::chrono::milliseconds lasts, boot_time_point deadline);
 
 }  // namespace rowlock::strategies

@@ -364,21 +364,18 @@ bool term_rows::release_until(backend::connection& c, name_and_term const& which
   return c.execute(book_.at("unique_release_at_least"), parameters, deadline).affected > 0;
 }
 
-bool term_rows::revoke(backend::connection& c, std::string const& name, revoke_mode mode, term_id const& only,
+bool term_rows::revoke(backend::connection& c, name_and_term const& which, revoke_mode mode,
                        boot_time_point deadline) const {
-  auto const changes = [&](char const* statement, std::vector<value> const& which) {
-    return c.execute(book_.at(statement), which, deadline).affected > 0;
-  };
   bool const now = mode == revoke_mode::now;
-  if (!one_for_each_name())
-    return changes(now ? "permit_revoke_now" : "permit_revoke",
-                   {name, only.empty() ? value(nullptr) : value(only.value)});
-  return changes(now ? "quorum_revoke_now" : "lock_revoke", {name});
+  char const* const statement = one_for_each_name() ? (now ? "quorum_revoke_now" : "lock_revoke")
+                                                    : (now ? "permit_revoke_now" : "permit_revoke");
+  auto const term = which.term.empty() ? value(nullptr) : value(which.term.value);
+  return c.execute(book_.at(statement), {which.name, term}, deadline).affected > 0;
 }
 
-bool replace_term(backend::connection& c, backend::statement_book const& book, std::string const& name,
+bool replace_term(backend::connection& c, backend::statement_book const& book, name_and_term const& which,
                   term_id const& by, std::chrono::milliseconds lasts, boot_time_point deadline) {
-  std::vector<value> const parameters{name, by.value, std::int64_t{lasts.count()}};
+  std::vector<value> const parameters{which.name, by.value, std::int64_t{lasts.count()}, which.term.value};
   return c.execute(book.at("lock_revoke_now"), parameters, deadline).affected > 0;
 }
 

@@ -159,9 +159,8 @@ class term_rows {
   bool release_until(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                      boot_time_point deadline) const;
 
-  /// `only`: of several permits that one; empty: all. @return false if nobody holds it
-  bool revoke(backend::connection&, std::string const& name, revoke_mode, term_id const& only,
-              boot_time_point deadline) const;
+  /// Of permits without a term: all of the name. @return false if it is not there
+  bool revoke(backend::connection&, name_and_term const&, revoke_mode, boot_time_point deadline) const;
 
  private:
   std::vector<term_id> lock_and_renew(backend::connection&, std::string const& wanted,

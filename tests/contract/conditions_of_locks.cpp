@@ -294,23 +294,28 @@ STATEMENT_CASE("lock_release_at_least, unique_release_at_least: by name and term
   }
 }
 
-STATEMENT_CASE("lock_revoke, lock_revoke_now, quorum_revoke_now: of the name, what has a term") {
+STATEMENT_CASE("lock_revoke, lock_revoke_now, quorum_revoke_now: by name and term") {
   held_lock_of_another x(f);
-  std::vector<backend::value> const name{text("x")};
+  auto const of = [&](char const* term) { return std::vector<backend::value>{text("x"), text(term)}; };
   auto const others = [&](std::string const& condition) {
     return number(f, "SELECT count(*) FROM rowlock_locks WHERE name = 'y' AND " + condition) == 1;
   };
-  CHECK(x.s.meets("lock_revoke", name) == 1);
+  CHECK(x.s.meets("lock_revoke", of("another")) == 0);
+  CHECK(x.s.meets("lock_revoke", of(x.term.value.c_str())) == 1);
   CHECK(x.is("revoked"));
   CHECK(others("NOT revoked"));
   // Nobody's for so long, and nobody's own. [C62]
-  std::vector<backend::value> const closed{text("x"), text("closed"), std::int64_t{2000}};
+  auto const closed = [&](char const* term) {
+    return std::vector<backend::value>{text("x"), text("closed"), std::int64_t{2000}, text(term)};
+  };
   for (auto const* const how : {"lease", "unique_insert", "once"}) {
     x.again();
     x.set("strategy = '" + std::string(how) + "', hard_until = " + in_ms(f, 60'000) +
           ", takeover = 'observed'");
-    CHECK(x.s.meets("quorum_revoke_now", name) == 0);
-    CHECK(x.s.meets("lock_revoke_now", closed) == 1);
+    auto const held = x.term.value;
+    CHECK(x.s.meets("lock_revoke_now", closed("another")) == 0);
+    CHECK(x.is("NOT revoked"));
+    CHECK(x.s.meets("lock_revoke_now", closed(held.c_str())) == 1);
     CHECK(
         x.is("term = 'closed' AND revoked AND owner_process IS NULL AND hard_until IS NULL AND takeover = "
              "'clock'"));
@@ -320,17 +325,11 @@ STATEMENT_CASE("lock_revoke, lock_revoke_now, quorum_revoke_now: of the name, wh
   }
   x.again();
   x.set("strategy = 'quorum', longest_term = term");
-  CHECK(x.s.meets("lock_revoke_now", closed) == 0);
-  CHECK(x.s.meets("quorum_revoke_now", name) == 1);
+  CHECK(x.s.meets("quorum_revoke_now", of("another")) == 0);
+  CHECK(x.is("NOT revoked"));
+  CHECK(x.s.meets("quorum_revoke_now", of(x.term.value.c_str())) == 1);
   CHECK(x.is("term IS NULL AND revoked AND longest_term = '" + x.term.value + "'"));
   CHECK(others("term IS NOT NULL"));
-  // Free rows: nothing to take back.
-  x.set("revoked = " + no(f));
-  CHECK(x.s.meets("lock_revoke", name) == 0);
-  CHECK(x.s.meets("quorum_revoke_now", name) == 0);
-  x.set("strategy = 'lease'");
-  CHECK(x.s.meets("lock_revoke_now", closed) == 0);
-  CHECK(x.is("NOT revoked"));
 }
 
 STATEMENT_CASE("lock_renew: by name and term, what is not revoked, up to its ttl and its hard limit") {

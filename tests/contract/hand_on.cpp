@@ -419,6 +419,51 @@ CONTRACT_CASE("C62: who waits for what is taken away has it when the moment is o
   CHECK(eventually([&] { return won.load(); }));
 }
 
+// What was read is what is taken away: in between another owner gets the name, or a record comes.
+CONTRACT_CASE(
+    "C62: a term that comes between the look and the revocation is not taken for the one that was seen") {
+  stranger one(f, "one");
+  stranger next(f, "next");
+  REQUIRE(one.take("x", 5min));
+  auto const m = f.manager();
+  term_id only;
+  SUBCASE("of one term: another one stays") { only = one.read("x")->term; }
+  SUBCASE("of whoever holds it: the next look finds who does") {}
+  bool stepped = false;
+  for (auto const mode : {revoke_mode::at_renewal, revoke_mode::now}) {
+    stepped = false;
+    f.seam->before = [&](std::string const& s) {
+      if (!s.starts_with("lock_revoke") || std::exchange(stepped, true)) return;
+      REQUIRE(one.release("x"));
+      REQUIRE(next.take("x", 5min));
+    };
+    CHECK(m->revoke("x", mode, only) == only.empty());
+    CHECK(stepped);
+    f.seam->before = nullptr;
+    CHECK(next.has_still("x") == (!only.empty() || mode == revoke_mode::at_renewal));
+    if (auto const row = next.read("x"); row && !row->term.empty()) {
+      CHECK(row->revoked == only.empty());
+      REQUIRE(next.release("x"));
+    }
+    REQUIRE(one.take("x", 5min));
+    if (!only.empty()) only = one.read("x")->term;
+  }
+}
+
+ONCE_CASE("C62: a record that comes between the look and the revocation stays") {
+  auto const m = f.manager();
+  auto const work = m->make_mutex("x", {.strategy = strategy::once}).acquire();
+  bool stepped = false;
+  f.seam->before = [&](std::string const& s) {
+    if (s == "lock_revoke_now" && !std::exchange(stepped, true)) CHECK(work->done(1h));
+  };
+  CHECK_FALSE(f.manager()->revoke("x", revoke_mode::now));
+  CHECK(stepped);
+  f.seam->before = nullptr;
+  auto const row = m->find("x");
+  CHECK((row && row->holder.done));
+}
+
 CONTRACT_CASE("C62: a session that takes a lock away and dies leaves nothing behind for long") {
   stranger other(f);
   auto const m = f.manager();

@@ -126,9 +126,9 @@ void change_rows(session& s) {
   (void)rows.renew(*s, std::span(&s.which, 1), s.deadline);
   (void)rows.extend(*s, s.which, 1s, s.deadline);
   (void)rows.set_note(*s, s.which, "note", s.deadline);
-  (void)rows.revoke(*s, s.name, revoke_mode::now, {}, s.deadline);
-  (void)rows.revoke(*s, s.name, revoke_mode::at_renewal, s.term, s.deadline);
-  (void)strategies::replace_term(*s, s.book, s.name, {"closed"}, 1s, s.deadline);
+  (void)rows.revoke(*s, {s.name, {}}, revoke_mode::now, s.deadline);
+  (void)rows.revoke(*s, s.which, revoke_mode::at_renewal, s.deadline);
+  (void)strategies::replace_term(*s, s.book, s.which, {"closed"}, 1s, s.deadline);
 }
 
 void look_at_holders(session& s) {

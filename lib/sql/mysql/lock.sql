@@ -243,10 +243,10 @@ UPDATE rowlock_locks SET
 WHERE name = $1 AND term = $2
 
 -- name: lock_revoke
-UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term IS NOT NULL
+UPDATE rowlock_locks SET revoked = 1 WHERE name = $1 AND term = $2
 
--- Takes a term away from its holder (C62). The row gets the term $2, which its holder and all takers find, for $3 ms at most. The
--- session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
+-- Takes the term $4 away from its holder (C62). The row gets the term $2, which its holder and all takers find, for $3 ms at most.
+-- The session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
 -- clock. So all that goes from thread to thread comes before the next grant. Should the session die, the row ends by the server's
 -- clock. No owner_process: no owner comes back to it. Not a quorum's, whose term never goes to another thread.
 -- name: lock_revoke_now
@@ -261,7 +261,7 @@ UPDATE rowlock_locks SET
   hard_until = NULL,
   revoked = 1,
   term = $2
-WHERE name = $1 AND term IS NOT NULL AND strategy <> 'quorum'
+WHERE name = $1 AND term = $4
 
 -- Strategy unique_insert, in a transaction. The INSERT waits for another one of the same name that is not committed yet,
 -- and for a DELETE; of any number of sessions one gets the row. Says 1 only then. An INSERT that meets a row must not

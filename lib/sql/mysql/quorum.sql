@@ -89,4 +89,4 @@ UPDATE rowlock_locks SET token = greatest(token, $1) WHERE strategy = 'quorum'
 -- knows whose term was revoked.
 -- name: quorum_revoke_now
 UPDATE rowlock_locks SET revoked = 1, expires_at = utc_timestamp(6), term = NULL
-WHERE name = $1 AND term IS NOT NULL AND strategy = 'quorum'
+WHERE name = $1 AND term = $2

@@ -87,4 +87,4 @@ UPDATE rowlock_locks SET token = greatest(token, $1::bigint) WHERE strategy = 'q
 -- knows whose term was revoked.
 -- name: quorum_revoke_now
 UPDATE rowlock_locks SET term = NULL, revoked = true, expires_at = clock_timestamp()
-WHERE name = $1 AND term IS NOT NULL AND strategy = 'quorum' RETURNING name
+WHERE name = $1 AND term = $2 RETURNING name

@@ -163,10 +163,10 @@ WHERE name = ?1 AND term = ?2
 RETURNING term
 
 -- name: lock_revoke
-UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term IS NOT NULL RETURNING term
+UPDATE rowlock_locks SET revoked = 1 WHERE name = ?1 AND term = ?2 RETURNING term
 
--- Takes a term away from its holder (C62). The row gets the term ?2, which its holder and all takers find, for ?3 ms at most. The
--- session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
+-- Takes the term ?4 away from its holder (C62). The row gets the term ?2, which its holder and all takers find, for ?3 ms at most.
+-- The session that has put it there gives it back by lock_release or unique_release before that, after base::closed_for by its own
 -- clock. So all that goes from thread to thread comes before the next grant. Should the session die, the row ends by the server's
 -- clock. No owner_process: no owner comes back to it. Not a quorum's, whose term never goes to another thread.
 -- name: lock_revoke_now
@@ -181,7 +181,7 @@ UPDATE rowlock_locks SET
   renewals = renewals + 1,
   hard_until = NULL,
   revoked = 1
-WHERE name = ?1 AND term IS NOT NULL AND strategy <> 'quorum' RETURNING name
+WHERE name = ?1 AND term = ?4 RETURNING name
 
 -- Strategy unique_insert: of any number of sessions one gets the row, the others change nothing. Parameters as in
 -- lock_take.

@@ -84,4 +84,4 @@ UPDATE rowlock_locks SET token = max(token, ?1) WHERE strategy = 'quorum'
 -- name: quorum_revoke_now
 UPDATE rowlock_locks SET
   term = NULL, revoked = 1, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term IS NOT NULL AND strategy = 'quorum' RETURNING name
+WHERE name = ?1 AND term = ?2 RETURNING name
