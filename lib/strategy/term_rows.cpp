@@ -369,8 +369,9 @@ bool term_rows::revoke(backend::connection& c, name_and_term const& which, revok
   bool const now = mode == revoke_mode::now;
   char const* const statement = one_for_each_name() ? (now ? "quorum_revoke_now" : "lock_revoke")
                                                     : (now ? "permit_revoke_now" : "permit_revoke");
-  auto const term = which.term.empty() ? value(nullptr) : value(which.term.value);
-  return c.execute(book_.at(statement), {which.name, term}, deadline).affected > 0;
+  std::vector<value> const parameters{which.name,
+                                      which.term.empty() ? value(nullptr) : value(which.term.value)};
+  return c.execute(book_.at(statement), parameters, deadline).affected > 0;
 }
 
 bool replace_term(backend::connection& c, backend::statement_book const& book, name_and_term const& which,

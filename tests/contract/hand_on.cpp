@@ -442,7 +442,7 @@ CONTRACT_CASE(
     f.seam->before = nullptr;
     CHECK(next.has_still("x") == (!only.empty() || mode == revoke_mode::at_renewal));
     if (auto const row = next.read("x"); row && !row->term.empty()) {
-      CHECK(row->revoked == only.empty());
+      CHECK(row->holder.revoked == only.empty());
       REQUIRE(next.release("x"));
     }
     REQUIRE(one.take("x", 5min));
@@ -452,7 +452,7 @@ CONTRACT_CASE(
 
 ONCE_CASE("C62: a record that comes between the look and the revocation stays") {
   auto const m = f.manager();
-  auto const work = m->make_mutex("x", {.strategy = strategy::once}).acquire();
+  auto work = m->make_mutex("x", {.strategy = strategy::once}).acquire();
   bool stepped = false;
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_revoke_now" && !std::exchange(stepped, true)) CHECK(work->done(1h));

@@ -291,6 +291,7 @@ TEST_CASE("releases that meet locked rows do not keep the keeper from renewing: 
   postgresql_fixture f;
   auto o = f.options;
   o.connections = 8;
+  o.release_timeout = 20s;  // they are opened by the releases
   auto const m = f.manager(o);
   std::vector<acquisition> handed_over;
   for (int i = 0; i < 8; ++i) handed_over.push_back(m->make_mutex("guarded/" + std::to_string(i)).acquire());

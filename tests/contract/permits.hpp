@@ -90,7 +90,7 @@ class permit_taker {
     strategies::name_and_term const mine{name_, term_};
     return !rows_.renew(*session_, std::span(&mine, 1), soon()).empty();
   }
-  bool revoke(revoke_mode mode) { return rows_.revoke(*session_, name_, mode, {}, soon()); }
+  bool revoke(revoke_mode mode) { return rows_.revoke(*session_, {name_, {}}, mode, soon()); }
   std::optional<strategies::term_state> state() { return rows_.check(*session_, {name_, term_}, soon()); }
   bool is_there() { return state().has_value(); }
   term_id const& term() const { return term_; }

@@ -35,7 +35,7 @@ Exit status: 0; 64 the command line is wrong, 74 the output could not be written
 
 bool mysql_like(grants_options const& o) { return o.dialect == "mysql"; }
 
-std::string quoted(std::string_view name, char quote) {
+std::string in_quotes(std::string_view name, char quote) {
   std::string out(1, quote);
   for (char const c : name) out.append(c == quote ? 2 : 1, c);
   return out + quote;
@@ -43,11 +43,11 @@ std::string quoted(std::string_view name, char quote) {
 
 /// MySQL's accounts: app, app@%, or as SQL has it.
 std::string role_in_sql(grants_options const& o) {
-  if (!mysql_like(o)) return quoted(o.role, '"');
+  if (!mysql_like(o)) return in_quotes(o.role, '"');
   if (o.role.find('\'') != o.role.npos) return o.role;
   auto const at = o.role.rfind('@');
-  if (at == o.role.npos) return quoted(o.role, '\'');
-  return quoted(o.role.substr(0, at), '\'') + "@" + quoted(o.role.substr(at + 1), '\'');
+  if (at == o.role.npos) return in_quotes(o.role, '\'');
+  return in_quotes(o.role.substr(0, at), '\'') + "@" + in_quotes(o.role.substr(at + 1), '\'');
 }
 
 void expect_identifier(char const* what, std::string const& text) {
@@ -93,7 +93,7 @@ end_of_program print_grants(invocation& call, grants_options o) {
   expect_identifier("the table prefix", call.table_prefix);
   if (!call.schema.empty()) expect_identifier("the schema", call.schema);
   char const quote = mysql_like(o) ? '`' : '"';
-  auto const schema = call.schema.empty() ? "" : quoted(call.schema, quote) + ".";
+  auto const schema = call.schema.empty() ? "" : in_quotes(call.schema, quote) + ".";
   std::string const mine = o.reaping ? "rowlock_reaping" : "rowlock_locking";
   auto const role = role_in_sql(o);
   auto text = lines_for(mysql_like(o) ? mysql_grants : postgresql_grants, mine);
@@ -103,7 +103,7 @@ end_of_program print_grants(invocation& call, grants_options o) {
     text = std::regex_replace(text, std::regex("( ON (?:PROCEDURE )?)rowlock_([a-z_]+)"),
                               fmt::format("$1{}{}$2{}", schema + quote, call.table_prefix, quote));
   if (!schema.empty() && !mysql_like(o))
-    fmt::print("GRANT USAGE ON SCHEMA {} TO {};\n", quoted(call.schema, quote), role);
+    fmt::print("GRANT USAGE ON SCHEMA {} TO {};\n", in_quotes(call.schema, quote), role);
   fmt::print("{}", text);
   return {exit_ok, {}};
 }

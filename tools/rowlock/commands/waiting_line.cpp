@@ -15,7 +15,7 @@
 namespace rowlock::tool {
 namespace {
 
-std::size_t columns() {
+std::size_t terminal_width() {
   winsize size{};
   bool const known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;
@@ -41,7 +41,7 @@ void waiting_line::show(holder_info const* holder) {
                                     from.empty() ? "" : " since " + from));
   // What is wider than the terminal would go on in the next line, which \r does not leave. A cut through a
   // character is not harmful: it is drawn as one that is unknown.
-  if (rewrites_) text.resize(std::min(text.size(), columns() - 1));
+  if (rewrites_) text.resize(std::min(text.size(), terminal_width() - 1));
   if (text == shown_) return;
   shown_ = text;
   std::fputs(rewrites_ ? ("\r\x1b[K" + text).c_str() : (text + "\n").c_str(), stderr);
