@@ -134,3 +134,20 @@ TEST_CASE("C12: creators: whoever else may create objects beside the tables is n
          "schema public, where rowlock's tables are: PUBLIC, maker;",
          "REVOKE CREATE ON SCHEMA public FROM PUBLIC, maker;");
 }
+
+// What is rolled back shows nothing; a sequence goes on.
+TEST_CASE(
+    "C79: takes: a trigger that another role has put there does not run with this role's rights "
+    "<postgresql>") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql(
+      "CREATE ROLE planter; CREATE SEQUENCE ran; GRANT ALL ON SEQUENCE ran TO PUBLIC;"
+      "CREATE FUNCTION plant() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''public.ran''); "
+      "RETURN NEW; END';"
+      "CREATE TRIGGER plant BEFORE INSERT ON rowlock_locks FOR EACH ROW EXECUTE FUNCTION plant()");
+  expect(s.examine(), "takes", verdict::ok, "taken, renewed and given back");
+  CHECK(s.value("SELECT is_called FROM ran") == "t");
+  s.sql("ALTER SEQUENCE ran RESTART; ALTER FUNCTION plant() OWNER TO planter");
+  expect(s.examine(), "takes", verdict::unknown, "not tried: what another role has put there", "creators");
+  CHECK(s.value("SELECT is_called FROM ran") == "f");
+}
