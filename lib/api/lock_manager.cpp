@@ -119,7 +119,7 @@ acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> na
                      managing::patience{.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
-std::vector<lock_info> lock_manager::list(list_options options) {
+std::vector<lock_info> lock_manager::list(list_options const& options) {
   auto const m = manager_;
   return m->list(options);
 }

@@ -173,7 +173,7 @@ std::vector<std::string> examination::strangers(std::string const& schema, bool 
 }
 
 std::string examination::schema_found() {
-  auto const schema = schema_of_tables();
+  auto schema = schema_of_tables();
   if (!schema.empty()) return schema;
   return session().find_schema(options_.table_prefix + "meta", false, deadline()).value_or("");
 }

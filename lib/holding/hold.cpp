@@ -120,7 +120,7 @@ std::string hold::loss_details() const {
   auto const lost = loss();
   auto const known = hindrance();
   auto const why = lost ? *lost : known ? known->why : loss_reason::database_unreachable;
-  auto const what = known && known->why == why ? known->what : std::string();
+  auto what = known && known->why == why ? known->what : std::string();
   auto const since = unconfirmed_since_.load();
   auto const until =
       lost_at_.load() == boot_clock::duration(0) ? boot_clock::now().time_since_epoch() : lost_at_.load();

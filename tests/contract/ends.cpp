@@ -282,7 +282,7 @@ CONTRACT_CASE("C3: the end waits, beyond release_timeout, until no call uses wha
   gate in_the_middle;
   std::atomic<bool> is_used{true};
   f.seam->before = [&](std::string const& s) {
-    if (s != "lock_list") return;
+    if (s != "lock_list_end") return;
     in_the_middle.pass();
     is_used = false;
   };

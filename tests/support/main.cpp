@@ -15,8 +15,10 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <mutex>
 #include <new>
@@ -24,6 +26,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 // An exception's text is counted by libstdc++ itself, which ThreadSanitizer does not see into: whoever drops
@@ -68,6 +71,7 @@ shared_state* shared = nullptr;
 shared_state::worker* self = nullptr;  // if this process is a worker
 std::ostringstream case_output;        // of a worker: a case's lines go out in one piece
 int output_lock = -1;
+int begin_lock = -1;  // of the worker that may begin the next case
 char running[512] = "";
 
 void write_all(int fd, std::string_view text) {
@@ -206,14 +210,36 @@ int run_case(test_case const& test) {
   return context.run();
 }
 
+/// How many threads of the whole machine run, or wait for a processor, just now.
+long runnable() {
+  std::ifstream loads("/proc/loadavg");
+  std::string average;
+  long now = 0;
+  loads >> average >> average >> average >> now;
+  return now;
+}
+
+/// Most cases wait, some calculate: another one begins while the processors keep up, so that none of them
+/// meets a moment in which nobody gets one. By turns: each sees what the one before it has begun.
+void wait_for_a_processor() {
+  using namespace std::chrono_literals;
+  constexpr int longest = 200;  // tries: others may keep the machine busy for ever
+  (void)!::lockf(begin_lock, F_LOCK, 0);
+  for (int i = 0; i < longest && runnable() > 2 * ::sysconf(_SC_NPROCESSORS_ONLN); ++i)
+    std::this_thread::sleep_for(50ms);
+  (void)!::lockf(begin_lock, F_ULOCK, 0);
+}
+
 /// The life of a worker: the next case that nobody has taken, until there is none.
 int run_worker(std::vector<test_case> const& cases) {
   int status = 0;
+  wait_for_a_processor();
   for (auto next = shared->next++; next < cases.size(); next = shared->next++) {
     self->index = next;
     self->busy = true;
     status |= run_case(cases[next]);
     if (until_first_failure && status != 0) shared->next = cases.size();
+    wait_for_a_processor();
   }
   return status;
 }
@@ -285,6 +311,7 @@ int run(std::vector<test_case> const& cases, std::size_t jobs) {
     }
   } else {
     output_lock = ::memfd_create("output", MFD_CLOEXEC);
+    begin_lock = ::memfd_create("begin", MFD_CLOEXEC);
     std::vector<test_case> together;
     std::vector<test_case> alone;
     for (auto const& test : cases) (test.alone ? alone : together).push_back(test);

@@ -112,7 +112,7 @@ class ROWLOCK_EXPORT lock_manager {
   /// The held locks, or also idle rows, ordered by name (bytewise), and who waits for them, where the
   /// database tells. A row that can't be read is among them, with lock_info::unknown. A note, or another
   /// text, that is longer than rowlock writes it is cut. @throws error
-  [[nodiscard]] std::vector<lock_info> list(list_options options = {});
+  [[nodiscard]] std::vector<lock_info> list(list_options const& options = {});
 
   /// The state of one name, found by its key. Also finds an idle row and one that can't be read, in the form
   /// that list() has. Empty if there is no row. @throws error
