@@ -71,7 +71,6 @@ shared_state* shared = nullptr;
 shared_state::worker* self = nullptr;  // if this process is a worker
 std::ostringstream case_output;        // of a worker: a case's lines go out in one piece
 int output_lock = -1;
-int begin_lock = -1;  // of the worker that may begin the next case
 char running[512] = "";
 
 void write_all(int fd, std::string_view text) {
@@ -220,14 +219,11 @@ long runnable() {
 }
 
 /// Most cases wait, some calculate: another one begins while the processors keep up, so that none of them
-/// meets a moment in which nobody gets one. By turns: each sees what the one before it has begun.
+/// meets a moment in which nobody gets one. Where others keep the machine busy, it begins after a while.
 void wait_for_a_processor() {
   using namespace std::chrono_literals;
-  constexpr int longest = 200;  // tries: others may keep the machine busy for ever
-  (void)!::lockf(begin_lock, F_LOCK, 0);
-  for (int i = 0; i < longest && runnable() > 2 * ::sysconf(_SC_NPROCESSORS_ONLN); ++i)
-    std::this_thread::sleep_for(50ms);
-  (void)!::lockf(begin_lock, F_ULOCK, 0);
+  long const enough = 3 * ::sysconf(_SC_NPROCESSORS_ONLN);
+  for (int tries = 0; tries < 40 && runnable() > enough; ++tries) std::this_thread::sleep_for(50ms);
 }
 
 /// The life of a worker: the next case that nobody has taken, until there is none.
@@ -311,7 +307,6 @@ int run(std::vector<test_case> const& cases, std::size_t jobs) {
     }
   } else {
     output_lock = ::memfd_create("output", MFD_CLOEXEC);
-    begin_lock = ::memfd_create("begin", MFD_CLOEXEC);
     std::vector<test_case> together;
     std::vector<test_case> alone;
     for (auto const& test : cases) (test.alone ? alone : together).push_back(test);
