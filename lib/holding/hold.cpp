@@ -49,6 +49,11 @@ boot_time_point confirmed_at(grant_facts const& f, boot_time_point trusted_until
   return trusted_until - (first_trust(f) - f.sent_at);
 }
 
+std::shared_ptr<extras const> extras_of(mutex_options const& o) {
+  if (o.note.empty() && !o.on_trust && o.label.empty()) return nullptr;
+  return std::make_shared<extras const>(extras{o.note, o.on_trust, o.label});
+}
+
 grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until) {
   auto f = from;
   f.owner = to;
@@ -150,7 +155,7 @@ holder_info hold::as_holder() const {
   who.owner = facts_.owner;
   who.token = facts_.token;
   who.acquired_at = facts_.acquired_at;
-  who.note = facts_.note;
+  who.note = facts_.note();
   who.units = facts_.units;
   who.limit = facts_.limit;
   if (!traits_of(facts_).has_expiry) return who;

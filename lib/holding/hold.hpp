@@ -24,6 +24,15 @@ namespace rowlock::holding {
 /// the margin).
 boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
 
+/// What few ask for, of mutex_options. Made if one is set: there may be many locks.
+struct extras {
+  std::string note;
+  std::function<void(boot_time_point)> on_trust;
+  std::string label;
+};
+/// Null if there are none.
+std::shared_ptr<extras const> extras_of(mutex_options const&);
+
 /// What is fixed when a term is granted.
 struct grant_facts {
   std::string name;
@@ -39,17 +48,20 @@ struct grant_facts {
   bool fencing = true;
   // What the term can still do for other threads of this process: lib/doc/hand_on.md. Small, because there
   // may be many locks.
-  std::uint8_t tokens_left = 0;  ///< of the block that the take drew, after `token`
-  std::uint8_t handed_on = 0;    ///< so many times
-  std::int32_t units = 0;        ///< of a permit
-  boot_time_point in_process{};  ///< since when: the reply of the take
-  std::string note;
+  std::uint8_t tokens_left = 0;                       ///< of the block that the take drew, after `token`
+  std::uint8_t handed_on = 0;                         ///< so many times
+  std::int32_t units = 0;                             ///< of a permit
+  boot_time_point in_process{};                       ///< since when: the reply of the take
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
   std::uint32_t server = 0;                           ///< database::server_of() the granting session
   std::int32_t limit = 0;  ///< of a permit: that its taker was told; 0: the one that was set
-  std::function<void(boot_time_point)> on_trust{};  ///< mutex_options::on_trust
-  std::string label{};                              ///< mutex_options::label
+  std::shared_ptr<extras const> more{};
+
+  std::string_view note() const noexcept { return more ? std::string_view(more->note) : std::string_view(); }
+  std::string_view label() const noexcept {
+    return more ? std::string_view(more->label) : std::string_view();
+  }
 };
 
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
@@ -134,7 +146,7 @@ class hold final : public waiting::occupant {
 
   /// Tells the program until when trust runs now; after prolong().
   void tell_trust(sessions::events const& events) const noexcept {
-    if (facts_.on_trust) events.call([this] { facts_.on_trust(trusted_until()); });
+    if (facts_.more && facts_.more->on_trust) events.call([this] { facts_.more->on_trust(trusted_until()); });
   }
 
   /// A renewal is about to be sent. What is not confirmed since then tells later why trust ran out.

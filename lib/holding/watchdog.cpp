@@ -75,7 +75,7 @@ void watchdog::tell_ended(hold const& h) const noexcept {
                 .name = h.facts().name,
                 .term = h.facts().term.value,
                 .token = h.facts().token,
-                .label = h.facts().label});
+                .label = h.facts().label()});
 }
 
 bool watchdog::move_to(holds& other, hold const& h) noexcept {
@@ -143,7 +143,7 @@ boot_time_point watchdog::look() noexcept {
             .term = h->facts().term.value,
             .token = h->facts().token,
             .loss = h->loss(),
-            .label = h->facts().label};
+            .label = h->facts().label()};
     auto const details = details_of(*h);
     e.message = !details.empty() ? std::string_view(details) : e.loss ? to_string(*e.loss) : "";
     events_.tell(e);

@@ -450,7 +450,7 @@ bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noex
   auto const& f = h->facts();
   auto const& mine = spec_.options;
   bool const same = f.strategy == spec_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
-                    f.fencing == spec_.fencing && f.note == mine.note;
+                    f.fencing == spec_.fencing && f.note() == mine.note;
   bool const plain = mine.renew && mine.at_least == 0ms && mine.hard_limit == 0ms;
   return same && plain && !(mine.fair && engine_.gates.begins_at(spec_.name));
 }
@@ -461,7 +461,7 @@ std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::l
   holding::grant_facts f;
   try {
     f = holding::for_heir(left.facts(), owner_, left.offered_until());
-    f.on_trust = spec_.options.on_trust;
+    f.more = holding::extras_of(spec_.options);
   } catch (...) {  // no memory
     engine_.renewals.give_back_later(left);
     throw;

@@ -74,7 +74,8 @@ exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, perm
   asked.units = static_cast<std::int32_t>(wanted.units);
   if (f.hard_limit != 0ms)  // what is left of it
     asked.hard_limit -= std::chrono::ceil<std::chrono::milliseconds>(boot_clock::now() - f.sent_at);
-  strategies::take_request what{f.name, {}, f.owner, f.ttl, asked.hard_limit, f.takeover, f.fencing, f.note};
+  strategies::take_request what{f.name,           {},         f.owner,   f.ttl,
+                                asked.hard_limit, f.takeover, f.fencing, std::string(f.note())};
   what.permit = {.units = wanted.units,
                  .limit = wanted.limit,
                  .replaces = f.term,

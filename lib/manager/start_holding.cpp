@@ -37,7 +37,7 @@ void tell(engine const& e, holding::hold const& h, winnings const& w) noexcept {
                  .token = f.token,
                  .duration = w.waited,
                  .trusted_until = h.trusted_until(),
-                 .label = f.label});
+                 .label = f.label()});
 }
 
 }  // namespace
@@ -58,13 +58,11 @@ holding::grant_facts facts_of(lock_spec const& s, owner_id const& owner, fencing
           .fencing = s.fencing,
           .units = s.permit ? static_cast<std::int32_t>(s.permit->units) : 0,
           .in_process = boot_clock::now(),
-          .note = o.note,
           .sent_at = sent_at,
           .acquired_at = std::chrono::system_clock::now(),
           .server = static_cast<std::uint32_t>(server),
           .limit = s.permit ? static_cast<std::int32_t>(s.permit->limit.value_or(0)) : 0,
-          .on_trust = o.on_trust,
-          .label = o.label};
+          .more = holding::extras_of(o)};
 }
 
 bool is_too_late(holding::hold const& h) noexcept { return !h.held() || boot_clock::now() >= h.told_at(); }

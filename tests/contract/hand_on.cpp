@@ -89,6 +89,16 @@ LEASE_CASE(
   CHECK(other.token("x") > h.held->facts().token.value);
 }
 
+LEASE_CASE("C88: what is handed on counts for the label of who has it then") {
+  hot h(f, each({.label = "one"}));
+  h.here.spec.options.label = "two";
+  call next(h.here);
+  REQUIRE(next.pauses());
+  h.pass_to(next);
+  CHECK(h.asked() == 0);
+  CHECK(h.held->facts().label() == "two");
+}
+
 LEASE_CASE("hand-on: tokens of a block are above all that were drawn before, also if the row is new (C45)") {
   stranger other(f);
   REQUIRE(other.take("x"));

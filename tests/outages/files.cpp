@@ -34,7 +34,7 @@ PAIRS_TEMPLATE_CASE("file: D7: another program's long write transaction is like 
       std::async(std::launch::async, [&] { return m.make_mutex("y").acquire(stop.get_token()).status(); });
   auto patient =
       std::async(std::launch::async, [&] { return bool(m.make_mutex("x").try_acquire_for(120s)); });
-  CHECK(eventually([&] { return brief_lease->loss() == loss_reason::database_unreachable; }));
+  CHECK(eventually([&] { return brief_lease->loss() == loss_reason::row_locked; }));
   stop.request_stop();
   CHECK(cancelled.get() == acquire_status::cancelled);
 
