@@ -76,7 +76,8 @@ TEST_CASE("doctor: 0 if all is well, and if there is nothing worse than a warnin
   CHECK(lines_of(nowhere.out).size() == 3);
   CHECK(lines_of(nowhere.out).back() == "1 check: 1 error");
   // Nothing is made where nothing is, also not the file that others make when they first need it.
-  auto const home = p.rowlock({"doctor"}, {{"ROWLOCK_DB", ""}});
+  CHECK(p.rowlock({"doctor"}, {{"ROWLOCK_DB", ""}}).status == 64);
+  auto const home = p.rowlock({"doctor", "--db", "local"}, {{"ROWLOCK_DB", ""}});
   CHECK(home.status == 1);
   CHECK(home.out.find("no such SQLite file") != std::string::npos);
 }

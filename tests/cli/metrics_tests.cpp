@@ -91,7 +91,7 @@ TEST_CASE("metrics: Prometheus' parser reads what the class writes") {
   rowlock::metrics const m;
   CHECK(parsed(m.prometheus()) ==
         words{"rowlock_acquire_duration_seconds histogram 20", "rowlock_acquisitions counter 1",
-              "rowlock_errors counter 1", "rowlock_losses counter 7",
+              "rowlock_errors counter 1", "rowlock_locks_held gauge 1", "rowlock_losses counter 10",
               "rowlock_release_duration_seconds histogram 20", "rowlock_releases counter 1",
               "rowlock_renewal_duration_seconds histogram 20", "rowlock_renewals counter 1",
               "rowlock_waits counter 2"});
@@ -218,7 +218,7 @@ CLI_CASE("reap --metrics: another run is under way; the last success stays") {
   REQUIRE(r.run({"--quiet"}).status == 0);
   auto const success = r.value("last_success_timestamp_seconds");
   auto const run = r.value("last_run_timestamp_seconds");
-  holder const other(p, {"--ttl", "60s", "rowlock.reaper"});
+  other_reaper const other(p);
   for (int i = 0; i < 2; ++i) {  // also after a run that failed
     CHECK(r.run({"--timeout", "0"}).status == 75);
     CHECK(r.value("success") == 0);
@@ -291,7 +291,7 @@ CLI_CASE("reap --metrics: a file that can't be written is named, and why; the ru
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
   // What became of the run is more.
-  holder const other(p, {"--ttl", "60s", "rowlock.reaper"});
+  other_reaper const other(p);
   auto const busy = p.rowlock({"reap", "--timeout", "0", "--metrics", folder.file("missing/m.prom")});
   CHECK(busy.status == 75);
   CHECK(busy.says("another run is under way"));
@@ -320,7 +320,7 @@ CLI_CASE("metrics: stdout that does not take them is told, and the run's message
     CHECK(r.says("the output could not be written: No space left on device"));
   }
   reaped const r(p);
-  holder const other(p, {"--ttl", "60s", "rowlock.reaper"});
+  other_reaper const other(p);
   words command{"sh", "-c", "exec \"$@\" 2>/dev/full", "sh"};
   for (auto const& word : p.command({"reap", "--timeout", "0", "--metrics", r.file()}))
     command.push_back(word);

@@ -43,6 +43,21 @@ void on_sqlite::sql(std::string const& text) const {
   if (code != SQLITE_OK) throw std::runtime_error(sqlite3_errmsg(opened));
 }
 
+namespace {
+
+manager_options in_place(place const& p) {
+  manager_options o;
+  if (auto const all = p.options(); all.size() == 2) o.schema = all[1];
+  return o;
+}
+
+}  // namespace
+
+other_reaper::other_reaper(place const& p)
+    : manager_(p.url(), in_place(p)),
+      held_(manager_.make_mutex("rowlock.reaper", {.ttl = std::chrono::minutes(1), .fencing = false})
+                .acquire()) {}
+
 on_postgresql::on_postgresql(bool migrated) {
   if (migrated) REQUIRE(rowlock({"migrate", "up"}).status == 0);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <rowlock/lock_manager.hpp>
 #include <string>
 
 #include "cli/program.hpp"
@@ -40,6 +41,16 @@ struct holder : program {
     options.insert(options.end(), {"--", "sh", "-c", script});
     return options;
   }
+};
+
+/// A run of the reaper that is under way, in this process: the program itself lets no command take its name.
+class other_reaper {
+ public:
+  explicit other_reaper(place const&);
+
+ private:
+  rowlock::lock_manager manager_;
+  rowlock::acquisition held_;
 };
 
 /// SQL for so many hours ago.

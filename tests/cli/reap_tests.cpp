@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -86,15 +87,12 @@ CLI_CASE("reap: --dry-run, --idle, --batch, --json, --quiet") {
 
 CLI_CASE("reap: 75 when another run is under way, and who it is; also when quiet") {
   Place const p;
-  program other(
-      p.command({"run", "rowlock.reaper", "--note", "another", "--", "sh", "-c", "echo ready; sleep 100"}),
-      p.variables());
-  REQUIRE(other.prints("ready"));
+  other_reaper const other(p);
   for (words const& args : {words{"reap", "--timeout", "0"}, {"reap", "--quiet", "--timeout", "100ms"}}) {
     auto const r = p.rowlock(args);
     CHECK(r.status == 75);
     CHECK(r.says("another run is under way"));
-    CHECK(r.says(fmt::format("pid {}", other.pid())));
+    CHECK(r.says(fmt::format("pid {}", ::getpid())));
     CHECK(r.out.empty());
   }
 }
