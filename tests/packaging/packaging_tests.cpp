@@ -341,7 +341,9 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
       "rowlock::base::hexadecimal", "rowlock::base::random_id", "rowlock::backend::table_names",
       "rowlock::backend::statement_book::at", "rowlock::base::stay_out_of_ended_drivers",
       "rowlock::backend::settings", "rowlock::backend::examiner", "rowlock::backend::tls",
-      "rowlock::backend::refused_writes", "rowlock::backend::list_on",
+      "rowlock::backend::refused_writes", "rowlock::backend::list_on", "rowlock::backend::no_address",
+      "rowlock::backend::look_up", "rowlock::backend::lookup", "rowlock::backend::resolver",
+      "rowlock::testing::probe",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow",
       "rowlock::backend::sqlite::close_inherited", "rowlock::backend::sqlite::programs_connection"};
