@@ -36,7 +36,7 @@ extern "C" char const* __tsan_default_suppressions() { return "race:std::runtime
 
 namespace {
 
-constexpr unsigned longest_case = 480;  // seconds; a test that hangs must not hang the run
+constexpr unsigned longest_case = 900;  // seconds; a test that hangs must not hang the run
 
 constexpr int hung_status = 124;
 constexpr std::size_t most_jobs = 99;
