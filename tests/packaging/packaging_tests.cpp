@@ -482,10 +482,6 @@ TEST_CASE(
   check_removal(there);
 }
 
-TEST_CASE("C86: installed, static <sqlite>: each example is built by find_package() and by pkg-config") {
-  check_examples(installation(ROWLOCK_STATIC_BUILD));
-}
-
 TEST_CASE("the reaper's unit keeps what systemd can keep from it") {
   // In tenths: what is left (the network, Unix sockets) is what it works with.
   auto const o = shell("systemd-analyze security --offline=true --threshold=20 '" + sources +
