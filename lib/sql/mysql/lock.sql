@@ -100,7 +100,8 @@ WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NUL
   AND ($3 = 0 OR (term IS NOT NULL AND acquired_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND))
 ORDER BY name LIMIT $7
 
--- Who waits for the locks among the names of $1 (a JSON list) that are held, at their gates (lib/backend/mysql/gate.cpp): each lock once with nulls, and once with
+-- Who waits for the locks among the names of $1 (a JSON list) that are held, at their gates (lib/backend/mysql/gate.cpp):
+-- each lock once with nulls, and once with
 -- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the gate waits, too,
 -- unless it has the mark of the row's owner, or of a permit's. The others are told by the process list, which shows a user without the right
 -- PROCESS that user's own sessions. The anchors of row_lock are absent: who waits for a row is told to administrators only.

@@ -96,7 +96,8 @@ WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NUL
   AND ($3::bigint = 0 OR (term IS NOT NULL AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
 ORDER BY name LIMIT $7::bigint
 
--- Who waits for the locks among the names of $1 (a JSON list) that are held: each lock once with nulls, and once with each session that waits. For people, who see
+-- Who waits for the locks among the names of $1 (a JSON list) that are held: each lock once with nulls, and once with each
+-- session that waits. For people, who see
 -- a picture of one moment; nothing is decided by it. pg_locks is readable by everybody; of other roles' sessions
 -- pg_stat_activity tells the pid alone.
 -- At a gate (lib/backend/postgresql/gate.cpp): who is in the line, and who has the gate but for the holder, whom the mark of
