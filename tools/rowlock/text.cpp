@@ -46,10 +46,10 @@ std::string iso_utc(std::chrono::system_clock::time_point when) {
 }
 
 std::string shortened(std::string_view text) {
-  constexpr std::size_t longest = 100;
+  constexpr std::size_t widest = 100;
   std::string out(text);
-  if (width(out) <= longest) return out;
-  while (width(out) > longest - 3) out.pop_back();
+  if (width(out) <= widest) return out;
+  while (width(out) > widest - 3) out.pop_back();
   return out + "...";
 }
 
