@@ -8,7 +8,7 @@
 using namespace rowlock;
 using namespace rowlock::test;
 
-TEST_CASE("failing: no connection is one finding, which says why") {
+TEST_CASE("failing: no connection is one finding, which says why <postgresql> <mariadb>") {
   auto const only = [](std::string const& url, std::string const& why, std::string const& remedy) {
     auto const all = examined(url, {.reply_timeout = 20s});
     CHECK(all.size() == 1);
