@@ -163,7 +163,8 @@ std::string in_ms(fixture const& f, std::int64_t ms) {
     case dialect::mysql:
       return "utc_timestamp(6) + INTERVAL " + n + " * 1000 MICROSECOND";
     default:
-      return "clock_timestamp() + " + n + " * interval '1 millisecond'";  // in a text 13 and 14 read no such number
+      return "clock_timestamp() + " + n +
+             " * interval '1 millisecond'";  // in a text 13 and 14 read no such number
   }
 }
 
