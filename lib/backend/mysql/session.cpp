@@ -22,19 +22,20 @@ using namespace std::chrono_literals;
 // A row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement
 // or a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
 // transaction behind our back (completion_type), whatever others' defaults are. "/*M!" is read by MariaDB
-// alone.
+// alone, "/*!80000" by MySQL alone. The looks come last: max_execution_time would end them, too.
 constexpr std::string_view set_up_text =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET NAMES utf8mb4;"
     "SET SESSION autocommit = 1, completion_type = 0, innodb_lock_wait_timeout = 1, lock_wait_timeout = 1,"
     " sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',"
     " sql_select_limit = 18446744073709551615, sql_safe_updates = 0, sql_big_selects = 1"
+    " /*!80000 , max_execution_time = 0 */"
     " /*M!100309 , max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = "
     "0,"
     " idle_write_transaction_timeout = 0 */;"
     "SHOW VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'server_uid', 'server_id', 'hostname',"
     " 'port', 'datadir', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
-    "'group_replication_single_primary_mode', 'max_execution_time');"
+    "'group_replication_single_primary_mode');"
     "SELECT database()";
 
 constexpr std::size_t most_rows_kept = 1000;
@@ -156,10 +157,9 @@ void session::set_up(boot_time_point deadline) {
     auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
-    // A statement of one server's own. On Galera what reads, and what changes or deletes a row, finds what
-    // was committed before on any node (1 and 2): otherwise a renewal, or a release, of what another session
-    // has taken on another node would find no row, and the lock would be told as lost.
-    if (!mariadb_) native_->run_all("SET SESSION max_execution_time = 0");
+    // On Galera what reads, and what changes or deletes a row, finds what was committed before on any node (1
+    // and 2): otherwise a renewal, or a release, of what another session has taken on another node would find
+    // no row, and the lock would be told as lost.
     if (galera_) {
       native_->run_all("SET SESSION wsrep_sync_wait = 3");
       if (!why_cut_off().empty()) read_only_ = true;
