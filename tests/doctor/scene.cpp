@@ -97,7 +97,9 @@ void expect_healthy(findings const& all, std::vector<std::string> const& checks)
 server_scene::server_scene(server_kind k, database_server::options o) : kind(k), server(k, std::move(o)) {
   migrator(source_from_url(as_admin())).up();
   if (kind == server_kind::postgresql)
-    sql(grants("postgresql") + "CREATE ROLE app LOGIN; GRANT rowlock_locking TO app");
+    sql(grants("postgresql") +
+        "CREATE ROLE app LOGIN; GRANT rowlock_locking TO app;"
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC");  // since 15 nobody has it
   else
     sql(grants("mysql") + "CREATE USER app@'%' IDENTIFIED BY 'secret'; GRANT rowlock_locking TO app@'%'; " +
         (kind == server_kind::mysql ? "SET DEFAULT ROLE rowlock_locking TO app@'%'"
