@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -90,6 +91,9 @@ void fake_server::accept_all() {
   for (;;) {
     int const fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) return;
+    // As real servers have it: a reply said in pieces would wait 40 ms for the client's acknowledgement.
+    int const at_once = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     std::lock_guard const guard(mutex_);
     fds_.push_back(fd);
     talks_.emplace_back([this, fd] {

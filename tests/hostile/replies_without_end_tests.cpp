@@ -126,6 +126,24 @@ TEST_CASE("C65: postgresql: a server that begins COPY instead of answering is le
   }
 }
 
+TEST_CASE("C65: postgresql: a server that says what is no message is left at once, not at a deadline") {
+  auto const talk = [](peer& p) {
+    fake_postgresql_session session(p);
+    while (session.hear())
+      if (!p.say(session.type() == 'E' ? std::string("\0\x20\0\0\0", 5) : session.reply())) return;
+  };
+  auto const wait = [&](backend::connection& c) { c.wait_for_row(reads, {}, in_good_time(), 30s, {}); };
+  auto const all = [&](backend::connection& c) {
+    backend::step const one{reads, {}};
+    (void)c.execute_at_once({&one, 1}, in_good_time());
+  };
+  auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_good_time(), 30s, {}); };
+  auto const run = [&](backend::connection& c) { c.execute(reads, {}, in_good_time()); };
+  for (auto const& said : {error_on("postgresql", talk, wait), error_on("postgresql", talk, all),
+                           error_on("postgresql", talk, stand), error_on("postgresql", talk, run)})
+    CHECK_MESSAGE(contains(said, "synchronization"), said);
+}
+
 TEST_CASE("C65: postgresql: results without an end, of some bytes each, end a call") {
   for (auto const& one :
        {postgresql_says::message('I', ""), postgresql_says::message('C', std::string(1, '\0')),

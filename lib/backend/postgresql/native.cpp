@@ -30,9 +30,10 @@ std::string_view field(PGresult const* r, int which) {
 
 namespace {
 
-// At most two descriptors. In slices: poll's own clock stands still while the machine sleeps, the deadline's
-// does not.
+// At most two descriptors, libpq's first. It has closed its own (-1) when it could not read what came: poll
+// would wait in vain. In slices: poll's clock stands still while the machine sleeps, the deadline's does not.
 bool wait_for_any(std::span<pollfd> fds, boot_time_point deadline) {
+  if (fds.front().fd < 0) return true;  // the next read tells
   for (;;) {
     auto const left = deadline - boot_clock::now();
     if (left <= 0ns) return false;
