@@ -25,12 +25,6 @@ struct migration_text {
   std::string_view down;
 };
 
-/// The checksum of an up text that a version had in former programs, with the same tables as now.
-struct former_text {
-  int version;
-  std::string_view checksum;
-};
-
 struct named_check;  // backend/checks.hpp
 
 /// What only the database's own error codes and its own client tell, for lib/migrate.
@@ -82,7 +76,6 @@ struct dialect {
   /// The database is a file of this machine's, without a server: for remedies.
   bool is_file = false;
   /// If a migration is recorded with one of these checksums, its text is not reported as changed.
-  std::span<former_text const> former_texts{};
   backend::migrating migrating{};
   bool has_gates = false;            ///< see connection::has_gates()
   bool leaves_gate_at_once = false;  ///< see connection::execute_and_leave_gate()

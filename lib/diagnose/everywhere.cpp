@@ -45,7 +45,7 @@ std::optional<opinion> schema(examination& x) {
     auto const version = x.check_schema();
     auto const latest = x.latest_version();
     std::string missing;
-    for (auto const* what : {"locks", "migrations", "tokens", "reaper", "permits"})
+    for (auto const* what : {"locks", "migrations", "tokens", "reaper", "permits", "quorum", "admitted"})
       if (x.is_missing(what))
         missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", x.options().table_prefix, what);
     if (!missing.empty())

@@ -55,14 +55,13 @@ schema_state existing_state(session& s, schema_state state) {
   return state;
 }
 
-migration_status status_of(backend::dialect const& d, backend::migration_text const& m,
-                           schema_state const& state) {
+migration_status status_of(backend::migration_text const& m, schema_state const& state) {
   migration_status out{m.version, std::string(m.name), m.version <= state.version,
                        false,     std::nullopt,        false};
   if (!out.applied) return out;
   if (auto const* r = state.record_of(m.version)) {
     out.applied_at = r->applied_at;
-    out.checksum_differs = !migrate::known_checksum(d, m, r->checksum);
+    out.checksum_differs = r->checksum != migrate::checksum_of(m);
   } else {
     out.adopted = true;
   }
@@ -130,7 +129,7 @@ std::vector<migration_status> migrator::status() {
   session s(*source_.implementation(), options_);
   auto const state = read_state(s);
   std::vector<migration_status> out;
-  for (auto const& m : s.dialect().migrations) out.push_back(status_of(s.dialect(), m, state));
+  for (auto const& m : s.dialect().migrations) out.push_back(status_of(m, state));
   for (int version = latest() + 1; version <= state.version; ++version)
     out.push_back(status_of_unknown(version, state));
   return out;

@@ -294,11 +294,4 @@ std::string checksum_of(backend::migration_text const& m) {
   return fmt::format("{:016x}", hash);
 }
 
-bool known_checksum(backend::dialect const& d, backend::migration_text const& m,
-                    std::string const& recorded) {
-  return recorded == checksum_of(m) ||
-         std::any_of(d.former_texts.begin(), d.former_texts.end(),
-                     [&](auto const& f) { return f.version == m.version && f.checksum == recorded; });
-}
-
 }  // namespace rowlock::migrate

@@ -54,7 +54,5 @@ backend::migration_text const& migration_of(backend::dialect const&, int version
 
 /// Of the up text as it is shipped, 16 hexadecimal digits.
 std::string checksum_of(backend::migration_text const&);
-/// Whether a version's recorded checksum is that, or one of a text that it had in former programs.
-bool known_checksum(backend::dialect const&, backend::migration_text const&, std::string const& recorded);
 
 }  // namespace rowlock::migrate

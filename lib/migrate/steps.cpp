@@ -14,7 +14,6 @@ namespace rowlock::migrate {
 namespace {
 
 constexpr std::size_t most_names = 3;
-constexpr int admitting = 8;  ///< the first version that knows which tokens were admitted
 
 std::string joined(std::vector<std::string> const& parts) {
   auto const shown = std::min(parts.size(), most_names);
@@ -29,13 +28,9 @@ std::string quoted(std::string name) {
   return fmt::format("'{}'", name);
 }
 
-std::vector<std::string> held_names(session& s, int version) {
+std::vector<std::string> held_names(session& s) {
   std::vector<std::string> names;
-  auto const add = [&](char const* held) {
-    for (auto const& row : s.run(held).rows) names.push_back(quoted(backend::as_text(row.at(0))));
-  };
-  add("migrate_held");
-  if (version >= 6) add("migrate_held_permits");
+  for (auto const& row : s.run("migrate_held").rows) names.push_back(quoted(backend::as_text(row.at(0))));
   return names;
 }
 
@@ -50,40 +45,26 @@ void refuse_held(std::vector<std::string> names) {
                   fmt::join(names, ", "), more ? " and more" : ""));
 }
 
-// C6: without the last tables nothing says which tokens were drawn. Later tokens would begin at the clock
-// alone.
-void refuse_to_forget_tokens(session& s, int version) {
+// C6: without the tables nothing says which tokens were drawn, and later ones would begin at the clock alone;
+// nor which were admitted, and a holder that has lost its lock, and sleeps, would be let in when it wakes.
+void refuse_to_forget_tokens(session& s) {
   auto const ask = [&](char const* what) { return backend::as_int(s.run(what).rows.at(0).at(0)); };
-  auto highest = ask("migrate_highest_token");
-  if (version >= 2) highest = std::max(highest, ask("migrate_highest_of_tokens"));
-  if (highest == 0) return;
-  throw refusal(
-      errc::invalid_argument,
-      fmt::format(
-          "version 0 forgets which fencing tokens were drawn, up to {}: if the tables are made again while "
-          "the database's clock is behind that, tokens fall, and whoever compares them refuses the new "
-          "owner or lets the old one in; go down to 1, which keeps them, or forget them with --forget-tokens",
-          highest));
-}
-
-// C6: without that table a holder that has lost its lock, and sleeps, is let in when it wakes.
-void refuse_to_forget_admitted(session& s, int goal) {
-  auto const highest = backend::as_int(s.run("migrate_highest_admitted").rows.at(0).at(0));
-  if (highest == 0) return;
-  throw refusal(
-      errc::invalid_argument,
-      fmt::format(
-          "version {} forgets which fencing tokens were admitted here (transaction::admit(), "
-          "rowlock_admit), up to {}: whoever has lost a lock of a quorum, and does not know it yet, would "
-          "be let in again; stay at {}, or forget them with --forget-tokens",
-          goal, highest, admitting));
-}
-
-// Whatever of that is in the way of going from `version` to `goal`.
-void refuse_to_forget(session& s, int version, int goal, down_consent const& consent) {
-  if (consent.tokens) return;
-  if (version >= admitting && goal < admitting) refuse_to_forget_admitted(s, goal);
-  if (version >= 1 && goal == 0) refuse_to_forget_tokens(s, version);
+  if (auto const drawn = ask("migrate_highest_token"); drawn != 0)
+    throw refusal(
+        errc::invalid_argument,
+        fmt::format(
+            "version 0 forgets which fencing tokens were drawn, up to {}: if the tables are made again while "
+            "the database's clock is behind that, tokens fall, and whoever compares them refuses the new "
+            "owner or lets the old one in; stay at 1, or forget them with --forget-tokens",
+            drawn));
+  if (auto const admitted = ask("migrate_highest_admitted"); admitted != 0)
+    throw refusal(
+        errc::invalid_argument,
+        fmt::format(
+            "version 0 forgets which fencing tokens were admitted here (transaction::admit(), "
+            "rowlock_admit), up to {}: whoever has lost a lock of a quorum, and does not know it yet, "
+            "would be let in again; stay at 1, or forget them with --forget-tokens",
+            admitted));
 }
 
 void demand_version(session& s, int version, std::string_view after) {
@@ -128,9 +109,9 @@ void undo(session& s, int version, down_consent const& consent) {
   auto const locked = s.dialect().transactional_ddl ? 0 : end_of_lock(text);
   s.run("migrate_exclude");
   if (locked > 0) s.script(text.substr(0, locked));
-  auto const held = held_names(s, version);
+  auto const held = held_names(s);
   if (!consent.held_locks) refuse_held(held);
-  refuse_to_forget(s, version, version - 1, consent);
+  if (version == 1 && !consent.tokens) refuse_to_forget_tokens(s);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
   // Nobody makes the tables again before no thread can go on with a term that was in them. [C62]
@@ -211,7 +192,7 @@ record_mending compare_records(backend::dialect const& d, schema_state const& st
     auto const* r = state.record_of(m.version);
     if (r == nullptr)
       out.missing.push_back(m.version);
-    else if (!known_checksum(d, m, r->checksum) || r->name != m.name)
+    else if (r->checksum != checksum_of(m) || r->name != m.name)
       out.different.push_back(m.version);
   }
   for (auto const& r : state.records)
@@ -287,8 +268,8 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
     // Before the first step, too: to stop halfway would leave tables that serve no program.
-    if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_held(held_names(s, state.version));
-    refuse_to_forget(s, state.version, goal, consent);
+    if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_held(held_names(s));
+    if (goal == 0 && !consent.tokens) refuse_to_forget_tokens(s);
     make_routines(s, state.version, state.missing_routines);  // or there is nothing to drop
     undo(s, state.version, consent);
     doing = state.version;

@@ -13,11 +13,11 @@ namespace rowlock::sessions {
 
 /// The schema version that this program was made for: the newest of migrations/<dialect>/NNN_... (a test
 /// compares them).
-inline constexpr int latest_schema_version = 8;
+inline constexpr int latest_schema_version = 1;
 
 /// And the oldest that serves it. Its statements write what that one added; for an older one there would have
-/// to be a second set of them. What came later (functions for SQL without C++) they don't use.
-inline constexpr int needed_schema_version = 6;
+/// to be a second set of them.
+inline constexpr int needed_schema_version = 1;
 
 /// Opens sessions and makes sure that each finds the tables that this program needs, and always the same
 /// tables. Thread-safe.

@@ -34,17 +34,6 @@ std::vector<std::string> divided_ids(std::string const& text) {
   return all;
 }
 
-backend::result run_here(backend::connection& c, backend::statement_book const& book, char const* statement,
-                         std::vector<value> const& parameters, boot_time_point deadline) try {
-  return c.execute(book.at(statement), parameters, deadline);
-} catch (error const& e) {
-  if (e.reason() != errc::schema_missing) throw;
-  throw error(errc::schema_old,
-              "the tables have no part for quorums yet, which came with version 8: `rowlock migrate up` "
-              "brings them there",
-              e.statement(), e.sqlstate(), e.native_code());
-}
-
 }  // namespace
 
 lease::claiming quorum_member::claim_of(take_request const& r, std::optional<superseded> const& old) const {
@@ -84,13 +73,13 @@ bool quorum_member::confirm(backend::connection& c, backend::statement_book cons
                             std::chrono::milliseconds lasts, boot_time_point deadline) {
   std::vector<value> const parameters{which.name, which.term.value, token.value, epoch_id,
                                       std::int64_t{lasts.count()}};
-  return run_here(c, book, "quorum_confirm", parameters, deadline).affected > 0;
+  return c.execute(book.at("quorum_confirm"), parameters, deadline).affected > 0;
 }
 
 member_state quorum_member::read(backend::connection& c, backend::statement_book const& book,
                                  bool with_highest, boot_time_point deadline) {
   auto const found =
-      run_here(c, book, "quorum_read", std::vector<value>{std::int64_t{with_highest}}, deadline).rows;
+      c.execute(book.at("quorum_read"), std::vector<value>{std::int64_t{with_highest}}, deadline).rows;
   if (found.empty())
     throw error(errc::schema_missing,
                 "table rowlock_meta has no row: `rowlock migrate validate` tells what is wrong");
@@ -111,12 +100,12 @@ member_state quorum_member::read(backend::connection& c, backend::statement_book
 
 bool quorum_member::write(backend::connection& c, backend::statement_book const& book,
                           std::string const& former, member_record const& r, boot_time_point deadline) {
-  run_here(c, book, "quorum_make_row", {}, deadline);
+  c.execute(book.at("quorum_make_row"), {}, deadline);
   std::vector<value> const parameters{
       null_if_empty(former),     null_if_empty(r.quorum_id), r.epoch,
       null_if_empty(r.epoch_id), joined_ids(r.members),      std::int64_t{r.max_ttl.count()},
       std::int64_t{r.votes}};
-  return run_here(c, book, "quorum_write", parameters, deadline).affected > 0;
+  return c.execute(book.at("quorum_write"), parameters, deadline).affected > 0;
 }
 
 void quorum_member::raise_tokens(backend::connection& c, backend::statement_book const& book,

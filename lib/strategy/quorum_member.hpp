@@ -46,7 +46,6 @@ class quorum_member final : public lease {
                       fencing_token token, std::string const& epoch_id, std::chrono::milliseconds lasts,
                       boot_time_point deadline);
 
-  /// @throws error(errc::schema_old) if the tables are from before there were quorums
   static member_state read(backend::connection&, backend::statement_book const&, bool with_highest,
                            boot_time_point deadline);
   /// @return false if its epoch is another one than `former` by now; empty: none

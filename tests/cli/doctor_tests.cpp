@@ -28,7 +28,7 @@ CLI_CASE(
     "doctor: a line for each check, what to do below it, a summary; the same in JSON; 1 if there is an "
     "error") {
   Place const p;
-  p.sql("UPDATE rowlock_meta SET schema_version = 1");
+  p.sql("UPDATE rowlock_meta SET schema_version = 0");
   auto const r = p.rowlock({"doctor"});
   CHECK(r.status == 1);
   CHECK(r.err.empty());

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <regex>
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
@@ -36,16 +35,13 @@ schema_text const& text_of(std::string const& kind) {
   auto& [tables, functions] = texts[kind];
   if (!tables.empty()) return texts[kind];
   std::stringstream all;
-  all << std::ifstream(source_path("schema/" + kind + ".sql")).rdbuf();
+  all << std::ifstream(source_path("migrations/" + kind + "/001_schema.up.sql")).rdbuf();
   tables = all.str();
-  // DELIMITER is for the client `mysql`.
-  constexpr std::string_view first = "\nDELIMITER $$\n";
-  constexpr std::string_view last = "\nDELIMITER ;\n";
-  if (auto const at = tables.find(first); at != tables.npos) {
-    auto const end = tables.find(last);
-    functions = std::regex_replace(tables.substr(at + first.size(), end - at - first.size()),
-                                   std::regex("\n[$][$](?=\n|$)"), "");
-    tables.erase(at, end + last.size() - 1 - at);
+  // Of MySQL all but the last statement, which says that the tables are whole.
+  if (auto const first = tables.find("\nSET @rowlock_sql_mode"); first != tables.npos) {
+    auto const last = tables.find("\nINSERT INTO rowlock_meta", first);
+    functions = tables.substr(first, last - first);
+    tables.erase(first, last - first);
   } else if (auto const function = tables.find("\nCREATE FUNCTION"); function != tables.npos) {
     functions = tables.substr(function);
     tables.erase(function);
@@ -163,8 +159,7 @@ std::string in_ms(fixture const& f, std::int64_t ms) {
     case dialect::mysql:
       return "utc_timestamp(6) + INTERVAL " + n + " * 1000 MICROSECOND";
     default:
-      return "clock_timestamp() + " + n +
-             " * interval '1 millisecond'";  // in a text 13 and 14 read no such number
+      return "clock_timestamp() + interval '" + n + " milliseconds'";
   }
 }
 

@@ -295,11 +295,8 @@ LEASE_CASE("hand-on: not for longer than 50 ms") {
 }
 
 LEASE_CASE("hand-on: not with less than two thirds of the ttl left") {
-  hot h(f, each({.ttl = 6s}));
-  h.seam->before = [](std::string const& s) {
-    if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
-  };
-  REQUIRE(eventually([&] { return h.held->trusted_until() - boot_clock::now() < 3900ms; }));
+  hot h(f, each({.ttl = 100ms}));
+  REQUIRE(eventually([&] { return h.held->trusted_until() - boot_clock::now() < 66ms || !h.held->valid(); }));
   call next(h.here);
   REQUIRE(next.pauses());
   (void)h.give_back(h.held);

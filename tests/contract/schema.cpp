@@ -19,13 +19,11 @@ errc reason_of(F const& f) {
 }  // namespace
 
 CONTRACT_CASE("missing, old and new tables are told apart, with the command that mends it") {
-  f.sql("UPDATE rowlock_meta SET schema_version = 1");
-  CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_old);
-  f.sql("UPDATE rowlock_meta SET schema_version = 4");
+  f.sql("UPDATE rowlock_meta SET schema_version = 0");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_old);
   f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 98");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc::schema_new);
-  f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 2");
+  f.sql("UPDATE rowlock_meta SET schema_version = 99, oldest_reader = 1");
   CHECK(reason_of([&] { f.manager()->connect(); }) == errc{});  // old and new programs side by side
   f.sql("DROP TABLE rowlock_meta");
   try {

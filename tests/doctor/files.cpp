@@ -95,7 +95,7 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
-  expect(all, "schema", verdict::ok, "version 8");
+  expect(all, "schema", verdict::ok, "version 1");
 }
 
 TEST_CASE("file: waiting: the file for it is somebody else's") {
@@ -171,14 +171,9 @@ TEST_CASE(
 
 TEST_CASE("file: schema: none, older, newer") {
   sqlite_fixture f;
-  f.sql("UPDATE rowlock_meta SET schema_version = 6");
-  expect(examined(f.source), "schema", verdict::ok,
-         "version 6, which is all that this program needs; `rowlock migrate up` makes version 8");
-  f.sql("UPDATE rowlock_meta SET schema_version = 3");
-  expect(examined(f.source), "schema", verdict::error, "the tables have version 3, this program needs 6",
+  f.sql("UPDATE rowlock_meta SET schema_version = 0");
+  expect(examined(f.source), "schema", verdict::error, "the tables have version 0, this program needs 1",
          "rowlock migrate up");
-  f.sql("UPDATE rowlock_meta SET schema_version = 1");
-  expect(examined(f.source), "schema", verdict::error, "the tables have version 1", "rowlock migrate up");
   f.sql("UPDATE rowlock_meta SET schema_version = 9, oldest_reader = 9");
   expect(examined(f.source), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
   expect(examined(f.source, {.table_prefix = "nobody_"}), "schema", verdict::error, "has no rowlock tables",
@@ -243,7 +238,7 @@ TEST_CASE("C27: file: a full disk, or no permission: said at once, with what a f
       "try() {{ echo \"$1:\"; shift; \"$@\" 2>&1; echo \"status: $?\"; }}; "
       "all() {{ try doctor $2 '{0}' --db sqlite:l.db doctor; "
       "try run $2 '{0}' --db sqlite:l.db run --wait 60s x -- true; "
-      "try migrate $2 '{0}' --db sqlite:l.db migrate down --to 3; }}; "
+      "try migrate $2 '{0}' --db sqlite:l.db migrate down --to 0; }}; "
       "'{0}' --db sqlite:l.db migrate up; dd if=/dev/zero of=fill bs=1k; echo FULL; all; rm fill; "
       "chmod 444 l.db; chmod 555 .; echo READ; all : 'setpriv --bounding-set=-all --inh-caps=-all'; "
       "chmod 000 l.db; echo NONE; all : 'setpriv --bounding-set=-all --inh-caps=-all'; echo END; "

@@ -13,6 +13,7 @@
 
 #include "support/changed_sql.hpp"
 #include "support/source_path.hpp"
+#include "toy.hpp"
 
 namespace rowlock::test {
 
@@ -73,8 +74,9 @@ void database::script(std::string const& sql) const { connect()->script(sql, soo
 void database::apply_raw(int version, std::string const& direction) const {
   for (auto const& m : source_->implementation()->sql().migrations)
     if (m.version == version)
-      return script(
-          read_source_file(fmt::format("migrations/{}/{:03}_{}.{}.sql", kind(), version, m.name, direction)));
+      return script(version == 2 ? std::string(direction == "up" ? m.up : m.down)
+                                 : read_source_file(fmt::format("migrations/{}/{:03}_{}.{}.sql", kind(),
+                                                                version, m.name, direction)));
   FAIL("no such migration");
 }
 
@@ -87,7 +89,8 @@ void database::hold(std::string const& name, bool expired) const {
 
 sqlite_database::sqlite_database() {
   address_ = folder_.file("locks.db");
-  source_ = std::make_unique<connection_source>(as_the_environment_has_it(sqlite::source(address_)));
+  source_ =
+      std::make_unique<connection_source>(with_toy(as_the_environment_has_it(sqlite::source(address_))));
 }
 
 std::string sqlite_database::in_seconds(int seconds) const {
@@ -100,7 +103,8 @@ postgresql_database::postgresql_database() : schema_(unique_identifier()) {
       ->connect(soon())
       ->script(fmt::format("CREATE SCHEMA {}", schema_), soon());
   address_ = fmt::format("{} options='-c search_path={}'", postgresql_conninfo(), schema_);
-  source_ = std::make_unique<connection_source>(as_the_environment_has_it(postgresql::source(address_)));
+  source_ =
+      std::make_unique<connection_source>(with_toy(as_the_environment_has_it(postgresql::source(address_))));
 }
 
 postgresql_database::~postgresql_database() {
@@ -114,7 +118,7 @@ std::string postgresql_database::in_seconds(int seconds) const {
 mysql_like_database::mysql_like_database(std::string const& server) : name_(unique_identifier()) {
   mysql::source(server).implementation()->connect(soon())->script("CREATE DATABASE " + name_, soon());
   address_ = with_database(server, name_);
-  source_ = std::make_unique<connection_source>(as_the_environment_has_it(mysql::source(address_)));
+  source_ = std::make_unique<connection_source>(with_toy(as_the_environment_has_it(mysql::source(address_))));
 }
 
 mysql_like_database::~mysql_like_database() {

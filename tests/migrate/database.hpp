@@ -22,6 +22,7 @@ class database {
  public:
   virtual ~database() = default;
 
+  /// Knows one version more than there is: toy.hpp.
   connection_source const& source() const { return *source_; }
   /// How the helper process reaches the same: "sqlite", "postgresql" or "mysql", and a path, conninfo or URL.
   virtual std::string kind() const = 0;
@@ -33,8 +34,8 @@ class database {
   /// One statement in autocommit on a connection of its own; table names as they are in the text.
   std::vector<backend::row> query(std::string const& sql) const;
   void script(std::string const& sql) const;
-  /// Every file migrations/<kind>/NNN_*.<direction>.sql from version `from` to `to` as it is, like psql
-  /// would.
+  /// The file migrations/<kind>/NNN_*.<direction>.sql of that version as it is, like psql would; the toy's
+  /// text.
   void apply_raw(int version, std::string const& direction) const;
 
   /// Takes `name` for a minute by plain SQL. `expired`: its time is over already.

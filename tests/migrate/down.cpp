@@ -27,16 +27,7 @@ TEST_CASE_TEMPLATE("down and up again, step by step and at once", DB, ROWLOCK_DA
   DB db;
   migrator m(db.source());
   m.up();
-  CHECK(m.down(8).empty());
-  CHECK(m.down(7) == versions{8});
-  CHECK(m.down(6) == versions{7});
-  CHECK(m.down(5) == versions{6});
-  CHECK(m.down(4) == versions{5});
-  CHECK_FALSE(m.status()[4].applied);
-  CHECK(m.down(3) == versions{4});
-  CHECK_FALSE(m.status()[3].applied);
-  CHECK(m.down(2) == versions{3});
-  CHECK_FALSE(m.status()[2].applied);
+  CHECK(m.down(2).empty());
   CHECK(m.down(1) == versions{2});
   CHECK_FALSE(m.status()[1].applied);
   CHECK(m.status()[0].applied);
@@ -44,15 +35,9 @@ TEST_CASE_TEMPLATE("down and up again, step by step and at once", DB, ROWLOCK_DA
   CHECK(catch_error([&] { m.validate(); }).reason == errc::schema_missing);
   CHECK(m.up(1) == versions{1});
   CHECK(m.up(2) == versions{2});
-  CHECK(m.up(3) == versions{3});
-  CHECK(m.up(4) == versions{4});
-  CHECK(m.up(5) == versions{5});
-  CHECK(m.up(6) == versions{6});
-  CHECK(m.up(7) == versions{7});
-  CHECK(m.up(8) == versions{8});
   CHECK(m.validate().empty());
-  CHECK(m.down(0) == versions{8, 7, 6, 5, 4, 3, 2, 1});
-  CHECK(m.up() == versions{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(m.down(0) == versions{2, 1});
+  CHECK(m.up() == versions{1, 2});
   CHECK(m.validate().empty());
 }
 
@@ -64,7 +49,7 @@ TEST_CASE_TEMPLATE("C62: down to nothing, while a lock is held, takes as long as
   migrator m(db.source());
   m.up();
   (void)take(db, "x");
-  CHECK(m.down(1, true).size() == 7);
+  CHECK(m.down(1, true).size() == 1);
   auto const start = boot_clock::now();
   CHECK(m.down(0, true, true) == versions{1});
   CHECK(boot_clock::now() - start >= base::closed_for);
@@ -86,7 +71,7 @@ TEST_CASE_TEMPLATE("down is refused while locks are held, names them, and --forc
   CHECK(m.validate().empty());
   db.script("UPDATE rowlock_locks SET term = NULL WHERE name <> 'a4'");
   CHECK(catch_error([&] { m.down(1); }).mentions("locks are held: 'a4';"));
-  CHECK(m.down(1, true) == versions{8, 7, 6, 5, 4, 3, 2});
+  CHECK(m.down(1, true) == versions{2});
   CHECK(number(db, "SELECT count(*) FROM rowlock_locks") == 5);
   CHECK(m.down(0, true, true) == versions{1});
 }
@@ -98,35 +83,7 @@ TEST_CASE_TEMPLATE("expired and free rows do not keep down from going", DB, ROWL
   db.hold("over", true);
   db.hold("free");
   db.script("UPDATE rowlock_locks SET term = NULL WHERE name = 'free'");
-  CHECK(m.down(0, false, true) == versions{8, 7, 6, 5, 4, 3, 2, 1});
-}
-
-TEST_CASE_TEMPLATE("promise 2: down of the tokens' table keeps what it knew, and tokens rise", DB,
-                   ROWLOCK_DATABASES) {
-  DB db;
-  migrator m(db.source());
-  m.up();
-  constexpr std::int64_t far = 9'000'000'000'000'000;  // far above microseconds since 1970
-  db.script("INSERT INTO rowlock_tokens (name, token) VALUES ('other', 7), ('n', " + std::to_string(far) +
-            ")");
-  CHECK(take(db, "n") == far + 1);
-  db.script("UPDATE rowlock_locks SET term = NULL");
-  db.script("DELETE FROM rowlock_locks");
-  CHECK(m.down(1) == versions{8, 7, 6, 5, 4, 3, 2});
-  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == far);
-  CHECK(m.up() == versions{2, 3, 4, 5, 6, 7, 8});
-  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == far);
-  CHECK(take(db, "n") > far);
-  CHECK(take(db, "never seen") > far);
-}
-
-TEST_CASE_TEMPLATE("down of an empty tokens' table leaves the floor", DB, ROWLOCK_DATABASES) {
-  DB db;
-  migrator m(db.source());
-  m.up();
-  db.script("UPDATE rowlock_meta SET token_floor = 12345");
-  m.down(1);
-  CHECK(number(db, "SELECT token_floor FROM rowlock_meta") == 12345);
+  CHECK(m.down(0, false, true) == versions{2, 1});
 }
 
 TEST_CASE_TEMPLATE("C6: what would forget the tokens is refused, says which, and wants to be told", DB,
@@ -151,12 +108,12 @@ TEST_CASE_TEMPLATE("C6: what would forget the tokens is refused, says which, and
     CHECK(e.mentions("up to " + known));
     CHECK(m.validate().empty());  // not a step was made
   }
-  CHECK(m.down(1) == versions{8, 7, 6, 5, 4, 3, 2});
+  CHECK(m.down(1) == versions{2});
   CHECK(catch_error([&] { m.down(0); }).mentions("up to " + known));
-  CHECK(m.up() == versions{2, 3, 4, 5, 6, 7, 8});
+  CHECK(m.up() == versions{2});
   CHECK(take(db, "n") > far);
   db.script("UPDATE rowlock_locks SET term = NULL");
-  CHECK(m.down(0, false, true) == versions{8, 7, 6, 5, 4, 3, 2, 1});
+  CHECK(m.down(0, false, true) == versions{2, 1});
 }
 
 TEST_CASE_TEMPLATE("C6: what would forget which tokens were admitted is refused, and wants to be told", DB,
@@ -165,19 +122,16 @@ TEST_CASE_TEMPLATE("C6: what would forget which tokens were admitted is refused,
   migrator m(db.source());
   m.up();
   db.script("INSERT INTO rowlock_admitted (name, token) VALUES ('a', 41), ('b', 42)");
-  for (int const target : {7, 1, 0}) {
-    for (bool const force : {false, true}) {
-      CAPTURE(target);
-      auto const e = catch_error([&] { m.down(target, force); });
-      CHECK(e.reason == errc::invalid_argument);
-      CHECK(e.mentions("--forget-tokens"));
-      CHECK(e.mentions("up to 42"));
-      CHECK(m.validate().empty());  // not a step was made
-    }
+  for (bool const force : {false, true}) {
+    auto const e = catch_error([&] { m.down(0, force); });
+    CHECK(e.reason == errc::invalid_argument);
+    CHECK(e.mentions("--forget-tokens"));
+    CHECK(e.mentions("up to 42"));
+    CHECK(m.validate().empty());  // not a step was made
   }
-  CHECK(m.down(8).empty());
+  CHECK(m.down(1) == versions{2});
   CHECK(number(db, "SELECT count(*) FROM rowlock_admitted") == 2);
-  CHECK(m.down(7, false, true) == versions{8});
-  CHECK(m.up() == versions{8});
-  CHECK(m.down(7) == versions{8});
+  CHECK(m.down(0, false, true) == versions{1});
+  CHECK(m.up() == versions{1, 2});
+  CHECK(m.down(0) == versions{2, 1});
 }

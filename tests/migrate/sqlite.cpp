@@ -11,6 +11,7 @@
 #include <rowlock/sqlite.hpp>
 
 #include "database.hpp"
+#include "toy.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -33,7 +34,7 @@ sqlite::source read_only_source(std::string const& file) {
 TEST_CASE("C27: up makes the file, with the mode that the umask leaves, and in WAL mode<sqlite>") {
   sqlite_database db;
   auto const former = ::umask(022);
-  CHECK(migrator(db.source()).up() == versions{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(migrator(db.source()).up() == versions{1, 2});
   ::umask(former);
   struct stat found {};
   REQUIRE(::stat(db.file().c_str(), &found) == 0);
@@ -60,16 +61,16 @@ TEST_CASE("an empty file is migrated<sqlite>") {
   sqlite_database db;
   std::ofstream(db.file()).flush();
   CHECK_FALSE(migrator(db.source()).status()[0].applied);
-  CHECK(migrator(db.source()).up() == versions{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(migrator(db.source()).up() == versions{1, 2});
 }
 
 TEST_CASE("a version that no tables can have is told, and not counted up to<sqlite>") {
   sqlite_database db;
   migrator(db.source()).up();
-  for (auto const* version : {"2000000000", "4294967304"}) {  // the second one is 8 in 32 bits
+  for (auto const* version : {"2000000000", "4294967298"}) {  // the second one is 2 in 32 bits
     CAPTURE(version);
     db.script("UPDATE rowlock_meta SET schema_version = " + std::string(version));
-    CHECK(migrator(db.source()).status().size() == 8);
+    CHECK(migrator(db.source()).status().size() == 2);
     auto const said = migrator(db.source()).validate();
     REQUIRE_FALSE(said.empty());
     CHECK(said[0].find("schema_version is " + std::string(version)) != std::string::npos);
@@ -88,12 +89,13 @@ TEST_CASE("a folder that is missing, and a file that is no database, are said<sq
 TEST_CASE("a file that can't be written is said, and is fine where nothing is to be done<sqlite>") {
   sqlite_database db;
   migrator(db.source()).up(1);
-  auto const e = catch_error([&] { migrator(read_only_source(db.file())).up(); });
+  auto const read_only = with_toy(read_only_source(db.file()));
+  auto const e = catch_error([&] { migrator(read_only).up(); });
   CHECK(e.reason == errc::read_only);
   CHECK(e.mentions("the right to write the file"));
   migrator(db.source()).up();
-  CHECK(migrator(read_only_source(db.file())).up().empty());
-  CHECK(migrator(read_only_source(db.file())).validate().empty());
+  CHECK(migrator(read_only).up().empty());
+  CHECK(migrator(read_only).validate().empty());
 }
 
 TEST_CASE("another process's write transaction is waited for until the timeout, then said<sqlite>") {
@@ -107,7 +109,7 @@ TEST_CASE("another process's write transaction is waited for until the timeout, 
   CHECK(e.mentions("another process has a transaction open on sqlite:" + db.file()));
   CHECK(migrator(db.source()).status()[0].applied);  // reading goes on
   other->script("COMMIT", soon());
-  CHECK(migrator(db.source()).up() == versions{2, 3, 4, 5, 6, 7, 8});
+  CHECK(migrator(db.source()).up() == versions{2});
 }
 
 TEST_CASE("a schema is refused<sqlite>") {

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <rowlock/postgresql.hpp>
 
+#include "migrate/toy.hpp"
 #include "process/taker.hpp"
 #include "support/database_server.hpp"
 #include "support/look_at_tables.hpp"
@@ -70,10 +71,10 @@ void reap_all(connection_source const& source) {
   REQUIRE(done.end == reap_end::finished);
 }
 
-void down_and_up(connection_source const& source) {
-  migrator m(source);
-  m.down(m.latest() - 1);
+void up_and_down(connection_source const& source) {
+  migrator m(with_toy(source));
   m.up();
+  m.down(m.latest() - 1);
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ TEST_CASE(
   tokens.take(1);
   reap_all(source);
   tokens.take(1);
-  down_and_up(source);
+  up_and_down(source);
   tokens.take(1);
   server.kill();
   server.restart();
@@ -102,7 +103,7 @@ TEST_CASE(
   tokens.take(1);
   reap_all(source);
   tokens.take(1);
-  down_and_up(source);
+  up_and_down(source);
   server.kill();
   server.restart();
   tokens.take(300);
@@ -116,7 +117,7 @@ TEST_CASE("tokens rise over takes, reaping and migration: lease on sqlite") {
   tokens.take(1);
   reap_all(f.source);
   tokens.take(1);
-  down_and_up(f.source);
+  up_and_down(f.source);
   tokens.take(300);
 }
 

@@ -492,10 +492,3 @@ TEST_CASE(
   CHECK(next->token() > got->token());
   CHECK_FALSE(a->make_mutex("x", short_term()).try_acquire());
 }
-
-TEST_CASE("quorum: tables from before version 8 say what to do") {
-  three_members members(false);
-  auto a = members.program();
-  migrator(members.at(2).source).down(7);
-  CHECK(mentions(message_of([&] { a->init(short_ttl); }, errc::schema_old), "rowlock migrate up"));
-}

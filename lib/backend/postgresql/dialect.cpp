@@ -9,10 +9,6 @@ namespace rowlock::backend::postgresql {
 
 namespace {
 
-// 004: its functions were left on the tables' schema as search path, with an operator that others may have
-// put there. What is at version 5 has other functions since.
-constexpr former_text former[] = {{4, "520561546b054cdc"}};
-
 // undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
 // which shows what is there now even in an old snapshot.
 bool torn_look(error const& e) noexcept {
@@ -47,7 +43,6 @@ dialect const& postgresql_dialect() {
                          .has_schemas = true,
                          .longest_identifier = 63,
                          .at_once = true,
-                         .former_texts = former,
                          .migrating = {.torn_look = torn_look,
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,

@@ -115,8 +115,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// another one that has admitted a token of the name, as any INSERT of one key does.
   /// @throws error(errc::lock_lost) if a higher token was here: roll back; conflict, or snapshot_too_old, if
   /// another transaction has admitted one since this one's snapshot: begin it again; row_locked when the
-  /// connection's own wait for a row was over; schema_missing if the tables are from before version 8;
-  /// invalid_argument
+  /// connection's own wait for a row was over; invalid_argument
   void admit(std::string const& name, fencing_token token);
   /// Refused: a transaction of one member's would pass while somebody else owns the lock by the other
   /// members.

@@ -29,21 +29,16 @@ DO 0
 
 -- Up to four names that are held.
 -- name: migrate_held
-SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
+SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > utc_timestamp(6)
+UNION SELECT name FROM rowlock_permits WHERE expires_at > utc_timestamp(6)
+ORDER BY name LIMIT 4
 
--- The same of the table that version 6 has.
--- name: migrate_held_permits
-SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > utc_timestamp(6) ORDER BY name LIMIT 4
-
--- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- The highest token that is known: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
-SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
+SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks), (SELECT coalesce(max(token), 0) FROM rowlock_tokens))
+FROM rowlock_meta WHERE id = 1
 
--- The same of the table that version 2 has.
--- name: migrate_highest_of_tokens
-SELECT coalesce(max(token), 0) FROM rowlock_tokens
-
--- The highest token that was admitted into the table that version 8 has. 0: none.
+-- The highest token that was admitted. 0: none.
 -- name: migrate_highest_admitted
 SELECT coalesce(max(token), 0) FROM rowlock_admitted
 
@@ -84,21 +79,21 @@ ORDER BY t.routine_name
 -- name: migrate_routines_missing
 SELECT e.name
 FROM JSON_TABLE('[
-  [4, "release"],
-  [4, "renew"],
-  [4, "require"],
-  [4, "try_acquire"],
-  [7, "done"],
-  [7, "release_once"],
-  [7, "release_permit"],
-  [7, "renew_permit"],
-  [7, "require_permit"],
-  [7, "take_permit"],
-  [7, "try_acquire_exclusive"],
-  [7, "try_acquire_once"],
-  [7, "try_acquire_permit"],
-  [7, "try_acquire_shared"],
-  [8, "admit"]
+  [1, "release"],
+  [1, "renew"],
+  [1, "require"],
+  [1, "try_acquire"],
+  [1, "done"],
+  [1, "release_once"],
+  [1, "release_permit"],
+  [1, "renew_permit"],
+  [1, "require_permit"],
+  [1, "take_permit"],
+  [1, "try_acquire_exclusive"],
+  [1, "try_acquire_once"],
+  [1, "try_acquire_permit"],
+  [1, "try_acquire_shared"],
+  [1, "admit"]
 ]', '$[*]' COLUMNS (since INT PATH '$[0]', name VARCHAR(64) PATH '$[1]')) AS e
 WHERE e.since <= $3 AND concat($2, e.name) NOT IN (
   SELECT r.routine_name FROM information_schema.routines AS r
@@ -159,49 +154,49 @@ FROM JSON_TABLE('[
   [1, "locks", "hard_until", "datetime(6)"],
   [1, "locks", "revoked", "tinyint not null"],
   [1, "locks", "note", "varchar(1024) utf8mb4_bin not null"],
-  [2, "tokens", "name", "varbinary(255) not null primary key"],
-  [2, "tokens", "token", "bigint not null"],
-  [3, "reaper", "id", "tinyint not null primary key"],
-  [3, "reaper", "started_at", "datetime(6)"],
-  [3, "reaper", "finished_at", "datetime(6)"],
-  [3, "reaper", "host", "varchar(255) utf8mb4_bin"],
-  [3, "reaper", "pid", "bigint"],
-  [3, "reaper", "report", "text utf8mb4_bin"],
-  [5, "locks", "longest", "bigint"],
-  [5, "locks", "longest_term", "varchar(64) ascii_bin"],
-  [6, "locks", "permit_limit", "bigint"],
-  [6, "locks", "intent_units", "bigint"],
-  [6, "locks", "intent_term", "varchar(64) ascii_bin"],
-  [6, "locks", "intent_until", "datetime(6)"],
-  [6, "permits", "name", "varbinary(255) not null primary key"],
-  [6, "permits", "strategy", "varchar(32) ascii_bin not null"],
-  [6, "permits", "term", "varchar(64) ascii_bin not null primary key"],
-  [6, "permits", "token", "bigint not null"],
-  [6, "permits", "owner_host", "varchar(255) utf8mb4_bin"],
-  [6, "permits", "owner_pid", "bigint"],
-  [6, "permits", "owner_process", "varchar(255) utf8mb4_bin"],
-  [6, "permits", "owner_thread", "bigint"],
-  [6, "permits", "renewals", "bigint not null"],
-  [6, "permits", "ttl", "bigint not null"],
-  [6, "permits", "takeover", "varchar(32) ascii_bin not null"],
-  [6, "permits", "acquired_at", "datetime(6)"],
-  [6, "permits", "expires_at", "datetime(6) not null"],
-  [6, "permits", "hard_until", "datetime(6)"],
-  [6, "permits", "revoked", "tinyint not null"],
-  [6, "permits", "note", "varchar(1024) utf8mb4_bin not null"],
-  [6, "permits", "longest", "bigint"],
-  [6, "permits", "longest_term", "varchar(64) ascii_bin"],
-  [6, "permits", "units", "bigint not null"],
-  [6, "permits", "told", "bigint not null"],
-  [8, "quorum", "id", "int not null primary key"],
-  [8, "quorum", "quorum_id", "varchar(32) ascii_bin"],
-  [8, "quorum", "epoch", "bigint not null"],
-  [8, "quorum", "epoch_id", "varchar(32) ascii_bin"],
-  [8, "quorum", "members", "varchar(4096) ascii_bin not null"],
-  [8, "quorum", "max_ttl", "bigint not null"],
-  [8, "quorum", "votes", "tinyint not null"],
-  [8, "admitted", "name", "varbinary(255) not null primary key"],
-  [8, "admitted", "token", "bigint not null"]
+  [1, "tokens", "name", "varbinary(255) not null primary key"],
+  [1, "tokens", "token", "bigint not null"],
+  [1, "reaper", "id", "tinyint not null primary key"],
+  [1, "reaper", "started_at", "datetime(6)"],
+  [1, "reaper", "finished_at", "datetime(6)"],
+  [1, "reaper", "host", "varchar(255) utf8mb4_bin"],
+  [1, "reaper", "pid", "bigint"],
+  [1, "reaper", "report", "text utf8mb4_bin"],
+  [1, "locks", "longest", "bigint"],
+  [1, "locks", "longest_term", "varchar(64) ascii_bin"],
+  [1, "locks", "permit_limit", "bigint"],
+  [1, "locks", "intent_units", "bigint"],
+  [1, "locks", "intent_term", "varchar(64) ascii_bin"],
+  [1, "locks", "intent_until", "datetime(6)"],
+  [1, "permits", "name", "varbinary(255) not null primary key"],
+  [1, "permits", "strategy", "varchar(32) ascii_bin not null"],
+  [1, "permits", "term", "varchar(64) ascii_bin not null primary key"],
+  [1, "permits", "token", "bigint not null"],
+  [1, "permits", "owner_host", "varchar(255) utf8mb4_bin"],
+  [1, "permits", "owner_pid", "bigint"],
+  [1, "permits", "owner_process", "varchar(255) utf8mb4_bin"],
+  [1, "permits", "owner_thread", "bigint"],
+  [1, "permits", "renewals", "bigint not null"],
+  [1, "permits", "ttl", "bigint not null"],
+  [1, "permits", "takeover", "varchar(32) ascii_bin not null"],
+  [1, "permits", "acquired_at", "datetime(6)"],
+  [1, "permits", "expires_at", "datetime(6) not null"],
+  [1, "permits", "hard_until", "datetime(6)"],
+  [1, "permits", "revoked", "tinyint not null"],
+  [1, "permits", "note", "varchar(1024) utf8mb4_bin not null"],
+  [1, "permits", "longest", "bigint"],
+  [1, "permits", "longest_term", "varchar(64) ascii_bin"],
+  [1, "permits", "units", "bigint not null"],
+  [1, "permits", "told", "bigint not null"],
+  [1, "quorum", "id", "int not null primary key"],
+  [1, "quorum", "quorum_id", "varchar(32) ascii_bin"],
+  [1, "quorum", "epoch", "bigint not null"],
+  [1, "quorum", "epoch_id", "varchar(32) ascii_bin"],
+  [1, "quorum", "members", "varchar(4096) ascii_bin not null"],
+  [1, "quorum", "max_ttl", "bigint not null"],
+  [1, "quorum", "votes", "tinyint not null"],
+  [1, "admitted", "name", "varbinary(255) not null primary key"],
+  [1, "admitted", "token", "bigint not null"]
 ]', '$[*]' COLUMNS (
   since INT PATH '$[0]',
   in_table VARCHAR(64) PATH '$[1]',

@@ -38,21 +38,16 @@ END $$
 
 -- Up to four names that are held.
 -- name: migrate_held
-SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp() ORDER BY name LIMIT 4
+SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp()
+UNION SELECT name FROM rowlock_permits WHERE expires_at > clock_timestamp()
+ORDER BY name LIMIT 4
 
--- The same of the table that version 6 has.
--- name: migrate_held_permits
-SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > clock_timestamp() ORDER BY name LIMIT 4
-
--- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- The highest token that is known: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
-SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks))::bigint FROM rowlock_meta WHERE id = 1
+SELECT greatest(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks), (SELECT coalesce(max(token), 0) FROM rowlock_tokens))::bigint
+FROM rowlock_meta WHERE id = 1
 
--- The same of the table that version 2 has.
--- name: migrate_highest_of_tokens
-SELECT coalesce(max(token), 0)::bigint FROM rowlock_tokens
-
--- The highest token that was admitted into the table that version 8 has. 0: none.
+-- The highest token that was admitted. 0: none.
 -- name: migrate_highest_admitted
 SELECT coalesce(max(token), 0)::bigint FROM rowlock_admitted
 
@@ -123,28 +118,28 @@ ORDER BY 1, 2
 -- name: migrate_routines_missing
 SELECT e.name
 FROM (VALUES
-  (4, 'release', '25 25'),
-  (4, 'renew', '25 25'),
-  (4, 'require', '25 25'),
-  (4, 'try_acquire', '25 1186 25'),
-  (5, 'take_seen', '25 1186 25 28 20'),
-  (7, 'done', '25 25 1186 25'),
-  (7, 'permit_seen', '25 25 20 20 1186 25'),
-  (7, 'release_once', '25 25'),
-  (7, 'release_permit', '25 25'),
-  (7, 'renew_permit', '25 25'),
-  (7, 'require_permit', '25 25'),
-  (7, 'take_once', '25 1186 25 28 20'),
-  (7, 'take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
-  (7, 'try_acquire_exclusive', '25 1186 25'),
-  (7, 'try_acquire_once', '25 1186 25'),
-  (7, 'try_acquire_permit', '25 20 20 1186 25'),
-  (7, 'try_acquire_shared', '25 1186 25'),
-  (8, 'admit', '25 20')) AS e(since, name, types)
+  (1, 'release', '25 25'),
+  (1, 'renew', '25 25'),
+  (1, 'require', '25 25'),
+  (1, 'try_acquire', '25 1186 25'),
+  (1, 'take_seen', '25 1186 25 28 20'),
+  (1, 'done', '25 25 1186 25'),
+  (1, 'permit_seen', '25 25 20 20 1186 25'),
+  (1, 'release_once', '25 25'),
+  (1, 'release_permit', '25 25'),
+  (1, 'renew_permit', '25 25'),
+  (1, 'require_permit', '25 25'),
+  (1, 'take_once', '25 1186 25 28 20'),
+  (1, 'take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
+  (1, 'try_acquire_exclusive', '25 1186 25'),
+  (1, 'try_acquire_once', '25 1186 25'),
+  (1, 'try_acquire_permit', '25 20 20 1186 25'),
+  (1, 'try_acquire_shared', '25 1186 25'),
+  (1, 'admit', '25 20')) AS e(since, name, types)
 WHERE e.since <= $3::bigint AND NOT EXISTS (
   SELECT 1 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
   WHERE n.nspname = $1 AND p.proname = $2::text || e.name AND p.proargtypes::text = e.types)
-ORDER BY e.since, e.name
+ORDER BY e.since, e.name = 'take_once', e.name  -- which is made of the text of take_seen
 
 -- Whether schema $1 is there.
 -- name: migrate_schema_there
@@ -190,49 +185,49 @@ FROM (VALUES
   (1, 'locks', 'hard_until', 'timestamp with time zone'),
   (1, 'locks', 'revoked', 'boolean not null'),
   (1, 'locks', 'note', 'text not null'),
-  (2, 'tokens', 'name', 'text not null primary key'),
-  (2, 'tokens', 'token', 'bigint not null'),
-  (3, 'reaper', 'id', 'integer not null primary key'),
-  (3, 'reaper', 'started_at', 'timestamp with time zone'),
-  (3, 'reaper', 'finished_at', 'timestamp with time zone'),
-  (3, 'reaper', 'host', 'text'),
-  (3, 'reaper', 'pid', 'bigint'),
-  (3, 'reaper', 'report', 'text'),
-  (5, 'locks', 'longest', 'bigint'),
-  (5, 'locks', 'longest_term', 'text'),
-  (6, 'locks', 'permit_limit', 'bigint'),
-  (6, 'locks', 'intent_units', 'bigint'),
-  (6, 'locks', 'intent_term', 'text'),
-  (6, 'locks', 'intent_until', 'timestamp with time zone'),
-  (6, 'permits', 'name', 'text not null primary key'),
-  (6, 'permits', 'strategy', 'text not null'),
-  (6, 'permits', 'term', 'text not null primary key'),
-  (6, 'permits', 'token', 'bigint not null'),
-  (6, 'permits', 'owner_host', 'text'),
-  (6, 'permits', 'owner_pid', 'bigint'),
-  (6, 'permits', 'owner_process', 'text'),
-  (6, 'permits', 'owner_thread', 'bigint'),
-  (6, 'permits', 'renewals', 'bigint not null'),
-  (6, 'permits', 'ttl', 'bigint not null'),
-  (6, 'permits', 'takeover', 'text not null'),
-  (6, 'permits', 'acquired_at', 'timestamp with time zone'),
-  (6, 'permits', 'expires_at', 'timestamp with time zone not null'),
-  (6, 'permits', 'hard_until', 'timestamp with time zone'),
-  (6, 'permits', 'revoked', 'boolean not null'),
-  (6, 'permits', 'note', 'text not null'),
-  (6, 'permits', 'longest', 'bigint'),
-  (6, 'permits', 'longest_term', 'text'),
-  (6, 'permits', 'units', 'bigint not null'),
-  (6, 'permits', 'told', 'bigint not null'),
-  (8, 'quorum', 'id', 'integer not null primary key'),
-  (8, 'quorum', 'quorum_id', 'text'),
-  (8, 'quorum', 'epoch', 'bigint not null'),
-  (8, 'quorum', 'epoch_id', 'text'),
-  (8, 'quorum', 'members', 'text not null'),
-  (8, 'quorum', 'max_ttl', 'bigint not null'),
-  (8, 'quorum', 'votes', 'boolean not null'),
-  (8, 'admitted', 'name', 'text not null primary key'),
-  (8, 'admitted', 'token', 'bigint not null')
+  (1, 'tokens', 'name', 'text not null primary key'),
+  (1, 'tokens', 'token', 'bigint not null'),
+  (1, 'reaper', 'id', 'integer not null primary key'),
+  (1, 'reaper', 'started_at', 'timestamp with time zone'),
+  (1, 'reaper', 'finished_at', 'timestamp with time zone'),
+  (1, 'reaper', 'host', 'text'),
+  (1, 'reaper', 'pid', 'bigint'),
+  (1, 'reaper', 'report', 'text'),
+  (1, 'locks', 'longest', 'bigint'),
+  (1, 'locks', 'longest_term', 'text'),
+  (1, 'locks', 'permit_limit', 'bigint'),
+  (1, 'locks', 'intent_units', 'bigint'),
+  (1, 'locks', 'intent_term', 'text'),
+  (1, 'locks', 'intent_until', 'timestamp with time zone'),
+  (1, 'permits', 'name', 'text not null primary key'),
+  (1, 'permits', 'strategy', 'text not null'),
+  (1, 'permits', 'term', 'text not null primary key'),
+  (1, 'permits', 'token', 'bigint not null'),
+  (1, 'permits', 'owner_host', 'text'),
+  (1, 'permits', 'owner_pid', 'bigint'),
+  (1, 'permits', 'owner_process', 'text'),
+  (1, 'permits', 'owner_thread', 'bigint'),
+  (1, 'permits', 'renewals', 'bigint not null'),
+  (1, 'permits', 'ttl', 'bigint not null'),
+  (1, 'permits', 'takeover', 'text not null'),
+  (1, 'permits', 'acquired_at', 'timestamp with time zone'),
+  (1, 'permits', 'expires_at', 'timestamp with time zone not null'),
+  (1, 'permits', 'hard_until', 'timestamp with time zone'),
+  (1, 'permits', 'revoked', 'boolean not null'),
+  (1, 'permits', 'note', 'text not null'),
+  (1, 'permits', 'longest', 'bigint'),
+  (1, 'permits', 'longest_term', 'text'),
+  (1, 'permits', 'units', 'bigint not null'),
+  (1, 'permits', 'told', 'bigint not null'),
+  (1, 'quorum', 'id', 'integer not null primary key'),
+  (1, 'quorum', 'quorum_id', 'text'),
+  (1, 'quorum', 'epoch', 'bigint not null'),
+  (1, 'quorum', 'epoch_id', 'text'),
+  (1, 'quorum', 'members', 'text not null'),
+  (1, 'quorum', 'max_ttl', 'bigint not null'),
+  (1, 'quorum', 'votes', 'boolean not null'),
+  (1, 'admitted', 'name', 'text not null primary key'),
+  (1, 'admitted', 'token', 'bigint not null')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

@@ -22,23 +22,16 @@ SELECT 1
 
 -- Up to four names that are held.
 -- name: migrate_held
-SELECT name FROM rowlock_locks
-WHERE term IS NOT NULL AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+UNION SELECT name FROM rowlock_permits WHERE expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 ORDER BY name LIMIT 4
 
--- The same of the table that version 6 has.
--- name: migrate_held_permits
-SELECT DISTINCT name FROM rowlock_permits WHERE expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) ORDER BY name LIMIT 4
-
--- The highest token that is known at version 1: above it every fresh name begins. 0: none was ever drawn.
+-- The highest token that is known: above it every fresh name begins. 0: none was ever drawn.
 -- name: migrate_highest_token
-SELECT max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks)) FROM rowlock_meta WHERE id = 1
+SELECT max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_locks), (SELECT coalesce(max(token), 0) FROM rowlock_tokens))
+FROM rowlock_meta WHERE id = 1
 
--- The same of the table that version 2 has.
--- name: migrate_highest_of_tokens
-SELECT coalesce(max(token), 0) FROM rowlock_tokens
-
--- The highest token that was admitted into the table that version 8 has. 0: none.
+-- The highest token that was admitted. 0: none.
 -- name: migrate_highest_admitted
 SELECT coalesce(max(token), 0) FROM rowlock_admitted
 
@@ -94,49 +87,49 @@ FROM (VALUES
   (1, 'locks', 'hard_until', 'integer'),
   (1, 'locks', 'revoked', 'integer not null'),
   (1, 'locks', 'note', 'text not null'),
-  (2, 'tokens', 'name', 'text not null primary key'),
-  (2, 'tokens', 'token', 'integer not null'),
-  (3, 'reaper', 'id', 'integer primary key'),
-  (3, 'reaper', 'started_at', 'integer'),
-  (3, 'reaper', 'finished_at', 'integer'),
-  (3, 'reaper', 'host', 'text'),
-  (3, 'reaper', 'pid', 'integer'),
-  (3, 'reaper', 'report', 'text'),
-  (5, 'locks', 'longest', 'integer'),
-  (5, 'locks', 'longest_term', 'text'),
-  (6, 'locks', 'permit_limit', 'integer'),
-  (6, 'locks', 'intent_units', 'integer'),
-  (6, 'locks', 'intent_term', 'text'),
-  (6, 'locks', 'intent_until', 'integer'),
-  (6, 'permits', 'name', 'text not null primary key'),
-  (6, 'permits', 'strategy', 'text not null'),
-  (6, 'permits', 'term', 'text not null primary key'),
-  (6, 'permits', 'token', 'integer not null'),
-  (6, 'permits', 'owner_host', 'text'),
-  (6, 'permits', 'owner_pid', 'integer'),
-  (6, 'permits', 'owner_process', 'text'),
-  (6, 'permits', 'owner_thread', 'integer'),
-  (6, 'permits', 'renewals', 'integer not null'),
-  (6, 'permits', 'ttl', 'integer not null'),
-  (6, 'permits', 'takeover', 'text not null'),
-  (6, 'permits', 'acquired_at', 'integer'),
-  (6, 'permits', 'expires_at', 'integer not null'),
-  (6, 'permits', 'hard_until', 'integer'),
-  (6, 'permits', 'revoked', 'integer not null'),
-  (6, 'permits', 'note', 'text not null'),
-  (6, 'permits', 'longest', 'integer'),
-  (6, 'permits', 'longest_term', 'text'),
-  (6, 'permits', 'units', 'integer not null'),
-  (6, 'permits', 'told', 'integer not null'),
-  (8, 'quorum', 'id', 'integer primary key'),
-  (8, 'quorum', 'quorum_id', 'text'),
-  (8, 'quorum', 'epoch', 'integer not null'),
-  (8, 'quorum', 'epoch_id', 'text'),
-  (8, 'quorum', 'members', 'text not null'),
-  (8, 'quorum', 'max_ttl', 'integer not null'),
-  (8, 'quorum', 'votes', 'integer not null'),
-  (8, 'admitted', 'name', 'text not null primary key'),
-  (8, 'admitted', 'token', 'integer not null'))
+  (1, 'tokens', 'name', 'text not null primary key'),
+  (1, 'tokens', 'token', 'integer not null'),
+  (1, 'reaper', 'id', 'integer primary key'),
+  (1, 'reaper', 'started_at', 'integer'),
+  (1, 'reaper', 'finished_at', 'integer'),
+  (1, 'reaper', 'host', 'text'),
+  (1, 'reaper', 'pid', 'integer'),
+  (1, 'reaper', 'report', 'text'),
+  (1, 'locks', 'longest', 'integer'),
+  (1, 'locks', 'longest_term', 'text'),
+  (1, 'locks', 'permit_limit', 'integer'),
+  (1, 'locks', 'intent_units', 'integer'),
+  (1, 'locks', 'intent_term', 'text'),
+  (1, 'locks', 'intent_until', 'integer'),
+  (1, 'permits', 'name', 'text not null primary key'),
+  (1, 'permits', 'strategy', 'text not null'),
+  (1, 'permits', 'term', 'text not null primary key'),
+  (1, 'permits', 'token', 'integer not null'),
+  (1, 'permits', 'owner_host', 'text'),
+  (1, 'permits', 'owner_pid', 'integer'),
+  (1, 'permits', 'owner_process', 'text'),
+  (1, 'permits', 'owner_thread', 'integer'),
+  (1, 'permits', 'renewals', 'integer not null'),
+  (1, 'permits', 'ttl', 'integer not null'),
+  (1, 'permits', 'takeover', 'text not null'),
+  (1, 'permits', 'acquired_at', 'integer'),
+  (1, 'permits', 'expires_at', 'integer not null'),
+  (1, 'permits', 'hard_until', 'integer'),
+  (1, 'permits', 'revoked', 'integer not null'),
+  (1, 'permits', 'note', 'text not null'),
+  (1, 'permits', 'longest', 'integer'),
+  (1, 'permits', 'longest_term', 'text'),
+  (1, 'permits', 'units', 'integer not null'),
+  (1, 'permits', 'told', 'integer not null'),
+  (1, 'quorum', 'id', 'integer primary key'),
+  (1, 'quorum', 'quorum_id', 'text'),
+  (1, 'quorum', 'epoch', 'integer not null'),
+  (1, 'quorum', 'epoch_id', 'text'),
+  (1, 'quorum', 'members', 'text not null'),
+  (1, 'quorum', 'max_ttl', 'integer not null'),
+  (1, 'quorum', 'votes', 'integer not null'),
+  (1, 'admitted', 'name', 'text not null primary key'),
+  (1, 'admitted', 'token', 'integer not null'))
 WHERE column1 <= ?1
 
 -- name: migrate_records

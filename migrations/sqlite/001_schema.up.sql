@@ -1,6 +1,6 @@
--- rowlock's tables for SQLite 3.38 and later, as `rowlock migrate up` leaves them: to read, or to apply where no
--- migration tool is wanted (`sqlite3 -bail FILE <sqlite.sql`). `rowlock migrate` recognizes tables that were made so.
--- `rowlock migrate sql` prints the same with another table prefix.
+-- rowlock's tables for SQLite 3.38 and later: to read, or to apply where no migration tool is wanted
+-- (`sqlite3 -bail FILE <001_schema.up.sql`). `rowlock migrate` recognizes tables that were made so. `rowlock migrate sql`
+-- prints the same with another table prefix.
 -- Times are milliseconds since 1970, UTC.
 
 -- One row: what belongs to this set of tables as a whole.
@@ -11,7 +11,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 8, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 1, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -23,7 +23,7 @@ CREATE TABLE rowlock_migrations (
 
 -- One row for each name that was ever taken, until it is reaped. Whether a name may be taken is decided by its own row
 -- alone: term is null, or expires_at has passed by the database's clock.
--- (No comma in the comment of longest_term: SQLite looks for one in front of the last column when it drops that.)
+-- (No comma in the comment of the last column: SQLite looks for one in front of a column that came behind it when it drops that.)
 CREATE TABLE rowlock_locks (
   name          TEXT    PRIMARY KEY NOT NULL CHECK (length(cast(name AS BLOB)) BETWEEN 1 AND 255),
   strategy      TEXT    NOT NULL,             -- lease, unique_insert, shared, semaphore: one name, one
@@ -42,7 +42,7 @@ CREATE TABLE rowlock_locks (
   revoked       INTEGER NOT NULL DEFAULT 0,   -- 1: an operator asked for it back
   note          TEXT    NOT NULL DEFAULT '',
   longest       INTEGER,                      -- milliseconds that this term can last at most from a change on, and
-  longest_term  TEXT,                         -- whose: if it is another than term or null an older program took the row
+  longest_term  TEXT,                         -- whose, also when that is gone; another than term: plain SQL of others took the row
   permit_limit  INTEGER,                      -- strategy semaphore: the limit for all who name none
   intent_units  INTEGER,                      -- shared, semaphore: what the first in line waits for,
   intent_term   TEXT,                         -- under which id,

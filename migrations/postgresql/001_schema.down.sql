@@ -1,5 +1,9 @@
--- What SQL without C++ holds stays held; it ends by its expiry.
-UPDATE rowlock_meta SET schema_version = 6;
+-- What SQL without C++ holds is gone, as all that is held; a member of a quorum forgets it.
+DROP FUNCTION rowlock_try_acquire(text, interval, text);
+DROP FUNCTION rowlock_take_seen(text, interval, text, xid, bigint);
+DROP FUNCTION rowlock_renew(text, text);
+DROP FUNCTION rowlock_release(text, text);
+DROP FUNCTION rowlock_require(text, text);
 DROP FUNCTION rowlock_try_acquire_shared(text, interval, text);
 DROP FUNCTION rowlock_try_acquire_exclusive(text, interval, text);
 DROP FUNCTION rowlock_try_acquire_permit(text, bigint, bigint, interval, text);
@@ -12,3 +16,12 @@ DROP FUNCTION rowlock_try_acquire_once(text, interval, text);
 DROP FUNCTION rowlock_take_once(text, interval, text, xid, bigint);
 DROP FUNCTION rowlock_done(text, text, interval, text);
 DROP FUNCTION rowlock_release_once(text, text);
+DROP FUNCTION rowlock_admit(text, bigint);
+DROP TABLE rowlock_admitted;
+DROP TABLE rowlock_quorum;
+DROP TABLE rowlock_permits;
+DROP TABLE rowlock_reaper;
+DROP TABLE rowlock_tokens;
+DROP TABLE rowlock_locks;
+DROP TABLE rowlock_migrations;
+DROP TABLE rowlock_meta;

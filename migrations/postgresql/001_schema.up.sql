@@ -1,6 +1,6 @@
--- rowlock's tables for PostgreSQL 13 and later, as `rowlock migrate up` leaves them: to read, or to apply where no
--- migration tool is wanted (`psql -1 -v ON_ERROR_STOP=1 -f postgresql.sql`). `rowlock migrate` recognizes tables that
--- were made so. `rowlock migrate sql` prints the same with another table prefix or schema.
+-- rowlock's tables and functions for PostgreSQL 13 and later: to read, or to apply where no migration tool is wanted
+-- (`psql -1 -v ON_ERROR_STOP=1 -f 001_schema.up.sql`). `rowlock migrate` recognizes tables that were made so.
+-- `rowlock migrate sql` prints the same with another table prefix or schema.
 
 -- One row: what belongs to this set of tables as a whole.
 CREATE TABLE rowlock_meta (
@@ -10,7 +10,7 @@ CREATE TABLE rowlock_meta (
   oldest_reader  integer NOT NULL,            -- programs made for an older schema version must not use these tables
   token_floor    bigint  NOT NULL             -- no token at or below it is drawn for a name without a row
 );
-INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 8, 1, 0);
+INSERT INTO rowlock_meta VALUES (1, replace(gen_random_uuid()::text, '-', ''), 1, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (
@@ -43,7 +43,7 @@ CREATE TABLE rowlock_locks (
   revoked       boolean     NOT NULL DEFAULT false,    -- an operator asked for it back
   note          text        NOT NULL DEFAULT '',
   longest       bigint,                       -- milliseconds that this term can last at most from a change on, and
-  longest_term  text,                         -- whose: another than term, or null: an older program took the row
+  longest_term  text,                         -- whose, also when that is gone; another than term: plain SQL of others took the row
   permit_limit  bigint,                       -- strategy semaphore: the limit for all who name none
   intent_units  bigint,                       -- shared, semaphore: what the first in line waits for,
   intent_term   text,                         -- under which id,
@@ -115,7 +115,7 @@ CREATE TABLE rowlock_admitted (
 -- For SQL without C++: functions that take, renew, guard and give back a lock of strategy lease, with the same row and the same
 -- conditions as the library (lib/sql/postgresql/lock.sql), so that a program in any language, or a trigger, shares locks
 -- with programs that use it. They run with the rights of whoever calls them, on the tables that are beside them now
--- (the DO block at the end): whatever the caller's search path is. lib/doc/functions.md says what interleaves.
+-- (the DO block below): whatever the caller's search path is. lib/doc/functions.md says what interleaves.
 --
 -- Any of them may be called in autocommit or in a transaction: what it does is in force with COMMIT, and undone by ROLLBACK.
 -- Until then the row is locked, which is busy for all others. A row that is locked is waited for for a second at most
@@ -328,38 +328,8 @@ BEGIN
   END IF;
 END $$;
 
--- What the functions name is the server's own or, with its schema, rowlock's, whatever search path the caller has: an operator,
--- function or type that somebody has put beside the tables is never met, nor a temporary table (pg_temp would come first
--- if it were not named). The tables' schema is put into their text. [C12]
-DO $$
-DECLARE
-  place CONSTANT text := (
-    SELECT pg_catalog.quote_ident(n.nspname)
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
-  one pg_catalog.regprocedure;
-  body text;
-  qualified text;
-BEGIN
-  FOREACH one IN ARRAY ARRAY[
-    'rowlock_try_acquire(text, interval, text)', 'rowlock_take_seen(text, interval, text, xid, bigint)',
-    'rowlock_renew(text, text)',
-    'rowlock_release(text, text)', 'rowlock_require(text, text)']::pg_catalog.regprocedure[]
-  LOOP
-    EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
-    body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
-    qualified := body;
-    IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
-      qualified := pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_take_seen',
-        pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
-    END IF;
-    EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);
-  END LOOP;
-END $$;
-
 -- For SQL without C++: permits (strategies shared and semaphore) and "once", with the same rows and the same conditions as the
--- library (lib/sql/postgresql/permits.sql and once.sql). As the functions of version 4 they run with the rights of whoever calls
--- them, on the tables that are beside them now. lib/doc/functions.md says what interleaves. Nothing that was there is changed.
+-- library (lib/sql/postgresql/permits.sql and once.sql).
 
 -- For the three takes below. STABLE, as rowlock_try_acquire, so that what it reads is what the *calling* statement sees: what
 -- that one reads must not be older than the permit. It hands on what it has seen of the name: the anchor's version, the units
@@ -706,51 +676,6 @@ EXCEPTION
   WHEN lock_not_available OR deadlock_detected THEN RETURN NULL;
 END $$;
 
--- rowlock_take_once is rowlock_take_seen for another strategy: one text, so that the two can't differ.
-DO $$
-DECLARE
-  body CONSTANT text := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=)
-    'rowlock_take_seen(text, interval, text, xid, bigint)'::pg_catalog.regprocedure);
-BEGIN
-  EXECUTE pg_catalog.concat(
-    'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
-    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' ',
-    'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
-      pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
-END $$;
-
--- As in version 4: what the functions name is the server's own or, with its schema, rowlock's. [C12]
-DO $$
-DECLARE
-  place CONSTANT text := (
-    SELECT pg_catalog.quote_ident(n.nspname)
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-    WHERE c.oid OPERATOR(pg_catalog.=) 'rowlock_locks'::pg_catalog.regclass);
-  one pg_catalog.regprocedure;
-  body text;
-  qualified text;
-BEGIN
-  FOREACH one IN ARRAY ARRAY[
-    'rowlock_permit_seen(text, text, bigint, bigint, interval, text)',
-    'rowlock_take_permit(text, text, bigint, bigint, interval, text, xid, bigint, bigint, text[], text[], xid[])',
-    'rowlock_try_acquire_shared(text, interval, text)', 'rowlock_try_acquire_exclusive(text, interval, text)',
-    'rowlock_try_acquire_permit(text, bigint, bigint, interval, text)', 'rowlock_renew_permit(text, text)',
-    'rowlock_release_permit(text, text)', 'rowlock_require_permit(text, text)',
-    'rowlock_try_acquire_once(text, interval, text)', 'rowlock_done(text, text, interval, text)',
-    'rowlock_release_once(text, text)']::pg_catalog.regprocedure[]
-  LOOP
-    EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
-    body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
-    qualified := body;
-    IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
-      qualified := pg_catalog.regexp_replace(body,
-        'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_permit_seen|rowlock_take_permit|rowlock_take_once',
-        pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
-    END IF;
-    EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);
-  END LOOP;
-END $$;
-
 -- For SQL without C++: in the transaction that is to be kept from a holder that has lost such a lock. Raises the highest token that was
 -- admitted, or fails with RL001 if it is higher already, and the transaction with it. Two at once: the second waits for the
 -- first one's end, and decides by what it has left; above READ COMMITTED that is error 40001.
@@ -775,7 +700,9 @@ BEGIN
   END IF;
 END $$;
 
--- As in 004_functions.up.sql: what the function names is the server's own or, with its schema, rowlock's. [C12]
+-- What the functions name is the server's own or, with its schema, rowlock's, whatever search path the caller has: an operator,
+-- function or type that somebody has put beside the tables is never met, nor a temporary table (pg_temp would come first
+-- if it were not named). The tables' schema is put into their text. [C12]
 DO $$
 DECLARE
   place CONSTANT text := (
@@ -786,15 +713,38 @@ DECLARE
   body text;
   qualified text;
 BEGIN
-  FOREACH one IN ARRAY ARRAY['rowlock_admit(text, bigint)']::pg_catalog.regprocedure[]
+  FOREACH one IN ARRAY ARRAY[
+    'rowlock_try_acquire(text, interval, text)', 'rowlock_take_seen(text, interval, text, xid, bigint)',
+    'rowlock_renew(text, text)', 'rowlock_release(text, text)', 'rowlock_require(text, text)',
+    'rowlock_permit_seen(text, text, bigint, bigint, interval, text)',
+    'rowlock_take_permit(text, text, bigint, bigint, interval, text, xid, bigint, bigint, text[], text[], xid[])',
+    'rowlock_try_acquire_shared(text, interval, text)', 'rowlock_try_acquire_exclusive(text, interval, text)',
+    'rowlock_try_acquire_permit(text, bigint, bigint, interval, text)', 'rowlock_renew_permit(text, text)',
+    'rowlock_release_permit(text, text)', 'rowlock_require_permit(text, text)',
+    'rowlock_try_acquire_once(text, interval, text)', 'rowlock_done(text, text, interval, text)',
+    'rowlock_release_once(text, text)', 'rowlock_admit(text, bigint)']::pg_catalog.regprocedure[]
   LOOP
     EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', one);
     body := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=) one);
     qualified := body;
     IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
-      qualified := pg_catalog.regexp_replace(body, 'rowlock_admitted',
+      qualified := pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_admitted|'
+        'rowlock_take_seen|rowlock_permit_seen|rowlock_take_permit|rowlock_take_once',
         pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
     END IF;
     EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);
   END LOOP;
+END $$;
+
+-- rowlock_take_once is rowlock_take_seen for another strategy: one text, so that the two can't differ.
+DO $$
+DECLARE
+  body CONSTANT text := (SELECT p.prosrc FROM pg_catalog.pg_proc AS p WHERE p.oid OPERATOR(pg_catalog.=)
+    'rowlock_take_seen(text, interval, text, xid, bigint)'::pg_catalog.regprocedure);
+BEGIN
+  EXECUTE pg_catalog.concat(
+    'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
+    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' ',
+    'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
+      pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
 END $$;

@@ -1,7 +1,0 @@
--- Permits that are held are gone. The anchors stay, with their tokens: to programs of version 5 they are rows of a strategy
--- that they don't know.
-LOCK TABLES rowlock_locks WRITE, rowlock_meta WRITE, rowlock_migrations WRITE, rowlock_permits WRITE;
-UPDATE rowlock_meta SET schema_version = 5;
-ALTER TABLE rowlock_locks DROP COLUMN permit_limit, DROP COLUMN intent_units, DROP COLUMN intent_term, DROP COLUMN intent_until;
-DROP TABLE rowlock_permits;
-UNLOCK TABLES;

@@ -1,3 +1,0 @@
-DROP TABLE rowlock_locks;
-DROP TABLE rowlock_migrations;
-DROP TABLE rowlock_meta;

@@ -1,5 +1,0 @@
--- Tokens rise for ever: what the table knew goes into the floor before it is dropped.
-UPDATE rowlock_meta SET
-  schema_version = 1,
-  token_floor = max(token_floor, (SELECT coalesce(max(token), 0) FROM rowlock_tokens));
-DROP TABLE rowlock_tokens;

@@ -1,1 +1,0 @@
-UPDATE rowlock_meta SET schema_version = 3;
