@@ -30,7 +30,7 @@ acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token st
       on_closing_(e.closing.get_token(), forward{stop_source_, to_ring}),
       owner_(s.owner()),
       waits_(s.options.retry, p.insistent),
-      attempts_(e, s, owner_, stop_),
+      attempts_(e, std::span(&s, 1), owner_, stop_),
       gate_(e.gates, s.name, owner_) {}
 
 acquirer::~acquirer() {
@@ -274,7 +274,7 @@ void acquirer::attempt() {
   waits_.count_attempt();
   granted_ = make_attempt();
   if (!granted_) return;
-  auto& facts = attempts_.granted()->facts;
+  auto& facts = attempts_.granted().front().facts;
   if (!spec_.alone()) {
     won_ =
         start_holding(std::move(facts), as_reader_ ? *std::move(as_reader_) : waiting::local_queue::turn());
@@ -387,8 +387,8 @@ acquirer::result acquirer::give_up(acquire_status why) {
 }
 
 acquirer::result acquirer::lost(acquire_status why) const {
-  auto const& seen = attempts_.seen();
-  if (!seen || why == acquire_status::contended) return {nullptr, why, std::nullopt};
+  auto const* const seen = attempts_.seen();
+  if (seen == nullptr || why == acquire_status::contended) return {nullptr, why, std::nullopt};
   return {nullptr, why, seen->holder};
 }
 
@@ -410,9 +410,9 @@ bool acquirer::can_ride_out(error const& e) noexcept {
 }
 
 std::optional<std::chrono::milliseconds> acquirer::next_wait() {
-  auto const& seen = attempts_.seen();
-  auto const wait =
-      waits_.next(seen ? &seen->holder : nullptr, failure_ ? std::nullopt : attempts_.can_be_had_in());
+  auto const* const seen = attempts_.seen();
+  auto const wait = waits_.next(seen == nullptr ? nullptr : &seen->holder,
+                                failure_ ? std::nullopt : attempts_.can_be_had_in());
   if (!wait) return std::nullopt;
   bool const soon = attempts_.waited_for() && !spec_.options.retry.policy;
   return std::clamp<std::chrono::milliseconds>(*wait, 0ms, soon ? while_waited_for : longest_pause);
@@ -476,15 +476,15 @@ std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::l
 
 std::shared_ptr<holding::hold> acquirer::start_holding(holding::grant_facts facts,
                                                        waiting::local_queue::turn turn) {
-  auto* const won = attempts_.granted();
+  auto& won = attempts_.granted();
   auto held = managing::start_holding(
       engine_, {.facts = std::move(facts),
                 .turn = std::move(turn),
-                .session = won == nullptr ? std::nullopt : std::exchange(won->session, std::nullopt),
+                .session = won.empty() ? std::nullopt : std::exchange(won.front().session, std::nullopt),
                 .gate = spec_.alone() ? gate_.take() : std::nullopt,
                 .had_to_wait = waits_.attempts() > 1,
                 .waited = steady_clock::now() - called_at_});
-  attempts_.is_held();
+  attempts_.are_held();
   return held;
 }
 

@@ -153,7 +153,7 @@ std::optional<acquirer_of_all::result> acquirer_of_all::try_once() {
   std::optional<error> failure;
   waits_.count_attempt();
   try {
-    if (attempts_.make()) return hold_all();
+    if (attempts_.make(std::nullopt, strategies::wanted_permit::place::in_line)) return hold_all();
   } catch (error const& e) {
     failure = e;
   }
@@ -173,7 +173,7 @@ std::optional<acquirer_of_all::result> acquirer_of_all::try_once() {
     rest_until(steady_clock::now() + waits_.short_wait());
     return std::nullopt;
   }
-  tell_wait(attempts_.holder());
+  tell_wait(holder());
   if (patience_.over()) return conclude(failure);
   if (!failure && attempts_.busy()) return wait_for_the_busy_one();
   keep_only(std::nullopt);
@@ -217,6 +217,11 @@ void acquirer_of_all::stand_at_gate_of(std::size_t i) {
   stood_ = true;
 }
 
+holder_info const* acquirer_of_all::holder() const noexcept {
+  auto const* const seen = attempts_.seen();
+  return seen == nullptr ? nullptr : &seen->holder;
+}
+
 // A policy of the program's, or a bound of attempts, says itself when to try.
 bool acquirer_of_all::counts_looks() const noexcept {
   return options_.retry.policy || (options_.retry.attempts > 0 && !patience_.insistent);
@@ -242,7 +247,7 @@ acquirer_of_all::result acquirer_of_all::hold_all() {
   std::fill(won_.begin(), won_.end(), nullptr);
   for (std::size_t i = 0; i < specs_.size(); ++i) try {
       bool const at_gate = gate_ && gate_of_ == i;
-      won_[i] = start_holding(engine_, {.facts = std::move(attempts_.granted()[i]),
+      won_[i] = start_holding(engine_, {.facts = std::move(attempts_.granted()[i].facts),
                                         .turn = former_selves_[i] ? supersede(i) : leave_place(i),
                                         .session = std::nullopt,
                                         .gate = at_gate ? gate_->take() : std::nullopt,
@@ -308,7 +313,7 @@ void acquirer_of_all::rest_a_little() {
 // @return false if there is to be no other try
 bool acquirer_of_all::rest_before_next_try() {
   if (patience_.over() || patience_.one_attempt) return false;
-  auto const wait = waits_.next(attempts_.holder(), attempts_.can_be_had_in());
+  auto const wait = waits_.next(holder(), attempts_.can_be_had_in());
   if (!wait) return false;
   auto const until = steady_clock::now() + std::clamp<std::chrono::milliseconds>(*wait, 0ms, longest_pause);
   rest_until(patience_.deadline ? std::min(until, *patience_.deadline) : until);
@@ -336,7 +341,7 @@ acquirer_of_all::result acquirer_of_all::give_up(acquire_status why) {
                          .duration = steady_clock::now() - called_at_});
   auto const busy = attempts_.busy();
   if (!busy) return {{}, why, {}, {}};
-  return {{}, why, *attempts_.holder(), specs_[*busy].name};
+  return {{}, why, *holder(), specs_[*busy].name};
 }
 
 error acquirer_of_all::doubtful(error const& e) const {

@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "manager/attempts_at_all.hpp"
+#include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
 #include "manager/patience.hpp"
@@ -60,6 +60,7 @@ class acquirer_of_all {
   waiting::local_queue::key place(std::size_t) const;
   waiting::local_queue::turn leave_place(std::size_t);
   waiting::local_queue::turn supersede(std::size_t);
+  holder_info const* holder() const noexcept;
   bool counts_looks() const noexcept;
   bool waits_at_gate() const noexcept;
   void tell_wait(holder_info const*) const noexcept;
@@ -94,7 +95,7 @@ class acquirer_of_all {
   std::vector<std::optional<waiting::local_queue::turn>> places_;
   std::vector<std::shared_ptr<holding::hold>> former_selves_;  ///< whom the same explicit owner replaces
   std::shared_ptr<waiting::occupant> in_front_;                ///< of the place that was not to be had
-  attempts_at_all attempts_;  ///< ends before the places are left: what is in doubt is given back first
+  attempts attempts_;  ///< ends before the places are left: what is in doubt is given back first
   std::optional<place_at_gate> gate_;
   std::size_t gate_of_ = 0;
   bool stood_ = false;                     ///< at a gate, since the last try

@@ -1,12 +1,10 @@
 #include "manager/attempts.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <span>
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
-#include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
@@ -17,36 +15,48 @@ namespace rowlock::managing {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-constexpr std::size_t most_doubts = 16;
-
-}  // namespace
-
-attempts::attempts(engine& e, lock_spec const& s, owner_id owner, std::stop_token stop)
+attempts::attempts(engine& e, std::span<lock_spec const> specs, owner_id owner, std::stop_token stop)
     : engine_(e),
-      spec_(s),
-      strategy_(e.strategies.of(s.strategy)),
+      specs_(specs),
+      any_(specs.front()),
+      strategy_(e.strategies.of(any_.strategy)),
       owner_(std::move(owner)),
-      stop_(std::move(stop)) {
-  if (!s.permit) return;
-  permit_.units = s.permit->units;
-  permit_.limit = s.permit->limit;
+      stop_(std::move(stop)),
+      takes_(e, {any_.strategy, any_.options.takeover, any_.options.ttl, any_.fencing}),
+      rows_(specs.size()),
+      watch_(specs.size()) {
+  if (!any_.permit) return;
+  permit_.units = any_.permit->units;
+  permit_.limit = any_.permit->limit;
   permit_.intent = base::random_id();
 }
 
 void attempts::look_at(std::optional<holder_info> holder) {
-  seen_.reset();
-  if (holder) seen_.emplace().holder = *std::move(holder);
+  rows_.front().reset();
+  busy_.reset();
+  if (!holder) return;
+  rows_.front().emplace().holder = *std::move(holder);
+  busy_ = 0;
 }
 
 strategies::take_request attempts::request() const {
-  auto const& o = spec_.options;
-  bool const looks_first = seen_ && !seen_->term.empty();
-  auto vote = spec_.vote.value_or(strategies::wanted_vote{});
+  auto const& o = any_.options;
+  bool const looks_first = one() && seen() != nullptr && !seen()->term.empty();
+  auto vote = any_.vote.value_or(strategies::wanted_vote{});
   if (proposed_) vote.token = proposed_->value;
-  return {spec_.name, {},          owner_,  o.ttl,   o.hard_limit, o.takeover,     spec_.fencing,
-          o.note,     looks_first, nullptr, tokens_, permit_,      std::move(vote)};
+  return {one() ? any_.name : std::string(),
+          {},
+          owner_,
+          o.ttl,
+          o.hard_limit,
+          o.takeover,
+          any_.fencing,
+          o.note,
+          looks_first,
+          nullptr,
+          tokens_,
+          permit_,
+          std::move(vote)};
 }
 
 // A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
@@ -57,47 +67,50 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
   boot_time_point sent_at;
   auto got = managing::wait_in_server(engine_, strategy_, what, until, stop_, sent_at);
   if (auto* const why_not = std::get_if<strategies::refused>(&got)) {
-    seen_ = std::move(why_not->row);
-    contended_ = why_not->by_nobody;
+    saw({.read = {std::move(why_not->row)}, .by_nobody = why_not->by_nobody});
     return false;
   }
   auto& won = std::get<server_grant>(got);
-  granted_.emplace(grant{facts_of(spec_, owner_, won.token, what.term, sent_at, 0), std::move(won.anchor)});
+  granted_.push_back({facts_of(any_, owner_, won.token, what.term, sent_at, 0), std::move(won.anchor)});
   return true;
 }
 
 void attempts::tell_wait() const noexcept {
-  auto const& tell = spec_.options.on_wait;
-  if (tell) engine_.events.call([&] { tell(seen_ ? &seen_->holder : nullptr); });
+  auto const& tell = any_.options.on_wait;
+  if (tell) engine_.events.call([&] { tell(seen() == nullptr ? nullptr : &seen()->holder); });
 }
 
 bool attempts::was_done() const noexcept {
-  return seen_ && seen_->holder.done && seen_->holder.expires_in > std::chrono::milliseconds(0);
+  return seen() != nullptr && seen()->holder.done && seen()->holder.expires_in > 0ms;
 }
 
-void attempts::draw_for_others() noexcept { tokens_ = strategy_.most_tokens(); }
+void attempts::draw_for_others() noexcept {
+  if (one()) tokens_ = strategy_.most_tokens();
+}
 
 bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where) {
   contended_ = false;
+  if (!one()) busy_.reset();
   permit_.where = where;
+  granted_.clear();
   auto const tell = [this] {
-    if (contended_) engine_.pool_of(spec_.strategy).locked_out();
+    if (contended_) engine_.pool_of(any_.strategy).locked_out();
   };
   try {
-    bool const had = traits(spec_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
+    bool const had = traits(any_.strategy).waits_in_server ? wait_in_server(wait_until) : ask();
     tell();
     return had;
   } catch (error const& e) {
     contended_ = e.reason() == errc::row_locked;
     tell();
-    refuse_if_unusable(engine_, e, spec_.name);
+    for (auto const& s : specs_) refuse_if_unusable(engine_, e, s.name);
     throw;
   }
 }
 
 bool attempts::ask() {
-  bool const busy = seen_ && !seen_->term.empty();
-  if (strategy_.most_at_once() > 1 && doubts_.empty() && !busy && !owner_.is_explicit())
+  bool const busy = seen() != nullptr && !seen()->term.empty();
+  if (one() && strategy_.most_at_once() > 1 && takes_.none() && !busy && !owner_.is_explicit())
     if (auto const got = ask_with_others()) return *got;
   return ask(*engine_.session_to_write(engine_.reply_deadline(), stop_));
 }
@@ -118,165 +131,151 @@ std::optional<bool> attempts::ask_with_others() {
   if (alone) return ask(**alone);
   if (!mine.doubtful && mine.failed) throw error(*mine.failed);
   if (!mine.doubtful && !mine.won) return std::nullopt;
-  give_back_sent();
-  sent_.emplace(doubt{std::move(mine.what.term), mine.sent_at, mine.what.tokens});
+  takes_.abandon();
+  takes_.send({{any_.name, std::move(mine.what.term)}}, mine.what.tokens);
+  takes_.sent()->sent_at = mine.sent_at;
   if (mine.doubtful) {
-    remember_sent();
+    takes_.reply_was_lost();
     if (mine.failed) throw error(*mine.failed);
     throw error(errc::in_doubt, "no memory for the reply");
   }
-  return accept_grant(*mine.won, sent_->term, mine.sent_at, mine.server);
-}
-
-// It stays in sent_ if there is no memory.
-void attempts::remember_sent() {
-  in_doubt_ = true;
-  doubts_.push_back(*sent_);
-  sent_.reset();
-  if (doubts_.size() <= most_doubts) return;
-  give_back_later(doubts_.front());
-  doubts_.erase(doubts_.begin());
+  return accept(std::span(&mine.won->token, 1), mine.won->tokens, mine.server);
 }
 
 bool attempts::ask(backend::connection& session) {
-  if (!doubts_.empty() && settle_doubts(session)) return true;
+  if (!takes_.none() && found_granted(session, takes_.look(session))) return true;
   if (stop_.stop_requested() || base::process_ends_elsewhere())
     return false;  // connecting may have taken its time
-  if (take(session, std::nullopt)) return true;
-  if (!seen_ || seen_->term.empty()) return false;
-  if (claim_doubtful_term(session, *seen_)) return true;
-  // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
-  if (owner_.is_explicit() && seen_->holder.owner.same(owner_) && !seen_->holder.revoked)
-    return take(session, strategies::superseded{seen_->term, std::nullopt});
-  if (auto const ripe = watch_.look(*seen_, engine_.observations, spec_.vote.has_value()))
-    return take(session, ripe);
-  return false;
+  if (take(session, {})) return true;
+  if (found_granted(session, takes_.look_at(session, rows_))) return true;
+  auto const old = what_may_be_superseded();
+  return old && take(session, *old);
 }
 
-bool attempts::take(backend::connection& session, std::optional<strategies::superseded> const& old) {
-  auto what = request();
-  boot_time_point sent_at;
-  give_back_sent();
+bool attempts::take(backend::connection& session, to_be_superseded const& old) {
+  takes_.abandon();
   try {
-    auto came = sessions::retry_deadlocks(engine_.events, spec_.name, engine_.reply_deadline(), [&] {
-      what.term = {base::random_id()};
-      sent_.emplace(doubt{what.term, boot_clock::now(), what.tokens});
-      return strategy_.take(session, what, old, engine_.reply_deadline(), sent_at);
-    });
-    sent_->sent_at = sent_at;
-    if (auto const* won = std::get_if<strategies::granted>(&came))
-      return accept_grant(session, *won, what.term, sent_at);
-    auto& why_not = std::get<strategies::refused>(came);
-    seen_ = std::move(why_not.row);
-    contended_ = why_not.by_nobody;
-    if (why_not.waited_for) waited_for_until_ = std::chrono::steady_clock::now() + 500ms;
-    if (seen_ && seen_->term == what.term)
-      remember_sent();  // refused by its own grant: the reply to that was no good
+    auto came = sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(),
+                                          [&] { return send(session, old); });
+    if (!came.tokens.empty()) return accept(session, came.tokens, came.drawn);
+    saw(std::move(came));
+    if (refused_by_itself())
+      takes_.reply_was_lost();
     else
-      sent_.reset();
+      takes_.settle();
     return false;
   } catch (error const& e) {
-    if (!sent_) throw;
-    if (e.reason() == errc::in_doubt) {
-      sent_->sent_at = sent_at;
-      remember_sent();
-    } else if (e.reason() != errc::failed) {  // what fails may have been a reply that can't be read
-      sent_.reset();
-    }
+    takes_.failed(e.reason());
     throw;
   }
 }
 
-bool attempts::settle_doubts(backend::connection& session) {
-  std::vector<term_id> terms;
-  for (auto const& d : doubts_) terms.push_back(d.term);
-  auto const row = strategy_.find_doubtful(session, spec_.name, terms, engine_.reply_deadline());
-  in_doubt_ = false;
-  return row && claim_doubtful_term(session, *row);
+attempts::outcome attempts::send(backend::connection& session, to_be_superseded const& old) {
+  auto how = request();
+  auto ids = base::random_ids(specs_.size());
+  std::vector<strategies::name_and_term> what;
+  what.reserve(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i) what.push_back({specs_[i].name, {std::move(ids[i])}});
+  takes_.send(std::move(what), how.tokens);
+  return one() ? send_one(session, std::move(how), old) : send_all(session, how, old);
 }
 
-// The row has the term of an attempt whose reply was lost: it was granted, perhaps only now (the server went
-// on with the statement after we had given the session up). Trust counts from when that statement was sent.
-bool attempts::claim_doubtful_term(backend::connection& session, strategies::term_row const& row) {
-  auto const found =
-      std::find_if(doubts_.begin(), doubts_.end(), [&](doubt const& d) { return d.term == row.term; });
-  if (found == doubts_.end()) return false;
-  strategies::name_and_term const which{spec_.name, row.term};
-  in_doubt_ = true;
-  bool const kept = are_kept(engine_, session, spec_.strategy, std::span(&which, 1));
-  in_doubt_ = false;
-  if (!kept) return false;
-  give_back_sent();
-  sent_ = *found;
-  doubts_.erase(found);
-  auto const& mine = *sent_;
-  if (!spec_.fencing) return accept_grant(session, strategies::granted{}, mine.term, mine.sent_at);
-  if (row.holder.token.value < mine.tokens)
-    throw error(errc::failed,
-                fmt::format("'{}': its row has {}, which is no token", spec_.name, row.holder.token.value));
-  return accept_grant(session, {{row.holder.token.value - mine.tokens + 1}, mine.tokens}, mine.term,
-                      mine.sent_at);
+attempts::outcome attempts::send_one(backend::connection& session, strategies::take_request how,
+                                     to_be_superseded const& old) {
+  auto& sent = *takes_.sent();
+  how.term = sent.what.front().term;
+  auto came = strategy_.take(session, how, old.empty() ? std::nullopt : old.front(), engine_.reply_deadline(),
+                             sent.sent_at);
+  if (auto const* const won = std::get_if<strategies::granted>(&came))
+    return {.tokens = {won->token}, .drawn = won->tokens};
+  auto& why_not = std::get<strategies::refused>(came);
+  if (why_not.waited_for) waited_for_until_ = std::chrono::steady_clock::now() + 500ms;
+  return {.read = {std::move(why_not.row)}, .by_nobody = why_not.by_nobody};
 }
 
-bool attempts::accept_grant(backend::connection& session, strategies::granted const& won, term_id const& term,
-                            boot_time_point sent_at) try {
-  return accept_grant(won, term, sent_at, engine_.database.server_of(session));
+attempts::outcome attempts::send_all(backend::connection& session, strategies::take_request const& how,
+                                     to_be_superseded const& old) {
+  auto& sent = *takes_.sent();
+  std::vector<strategies::wanted_lock> wanted;
+  wanted.reserve(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    wanted.push_back({sent.what[i].name, sent.what[i].term, old.empty() ? std::nullopt : old[i]});
+  auto came = strategy_.take_all(session, how, wanted, engine_.reply_deadline(), sent.sent_at);
+  if (auto* const won = std::get_if<strategies::all_granted>(&came))
+    return {.tokens = std::move(won->tokens)};
+  outcome refused{.read = std::move(std::get<strategies::all_refused>(came).rows)};
+  refused.by_nobody = std::all_of(refused.read.begin(), refused.read.end(),
+                                  [](auto const& row) { return !row || row->takeable(); });
+  return refused;
+}
+
+// Of several, what nobody has is not in the way.
+void attempts::saw(outcome came) {
+  rows_ = std::move(came.read);
+  contended_ = came.by_nobody;
+  auto const at = std::find_if(rows_.begin(), rows_.end(),
+                               [&](auto const& row) { return row && (one() || !row->takeable()); });
+  busy_.reset();
+  if (at != rows_.end()) busy_ = static_cast<std::size_t>(at - rows_.begin());
+}
+
+bool attempts::refused_by_itself() noexcept {
+  auto const& sent = takes_.sent()->what;
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    if (rows_[i] && rows_[i]->term == sent[i].term) return true;
+  return false;
+}
+
+// Each of them is looked at, also behind one that can't be replaced: how long it was silent counts.
+// @return nothing if one of them is held and may not be replaced, or none need be
+std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
+  to_be_superseded old(rows_.size());
+  bool any = false;
+  bool all = true;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    auto const& row = rows_[i];
+    if (!row || row->term.empty() || (!one() && row->takeable())) continue;
+    // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
+    auto const& by = row->holder;
+    if (owner_.is_explicit() && by.owner.same(owner_) && !by.revoked)
+      old[i] = strategies::superseded{row->term, std::nullopt};
+    else
+      old[i] = watch_[i].look(*row, engine_.observations, any_.vote.has_value());
+    any = any || old[i];
+    all = all && old[i];
+  }
+  if (!any || !all) return std::nullopt;
+  return old;
+}
+
+bool attempts::found_granted(backend::connection& session, doubtful_takes::fate came) {
+  if (came != doubtful_takes::fate::granted) return false;
+  auto const& found = *takes_.sent();
+  return accept(session, found.tokens, any_.fencing ? found.drawn : 1);
+}
+
+bool attempts::accept(backend::connection& session, std::span<fencing_token const> tokens, int drawn) try {
+  return accept(tokens, drawn, engine_.database.server_of(session));
 } catch (error const&) {
-  give_back_at_once(session, term);
-  sent_.reset();
+  takes_.give_back(session);
   throw;
 }
 
-// Looks at the clock again after the reply: an answer that took longer than the lease lasts is no lock.
-bool attempts::accept_grant(strategies::granted const& won, term_id const& term, boot_time_point sent_at,
-                            std::size_t server) {
-  auto mine = facts_of(spec_, owner_, won.token, term, sent_at, server);
-  mine.tokens_left = static_cast<std::uint8_t>(won.tokens - 1);
-  came_too_late_ = boot_clock::now() >= holding::first_trust(mine);
-  if (came_too_late_)
-    throw error(errc::unreachable,
-                fmt::format("'{}': the database took longer to answer than the lease of {} ms lasts",
-                            spec_.name, spec_.options.ttl.count()));
-  granted_.emplace(grant{std::move(mine), std::nullopt});
+bool attempts::accept(std::span<fencing_token const> tokens, int drawn, std::size_t server) {
+  auto const& sent = *takes_.sent();
+  std::vector<grant> won;
+  won.reserve(specs_.size());
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    won.push_back({facts_of(specs_[i], owner_, tokens[i], sent.what[i].term, sent.sent_at, server)});
+    won.back().facts.tokens_left = static_cast<std::uint8_t>(drawn - 1);
+  }
+  takes_.refuse_if_late(holding::first_trust(won.front().facts));
+  granted_ = std::move(won);
   return true;
 }
 
-void attempts::give_back_at_once(backend::connection& session, term_id const& term) noexcept {
-  try {
-    strategy_.give_back(session, {spec_.name, term}, 0ms, engine_.reply_deadline());
-  } catch (std::exception const&) {
-    give_back_later(term);
-  }
-}
-
-void attempts::give_back_later(term_id const& term) noexcept {
-  auto const& o = spec_.options;
-  auto const until = holding::leftover_until(o.takeover, o.ttl, boot_clock::now());
-  engine_.renewals.give_back_later(spec_.name, term, spec_.strategy, 0ms, until);
-}
-
-void attempts::give_back_later(doubt const& d) noexcept {
-  auto const& o = spec_.options;
-  // The server may go on with it for as long as the session waited, and longer.
-  auto const waited = d.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
-  auto const until = holding::leftover_until(o.takeover, o.ttl, waited);
-  if (boot_clock::now() < until)
-    engine_.renewals.give_back_later(spec_.name, d.term, spec_.strategy, 0ms, until,
-                                     waited + longest_wait_in_server);
-}
-
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
-  return seen_ ? watch_.can_be_had_in(*seen_) : std::nullopt;
-}
-
-void attempts::give_back_sent() noexcept {
-  if (sent_ && traits(spec_.strategy).has_expiry) give_back_later(*sent_);
-  sent_.reset();
-}
-
-attempts::~attempts() {
-  for (auto const& d : doubts_) give_back_later(d);
-  give_back_sent();
+  return busy_ ? watch_[*busy_].can_be_had_in(*rows_[*busy_]) : std::nullopt;
 }
 
 }  // namespace rowlock::managing

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "base/random_id.hpp"
-#include "manager/kept.hpp"
 #include "manager/patience.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
@@ -82,70 +81,68 @@ exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, perm
                  .replaced_units = f.units,
                  .intent = base::random_id()};
   if (wanted.units < f.units) what.permit.where = strategies::wanted_permit::place::first;
+  doubtful_takes takes(engine_, {f.strategy, f.takeover, f.ttl, f.fencing});
   try {
     auto const deadline = engine_.reply_deadline();
     auto loan = engine_.pool.borrow(deadline);
     if (engine_.tables.of(f.strategy).is_locked(*loan, {f.name, f.term}, deadline)) refuse_locked(f.name);
-    return attempt(*loan, what, asked);
+    return attempt(*loan, what, asked, takes);
   } catch (std::exception const& e) {
     auto const* const told = dynamic_cast<error const*>(&e);
+    if (told != nullptr) takes.failed(told->reason());
+    if (takes.sent() == nullptr && takes.none()) throw;  // it was only looked at, or came to nothing
     // Memory, too, may have run out once it was sent. A reply that can't be read is one all the same: what is
     // not there by then does not come.
     bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
-    if (asked.term == f.term || (!may_come && told->reason() != errc::failed))
-      throw;  // or it was only looked at
-    auto const granted = was_granted(asked);
-    if (granted.value_or(false)) return asked;
-    if (may_come || !granted) lose(h, asked);
+    if (takes.sent() != nullptr) takes.reply_was_lost();
+    auto came = doubtful_takes::fate::unkept;
+    try {
+      auto const loan = engine_.pool.borrow(engine_.reply_deadline());
+      came = takes.look(*loan);
+      if (came == doubtful_takes::fate::granted)
+        return granted(*loan, asked, takes.sent()->tokens.front(), takes);
+    } catch (std::exception const&) {  // it can't be told
+      came = doubtful_takes::fate::unkept;
+    }
+    if (may_come || came != doubtful_takes::fate::absent) lose(h);
     throw;
   }
 }
 
 exchanging::facts exchanging::attempt(backend::connection& session, strategies::take_request& what,
-                                      holding::grant_facts& asked) {
+                                      holding::grant_facts const& asked, doubtful_takes& takes) {
   auto const deadline = engine_.reply_deadline();
   auto const came = sessions::retry_deadlocks(engine_.events, asked.name, deadline, [&] {
-    asked.term = what.term = {base::random_id()};
-    return engine_.strategies.of(asked.strategy).take(session, what, {}, deadline, asked.sent_at);
+    what.term = {base::random_id()};
+    takes.send({{asked.name, what.term}});
+    return engine_.strategies.of(asked.strategy).take(session, what, {}, deadline, takes.sent()->sent_at);
   });
-  auto const* const won = std::get_if<strategies::granted>(&came);
-  if (won == nullptr) {
-    if (std::get<strategies::refused>(came).by_nobody) refuse_locked(asked.name);
-    return std::nullopt;
-  }
-  asked.token = won->token;
-  asked.acquired_at = std::chrono::system_clock::now();
-  asked.server = static_cast<std::uint32_t>(engine_.database.server_of(session));
-  return asked;
-}
-
-std::optional<bool> exchanging::was_granted(holding::grant_facts& asked) noexcept try {
-  auto const deadline = engine_.reply_deadline();
-  auto loan = engine_.pool.borrow(deadline);
-  auto const row = engine_.strategies.of(asked.strategy)
-                       .find_doubtful(*loan, asked.name, std::span(&asked.term, 1), deadline);
-  if (!row) return false;
-  // The former permit is gone then, whether or not the new one can be had.
-  strategies::name_and_term const which{asked.name, asked.term};
-  if (!are_kept(engine_, *loan, asked.strategy, std::span(&which, 1))) return std::nullopt;
-  if (asked.fencing) asked.token = row->holder.token;
-  asked.acquired_at = std::chrono::system_clock::now();
-  asked.server = static_cast<std::uint32_t>(engine_.database.server_of(*loan));
-  return true;
-} catch (std::exception const&) {
+  if (auto const* const won = std::get_if<strategies::granted>(&came))
+    return granted(session, asked, won->token, takes);
+  takes.settle();
+  if (std::get<strategies::refused>(came).by_nobody) refuse_locked(asked.name);
   return std::nullopt;
 }
 
+exchanging::facts exchanging::granted(backend::connection& session, holding::grant_facts asked,
+                                      fencing_token token, doubtful_takes& takes) {
+  asked.term = takes.sent()->what.front().term;
+  asked.sent_at = takes.sent()->sent_at;
+  asked.token = token;
+  asked.acquired_at = std::chrono::system_clock::now();
+  asked.server = static_cast<std::uint32_t>(engine_.database.server_of(session));
+  takes.settle();
+  return asked;
+}
+
 // The attempt may yet be carried out: then the former permit is gone, and what has come in its place may
-// count less. It is not to be trusted meanwhile. Given back in this order: without the former one nothing is
-// granted.
-void exchanging::lose(std::shared_ptr<holding::hold> const& h, holding::grant_facts const& asked) noexcept {
+// count less. It is not to be trusted meanwhile. Given back before the new one is, at the end of the call:
+// without the former one nothing is granted.
+void exchanging::lose(std::shared_ptr<holding::hold> const& h) noexcept {
+  auto const& f = h->facts();
   engine_.expiries.report_lost(h, loss_reason::database_unreachable);
-  auto const until = std::max(asked.sent_at, h->trusted_until()) + asked.ttl;
-  engine_.renewals.give_back_later(asked.name, h->facts().term, asked.strategy, 0ms, until);
-  engine_.renewals.give_back_later(
-      asked.name, asked.term, asked.strategy, 0ms, until,
-      asked.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout) + longest_wait_in_server);
+  auto const until = std::max<boot_time_point>(boot_clock::now(), h->trusted_until()) + f.ttl;
+  engine_.renewals.give_back_later(f.name, f.term, f.strategy, 0ms, until);
 }
 
 void exchanging::end(std::shared_ptr<holding::hold> const& h) noexcept {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <rowlock/error.hpp>
 
+#include "manager/doubtful_takes.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
 
@@ -21,12 +22,11 @@ class exchanging {
  private:
   using facts = std::optional<holding::grant_facts>;  ///< of the new one; nothing if it was refused
   facts take(std::shared_ptr<holding::hold> const&, permit_spec const&);
-  facts attempt(backend::connection&, strategies::take_request&, holding::grant_facts& asked);
-  /// Whether it was granted after all, although its reply was lost; nothing if that can't be asked,
-  /// or if it was and can't be kept.
-  std::optional<bool> was_granted(holding::grant_facts& asked) noexcept;
+  facts attempt(backend::connection&, strategies::take_request&, holding::grant_facts const& asked,
+                doubtful_takes&);
+  facts granted(backend::connection&, holding::grant_facts asked, fencing_token, doubtful_takes&);
   /// Whether the former one is still there can't be told.
-  void lose(std::shared_ptr<holding::hold> const&, holding::grant_facts const& asked) noexcept;
+  void lose(std::shared_ptr<holding::hold> const&) noexcept;
   void end(std::shared_ptr<holding::hold> const&) noexcept;
 
   engine& engine_;
