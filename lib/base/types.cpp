@@ -2,12 +2,15 @@
 
 #include <ctime>
 
+#include "base/boot_lead.hpp"
+
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 boot_time_point boot_clock::now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return time_point{std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec}};
+  return time_point{std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec} +
+                    base::boot_lead()};
 }
 
 char const* to_string(takeover t) noexcept { return t == takeover::observed ? "observed" : "clock"; }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/boot_lead.hpp"
 #include "contract/fixture.hpp"
 #include "contract/open_transaction.hpp"
 
@@ -87,13 +88,15 @@ CONTRACT_CASE("revoke now frees at once, and the holder hears of it") {
 }
 
 CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while trust runs") {
+  base::boot_clock_may_lead();
   std::atomic<int> failing{5};
   auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 15s);
+  held_and_watched h(*m, 30s);
   auto const trust = *h.lock->trusted_until();
+  base::boot_clock_leads_by(10s);  // it is to be renewed
   CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
   CHECK(h.lock->valid());
   failing = 1;
@@ -112,12 +115,14 @@ CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal")
 }
 
 CONTRACT_CASE("a database that is away for longer: loss is reported before trust ends") {
+  base::boot_clock_may_lead();
   auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 10s);  // it is told half a second before trust ends
+  held_and_watched h(*m, 30s);  // it is told a second before trust ends
   auto const trust = *h.lock->trusted_until();
+  base::boot_clock_leads_by(trust - boot_clock::now() - 3s);
   std::atomic<boot_clock::rep> told{0};
   std::stop_callback const on_loss(h.lock->loss_token(),
                                    [&] { told = boot_clock::now().time_since_epoch().count(); });
@@ -165,14 +170,20 @@ PAIRS_CASE("C75: a file that another program's transaction had locked for too lo
 }
 
 CONTRACT_CASE("C75: a database that says nothing: the loss says since when") {
+  base::boot_clock_may_lead();
   std::atomic<bool> over{false};
+  std::atomic<bool> asked{false};
   auto const m = f.manager();
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_renew") return;
+    asked = true;
     CHECK(eventually([&] { return over.load(); }));
     throw error(errc::unreachable, "cut off by the test");
   };
-  held_and_watched h(*m, 6s);
+  held_and_watched h(*m, 30s);
+  base::boot_clock_leads_by(10s);  // it is to be renewed
+  REQUIRE(eventually([&] { return asked.load(); }));
+  base::boot_clock_leads_by(*h.lock->trusted_until() - boot_clock::now() - 3s);
   REQUIRE(h.told());
   CHECK(h.lock->loss() == loss_reason::database_unreachable);
   CHECK(h.lock->loss_details().starts_with("the database has confirmed no renewal for "));
@@ -181,21 +192,29 @@ CONTRACT_CASE("C75: a database that says nothing: the loss says since when") {
 
 // The watchdog is kept from its work by another lock's hook, as if the process did not run.
 CONTRACT_CASE("C75: suspended is said only of what was told too late, and not of a fixed lease") {
+  base::boot_clock_may_lead();
   std::atomic<bool> over{false};
+  std::atomic<bool> held_up{false};
   std::atomic<bool> renews{true};
   auto o = f.options;
   o.on_event = [&](event const& e) {
-    if (e.kind == event_kind::lost && e.name == "first") CHECK(eventually([&] { return over.load(); }));
+    if (e.kind != event_kind::lost || e.name != "first") return;
+    held_up = true;
+    CHECK(eventually([&] { return over.load(); }));
   };
   auto const m = f.manager(o);
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_renew" && !renews) CHECK(eventually([&] { return over.load(); }));
   };
-  auto const first = m->make_mutex("first", {.ttl = 1s, .renew = false}).acquire();
-  auto const fixed = m->make_mutex("fixed", {.ttl = 6s, .renew = false}).acquire();
-  held_and_watched h(*m, 6s);
+  auto const first = m->make_mutex("first", {.ttl = 10s, .renew = false}).acquire();
+  auto const fixed = m->make_mutex("fixed", {.ttl = 1min, .renew = false}).acquire();
+  held_and_watched h(*m, 1min);
   renews = false;
-  REQUIRE(eventually([&] { return !h.lock->valid() && !fixed->valid(); }));
+  base::boot_clock_leads_by(10s);
+  REQUIRE(eventually([&] { return held_up.load(); }));
+  base::boot_clock_leads_by(1min);
+  REQUIRE_FALSE(h.lock->valid());
+  REQUIRE_FALSE(fixed->valid());
   CHECK(h.lock->loss() == loss_reason::suspended);
   CHECK(fixed->loss() == loss_reason::expired);
   over = true;

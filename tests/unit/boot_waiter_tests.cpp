@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "base/boot_lead.hpp"
+
 using namespace rowlock;
 using namespace std::chrono_literals;
 
@@ -31,4 +33,18 @@ TEST_CASE("a boot_waiter is woken, also beforehand, and once for several") {
   });
   w.wait_until(boot_time_point::max());
   CHECK(boot_clock::now() >= start + 60ms);
+}
+
+TEST_CASE("a boot_waiter wakes when a test has the clock go ahead, and its moment comes sooner by that") {
+  base::boot_clock_may_lead();
+  base::boot_waiter w;
+  auto const moment = boot_clock::now() + 2h;
+  std::jthread const ahead([] {
+    base::boot_clock_leads_by(1h);
+    base::boot_clock_leads_by(1h);
+  });
+  while (boot_clock::now() < moment) w.wait_until(moment);
+  CHECK(boot_clock::now() >= moment);
+  w.wait_until(boot_time_point::min());
+  w.wait_until(boot_clock::now() + 1ms);
 }
