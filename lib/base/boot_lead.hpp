@@ -18,7 +18,7 @@ event const* next_boot_lead() noexcept;
 
 /// From now on whoever sleeps by the clock wakes when it goes ahead: said before there is such a thread.
 ROWLOCK_EXPORT void boot_clock_may_lead();
-/// By so much more, which is positive. Thread-safe.
+/// By so much more, which is positive. Deadlines of what is asked just then pass, too. Thread-safe.
 ROWLOCK_EXPORT void boot_clock_leads_by(std::chrono::nanoseconds more);
 
 }  // namespace rowlock::base
