@@ -3,7 +3,6 @@
 // test says so, and not because it waited. Nothing else uses this; what it costs is one atomic that is read.
 
 #include <chrono>
-#include <rowlock/export.hpp>
 
 #include "base/event.hpp"
 
@@ -17,8 +16,8 @@ std::chrono::nanoseconds boot_lead() noexcept;
 event const* next_boot_lead() noexcept;
 
 /// From now on whoever sleeps by the clock wakes when it goes ahead: said before there is such a thread.
-ROWLOCK_EXPORT void boot_clock_may_lead();
+void boot_clock_may_lead();
 /// By so much more, which is positive. Deadlines of what is asked just then pass, too. Thread-safe.
-ROWLOCK_EXPORT void boot_clock_leads_by(std::chrono::nanoseconds more);
+void boot_clock_leads_by(std::chrono::nanoseconds more);
 
 }  // namespace rowlock::base
