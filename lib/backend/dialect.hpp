@@ -75,7 +75,6 @@ struct dialect {
   bool writes_lock_database = false;
   /// The database is a file of this machine's, without a server: for remedies.
   bool is_file = false;
-  /// If a migration is recorded with one of these checksums, its text is not reported as changed.
   backend::migrating migrating{};
   bool has_gates = false;            ///< see connection::has_gates()
   bool leaves_gate_at_once = false;  ///< see connection::execute_and_leave_gate()
