@@ -59,6 +59,19 @@ long kilobytes_now() {
   return pages * 4;
 }
 
+/// Of PostgreSQL: a wait for a row, several statements at once, a gate, and one statement.
+std::vector<std::string> errors_of_each_wait(std::function<void(peer&)> const& talk) {
+  auto const wait = [](backend::connection& c) { c.wait_for_row(reads, {}, in_good_time(), 30s, {}); };
+  auto const all = [](backend::connection& c) {
+    backend::step const one{reads, {}};
+    (void)c.execute_at_once({&one, 1}, in_good_time());
+  };
+  auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_good_time(), 30s, {}); };
+  auto const run = [](backend::connection& c) { c.execute(reads, {}, in_good_time()); };
+  return {error_on("postgresql", talk, wait), error_on("postgresql", talk, all),
+          error_on("postgresql", talk, stand), error_on("postgresql", talk, run)};
+}
+
 std::string with_number(std::string packet, char number) {
   packet[3] = number;
   return packet;
@@ -113,16 +126,7 @@ TEST_CASE("C65: postgresql: a server that begins COPY instead of answering is le
                                          : session.reply()))
           return;
     };
-    auto const wait = [&](backend::connection& c) { c.wait_for_row(reads, {}, in_good_time(), 30s, {}); };
-    auto const all = [&](backend::connection& c) {
-      backend::step const one{reads, {}};
-      (void)c.execute_at_once({&one, 1}, in_good_time());
-    };
-    auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_good_time(), 30s, {}); };
-    auto const run = [&](backend::connection& c) { c.execute(reads, {}, in_good_time()); };
-    for (auto const& said : {error_on("postgresql", talk, wait), error_on("postgresql", talk, all),
-                             error_on("postgresql", talk, stand), error_on("postgresql", talk, run)})
-      CHECK_MESSAGE(contains(said, "COPY"), said);
+    for (auto const& said : errors_of_each_wait(talk)) CHECK_MESSAGE(contains(said, "COPY"), said);
   }
 }
 
@@ -132,16 +136,7 @@ TEST_CASE("C65: postgresql: a server that says what is no message is left at onc
     while (session.hear())
       if (!p.say(session.type() == 'E' ? std::string("\0\x20\0\0\0", 5) : session.reply())) return;
   };
-  auto const wait = [&](backend::connection& c) { c.wait_for_row(reads, {}, in_good_time(), 30s, {}); };
-  auto const all = [&](backend::connection& c) {
-    backend::step const one{reads, {}};
-    (void)c.execute_at_once({&one, 1}, in_good_time());
-  };
-  auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_good_time(), 30s, {}); };
-  auto const run = [&](backend::connection& c) { c.execute(reads, {}, in_good_time()); };
-  for (auto const& said : {error_on("postgresql", talk, wait), error_on("postgresql", talk, all),
-                           error_on("postgresql", talk, stand), error_on("postgresql", talk, run)})
-    CHECK_MESSAGE(contains(said, "synchronization"), said);
+  for (auto const& said : errors_of_each_wait(talk)) CHECK_MESSAGE(contains(said, "synchronization"), said);
 }
 
 TEST_CASE("C65: postgresql: results without an end, of some bytes each, end a call") {
