@@ -54,6 +54,15 @@ void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
   waiter_.wake();
 }
 
+void session_pinger::drop(hold const& h) noexcept {
+  std::shared_ptr<kept> one;  // ends after the guard; or with the ping that is under way
+  std::lock_guard const guard(mutex_);
+  if (auto const found = kept_.find(&h); found != kept_.end()) {
+    one = std::move(found->second);
+    kept_.erase(found);
+  }
+}
+
 bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept {
   std::shared_ptr<kept> one;
   {

@@ -51,6 +51,9 @@ class session_pinger {
   /// the lock with it
   bool give_back(hold const&, boot_time_point deadline) noexcept;
 
+  /// Ends the session, and the lock with it, without asking the server.
+  void drop(hold const&) noexcept;
+
   /// Ends the thread, but does not wait for `spare`, and the sessions of locks that were lost.
   void stop(std::thread::id spare) noexcept;
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
-#include "base/process_end.hpp"
 #include "manager/closer.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
@@ -19,243 +20,428 @@ namespace {
 // Between two looks of whoever others keep away for: half a second at most.
 constexpr std::chrono::milliseconds while_waited_for = 25ms;
 
+// Of several names, what is skipped is mostly locked by one statement of another session, and free in a
+// moment.
+constexpr int soon_again = 5;
+
 }  // namespace
 
-acquirer::acquirer(engine& e, lock_spec const& s, patience p, std::stop_token stop, waiting::bell& to_ring)
+acquirer::acquirer(engine& e, std::span<lock_spec const> specs, patience p, std::stop_token stop,
+                   waiting::bell& to_ring)
     : engine_(e),
-      spec_(s),
+      specs_(specs),
+      any_(specs.front()),
       patience_(p),
       bell_(to_ring),
-      on_stop_(std::move(stop), forward{stop_source_, to_ring}),
-      on_closing_(e.closing.get_token(), forward{stop_source_, to_ring}),
-      owner_(s.owner()),
-      waits_(s.options.retry, p.insistent),
-      attempts_(e, std::span(&s, 1), owner_, stop_),
-      gate_(e.gates, s.name, owner_) {}
+      stop_(e, std::move(stop), to_ring),
+      owner_(any_.owner()),
+      waits_(any_.options.retry, p.insistent),
+      places_(specs.size()),
+      former_selves_(specs.size()),
+      attempts_(e, specs, owner_, stop_.token()),
+      run_(run()) {}
 
 acquirer::~acquirer() {
   try {  // what it was handed on just as it gave up
-    if (auto came = line_ ? line_->leave() : std::nullopt; came && came->inherited)
-      won_ = inherit(static_cast<holding::hold&>(*came->inherited), came->turn);
-  } catch (std::exception const&) {  // no thread to be had: it has been given back
+    if (auto came = line_ ? line_->leave() : std::nullopt; came && came->inherited) {
+      inherited_ = std::static_pointer_cast<holding::hold>(std::move(came->inherited));
+      places_.front().emplace(std::move(came->turn));
+    }
+    if (inherited_) (void)inherit();
+  } catch (std::exception const&) {  // no thread to be had: it is given back
   }
-  if (won_) (void)releasing(engine_).give_back(won_, boot_clock::now() + engine_.options.release_timeout);
+  for (auto const& h : won_) releasing(engine_).leave_behind(h);
 }
 
-acquirer::need acquirer::next() {
-  for (;;)
-    if (auto what = (this->*state_)()) return *std::move(what);
+steps<taken> acquirer::run() {
+  using kind = question::kind;
+  using status = acquire_status;
+  // Until the database was reached once it is not known which tables these are, and so whether this process
+  // holds a name already.
+  while (engine_.database.identity().empty()) {
+    if (stopped()) co_return lost(status::cancelled);
+    co_await all(kind::connect);
+    if (!failure_) continue;
+    if (stopped()) co_return lost(status::cancelled);
+    auto const again = ride_out() ? next_attempt_at() : std::nullopt;
+    if (!again) throw error(*failure_);
+    co_await rest{*again};
+  }
+  closer::of_this_process().get_ready();  // before anything can be held
+  waits_.begin_anew();
+
+  ending end;
+  for (;;) {
+    failure_.reset();
+    if (stopped()) break;
+
+    // The line of this process.
+    if (auto mine = own_permit()) co_return taken{{std::move(mine)}};
+    auto in_process = take_places();
+    if (in_process.shared) co_return taken{{std::move(in_process.shared)}};
+    if (in_process.again) continue;
+    if (in_process.busy && (may_wait() || any_.alone())) {  // else there may be room for both
+      auto const i = *in_process.busy;
+      auto const holder = std::exchange(in_front_, nullptr);
+      if (!one() && has_gate()) co_await all(kind::leave);
+      if (!one()) keep_only(std::nullopt);
+      if (!may_wait())
+        co_return lost_to(i, holder.get(), one() || patience_.one_attempt ? status::busy : status::timed_out);
+      attempts_.look_at(i, holder ? std::optional(holder->as_holder()) : std::nullopt);
+      attempts_.tell_wait();
+      if (!one() && counts_looks()) {
+        waits_.count_attempt();
+        auto const again = next_attempt_at();
+        if (!again) co_return lost_to(i, holder.get(), status::timed_out);
+        co_await rest{*again};
+        continue;
+      }
+      if (turns_to(i)) {
+        co_await rest{soon()};
+        continue;
+      }
+      stand_in_line(i);
+      while (line_ && !arrived(i)) {
+        auto const before = line_->in_front();
+        if (stopped()) co_return lost_to(i, before.get(), status::cancelled);
+        if (patience_.over()) co_return lost_to(i, before.get(), status::timed_out);
+        if (look_at_ && steady_clock::now() >= *look_at_ && !count_look()) {
+          if (arrived(i)) break;
+          co_return lost_to(i, before.get(), status::timed_out);
+        }
+        if (look_at_)
+          co_await pause{next_look_in_line()};
+        else
+          co_await pause{patience_.deadline};
+      }
+      if (!inherited_) continue;  // the other places
+    }
+
+    if (!(inherited_ && inherit())) {
+      // The gate. Others waited there a moment ago: or they would be overtaken for ever.
+      if (auto const i = begins_at()) {
+        if (leaves_gate(i)) co_await all(kind::leave);
+        if (!one()) keep_only(i);
+        co_await at(kind::stand, *i);
+        if (stopped()) break;
+        // Who could not stand there waits elsewhere, and then asks for a place once more.
+        stood_ = gate_->stood() || rested_ || waits_.attempts() == 0;
+        if (stood_) continue;
+        auto const again = next_attempt_at();
+        if (!again) {
+          end = conclusion();
+          break;
+        }
+        rested_ = true;
+        co_await rest{*again};
+        continue;
+      }
+      stood_ = rested_ = false;
+      co_await all(kind::attempt);
+    }
+
+    // Won, or what was in the way.
+    late_ = !won_.empty() && is_late();
+    if (!won_.empty() && !late_) co_return hand_out();
+    if (late_) co_await all(kind::give_back);
+    if (stopped() || granted_) break;
+    if (failure_) {
+      late_ = late_ || attempts_.came_too_late();
+      if (late_ && patience_.came_too_late != nullptr) *patience_.came_too_late = true;
+      // The newer self of an explicit owner may have the name by now: from that another try would take it.
+      if (!ride_out() || (late_ && owner_.is_explicit())) {
+        end = {status::busy, attempts_.in_doubt() ? doubtful() : *failure_};
+        break;
+      }
+    } else if (attempts_.was_done()) {
+      end = {status::done};
+      break;
+    }
+    if (patience_.one_attempt) {
+      // Whether a lost reply meant yes or no can only be told by looking again.
+      if (attempts_.in_doubt() && waits_.attempts() == 1) continue;
+      auto const again = moment_ends_at();
+      if (!again) {
+        end = conclusion();
+        break;
+      }
+      if (!one()) keep_only(std::nullopt);
+      co_await rest{*again};
+      continue;
+    }
+    if (!late_) attempts_.tell_wait();
+    if (patience_.over() || asks_others()) {
+      end = conclusion();
+      break;
+    }
+
+    // The wait: for one of the names.
+    auto const i = failure_ ? std::nullopt : one() ? index(0) : attempts_.busy();
+    bool const crosswise = i && turns_to(*i) && !counts_looks();
+    if (!one()) {
+      auto const kept = crosswise ? std::nullopt : i;
+      if (leaves_gate(kept)) co_await all(kind::leave);
+      keep_only(kept);
+    }
+    if (i && !crosswise && waits_at_gate()) {
+      if (has_gate()) {
+        auto const look = gate_->next_look(attempts_.can_be_had_in(), any_.permit.has_value());
+        co_await rest{patience_.deadline ? std::min(look, *patience_.deadline) : look};
+        continue;
+      }
+      engine_.gates.others_wait(specs_[*i].name, true);
+      co_await at(kind::stand, *i);
+      if (stopped()) break;
+      stood_ = gate_->stood();
+      if (stood_) continue;
+    }
+    bool const briefly =
+        crosswise || (!one() && !i && !failure_ && !counts_looks() && waits_.attempts() < soon_again);
+    auto const again = briefly ? soon() : next_attempt_at();
+    if (!again) {
+      end = conclusion();
+      break;
+    }
+    rested_ = true;
+    co_await rest{*again};
+  }
+
+  // Without a lock.
+  if (end.why != status::cancelled && has_gate()) co_await all(kind::leave);
+  if (waits_.attempts() > 1)
+    engine_.events.tell(
+        {.kind = event_kind::waited, .name = any_.name, .duration = steady_clock::now() - called_at_});
+  if (end.thrown) throw error(*end.thrown);
+  co_return lost(end.why);
 }
 
 void acquirer::ask() {
-  failure_.reset();
+  auto const asked = *run_.asks();
+  if (asked.what != question::kind::leave) failure_.reset();
   try {
-    (this->*question_)();
+    switch (asked.what) {
+      case question::kind::connect:
+        return connect();
+      case question::kind::stand:
+        return stand(static_cast<std::size_t>(asked.of.data() - specs_.data()));
+      case question::kind::attempt:
+        return attempt();
+      case question::kind::leave:
+        return gate_->leave(engine_.reply_deadline());
+      case question::kind::give_back:
+        return give_back_won(true);
+      case question::kind::look:
+      case question::kind::exchange:
+        return;  // other calls' questions
+    }
   } catch (error const& e) {
     failure_ = e;
   }
 }
 
-acquirer::need acquirer::ask_then(question q, state then) noexcept {
-  question_ = q;
-  state_ = then;
-  return reply{};
-}
-
-std::optional<acquirer::need> acquirer::go_on(state then) noexcept {
-  state_ = then;
-  return std::nullopt;
-}
-
-std::optional<acquirer::need> acquirer::rest_before(state then, steady_clock::time_point until) noexcept {
-  rest_until_ = until;
-  after_rest_ = then;
-  return go_on(&acquirer::rest);
-}
-
-std::optional<acquirer::need> acquirer::rest() {
-  if (!stopped() && steady_clock::now() < rest_until_) return pause{rest_until_};
-  return go_on(after_rest_);
-}
-
-// Until the database was reached once it is not known which tables these are, and so whether this process
-// holds the name already.
-std::optional<acquirer::need> acquirer::begin() {
-  if (stopped()) return lost(acquire_status::cancelled);
-  if (engine_.database.identity().empty()) return ask_then(&acquirer::connect, &acquirer::connected);
-  closer::of_this_process().get_ready();  // before anything can be held
-  waits_.begin_anew();
-  return go_on(&acquirer::line_up);
-}
-
 void acquirer::connect() {
   waits_.count_attempt();
-  (void)engine_.pool_of(spec_.strategy).borrow(engine_.reply_deadline(), stop_);
+  (void)engine_.pool_of(any_.strategy).borrow(engine_.reply_deadline(), stop_.token());
 }
 
-std::optional<acquirer::need> acquirer::connected() {
-  if (!failure_) return go_on(&acquirer::begin);
-  if (stopped()) return lost(acquire_status::cancelled);
-  if (can_ride_out(*failure_))
-    if (auto const until = next_attempt_at()) return rest_before(&acquirer::begin, *until);
-  throw *failure_;
-}
-
-waiting::local_queue::key acquirer::place() const {
-  return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), spec_.name};
+waiting::local_queue::key acquirer::place(std::size_t i) const {
+  return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), specs_[i].name};
 }
 
 // A thread that reads has what it asks for; one that wants to write would wait for itself.
-std::optional<acquirer::need> acquirer::look_at_own_permit() {
-  if (!spec_.permit || spec_.is(permit_spec::kind::counted) || as_reader_) return std::nullopt;
-  auto entered = waiting::local_queue::of_this_process().enter(place().of(owner_), owner_, nullptr);
+std::shared_ptr<holding::hold> acquirer::own_permit() {
+  if (!any_.permit || any_.is(permit_spec::kind::counted) || as_reader_) return nullptr;
+  auto entered = waiting::local_queue::of_this_process().enter(place(0).of(owner_), owner_, nullptr);
   if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered)) {
-    if (spec_.alone()) say_would_deadlock("reads");
+    if (any_.alone()) say_would_deadlock("reads");
     auto held = std::static_pointer_cast<holding::hold>(std::move(mine->by_me));
-    if (held->share()) return result{std::move(held)};
-  } else if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered); turn && !spec_.alone()) {
+    if (held->share()) return held;
+  } else if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered); turn && !any_.alone()) {
     as_reader_.emplace(std::move(*turn));
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 void acquirer::say_would_deadlock(char const* does) const {
   throw error(errc::would_deadlock,
               fmt::format("this thread {} '{}' already, by a handle that was not given back (it may be in "
                           "another thread): owner each_acquire is for handles that go from thread to thread",
-                          does, spec_.name));
+                          does, any_.name));
 }
 
-std::optional<acquirer::need> acquirer::line_up() {
-  failure_.reset();
-  if (stopped()) return lost(acquire_status::cancelled);
-  if (auto had = look_at_own_permit()) return had;
-  bool const would_wait = !patience_.one_attempt && !patience_.over();
-  auto entered =
-      waiting::local_queue::of_this_process().enter(place(), owner_, would_wait ? &bell_ : nullptr, this);
-  if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered))
-    return met(std::static_pointer_cast<holding::hold>(std::move(mine->by_me)));
-  if (auto* const line = std::get_if<waiting::local_queue::in_line>(&entered)) {
-    line_.emplace(std::move(*line));
-    if (spec_.options.on_wait) {
-      auto const holder = line_->in_front();
-      attempts_.look_at(holder ? std::optional(holder->as_holder()) : std::nullopt);
-      attempts_.tell_wait();
+// All of them, in the order of the names, without waiting for any.
+acquirer::entrance acquirer::take_places() {
+  entrance all;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    former_selves_[i].reset();
+    if (places_[i]) continue;
+    auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
+    if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered)) {
+      places_[i].emplace(std::move(*turn));
+    } else if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered)) {
+      meet(i, std::static_pointer_cast<holding::hold>(std::move(mine->by_me)), all);
+    } else if (!all.busy) {
+      all.busy = i;
+      in_front_ = std::get<waiting::local_queue::busy>(std::move(entered)).holder;
     }
-    if (counts_looks()) look_at_ = steady_clock::now();
-    return go_on(&acquirer::stand_in_line);
   }
-  if (auto const* const busy = std::get_if<waiting::local_queue::busy>(&entered)) {
-    if (!spec_.alone()) return begin_to_compete({});  // there may be room for both
-    return lost_to(busy->holder.get(), acquire_status::busy);
-  }
-  return begin_to_compete(std::get<waiting::local_queue::turn>(std::move(entered)));
+  return all;
 }
 
-std::optional<acquirer::need> acquirer::met(std::shared_ptr<holding::hold> mine) {
-  if (spec_.recursive) {
-    if (mine->share()) return result{std::move(mine)};
-    return std::nullopt;  // another thread has just given back the last handle: then it is to be waited for
+void acquirer::meet(std::size_t i, std::shared_ptr<holding::hold> mine, entrance& all) {
+  if (any_.recursive) {
+    all.again = !mine->share();  // another thread has just given back the last handle: it is to be waited for
+    if (!all.again) all.shared = std::move(mine);
+    return;
   }
-  if (spec_.permit) say_would_deadlock("writes to");
+  if (any_.permit) say_would_deadlock("writes to");
   if (!owner_.is_explicit())
     throw error(errc::would_deadlock,
                 fmt::format("this thread took '{}', and has not given it back (its handle may be in another "
                             "thread): use recursive_mutex to take it twice, or owner each_acquire for a "
                             "handle that goes from thread to thread",
-                            spec_.name));
-  former_self_ = std::move(mine);
-  return go_on(&acquirer::compete);
+                            specs_[i].name));
+  former_selves_[i] = std::move(mine);
+}
+
+void acquirer::stand_in_line(std::size_t i) {
+  auto entered =
+      waiting::local_queue::of_this_process().enter(place(i), owner_, &bell_, one() ? this : nullptr);
+  if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered))
+    places_[i].emplace(std::move(*turn));
+  if (auto* const line = std::get_if<waiting::local_queue::in_line>(&entered))
+    line_.emplace(std::move(*line));
+  if (counts_looks()) look_at_ = steady_clock::now();
+}
+
+bool acquirer::arrived(std::size_t i) {
+  auto came = line_->come();
+  if (!came) return false;
+  line_.reset();
+  look_at_.reset();
+  places_[i].emplace(std::move(came->turn));
+  inherited_ = std::static_pointer_cast<holding::hold>(std::move(came->inherited));
+  attempts_.look_at(i, std::nullopt);  // whom it was waited for has given it back
+  attempts_.draw_for_others();
+  had_turn_ = true;
+  return true;
 }
 
 // Each look at a holder of this process is an attempt like any other, for which the database need not be
 // asked.
 bool acquirer::counts_looks() const noexcept {
-  auto const& retry = spec_.options.retry;
+  auto const& retry = any_.options.retry;
   return retry.policy || (retry.attempts > 0 && !patience_.insistent);
 }
 
-std::optional<acquirer::need> acquirer::stand_in_line() {
-  if (auto came = line_->come()) return take_turn(*std::move(came));
+// @return false if there is to be no other
+bool acquirer::count_look() {
+  waits_.count_attempt();
   auto const holder = line_->in_front();
-  if (stopped()) return lost_to(holder.get(), acquire_status::cancelled);
-  if (patience_.over()) return lost_to(holder.get(), acquire_status::timed_out);
-  if (!look_at_) return pause{patience_.deadline};
-  if (steady_clock::now() >= *look_at_) {
-    waits_.count_attempt();
-    attempts_.look_at(holder ? std::optional(holder->as_holder()) : std::nullopt);
-    auto const wait = next_wait();
-    if (!wait) {
-      if (auto came = line_->come()) return take_turn(*std::move(came));
-      return lost_to(holder.get(), acquire_status::timed_out);
-    }
-    look_at_ = steady_clock::now() + *wait;
+  attempts_.look_at(0, holder ? std::optional(holder->as_holder()) : std::nullopt);
+  auto const wait = next_wait();
+  if (wait) look_at_ = steady_clock::now() + *wait;
+  return wait.has_value();
+}
+
+acquirer::time_point acquirer::next_look_in_line() const {
+  return patience_.deadline ? std::min(*look_at_, *patience_.deadline) : *look_at_;
+}
+
+// The same term, with an owner and a token of its own.
+bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noexcept {
+  auto const* h = dynamic_cast<holding::hold const*>(&o);
+  if (h == nullptr || of != &engine_ || owner_.is_explicit() || any_.permit) return false;
+  auto const& f = h->facts();
+  auto const& mine = any_.options;
+  bool const same = f.strategy == any_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
+                    f.fencing == any_.fencing && f.note() == mine.note;
+  bool const plain = mine.renew && mine.at_least == 0ms && mine.hard_limit == 0ms;
+  return same && plain && !(mine.fair && engine_.gates.begins_at(any_.name));
+}
+
+// Looks at the clock: this thread may have been stopped since it was rung. What was not confirmed for long
+// may have been taken away since, and another owner may have a higher token. [C62]
+// @return false if it is over, or the manager was closed meanwhile
+bool acquirer::inherit() {
+  auto const left = std::exchange(inherited_, nullptr);
+  holding::grant_facts f;
+  try {
+    f = holding::for_heir(left->facts(), owner_, left->offered_until());
+    f.more = holding::extras_of(any_.options);
+  } catch (...) {  // no memory
+    engine_.renewals.give_back_later(*left);
+    throw;
   }
-  return pause{patience_.deadline ? std::min(*look_at_, *patience_.deadline) : *look_at_};
+  if (auto gate = left->take_gate()) gate_of(0).inherit(*std::move(gate));
+  if (boot_clock::now() >=
+      std::min<boot_time_point>(holding::first_trust(f), f.sent_at + engine_.confirmed_for)) {
+    engine_.renewals.give_back_later(*left);
+    return false;
+  }
+  auto held = start_holding(engine_,
+                            {.facts = std::move(f),
+                             .turn = std::exchange(places_.front(), std::nullopt).value(),
+                             .session = std::nullopt,
+                             .gate = gate_ ? gate_->take() : std::nullopt,
+                             .had_to_wait = waits_.attempts() > 1,
+                             .waited = steady_clock::now() - called_at_},
+                            when_unwatched::give_back_later);
+  granted_ = held == nullptr;
+  if (held) won_.push_back(std::move(held));
+  return true;
 }
 
-std::optional<acquirer::need> acquirer::take_turn(waiting::local_queue::arrival came) {
-  if (came.inherited)
-    if (auto mine = inherit(static_cast<holding::hold&>(*came.inherited), came.turn))
-      return hand_out(std::move(mine));
-  attempts_.draw_for_others();
-  had_turn_ = true;
-  return begin_to_compete(std::move(came.turn));
+// Where others waited a moment ago; a policy of the program's, or a bound of attempts, says itself when to
+// try.
+acquirer::index acquirer::begins_at() const {
+  if (stood_ || has_gate() || patience_.one_attempt || !engine_.gates.there()) return std::nullopt;
+  if (any_.options.fair) return waited_for_.value_or(0);
+  if (!waits_at_gate()) return std::nullopt;
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    if (engine_.gates.begins_at(specs_[i].name)) return i;
+  return std::nullopt;
 }
 
-std::optional<acquirer::need> acquirer::begin_to_compete(waiting::local_queue::turn turn) {
-  turn_.emplace(std::move(turn));
-  attempts_.look_at(std::nullopt);  // whom it was waited for has given it back
-  return go_on(&acquirer::compete);
-}
-
-std::optional<acquirer::need> acquirer::compete() {
-  if (stopped()) return give_up(acquire_status::cancelled);
-  if (!gate_.got() && begins_at_gate()) return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
-  return try_now();
-}
-
-acquirer::need acquirer::try_now() noexcept {
-  rested_ = false;
-  return ask_then(&acquirer::attempt, &acquirer::judge);
-}
-
-// A policy of the program's, or a bound of attempts, says itself when to try.
 bool acquirer::waits_at_gate() const noexcept {
-  return engine_.gates.there() && !patience_.one_attempt && !traits(spec_.strategy).waits_in_server &&
+  return engine_.gates.there() && !patience_.one_attempt && !traits(any_.strategy).waits_in_server &&
          !counts_looks();
 }
 
-bool acquirer::begins_at_gate() const {
-  if (spec_.options.fair) return engine_.gates.there() && !patience_.one_attempt;
-  return waits_at_gate() && engine_.gates.begins_at(spec_.name);
+place_at_gate& acquirer::gate_of(std::size_t i) {
+  if (!gate_ || gate_of_ != i) gate_.emplace(engine_.gates, specs_[i].name, owner_);
+  gate_of_ = i;
+  return *gate_;
 }
 
-void acquirer::stand_at_gate() {
+void acquirer::stand(std::size_t i) {
   auto until = patience_.ends();
-  if (auto const soon = attempts_.can_be_had_in())
-    until = std::min<boot_time_point>(until, boot_clock::now() + *soon);
-  gate_.stand(until, stop_);
+  if (auto const time = attempts_.can_be_had_in(); time && attempts_.busy() == i)
+    until = std::min<boot_time_point>(until, boot_clock::now() + *time);
+  gate_of(i).stand(until, stop_.token());
 }
 
-// Who could not stand there waits elsewhere, and then asks for a place once more.
-std::optional<acquirer::need> acquirer::at_gate() {
-  if (stopped()) return give_up(acquire_status::cancelled);
-  bool const first = waits_.attempts() == 0;
-  if (gate_.stood() || rested_ || first) return try_now();
-  return try_again_later();
+void acquirer::attempt() {
+  waits_.count_attempt();
+  granted_ = false;
+  granted_ = make_attempt();
+  if (granted_) hold_all();
 }
 
 bool acquirer::make_attempt() {
+  using place = strategies::wanted_permit::place;
   auto const wait_until = patience_.one_attempt ? std::nullopt : std::optional(patience_.ends());
+  auto const where = has_gate()                                       ? place::first
+                     : patience_.one_attempt || engine_.gates.there() ? place::in_line
+                                                                      : place::without_line;
   auto* const beside = patience_.beside;
-  if (beside == nullptr || !(gate_.got() || had_turn_) || std::exchange(was_in_front_, true))
-    return attempts_.make(wait_until, place_in_line());
+  if (beside == nullptr || !(has_gate() || had_turn_) || std::exchange(was_in_front_, true))
+    return attempts_.make(wait_until, where);
   attempts_.propose(beside->asks());
   others_asked_ = true;
   bool had = false;
   try {
-    had = attempts_.make(wait_until, place_in_line());
+    had = attempts_.make(wait_until, where);
   } catch (error const&) {
     attempts_.propose(std::nullopt);
     others_asked_ = false;
@@ -270,156 +456,103 @@ bool acquirer::make_attempt() {
   return had;
 }
 
-void acquirer::attempt() {
-  waits_.count_attempt();
-  granted_ = make_attempt();
-  if (!granted_) return;
-  auto& facts = attempts_.granted().front().facts;
-  if (!spec_.alone()) {
-    won_ =
-        start_holding(std::move(facts), as_reader_ ? *std::move(as_reader_) : waiting::local_queue::turn());
-    turn_.reset();  // the next one may come in beside
-    gate_.leave(engine_.reply_deadline());
-    return;
-  }
-  won_ = start_holding(std::move(facts), former_self_ ? supersede() : *std::move(turn_));
+// What has gone to a lock is no place any more, whatever becomes of that lock.
+waiting::local_queue::turn acquirer::turn_for(std::size_t i) {
+  if (former_selves_[i]) return supersede(i);
+  if (any_.alone()) return std::exchange(places_[i], std::nullopt).value();
+  return as_reader_ ? *std::exchange(as_reader_, std::nullopt) : waiting::local_queue::turn();
 }
 
-strategies::wanted_permit::place acquirer::place_in_line() const noexcept {
-  using place = strategies::wanted_permit::place;
-  if (gate_.got()) return place::first;
-  return patience_.one_attempt || engine_.gates.there() ? place::in_line : place::without_line;
+// The new term stands where the former one stood, before the others in line. If that one ended by itself
+// meanwhile, as anybody may.
+waiting::local_queue::turn acquirer::supersede(std::size_t i) {
+  if (auto turn = engine_.expiries.report_superseded(former_selves_[i])) return std::move(*turn);
+  auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
+  auto* turn = std::get_if<waiting::local_queue::turn>(&entered);
+  return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
 
-std::optional<acquirer::need> acquirer::hand_out(std::shared_ptr<holding::hold> mine) {
-  if (is_too_late(*mine)) return came_too_late(mine);
-  mine->hand_out();
-  return result{std::move(mine)};
-}
-
-// This thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
-// Whoever waits gets another one; but not an explicit owner, whose newer self may have the name by now: from
-// that another try would take it. Other threads of such an owner may share what is lost: they hear of it, and
-// the last of them gives it back.
-std::optional<acquirer::need> acquirer::came_too_late(std::shared_ptr<holding::hold> const& lost) {
-  if (lost->unshare())
-    (void)releasing(engine_).give_back(lost, boot_clock::now() + engine_.options.release_timeout);
-  else
-    (void)engine_.expiries.report_lost(lost, lost->why_expired());
-  granted_ = false;
-  former_self_.reset();
-  as_reader_.reset();
-  turn_.reset();
-  line_.reset();
-  if (std::exchange(others_asked_, false)) patience_.beside->refused();
-  failure_ = too_late(spec_.name);
-  tell_came_too_late();
-  if (stopped()) return give_up(acquire_status::cancelled);
-  if (!can_ride_out(*failure_) || owner_.is_explicit()) {
-    (void)give_up(acquire_status::busy);
-    throw *failure_;
-  }
-  auto const until = next_attempt_at();
-  if (!until) return conclude();
-  return rest_before(&acquirer::line_up, *until);
-}
-
-void acquirer::tell_came_too_late() const noexcept {
-  if (patience_.came_too_late != nullptr) *patience_.came_too_late = true;
-}
-
-std::optional<acquirer::need> acquirer::judge() {
-  if (won_) return hand_out(std::exchange(won_, nullptr));
-  if (granted_) return give_up(acquire_status::cancelled);
-  if (failure_) {
-    if (stopped()) return give_up(acquire_status::cancelled);
-    if (attempts_.came_too_late()) tell_came_too_late();
-    // As in came_too_late().
-    if (!can_ride_out(*failure_) || (attempts_.came_too_late() && owner_.is_explicit())) {
-      (void)give_up(acquire_status::busy);
-      throw attempts_.in_doubt() ? doubtful() : *failure_;
+// All, or none of them. What is none after all has been given back.
+void acquirer::hold_all() {
+  auto& granted = attempts_.granted();
+  std::exception_ptr failed;
+  won_.assign(specs_.size(), nullptr);
+  for (std::size_t i = 0; i < specs_.size(); ++i) try {
+      bool const with_gate = any_.alone() && gate_ && gate_of_ == i;
+      won_[i] = start_holding(engine_, {.facts = std::move(granted[i].facts),
+                                        .turn = turn_for(i),
+                                        .session = std::exchange(granted[i].session, std::nullopt),
+                                        .gate = with_gate ? gate_->take() : std::nullopt,
+                                        .had_to_wait = waits_.attempts() > 1,
+                                        .waited = steady_clock::now() - called_at_});
+    } catch (...) {
+      failed = std::current_exception();
     }
+  if (!any_.alone()) {
+    places_.front().reset();  // the next one may come in beside
+    if (has_gate()) gate_->leave(engine_.reply_deadline());
   }
-  if (!failure_ && attempts_.was_done()) return give_up(acquire_status::done);
-  // Whether a lost reply meant yes or no can only be told by looking again.
-  bool const look_again = patience_.one_attempt && attempts_.in_doubt() && waits_.attempts() == 1;
-  if (look_again) return go_on(&acquirer::compete);
-  if (patience_.one_attempt) {
-    if (auto const until = ride_out_until()) return rest_before(&acquirer::compete, *until);
-    return conclude();
+  bool const whole = std::find(won_.begin(), won_.end(), nullptr) == won_.end();
+  if (whole || (one() && !failed)) attempts_.are_held();
+  if (whole) return;
+  std::erase(won_, nullptr);
+  give_back_won(false);
+  failure_.reset();
+  granted_ = true;
+  if (failed) std::rethrow_exception(failed);
+}
+
+// The thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
+bool acquirer::is_late() const noexcept {
+  return std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
+}
+
+// Other threads of an explicit owner may share one: they hear of it, and the last of them gives it back.
+void acquirer::give_back_won(bool whole) {
+  for (auto const& h : won_) {
+    if (!one()) (void)h->expose();  // not to the next in line: all of them go back
+    if (h->unshare())
+      (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+    else
+      (void)engine_.expiries.report_lost(h, whole ? h->why_expired() : loss_reason::row_gone);
   }
-  attempts_.tell_wait();
-  // Nobody has it, and it can't be had: others are to be asked.
-  bool const asks_others = !patience_.rides_out_outages && attempts_.contended() &&
-                           steady_clock::now() - called_at_ >= longest_moment;
-  if (asks_others) return conclude();
-  if (failure_ || !waits_at_gate() || patience_.over()) return try_again_later();
-  if (gate_.got()) {
-    auto const look = gate_.next_look(attempts_.can_be_had_in(), spec_.permit.has_value());
-    return rest_before(&acquirer::compete, patience_.deadline ? std::min(look, *patience_.deadline) : look);
-  }
-  engine_.gates.others_wait(spec_.name, true);
-  return ask_then(&acquirer::stand_at_gate, &acquirer::at_gate);
+  won_.clear();
+  granted_ = false;
+  if (std::exchange(others_asked_, false)) patience_.beside->refused();
+  failure_ = too_late(any_.name);
 }
 
-std::optional<acquirer::need> acquirer::try_again_later() {
-  auto const until = next_attempt_at();
-  if (!until) return conclude();
-  rested_ = true;
-  return rest_before(&acquirer::compete, *until);
+taken acquirer::hand_out() {
+  for (auto const& h : won_) h->hand_out();
+  return {std::exchange(won_, {})};
 }
 
-acquirer::result acquirer::conclude() {
-  if (stopped()) return give_up(acquire_status::cancelled);
-  auto const held = patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out;
-  auto given_up = give_up(attempts_.contended() ? acquire_status::contended : held);
-  if (failure_ && attempts_.in_doubt()) throw doubtful();
-  if (failure_ && failure_->reason() != errc::row_locked) throw *failure_;
-  return given_up;
+void acquirer::keep_only(index kept) noexcept {
+  if (gate_ && kept != gate_of_) gate_.reset();
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (kept != i) places_[i].reset();
 }
 
-acquirer::result acquirer::give_up(acquire_status why) {
-  if (why != acquire_status::cancelled) gate_.leave(engine_.reply_deadline());
-  if (waits_.attempts() > 1)
-    engine_.events.tell(
-        {.kind = event_kind::waited, .name = spec_.name, .duration = steady_clock::now() - called_at_});
-  return lost(why);
+// Whether another name was waited for before: then others wait crosswise, perhaps.
+bool acquirer::turns_to(std::size_t i) noexcept {
+  bool const another = waited_for_ && *waited_for_ != i;
+  waited_for_ = i;
+  return another;
 }
 
-acquirer::result acquirer::lost(acquire_status why) const {
-  auto const* const seen = attempts_.seen();
-  if (seen == nullptr || why == acquire_status::contended) return {nullptr, why, std::nullopt};
-  return {nullptr, why, seen->holder};
-}
-
-acquirer::result acquirer::lost_to(waiting::occupant const* holder, acquire_status why) const {
-  return {nullptr, why, holder == nullptr ? std::nullopt : std::optional(holder->as_holder())};
-}
-
-bool acquirer::stopped() const noexcept { return stop_.stop_requested() || base::process_ends_elsewhere(); }
-
-error acquirer::doubtful() const {
-  return {errc::in_doubt,
-          fmt::format("'{}': the reply was lost and the database can't be asked ({}); if it was granted, it "
-                      "ends by its expiry",
-                      spec_.name, failure_->what())};
-}
-
-bool acquirer::can_ride_out(error const& e) noexcept {
-  return rides_out(engine_, spec_.name, e, patience_, waits_.attempts());
-}
+bool acquirer::ride_out() { return rides_out(engine_, any_.name, *failure_, patience_, waits_.attempts()); }
 
 std::optional<std::chrono::milliseconds> acquirer::next_wait() {
   auto const* const seen = attempts_.seen();
   auto const wait = waits_.next(seen == nullptr ? nullptr : &seen->holder,
                                 failure_ ? std::nullopt : attempts_.can_be_had_in());
   if (!wait) return std::nullopt;
-  bool const soon = attempts_.waited_for() && !spec_.options.retry.policy;
-  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, soon ? while_waited_for : longest_pause);
+  bool const again_soon = attempts_.waited_for() && !any_.options.retry.policy;
+  return std::clamp<std::chrono::milliseconds>(*wait, 0ms, again_soon ? while_waited_for : longest_pause);
 }
 
 // @return nothing if there is to be no other attempt
-std::optional<steady_clock::time_point> acquirer::next_attempt_at() {
+std::optional<acquirer::time_point> acquirer::next_attempt_at() {
   if (patience_.over() || patience_.one_attempt) return std::nullopt;
   auto const wait = next_wait();
   if (!wait) return std::nullopt;
@@ -427,76 +560,55 @@ std::optional<steady_clock::time_point> acquirer::next_attempt_at() {
   return patience_.deadline ? std::min(at, *patience_.deadline) : at;
 }
 
-// Busy means held by somebody: a locked row or file says nothing of that.
-std::optional<steady_clock::time_point> acquirer::ride_out_until() const {
+// Busy means held: a locked row or file says nothing of that.
+std::optional<acquirer::time_point> acquirer::moment_ends_at() const {
   auto const now = steady_clock::now();
   if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
 }
 
-// The new term stands where the former one stood, before the others in line. If that one ended by itself
-// meanwhile, as anybody may.
-waiting::local_queue::turn acquirer::supersede() {
-  if (auto turn = engine_.expiries.report_superseded(former_self_)) return std::move(*turn);
-  auto entered = waiting::local_queue::of_this_process().enter(place(), owner_, nullptr);
-  auto* turn = std::get_if<waiting::local_queue::turn>(&entered);
-  return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
+// By chance, so that those who were refused together do not come back together.
+acquirer::time_point acquirer::soon() const {
+  std::chrono::duration<double, std::milli> const part(4 * waiting::random_part());
+  return steady_clock::now() + 1ms + std::chrono::duration_cast<std::chrono::nanoseconds>(part);
 }
 
-// The same term, with an owner and a token of its own.
-bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noexcept {
-  auto const* h = dynamic_cast<holding::hold const*>(&o);
-  if (h == nullptr || of != &engine_ || owner_.is_explicit() || spec_.permit) return false;
-  auto const& f = h->facts();
-  auto const& mine = spec_.options;
-  bool const same = f.strategy == spec_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
-                    f.fencing == spec_.fencing && f.note() == mine.note;
-  bool const plain = mine.renew && mine.at_least == 0ms && mine.hard_limit == 0ms;
-  return same && plain && !(mine.fair && engine_.gates.begins_at(spec_.name));
+// Nobody has it, and it can't be had.
+bool acquirer::asks_others() const noexcept {
+  return !patience_.rides_out_outages && attempts_.contended() &&
+         steady_clock::now() - called_at_ >= longest_moment;
 }
 
-// Looks at the clock: this thread may have been stopped since it was rung. What was not confirmed for long
-// may have been taken away since, and another owner may have a higher token. [C62]
-std::shared_ptr<holding::hold> acquirer::inherit(holding::hold& left, waiting::local_queue::turn& turn) {
-  holding::grant_facts f;
-  try {
-    f = holding::for_heir(left.facts(), owner_, left.offered_until());
-    f.more = holding::extras_of(spec_.options);
-  } catch (...) {  // no memory
-    engine_.renewals.give_back_later(left);
-    throw;
-  }
-  if (auto gate = left.take_gate()) gate_.inherit(*std::move(gate));
-  if (boot_clock::now() <
-      std::min<boot_time_point>(holding::first_trust(f), f.sent_at + engine_.confirmed_for))
-    return start_holding(std::move(f), std::move(turn));
-  engine_.renewals.give_back_later(left);
-  return nullptr;
+acquirer::ending acquirer::conclusion() const {
+  if (stopped()) return {};
+  ending end{patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out};
+  if (attempts_.contended()) end.why = acquire_status::contended;
+  if (failure_ && attempts_.in_doubt())
+    end.thrown = doubtful();
+  else if (failure_ && failure_->reason() != errc::row_locked)
+    end.thrown = failure_;
+  return end;
 }
 
-std::shared_ptr<holding::hold> acquirer::start_holding(holding::grant_facts facts,
-                                                       waiting::local_queue::turn turn) {
-  auto& won = attempts_.granted();
-  auto held = managing::start_holding(
-      engine_, {.facts = std::move(facts),
-                .turn = std::move(turn),
-                .session = won.empty() ? std::nullopt : std::exchange(won.front().session, std::nullopt),
-                .gate = spec_.alone() ? gate_.take() : std::nullopt,
-                .had_to_wait = waits_.attempts() > 1,
-                .waited = steady_clock::now() - called_at_});
-  attempts_.are_held();
-  return held;
+error acquirer::doubtful() const {
+  constexpr auto it =
+      "'{}': the reply was lost and the database can't be asked ({}); if it was granted, it ends "
+      "by its expiry";
+  constexpr auto they =
+      "'{}' and {} more: the reply was lost and the database can't be asked ({}); if they were "
+      "granted, they end by their expiry";
+  return {errc::in_doubt, one() ? fmt::format(it, any_.name, failure_->what())
+                                : fmt::format(they, any_.name, specs_.size() - 1, failure_->what())};
 }
 
-acquirer::result drive(acquirer& call, waiting::thread_bell& bell) {
-  for (;;) {
-    auto what = call.next();
-    if (auto* const done = std::get_if<acquirer::result>(&what)) return std::move(*done);
-    if (auto const* const wait = std::get_if<acquirer::pause>(&what))
-      bell.wait(wait->until);
-    else
-      call.ask();
-  }
+taken acquirer::lost(acquire_status why) const {
+  auto const* const seen = attempts_.seen();
+  if (seen == nullptr || why == acquire_status::contended) return {{}, why, {}, {}};
+  return {{}, why, seen->holder, specs_[*attempts_.busy()].name};
+}
+
+taken acquirer::lost_to(std::size_t i, waiting::occupant const* holder, acquire_status why) const {
+  return {{}, why, holder == nullptr ? std::nullopt : std::optional(holder->as_holder()), specs_[i].name};
 }
 
 }  // namespace rowlock::managing

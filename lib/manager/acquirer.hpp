@@ -1,45 +1,55 @@
 #pragma once
-// One call that takes a lock: line up inside the process, then attempt, wait, attempt again. It never waits
-// by itself, but says what it needs next: a driver sees to that, with a thread (drive()) or without one.
+// One call that takes a lock, or several, all or none. It never waits by itself, but says what it needs next:
+// run() in acquirer.cpp is the whole of it, from top to bottom.
+//
+// - Inside the process one thread deals with a name; the others stand in line behind it, and cost no round
+//   trip. Whoever is next may get the lock from the one before, as it is.
+// - Who comes from elsewhere stands at the name's gate in the server, which decides nothing, but rings in
+// order.
+// - An attempt asks for all names at once (attempts).
+// - While it waits for one of several names it has none of the others, not even a place in line: so it is in
+//   nobody's way, and no two calls wait for each other.
 
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <rowlock/error.hpp>
+#include <span>
 #include <stop_token>
-#include <variant>
+#include <string>
+#include <vector>
 
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
 #include "manager/patience.hpp"
 #include "manager/place_at_gate.hpp"
+#include "manager/steps.hpp"
+#include "manager/told_to_stop.hpp"
 #include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
 namespace rowlock::managing {
 
-/// Made for one call, in the thread that is to own the lock. Used by one thread at a time.
+/// What a call that takes has come to.
+struct taken {
+  std::vector<std::shared_ptr<holding::hold>> won{};  ///< in the order of the specs; empty: see why
+  acquire_status why = acquire_status::acquired;
+  std::optional<holder_info> holder{};
+  std::string busy{};  ///< the first name that was in the way, if that is known
+};
+
+/// Made for one call, in the thread that is to own the locks. Used by one thread at a time.
 class acquirer : private waiting::heir {
  public:
-  struct result {
-    std::shared_ptr<holding::hold> won{};  ///< null: see why
-    acquire_status why = acquire_status::acquired;
-    std::optional<holder_info> holder{};
-  };
+  using need = steps<taken>::need;
 
-  /// What it needs before next() is called again.
-  struct reply {};  ///< that ask() is called
-  struct pause {
-    std::optional<std::chrono::steady_clock::time_point> until;  ///< empty: only the bell ends it
-  };
-  using need = std::variant<reply, pause, result>;
-
-  /// `to_ring` outlives it. It is rung when a pause is over before its time: at its turn in line, or if the
-  /// call is stopped.
-  acquirer(engine&, lock_spec const&, patience, std::stop_token, waiting::bell& to_ring);
-  /// Gives back what was granted and not handed out by next(): nobody else could, and it would be renewed for
-  /// ever.
+  /// `specs` outlive it: at least one, the same but for their names, in the order of those, none twice.
+  /// `to_ring` outlives it, too. It is rung when a pause is over before its time: at its turn in line, or if
+  /// the call is stopped.
+  acquirer(engine&, std::span<lock_spec const> specs, patience, std::stop_token, waiting::bell& to_ring);
+  /// What was granted and not handed out by next() is given back by the manager's threads: nobody else could,
+  /// and it would be renewed for ever.
   ~acquirer() override;
   acquirer(acquirer const&) = delete;
   acquirer& operator=(acquirer const&) = delete;
@@ -47,114 +57,116 @@ class acquirer : private waiting::heir {
   /// Goes on as far as that can be done at once. May be called too early: then the pause is what is left of
   /// it. After a result, or if it throws, this is at its end.
   /// @throws error, and what a retry policy of the program's throws
-  need next();
-  /// Waits for replies of the database (a strategy that waits in the server: for as long as the call may
-  /// last).
+  need next() { return run_.next(stopped()); }
+  /// Asks the question that next() came to. Waits for replies of the database (a strategy that waits in the
+  /// server, and at a gate: for as long as the call may last).
   void ask();
 
  private:
-  using state = std::optional<need> (acquirer::*)();
-  using question = void (acquirer::*)();
+  using time_point = std::chrono::steady_clock::time_point;
+  using index = std::optional<std::size_t>;
+  /// How the call ends without a lock.
+  struct ending {
+    acquire_status why = acquire_status::cancelled;
+    std::optional<error> thrown{};
+  };
+  /// Of all places in the process.
+  struct entrance {
+    index busy{};                             ///< the first that another thread has
+    std::shared_ptr<holding::hold> shared{};  ///< what this thread has already
+    bool again = false;                       ///< it was just given back
+  };
 
-  // States: what is needed next, or nothing once it is said which state goes on.
-  std::optional<need> begin();
-  std::optional<need> connected();
-  std::optional<need> line_up();
-  std::optional<need> look_at_own_permit();
-  std::optional<need> stand_in_line();
-  std::optional<need> compete();
-  std::optional<need> judge();
-  std::optional<need> hand_out(std::shared_ptr<holding::hold>);
-  std::optional<need> came_too_late(std::shared_ptr<holding::hold> const&);
-  std::optional<need> at_gate();
-  need try_now() noexcept;
-  std::optional<need> try_again_later();
-  std::optional<need> rest();
-  std::optional<need> go_on(state) noexcept;
-  std::optional<need> rest_before(state, std::chrono::steady_clock::time_point until) noexcept;
-  need ask_then(question, state) noexcept;
+  steps<taken> run();
+
+  // The line of this process.
+  std::shared_ptr<holding::hold> own_permit();
+  entrance take_places();
+  void meet(std::size_t, std::shared_ptr<holding::hold> mine, entrance&);
+  [[noreturn]] void say_would_deadlock(char const* does) const;
+  void stand_in_line(std::size_t);
+  bool arrived(std::size_t);
+  bool count_look();
+  time_point next_look_in_line() const;
+  bool inherit();
+  bool takes_over(waiting::occupant const&, void const* of) const noexcept override;
+  waiting::local_queue::key place(std::size_t) const;
+  waiting::local_queue::turn supersede(std::size_t);
+  waiting::local_queue::turn turn_for(std::size_t);
+  bool may_wait() const noexcept { return !patience_.one_attempt && !patience_.over(); }
+
+  // The gate.
+  index begins_at() const;
+  place_at_gate& gate_of(std::size_t);
+  bool has_gate() const noexcept { return gate_ && gate_->got(); }
+  bool leaves_gate(index kept) const noexcept { return has_gate() && kept != gate_of_; }
+  bool waits_at_gate() const noexcept;
 
   // Questions.
   void connect();
+  void stand(std::size_t);
   void attempt();
-  void stand_at_gate();
   bool make_attempt();
+  void hold_all();
+  /// `whole`: all of them are there.
+  void give_back_won(bool whole);
 
-  void tell_came_too_late() const noexcept;
-  [[noreturn]] void say_would_deadlock(char const* does) const;
-  std::optional<need> met(std::shared_ptr<holding::hold> mine);
-  std::optional<need> begin_to_compete(waiting::local_queue::turn);
-  std::optional<need> take_turn(waiting::local_queue::arrival);
-  bool takes_over(waiting::occupant const&, void const* of) const noexcept override;
-  /// @return null if it is over, or the manager was closed meanwhile
-  std::shared_ptr<holding::hold> inherit(holding::hold&, waiting::local_queue::turn&);
-  result conclude();
-  result give_up(acquire_status);
-  result lost(acquire_status) const;
-  result lost_to(waiting::occupant const*, acquire_status) const;
-  waiting::local_queue::key place() const;
-  strategies::wanted_permit::place place_in_line() const noexcept;
+  // What is next.
+  bool is_late() const noexcept;
+  taken hand_out();
+  void keep_only(index) noexcept;
+  bool turns_to(std::size_t) noexcept;
   bool counts_looks() const noexcept;
-  bool waits_at_gate() const noexcept;
-  bool begins_at_gate() const;
-  bool can_ride_out(error const&) noexcept;
+  bool ride_out();
   std::optional<std::chrono::milliseconds> next_wait();
-  std::optional<std::chrono::steady_clock::time_point> next_attempt_at();
-  std::optional<std::chrono::steady_clock::time_point> ride_out_until() const;
+  std::optional<time_point> next_attempt_at();
+  std::optional<time_point> moment_ends_at() const;
+  time_point soon() const;
+  bool asks_others() const noexcept;
+  ending conclusion() const;
   error doubtful() const;
-  waiting::local_queue::turn supersede();
-  /// @return null if the manager was closed meanwhile; then the lock has been given back
-  std::shared_ptr<holding::hold> start_holding(holding::grant_facts, waiting::local_queue::turn);
-  /// By the caller's token or the manager's end; or the process ends: what is given back as its static
-  /// objects are destroyed is for others.
-  bool stopped() const noexcept;
+  taken lost(acquire_status) const;
+  taken lost_to(std::size_t, waiting::occupant const*, acquire_status) const;
+  bool stopped() const noexcept { return stop_.now(); }
+  bool one() const noexcept { return specs_.size() == 1; }
+  question all(question::kind k) const noexcept { return {k, specs_}; }
+  question at(question::kind k, std::size_t i) const noexcept { return {k, specs_.subspan(i, 1)}; }
 
   engine& engine_;
-  lock_spec const& spec_;
+  std::span<lock_spec const> const specs_;
+  lock_spec const& any_;  ///< for what is the same for all
   patience const patience_;
   waiting::bell& bell_;
-  // Called by the caller's token, and when the manager is closed.
-  struct forward {
-    std::stop_source to;
-    waiting::bell& bell;
-    void operator()() const noexcept {
-      (void)std::stop_source(to).request_stop();
-      bell.ring();
-    }
-  };
-  std::stop_source const stop_source_;
-  std::stop_token const stop_ = stop_source_.get_token();
-  std::stop_callback<forward> const on_stop_;
-  std::stop_callback<forward> const on_closing_;
-  std::chrono::steady_clock::time_point const called_at_ = std::chrono::steady_clock::now();
+  told_to_stop const stop_;
+  time_point const called_at_ = std::chrono::steady_clock::now();
   owner_id const owner_;
-
   waiting::retry_waits waits_;
-  std::optional<waiting::local_queue::in_line> line_;
-  std::optional<std::chrono::steady_clock::time_point> look_at_;  ///< at who is in front, if that counts
-  std::optional<waiting::local_queue::turn> turn_;
+
+  std::vector<std::optional<waiting::local_queue::turn>> places_;
+  std::vector<std::shared_ptr<holding::hold>> former_selves_;  ///< whom the same owner takes over from
+  std::shared_ptr<waiting::occupant> in_front_;                ///< of the place that was not to be had
   std::optional<waiting::local_queue::turn> as_reader_;  ///< what is kept instead, if others may come in
-  attempts attempts_;  ///< ends before the turn does: what is in doubt is given back first
+  std::optional<waiting::local_queue::in_line> line_;    ///< for one of the places
+  std::optional<time_point> look_at_;                    ///< at who is in front, if that counts
+  std::shared_ptr<holding::hold> inherited_;             ///< what came with the turn
+  attempts attempts_;  ///< ends before the places are left: what is in doubt is given back first
+  std::optional<place_at_gate> gate_;
+  std::size_t gate_of_ = 0;
 
-  state state_ = &acquirer::begin;
-  question question_ = nullptr;
-  state after_rest_ = nullptr;
-  std::chrono::steady_clock::time_point rest_until_;
-
-  place_at_gate gate_;
-  bool rested_ = false;                         ///< since the last attempt
-  bool had_turn_ = false;                       ///< after others of this process
-  bool was_in_front_ = false;                   ///< and somebody was told
-  bool others_asked_ = false;                   ///< by that one, for the last attempt
-  std::shared_ptr<holding::hold> former_self_;  ///< whom the same owner takes over from, in its turn
+  index waited_for_;           ///< last
+  bool stood_ = false;         ///< at a gate, or there was no place, since the last attempt
+  bool rested_ = false;        ///< since the last attempt
+  bool had_turn_ = false;      ///< after others of this process
+  bool was_in_front_ = false;  ///< and somebody was told
+  bool others_asked_ = false;  ///< by that one, for the last attempt
 
   // What became of the last question.
   std::optional<error> failure_;
   bool granted_ = false;
-  std::shared_ptr<holding::hold> won_;
-};
+  bool late_ = false;  ///< what was won was too late to be handed out
+  std::vector<std::shared_ptr<holding::hold>> won_;
 
-/// Drives it by the calling thread, which sleeps at its bell meanwhile.
-acquirer::result drive(acquirer&, waiting::thread_bell&);
+  steps<taken> run_;  ///< last: it uses the others
+};
 
 }  // namespace rowlock::managing

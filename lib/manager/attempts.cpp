@@ -31,12 +31,12 @@ attempts::attempts(engine& e, std::span<lock_spec const> specs, owner_id owner, 
   permit_.intent = base::random_id();
 }
 
-void attempts::look_at(std::optional<holder_info> holder) {
-  rows_.front().reset();
+void attempts::look_at(std::size_t i, std::optional<holder_info> holder) {
+  rows_[i].reset();
   busy_.reset();
   if (!holder) return;
-  rows_.front().emplace().holder = *std::move(holder);
-  busy_ = 0;
+  rows_[i].emplace().holder = *std::move(holder);
+  busy_ = i;
 }
 
 strategies::take_request attempts::request() const {

@@ -42,8 +42,8 @@ class attempts {
   /// The first name that is in the way, and its row as last seen, or who of this process has it.
   std::optional<std::size_t> busy() const noexcept { return busy_; }
   strategies::term_row const* seen() const noexcept { return busy_ ? &*rows_[*busy_] : nullptr; }
-  /// Of the first name.
-  void look_at(std::optional<holder_info> holder);
+  /// Another thread of this process has that name, or none has it any more.
+  void look_at(std::size_t, std::optional<holder_info> holder);
   /// Tells the program whom the call is going to wait for, as far as that is known.
   void tell_wait() const noexcept;
   /// The name was seen to be recorded as done: nobody holds it, and nobody is to wait for it.

@@ -19,56 +19,81 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// As the acquirer has them: where nobody else of this process can be, or where a reader is known again.
-std::optional<waiting::local_queue::turn> place_for(engine& e, holding::grant_facts const& f,
-                                                    permit_spec const& p) {
-  auto& queue = waiting::local_queue::of_this_process();
-  waiting::local_queue::key const name{queue.number_of(e.database.identity()), f.name};
-  auto entered = queue.enter(p.what == permit_spec::kind::writer ? name : name.of(f.owner), f.owner, nullptr);
-  auto* const turn = std::get_if<waiting::local_queue::turn>(&entered);
-  return turn == nullptr ? std::nullopt : std::optional<waiting::local_queue::turn>(std::move(*turn));
-}
-
 [[noreturn]] void refuse_locked(std::string const& name) {
   throw error(errc::row_locked, fmt::format("'{}': a transaction has its row locked: end it first", name));
 }
 
 }  // namespace
 
-std::shared_ptr<holding::hold> exchanging::exchange(std::shared_ptr<holding::hold> const& h,
-                                                    permit_spec const& wanted) {
-  auto const& f = h->facts();
+exchanging::exchanging(engine& e, held const& h, permit_spec const& wanted)
+    : engine_(e), former_(h), wanted_(wanted), run_(run()) {}
+
+steps<exchanging::held> exchanging::run() {
+  auto const& f = former_->facts();
   if (f.limit != strategies::all_units)
     throw error(errc::unsupported, fmt::format("'{}' is not the lock of a shared_mutex", f.name));
-  if (!h->expose() || !h->valid() || engine_.database.gone(f.server)) return nullptr;
-  if (f.units == wanted.units) return h;
+  if (!former_->expose() || !former_->valid() || engine_.database.gone(f.server)) co_return nullptr;
+  if (f.units == wanted_.units) co_return former_;
   // Other handles of the thread would be left without it.
-  if (h->is_shared())
+  if (former_->is_shared())
     throw error(errc::invalid_argument,
                 fmt::format("'{}': this thread has taken it more than once: give the others back", f.name));
-  auto turn = place_for(engine_, f, wanted);
-  if (!turn) return nullptr;
-  auto fresh = take(h, wanted);
-  if (!fresh) return nullptr;
+  if (auto mine = place())
+    turn_.emplace(*std::move(mine));
+  else
+    co_return nullptr;
+  co_await question{question::kind::exchange};
+  if (failure_) throw error(*failure_);
+  if (!granted_) co_return nullptr;
+  if (now_ && is_too_late(*now_)) {
+    co_await question{question::kind::give_back};
+    engine_.expiries.report_lost(former_, loss_reason::row_gone);
+    throw too_late(f.name);
+  }
+  end();
+  if (now_) now_->hand_out();
+  co_return now_;
+}
+
+void exchanging::ask() {
   try {
-    auto now = managing::start_holding(
-        engine_, {.facts = *std::move(fresh), .turn = *std::move(turn), .session = {}, .gate = {}});
-    if (now && is_too_late(*now)) {
-      (void)releasing(engine_).give_back(now, boot_clock::now() + engine_.options.release_timeout);
-      throw too_late(f.name);
-    }
-    end(h);
-    if (now) now->hand_out();
-    return now;
+    if (run_.asks()->what == question::kind::exchange)
+      exchange();
+    else
+      (void)releasing(engine_).give_back(now_, boot_clock::now() + engine_.options.release_timeout);
+  } catch (error const& e) {
+    failure_ = e;
+  }
+}
+
+void exchanging::exchange() {
+  auto fresh = take();
+  if (!fresh) return;
+  granted_ = true;
+  try {
+    now_ = start_holding(engine_,
+                         {.facts = *std::move(fresh), .turn = *std::move(turn_), .session = {}, .gate = {}});
   } catch (...) {  // its row is gone all the same
-    engine_.expiries.report_lost(h, loss_reason::row_gone);
+    engine_.expiries.report_lost(former_, loss_reason::row_gone);
     throw;
   }
 }
 
+// As the acquirer has them: where nobody else of this process can be, or where a reader is known again.
+std::optional<waiting::local_queue::turn> exchanging::place() const {
+  auto const& f = former_->facts();
+  auto& queue = waiting::local_queue::of_this_process();
+  waiting::local_queue::key const name{queue.number_of(engine_.database.identity()), f.name};
+  auto entered =
+      queue.enter(wanted_.what == permit_spec::kind::writer ? name : name.of(f.owner), f.owner, nullptr);
+  auto* const turn = std::get_if<waiting::local_queue::turn>(&entered);
+  return turn == nullptr ? std::nullopt : std::optional<waiting::local_queue::turn>(std::move(*turn));
+}
+
 // Refused at once if a transaction has the permit locked: whoever counts must not wait for it.
-exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, permit_spec const& wanted) {
-  auto const& f = h->facts();
+exchanging::facts exchanging::take() {
+  auto const& f = former_->facts();
+  auto const& wanted = wanted_;
   auto asked = f;
   asked.units = static_cast<std::int32_t>(wanted.units);
   if (f.hard_limit != 0ms)  // what is left of it
@@ -104,7 +129,7 @@ exchanging::facts exchanging::take(std::shared_ptr<holding::hold> const& h, perm
     } catch (std::exception const&) {  // it can't be told
       came = doubtful_takes::fate::unkept;
     }
-    if (may_come || came != doubtful_takes::fate::absent) lose(h);
+    if (may_come || came != doubtful_takes::fate::absent) lose();
     throw;
   }
 }
@@ -138,17 +163,17 @@ exchanging::facts exchanging::granted(backend::connection& session, holding::gra
 // The attempt may yet be carried out: then the former permit is gone, and what has come in its place may
 // count less. It is not to be trusted meanwhile. Given back before the new one is, at the end of the call:
 // without the former one nothing is granted.
-void exchanging::lose(std::shared_ptr<holding::hold> const& h) noexcept {
-  auto const& f = h->facts();
-  engine_.expiries.report_lost(h, loss_reason::database_unreachable);
-  auto const until = std::max<boot_time_point>(boot_clock::now(), h->trusted_until()) + f.ttl;
+void exchanging::lose() noexcept {
+  auto const& f = former_->facts();
+  engine_.expiries.report_lost(former_, loss_reason::database_unreachable);
+  auto const until = std::max<boot_time_point>(boot_clock::now(), former_->trusted_until()) + f.ttl;
   engine_.renewals.give_back_later(f.name, f.term, f.strategy, 0ms, until);
 }
 
-void exchanging::end(std::shared_ptr<holding::hold> const& h) noexcept {
-  engine_.renewals.forget(*h);
-  engine_.expiries.forget(*h);
-  if (h->begin_release()) h->end_release({}, engine_.reply_deadline());
+void exchanging::end() noexcept {
+  engine_.renewals.forget(*former_);
+  engine_.expiries.forget(*former_);
+  if (former_->begin_release()) former_->end_release({}, boot_time_point::min());  // a permit has no gate
 }
 
 }  // namespace rowlock::managing

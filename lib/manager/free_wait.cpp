@@ -1,9 +1,8 @@
 #include "manager/free_wait.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <rowlock/error.hpp>
+#include <span>
+#include <utility>
 
 #include "strategy/permits.hpp"
 
@@ -17,52 +16,36 @@ namespace {
 constexpr std::chrono::nanoseconds shortest_look = 2ms;
 constexpr std::chrono::nanoseconds longest_look = 250ms;
 
-/// Triggered by the caller's, or when the manager is closed.
-class either {
- public:
-  either(std::stop_token const& one, std::stop_token const& other)
-      : on_one_(one, pass_on{&both_}), on_other_(other, pass_on{&both_}) {}
-  std::stop_token token() const noexcept { return both_.get_token(); }
-
- private:
-  struct pass_on {
-    std::stop_source* to;
-    void operator()() const noexcept { to->request_stop(); }
-  };
-  std::stop_source both_;
-  std::stop_callback<pass_on> on_one_;
-  std::stop_callback<pass_on> on_other_;
-};
-
 }  // namespace
 
-bool free_wait::run() {
-  either const stopped(stop_, engine_.closing.get_token());
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
+free_wait::free_wait(engine& e, lock_spec const& spec, std::optional<time_point> deadline,
+                     std::stop_token stop, waiting::bell& to_ring)
+    : engine_(e), spec_(spec), deadline_(deadline), stop_(e, std::move(stop), to_ring), run_(run()) {}
+
+steps<bool> free_wait::run() {
   for (auto const began = steady_clock::now();;) {
-    if (look()) return true;
+    co_await question{question::kind::look, std::span(&spec_, 1)};
+    if (free_) co_return true;
     bool const over = deadline_ && steady_clock::now() >= *deadline_;
-    if (over && failure_) throw *failure_;
-    if (over || stopped.token().stop_requested()) return false;
-    never.wait_until(lock, stopped.token(), next_look(began), [] { return false; });
+    if (failure_ && (over || !failure_->retryable())) throw error(*failure_);
+    if (over || stop_.now()) co_return false;
+    co_await rest{next_look(began)};
   }
 }
 
-bool free_wait::look() try {
+void free_wait::ask() {
   failure_.reset();
   ends_in_.reset();
-  return is_free();
-} catch (error const& e) {
-  if (!e.retryable()) throw;
-  failure_ = e;
-  return false;
+  try {
+    free_ = is_free();
+  } catch (error const& e) {
+    failure_ = e;
+  }
 }
 
 bool free_wait::is_free() {
   auto const deadline = engine_.reply_deadline();
-  auto loan = engine_.pool.borrow(deadline, stop_);
+  auto loan = engine_.pool.borrow(deadline, stop_.token());
   if (engine_.strategies.of(spec_.strategy).holder(*loan, spec_.name, deadline)) return false;
   if (spec_.permit)
     return strategies::permits(engine_.database.statements(), spec_.strategy)

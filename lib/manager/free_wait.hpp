@@ -4,38 +4,44 @@
 
 #include <chrono>
 #include <optional>
+#include <rowlock/error.hpp>
 #include <stop_token>
 
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
+#include "manager/steps.hpp"
+#include "manager/told_to_stop.hpp"
 
 namespace rowlock::managing {
 
-/// Made for one call.
+/// Made for one call: see acquirer.
 class free_wait {
  public:
-  free_wait(engine& e, lock_spec const& spec, std::optional<std::chrono::steady_clock::time_point> deadline,
-            std::stop_token stop)
-      : engine_(e), spec_(spec), deadline_(deadline), stop_(std::move(stop)) {}
-
-  /// @return false if somebody holds it still
-  /// @throws error; what is retryable only if there is no time left
-  bool run();
-
- private:
   using time_point = std::chrono::steady_clock::time_point;
 
+  free_wait(engine&, lock_spec const&, std::optional<time_point> deadline, std::stop_token,
+            waiting::bell& to_ring);
+  free_wait(free_wait const&) = delete;
+  free_wait& operator=(free_wait const&) = delete;
+
+  /// Its result is false if the name is still held.
+  /// @throws error; what is retryable only if there is no time left
+  steps<bool>::need next() { return run_.next(stop_.now()); }
+  void ask();
+
+ private:
+  steps<bool> run();
   bool is_free();
-  /// A look; what went wrong is remembered if it may pass.
-  bool look();
   time_point next_look(time_point began) const;
 
   engine& engine_;
   lock_spec const& spec_;
   std::optional<time_point> const deadline_;
-  std::stop_token const stop_;
+  told_to_stop const stop_;
+  bool free_ = false;
   std::optional<error> failure_;
   std::optional<std::chrono::milliseconds> ends_in_;  ///< the term that was seen
+  steps<bool> run_;                                   ///< last: it uses the others
 };
 
 }  // namespace rowlock::managing

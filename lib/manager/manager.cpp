@@ -92,14 +92,21 @@ void manager::connect() {
   (void)engine_->pool_of(engine_->options.strategy).borrow(engine_->reply_deadline());
 }
 
-acquirer::result manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+manager::one_taken manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+  auto came = acquire_all(std::span(&spec, 1), p, std::move(stop));
+  return {came.won.empty() ? nullptr : std::move(came.won.front()), came.why, std::move(came.holder)};
+}
+
+taken manager::acquire_all(std::span<lock_spec const> specs, patience const& p, std::stop_token stop) {
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
   waiting::thread_bell bell;
   auto const began = boot_clock::now();
-  acquirer call(*engine_, spec, p, std::move(stop), bell);
+  acquirer call(*engine_, specs, p, std::move(stop), bell);
   auto came = drive(call, bell);
-  if (!came.won) tell_refused(spec.name, spec.options.label, came.why, began);
+  if (came.won.empty())
+    tell_refused(specs.size() == 1 ? specs.front().name : came.busy, specs.front().options.label, came.why,
+                 began);
   return came;
 }
 
@@ -111,16 +118,6 @@ void manager::tell_refused(std::string_view name, std::string_view label, acquir
                         .duration = boot_clock::now() - began,
                         .message = to_string(why),
                         .label = label});
-}
-
-acquirer_of_all::result manager::acquire_all(std::vector<lock_spec> const& specs, patience const& p,
-                                             std::stop_token stop) {
-  refuse_if_forked();
-  base::calls::scope const here(engine_->under_way);
-  auto const began = boot_clock::now();
-  auto came = acquirer_of_all(*engine_, specs, p, std::move(stop)).run();
-  if (came.won.empty()) tell_refused(came.busy, specs.front().options.label, came.why, began);
-  return came;
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -290,7 +287,9 @@ bool manager::revoke(std::string const& name, revoke_mode mode, term_id const& o
 std::shared_ptr<holding::hold> manager::exchange(std::shared_ptr<holding::hold> const& h,
                                                  permit_spec const& wanted) {
   auto const here = begin_call();
-  return exchanging(*engine_).exchange(h, wanted);
+  waiting::thread_bell bell;
+  exchanging call(*engine_, h, wanted);
+  return drive(call, bell);
 }
 
 void manager::set_limit(lock_spec const& spec, std::int64_t limit) {
@@ -307,7 +306,9 @@ bool manager::wait_until_free(lock_spec const& spec,
                               std::optional<std::chrono::steady_clock::time_point> deadline,
                               std::stop_token stop) {
   auto const here = begin_call();
-  return free_wait(*engine_, spec, deadline, std::move(stop)).run();
+  waiting::thread_bell bell;
+  free_wait call(*engine_, spec, deadline, std::move(stop), bell);
+  return drive(call, bell);
 }
 
 bool manager::release(detached_lock const& lock) {

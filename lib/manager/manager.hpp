@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "manager/acquirer.hpp"
-#include "manager/acquirer_of_all.hpp"
 #include "manager/closer.hpp"
 #include "manager/engine.hpp"
 
@@ -28,8 +27,14 @@ class manager : public std::enable_shared_from_this<manager> {
   /// are none, too many, or two of one name
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
   void connect();
-  acquirer::result acquire(lock_spec const&, patience, std::stop_token);
-  acquirer_of_all::result acquire_all(std::vector<lock_spec> const&, patience const&, std::stop_token);
+  /// What a call for one name has come to.
+  struct one_taken {
+    std::shared_ptr<holding::hold> won{};  ///< null: see why
+    acquire_status why = acquire_status::acquired;
+    std::optional<holder_info> holder{};
+  };
+  one_taken acquire(lock_spec const&, patience, std::stop_token);
+  taken acquire_all(std::span<lock_spec const>, patience const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
   /// Ends it by the record that its work is done. @return false if it was lost before

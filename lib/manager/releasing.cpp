@@ -30,6 +30,21 @@ release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
   return end(*h, deadline);
 }
 
+void releasing::leave_behind(std::shared_ptr<holding::hold> const& h) const noexcept {
+  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
+  bool const nobodys = offer(h);
+  bool const goes_on = nobodys && holding::hold::hand_on(h, &engine_);
+  bool const ours = nobodys || h->begin_release();
+  forget(*h);
+  if (goes_on) return tell_released(*h, boot_clock::now());
+  if (!ours) return;
+  if (holding::traits_of(h->facts()).owns_session)
+    engine_.pings.drop(*h);
+  else
+    engine_.renewals.give_back_later(*h);
+  h->end_release({}, boot_time_point::min());
+}
+
 std::optional<release_result> releasing::let_go(std::shared_ptr<holding::hold> const& h) noexcept {
   if (h->recorded()) {  // somebody has seen that in its row
     forget(*h);
@@ -145,7 +160,7 @@ std::vector<bool> releasing::end_together(holds const& all, boot_time_point dead
   return ended;
 }
 
-void releasing::forget(holding::hold const& h) noexcept {
+void releasing::forget(holding::hold const& h) const noexcept {
   engine_.renewals.forget(h);
   engine_.expiries.forget(h);
 }

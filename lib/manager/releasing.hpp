@@ -21,6 +21,9 @@ class releasing {
   /// not released
   release_result give_back_all(std::vector<std::shared_ptr<holding::hold>>,
                                boot_time_point deadline) noexcept;
+  /// To the next in line, or by the manager's threads, later; a session ends, and its lock with it. Nothing
+  /// is asked here.
+  void leave_behind(std::shared_ptr<holding::hold> const&) const noexcept;
   /// A lost term may still be in its row (revoked, or out of time by this process's clock). The next owner
   /// need not wait until it expires, because the work here has stopped.
   void give_back_lost(holding::hold const&) noexcept;
@@ -56,7 +59,7 @@ class releasing {
                                                std::optional<sessions::connection_pool::loan>& alone);
   bool is_locked(holding::hold const&, backend::connection&, boot_time_point deadline);
   bool offer(std::shared_ptr<holding::hold> const&) const noexcept;
-  void forget(holding::hold const&) noexcept;
+  void forget(holding::hold const&) const noexcept;
   void tell_released(holding::hold const&, boot_time_point since) const noexcept;
   void tell_error(holding::hold const&, std::exception const&) const noexcept;
 

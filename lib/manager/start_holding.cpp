@@ -10,11 +10,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void give_back_unwatched(engine& e, holding::hold& h) {
+void give_back_unwatched(engine& e, holding::hold& h, when_unwatched how) {
   auto const& f = h.facts();
   e.renewals.forget(h);
   e.expiries.forget(h);
   h.lose(loss_reason::expired);
+  if (how == when_unwatched::give_back_later) return e.renewals.give_back_later(h);
   if (traits(f.strategy).owns_session) {
     (void)e.pings.give_back(h, e.reply_deadline());
     return;
@@ -72,7 +73,7 @@ error too_late(std::string const& name) {
           fmt::format("'{}': it was granted, and lost again before this thread could go on", name)};
 }
 
-std::shared_ptr<holding::hold> start_holding(engine& e, winnings w) {
+std::shared_ptr<holding::hold> start_holding(engine& e, winnings w, when_unwatched how) {
   std::shared_ptr<holding::hold> h;
   try {
     h = holding::hold::make(std::move(w.facts), std::move(w.turn));
@@ -91,11 +92,11 @@ std::shared_ptr<holding::hold> start_holding(engine& e, winnings w) {
     else if (h->facts().renew)
       e.renewals.keep(h);
     if (base::process_ends_elsewhere() || !e.expiries.watch(h)) {
-      give_back_unwatched(e, *h);
+      give_back_unwatched(e, *h, how);
       return nullptr;
     }
   } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
-    give_back_unwatched(e, *h);
+    give_back_unwatched(e, *h, how);
     throw;
   }
   tell(e, *h, w);

@@ -31,8 +31,13 @@ bool is_too_late(holding::hold const&) noexcept;
 /// What is said then to who asks once. `name`: of the lock, or the first of them
 error too_late(std::string const& name);
 
+/// How what can't be held after all is given back.
+enum class when_unwatched {
+  give_back,       ///< at once
+  give_back_later  ///< by the manager's threads: the caller must not reach the database
+};
 /// @return null if the manager was closed meanwhile, or the process ends; then the lock has been given back
 /// @throws std::system_error, std::bad_alloc if no thread is to be had for it; it has been given back
-std::shared_ptr<holding::hold> start_holding(engine&, winnings);
+std::shared_ptr<holding::hold> start_holding(engine&, winnings, when_unwatched = when_unwatched::give_back);
 
 }  // namespace rowlock::managing

@@ -27,33 +27,38 @@ struct inside {
   managing::lock_spec spec;
 };
 
+/// Of a call for one name; null if it has none.
+inline std::shared_ptr<holding::hold> only(managing::taken const& t) {
+  return t.won.empty() ? nullptr : t.won.front();
+}
+
 struct call {
   explicit call(inside& where, managing::patience p = {})
-      : it(where.m->parts(), where.spec, p, stop.get_token(), bell) {}
+      : it(where.m->parts(), std::span(&where.spec, 1), p, stop.get_token(), bell) {}
   /// Until it has to pause, or has come to its end.
   acquirer::need go() {
     for (;;) {
       auto what = it.next();
-      if (!std::holds_alternative<acquirer::reply>(what)) return what;
+      if (!std::holds_alternative<managing::question>(what)) return what;
       it.ask();
     }
   }
   std::shared_ptr<holding::hold> won() {
     auto what = go();
-    REQUIRE(std::holds_alternative<acquirer::result>(what));
-    return std::get<acquirer::result>(std::move(what)).won;
+    REQUIRE(std::holds_alternative<managing::taken>(what));
+    return only(std::get<managing::taken>(what));
   }
   /// Through all pauses.
   std::shared_ptr<holding::hold> wins_in_the_end() {
     std::shared_ptr<holding::hold> won;
     REQUIRE(eventually([&] {
       auto what = go();
-      if (auto* const done = std::get_if<acquirer::result>(&what)) won = std::move(done->won);
+      if (auto* const done = std::get_if<managing::taken>(&what)) won = only(*done);
       return won != nullptr;
     }));
     return won;
   }
-  bool pauses() { return std::holds_alternative<acquirer::pause>(go()); }
+  bool pauses() { return std::holds_alternative<managing::pause>(go()); }
 
   std::stop_source stop;
   counted_bell bell;

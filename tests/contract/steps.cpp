@@ -1,5 +1,6 @@
 // Calls that are driven by hand, several by one thread: whatever waits, waits in its driver.
 
+#include "base/boot_lead.hpp"
 #include "contract/by_hand.hpp"
 
 #include <deque>
@@ -16,8 +17,8 @@ CONTRACT_CASE("a hundred calls in line are driven by one thread, and each is run
   for (int i = 0; i < 100; ++i) {
     auto& one = line.emplace_back(here);
     auto const what = one.go();
-    REQUIRE(std::holds_alternative<acquirer::pause>(what));
-    CHECK_FALSE(std::get<acquirer::pause>(what).until);
+    REQUIRE(std::holds_alternative<managing::pause>(what));
+    CHECK_FALSE(std::get<managing::pause>(what).until);
   }
   for (auto& one : line) {
     CHECK(one.bell.rung == 0);
@@ -42,8 +43,8 @@ CONTRACT_CASE("one that stops in line leaves it; the next one is rung") {
   second->stop.request_stop();
   CHECK(second->bell.rung == 1);
   auto const what = second->go();
-  REQUIRE(std::holds_alternative<acquirer::result>(what));
-  CHECK(std::get<acquirer::result>(what).why == acquire_status::cancelled);
+  REQUIRE(std::holds_alternative<managing::taken>(what));
+  CHECK(std::get<managing::taken>(what).why == acquire_status::cancelled);
   CHECK(here.m->release(held) == release_result::released);
   CHECK(third.bell.rung == 0);
   second.reset();
@@ -61,24 +62,24 @@ CONTRACT_CASE("a call that comes back too early has the rest of its pause, and a
   // Pauses may be as short as 2 ms: one that a busy machine has let pass shows nothing.
   REQUIRE(eventually([&] {
     auto const what = c.go();
-    REQUIRE(std::holds_alternative<acquirer::pause>(what));
-    auto const until = std::get<acquirer::pause>(what).until;
+    REQUIRE(std::holds_alternative<managing::pause>(what));
+    auto const until = std::get<managing::pause>(what).until;
     REQUIRE(until);
     auto const again = c.it.next();
     if (std::chrono::steady_clock::now() >= *until) {
-      if (std::holds_alternative<acquirer::reply>(again)) c.it.ask();
+      if (std::holds_alternative<managing::question>(again)) c.it.ask();
       return false;
     }
-    REQUIRE(std::holds_alternative<acquirer::pause>(again));
-    CHECK(std::get<acquirer::pause>(again).until == until);
+    REQUIRE(std::holds_alternative<managing::pause>(again));
+    CHECK(std::get<managing::pause>(again).until == until);
     return true;
   }));
   c.stop.request_stop();
   CHECK(c.bell.rung == 1);
   auto const end = c.it.next();
-  REQUIRE(std::holds_alternative<acquirer::result>(end));
-  CHECK(std::get<acquirer::result>(end).why == acquire_status::cancelled);
-  CHECK(std::get<acquirer::result>(end).holder);
+  REQUIRE(std::holds_alternative<managing::taken>(end));
+  CHECK(std::get<managing::taken>(end).why == acquire_status::cancelled);
+  CHECK(std::get<managing::taken>(end).holder);
   CHECK(other.has_still("x"));
 }
 
@@ -88,11 +89,11 @@ EVERY_CASE("a call that is dropped before it has handed out its lock gives it ba
   here.m->connect();
   {
     call dropped(here);
-    REQUIRE(std::holds_alternative<acquirer::reply>(dropped.it.next()));
+    REQUIRE(std::holds_alternative<managing::question>(dropped.it.next()));
     dropped.it.ask();
     CHECK_FALSE(other.take("x"));
   }
-  CHECK(other.take("x"));
+  CHECK(eventually([&] { return other.take("x"); }));
 }
 
 EVERY_CASE("the end of a manager rings whoever pauses") {
@@ -107,6 +108,97 @@ EVERY_CASE("the end of a manager rings whoever pauses") {
   here.m->close();
   CHECK(second.bell.rung == 1);
   auto const what = second.go();
-  REQUIRE(std::holds_alternative<acquirer::result>(what));
-  CHECK(std::get<acquirer::result>(what).why == acquire_status::cancelled);
+  REQUIRE(std::holds_alternative<managing::taken>(what));
+  CHECK(std::get<managing::taken>(what).why == acquire_status::cancelled);
+}
+
+namespace {
+
+/// Drives calls, and sees whether this thread reaches the database otherwise than by a question.
+class questions_only {
+ public:
+  explicit questions_only(fixture& f) : seam_(f.seam) {
+    seam_->look = [this, me = std::this_thread::get_id()](auto const&, auto) {
+      if (std::this_thread::get_id() == me && !asking_) ++touched_;
+    };
+  }
+  ~questions_only() { seam_->look = nullptr; }
+
+  void ask(call& c) {
+    asking_ = true;
+    c.it.ask();
+    asking_ = false;
+  }
+  /// Until its next question is `kind`, which is not asked.
+  bool comes_to(call& c, managing::question::kind kind) {
+    return eventually([&] {
+      auto const what = c.it.next();
+      auto const* const asks = std::get_if<managing::question>(&what);
+      if (asks != nullptr && asks->what != kind) ask(c);
+      return asks != nullptr && asks->what == kind;
+    });
+  }
+  managing::taken ends(call& c) {
+    managing::taken end;
+    REQUIRE(eventually([&] {
+      auto what = c.it.next();
+      if (std::holds_alternative<managing::question>(what)) ask(c);
+      auto* const done = std::get_if<managing::taken>(&what);
+      if (done != nullptr) end = std::move(*done);
+      return done != nullptr;
+    }));
+    return end;
+  }
+  int touched() const { return touched_; }
+
+ private:
+  std::shared_ptr<seam> seam_;
+  std::atomic<bool> asking_{false};
+  std::atomic<int> touched_{0};
+};
+
+}  // namespace
+
+EVERY_CASE("between its questions a call reaches no database, at its end neither") {
+  using kind = managing::question::kind;
+  stranger other(f);
+  inside here(f, {});
+  here.m->connect();
+  REQUIRE(other.take("x"));
+  questions_only by(f);
+  {
+    call waits(here, {.deadline = managing::deadline_after(300ms)});
+    CHECK(by.ends(waits).why == acquire_status::timed_out);
+  }
+  {
+    call asks_once(here, {.one_attempt = true});
+    CHECK(by.ends(asks_once).won.empty());
+  }
+  {
+    call dropped(here, {.deadline = managing::deadline_after(300ms)});
+    REQUIRE(by.comes_to(dropped, kind::attempt));
+    by.ask(dropped);
+  }
+  CHECK(by.touched() == 0);
+  REQUIRE(other.release("x"));
+  {
+    call wins(here);
+    REQUIRE(by.comes_to(wins, kind::attempt));
+    by.ask(wins);
+  }
+  CHECK(by.touched() == 0);
+  CHECK(eventually([&] { return other.take("x"); }));
+}
+
+LEASE_CASE("what came too late to be handed out is given back by a question") {
+  using kind = managing::question::kind;
+  inside here(f, {.renew = false});
+  here.m->connect();
+  questions_only by(f);
+  call late(here);
+  REQUIRE(by.comes_to(late, kind::attempt));
+  by.ask(late);
+  base::boot_clock_leads_by(30s);
+  CHECK(by.comes_to(late, kind::give_back));
+  CHECK(by.touched() == 0);
 }
