@@ -92,7 +92,8 @@ struct session_facts {
   std::optional<std::int64_t> server_process;
   bool pooled = false;  ///< through a pooler: each transaction may be on another session of the server's
   std::optional<std::string> encryption;  ///< protocol at this end of the wire; "": none
-  std::optional<bool> leaves_machine;     ///< the wire is neither a Unix socket nor loopback
+  bool gives_password = false;         ///< in clear, to a server that asks for it and has not proved its name
+  std::optional<bool> leaves_machine;  ///< the wire is neither a Unix socket nor loopback
   /// How long a dead connection goes unnoticed while nothing is sent; 0: for ever.
   std::optional<std::chrono::seconds> keepalive;
   std::optional<std::uint64_t> file_system;  ///< of the database's file: statfs(2), f_type

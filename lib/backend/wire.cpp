@@ -1,8 +1,10 @@
 #include "backend/wire.hpp"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include <cstddef>
 
 namespace rowlock::backend {
 namespace {
@@ -33,6 +35,14 @@ std::chrono::seconds keepalive_of(int fd) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> received_bytes(int fd) noexcept {
+  tcp_info about{};
+  socklen_t size = sizeof about;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &about, &size) != 0) return std::nullopt;
+  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof about.tcpi_bytes_received) return std::nullopt;
+  return about.tcpi_bytes_received;
+}
 
 void read_wire(int fd, session_facts& to) noexcept {
   address peer{};

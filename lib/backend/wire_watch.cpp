@@ -1,13 +1,10 @@
 #include "backend/wire_watch.hpp"
 
 #include <fcntl.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -35,14 +32,6 @@ void wire::forget() noexcept {
 
 void wire::shut_down() const noexcept { ::shutdown(copy_, SHUT_RDWR); }
 
-std::optional<std::uint64_t> wire::received() const noexcept {
-  tcp_info about{};
-  socklen_t size = sizeof about;
-  if (::getsockopt(copy_, IPPROTO_TCP, TCP_INFO, &about, &size) != 0) return std::nullopt;
-  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof about.tcpi_bytes_received) return std::nullopt;
-  return about.tcpi_bytes_received;
-}
-
 wire_watch::~wire_watch() {
   thread_.request_stop();
   waiter_.wake();
@@ -57,7 +46,7 @@ wire_watch::scope::~scope() { all_.remove(entry_); }
 std::list<wire_watch::watched>::iterator wire_watch::add(std::shared_ptr<wire const> on,
                                                          boot_time_point deadline, std::uint64_t most_bytes) {
   auto const now = boot_clock::now();
-  auto const so_far = on->received();
+  auto const so_far = received_bytes(on->fd());
   std::list<watched> one;
   auto const entry = one.emplace(one.end());
   entry->on = std::move(on);
@@ -87,7 +76,7 @@ boot_time_point wire_watch::look(bool stirred, std::vector<int>& quiet) {
   quiet.clear();
   // Under the mutex, so that whoever got an answer in time is not cut off afterwards.
   for (auto& one : watched_) {
-    auto const bytes = one.counted ? one.on->received().value_or(one.seen) : 0;
+    auto const bytes = one.counted ? received_bytes(one.on->fd()).value_or(one.seen) : 0;
     if (bytes > one.until_bytes) one.on->overrun_.store(true, std::memory_order_relaxed);
     if (one.on->overrun() || one.deadline <= now) {
       one.on->shut_down();

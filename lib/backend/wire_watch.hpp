@@ -13,14 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "backend/wire.hpp"
 #include "base/boot_waiter.hpp"
 
 namespace rowlock::backend {
-
-/// What is read of one reply at most: as much as a list of some 40,000 locks has.
-inline constexpr std::uint64_t most_reply_bytes = 8u << 20u;
-/// And during a log-in, or a session's set-up, when nothing is known about the server yet.
-inline constexpr std::uint64_t most_early_bytes = 1u << 20u;
 
 /// A connection's socket, by a descriptor of our own: the driver closes its own when it likes, and then that
 /// number may be anybody's.
@@ -35,8 +31,6 @@ class ROWLOCK_EXPORT wire {
   int fd() const noexcept { return copy_; }
   /// Ends the connection, also under a thread that waits for something to come.
   void shut_down() const noexcept;
-  /// How much has come so far, encrypted or not; nothing if it is no TCP connection, which alone counts.
-  std::optional<std::uint64_t> received() const noexcept;
   /// Whether it was shut down because the server sent more than it may.
   bool overrun() const noexcept { return overrun_.load(std::memory_order_relaxed); }
 

@@ -1,7 +1,7 @@
 // In a network namespace of its own, in which the loopback interface has one more address, which is not one
 // of loopback's; what the doctor says of encryption on the way there. A program, because a namespace is a
 // process's:
-//   unshare --net rowlock_abroad postgresql|mariadb|mysql
+//   unshare --net rowlock_abroad postgresql|postgresql-tls|mariadb|mysql
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -46,13 +46,15 @@ void set_up_network() {
 int main(int argc, char** argv) try {
   std::string const kind = argc == 2 ? argv[1] : "";
   set_up_network();
-  bool const postgresql = kind == "postgresql";
+  bool const tls = kind == "postgresql-tls";
+  bool const postgresql = tls || kind == "postgresql";
   database_server const server(
       postgresql          ? server_kind::postgresql
       : kind == "mariadb" ? server_kind::mariadb
                           : server_kind::mysql,
-      {.settings = {postgresql ? "listen_addresses = '*'" : "bind-address = 0.0.0.0"}});
-  auto const url = std::regex_replace(server.address(), std::regex("127\\.0\\.0\\.1"), address);
+      {.tls = tls, .settings = {postgresql ? "listen_addresses = '*'" : "bind-address = 0.0.0.0"}});
+  auto const url = std::regex_replace(server.address(), std::regex("127\\.0\\.0\\.1"), address) +
+                   (tls ? " sslmode=require" : "");
   for (auto const& f : doctor(source_from_url(url)).examine())
     if (f.check == "tls" || f.check == "connection")
       std::cout << f.check << ": " << to_string(f.result) << ": " << f.why << "; " << f.remedy << '\n';

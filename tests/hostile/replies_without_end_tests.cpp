@@ -162,8 +162,8 @@ TEST_CASE("C65: postgresql: settings without an end are refused at the log-in") 
   fake_server const server([](peer& p) {
     hear_postgresql_start(p);
     p.say(postgresql_says::log_in_by(0));
-    for (int i = 0; i < 2'000; ++i) p.say(setting(i));
-    p.hear_all();
+    for (int i = 0; p.say(setting(i)); ++i) {
+    }
   });
   auto const url = fmt::format("postgresql://u:p@127.0.0.1:{}/d", server.port());
   CHECK_THROWS_WITH_AS(source_from_url(url).implementation()->connect(in_good_time()),

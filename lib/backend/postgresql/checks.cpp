@@ -1,6 +1,7 @@
 // What is particular to PostgreSQL.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <libpq-fe.h>
 
 #include <cstdlib>
 #include <set>
@@ -229,9 +230,17 @@ std::optional<opinion> pooler(examiner& x) {
 
 std::optional<opinion> tls(examiner& x) {
   auto const facts = x.session().facts();
-  return backend::tls(
+  auto found = backend::tls(
       facts, facts.encryption.value_or(""),
       "sslmode=verify-full in the connection string, with sslrootcert; and ssl = on in the server.");
+  if (found.result != verdict::ok || !facts.gives_password || !facts.leaves_machine.value_or(false))
+    return found;
+  return opinion{verdict::warning,
+                 fmt::format("{}; but the server need not prove its name, and libpq {} sends it the password "
+                             "in clear, or as MD5, if it asks for that",
+                             found.why, PQlibVersion() / 10'000),
+                 "sslmode=verify-full in the connection string, with sslrootcert; or libpq 16, which refuses "
+                 "that (require_auth)."};
 }
 
 std::optional<opinion> index(examiner& x) {

@@ -14,7 +14,8 @@
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/host_names.hpp"
-#include "backend/postgresql/log_in_relay.hpp"
+#include "backend/postgresql/native.hpp"
+#include "backend/wire.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -133,6 +134,11 @@ host_list together(std::span<endpoint const> all) {
   return out;
 }
 
+// Certificates, a server's settings and a long error have some ten thousand bytes. libpq keeps each setting,
+// and looks through all of them at the next one: a server that sends more and more of them would keep it
+// busy.
+constexpr std::uint64_t most_log_in_bytes = 256u << 10u;
+
 using extra_options = std::initializer_list<std::pair<char const*, char const*>>;
 
 native_connection start(std::string const& conninfo, extra_options extra, std::string const& where,
@@ -158,19 +164,45 @@ native_connection start(std::string const& conninfo, extra_options extra, std::s
   return c;
 }
 
-native_connection start(std::string const& conninfo, host_list const& only, std::string const& where,
-                        manner how) {
+native_connection start(std::string const& conninfo, host_list const& only, char const* methods,
+                        std::string const& where, manner how) {
   return start(
       conninfo,
-      {{"host", only.host.c_str()}, {"hostaddr", only.hostaddr.c_str()}, {"port", only.port.c_str()}}, where,
-      how);
+      {{"host", only.host.c_str()},
+       {"hostaddr", only.hostaddr.c_str()},
+       {"port", only.port.c_str()},
+       {methods == nullptr ? "host" : "require_auth", methods == nullptr ? only.host.c_str() : methods}},
+      where, how);
+}
+
+bool by_tcp(endpoint const& e) {
+  return !e.hostaddr.empty() || !(e.host.empty() || e.host.front() == '/' || e.host.front() == '@');
+}
+
+/// Where a connection string leads.
+struct destination {
+  endpoints hosts;
+  char const* methods = nullptr;  ///< of logging in, as require_auth has them; null: any
+};
+
+bool can_require_methods() { return PQlibVersion() >= 160000; }
+
+// A server that has not proved its name by a certificate gets no password in clear, nor as MD5. libpq can
+// refuse that since version 16; what an older one does is in lib/doc/wire.md. [C13]
+char const* methods_for(settings const& s, endpoints const& hosts) {
+  if (!can_require_methods() || !s["require_auth"].empty() || s["sslmode"] == "verify-full") return nullptr;
+  return std::any_of(hosts.begin(), hosts.end(), by_tcp) ? "!password,!md5" : nullptr;
 }
 
 // With what a service file says. libpq tells it of a connection, and this is one that it gives up before it
 // has looked up a name, or a password.
-endpoints hosts_of(std::string const& conninfo, std::string const& where, manner how) {
-  auto const c = start(conninfo, {{"sslmode", "none"}, {"password", "none"}}, where, how);
-  return apart(host_list(settings(options(PQconninfo(c.get())).get())));
+destination destination_of(std::string const& conninfo, std::string const& where, manner how) {
+  auto const c = start(conninfo, {{"channel_binding", "none"}, {"password", "none"}}, where, how);
+  options const all(PQconninfo(c.get()));
+  settings const s(all.get());
+  auto hosts = apart(host_list(s));
+  auto const* const methods = methods_for(s, hosts);
+  return {std::move(hosts), methods};
 }
 
 // Each of `hosts` that are left gets its share of the time: one that hangs must not use up the others'.
@@ -187,15 +219,12 @@ boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline)
 
 /// @return false if the time is over
 bool drive(PGconn* c, std::string const& where, boot_time_point until) {
-  log_in_relay between(c);
-  try {
-    for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
-      if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
-      if (!between.wait(next, until)) return false;
-    }
-    between.leave();
-  } catch (log_in_refused const& e) {
-    throw error(e.reason(), fmt::format("{}: {}", where, e.what()));
+  for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
+    if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
+    if (received_bytes(PQsocket(c)).value_or(0) > most_log_in_bytes)
+      throw error(errc::unreachable,
+                  fmt::format("{}: the server sends more and more instead of completing the log-in", where));
+    if (!wait_for(PQsocket(c), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until)) return false;
   }
   return true;
 }
@@ -212,17 +241,17 @@ void refuse_unusable(settings const& given, std::string const& conninfo, std::st
   for (auto i = hosts.size(); i > 1; --i) many += fmt::format(",{}", nowhere);
   if (!hosts.hostaddr.empty()) hosts.hostaddr = many;
   hosts.host = many;
-  auto const c = start(conninfo, hosts, where, manner::ours);
+  auto const c = start(conninfo, hosts, nullptr, where, manner::ours);
   std::string_view const message = PQerrorMessage(c.get());
   if (PQstatus(c.get()) == CONNECTION_BAD && message.find(nowhere) == message.npos)
     throw error(errc::invalid_argument, fmt::format("{}: {}", where, one_line(message)));
 }
 
-native_connection connect_to(std::span<endpoint const> hosts, std::ptrdiff_t others,
+native_connection connect_to(std::span<endpoint const> hosts, std::ptrdiff_t others, char const* methods,
                              std::string const& conninfo, std::string const& where, boot_time_point deadline,
                              manner how) {
   for (;; hosts = hosts.subspan(1)) {
-    auto c = start(conninfo, together(hosts), where, how);
+    auto c = start(conninfo, together(hosts), methods, where, how);
     if (drive(c.get(), where, share(c.get(), std::ssize(hosts) + others, deadline))) return c;
     // libpq itself moves on to the next host only after an error, and silence is not an error.
     if (hosts.size() == 1 || boot_clock::now() >= deadline)
@@ -251,17 +280,24 @@ std::string describe_conninfo(std::string const& conninfo) {
 
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
                           manner how) {
-  host_names names(hosts_of(conninfo, where, how), where);
+  auto to = destination_of(conninfo, where, how);
+  host_names names(std::move(to.hosts), where);
   for (;;) {
     auto const hosts = names.take_known(deadline);
     try {
-      auto c = connect_to(hosts, names.left(), conninfo, where, deadline, how);
+      auto c = connect_to(hosts, names.left(), to.methods, conninfo, where, deadline, how);
       if (how == manner::as_given) PQsetErrorVerbosity(c.get(), PQERRORS_DEFAULT);
       return c;
     } catch (error const& e) {
       if (e.reason() != errc::unreachable || names.left() == 0 || boot_clock::now() >= deadline) throw;
     }
   }
+}
+
+bool gives_password(PGconn* c) {
+  options const all(PQconninfo(c));
+  settings const s(all.get());
+  return !can_require_methods() && s["sslmode"] != "verify-full";
 }
 
 bool run(PGconn* c, char const* sql, boot_time_point deadline) {

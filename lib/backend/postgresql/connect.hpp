@@ -27,6 +27,10 @@ enum class manner {
 native_connection connect(std::string const& conninfo, std::string const& where, boot_time_point deadline,
                           manner how = manner::ours);
 
+/// Whether libpq would have given the password, in clear or as MD5, to a server that asked for it and has not
+/// proved its name. That a Unix socket is none such is for the caller.
+bool gives_password(PGconn*);
+
 /// Runs one statement that returns no rows, on a connection that is no session's.
 /// @return whether it was done, in time
 bool run(PGconn*, char const* sql, boot_time_point deadline);

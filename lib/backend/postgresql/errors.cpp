@@ -79,9 +79,15 @@ std::string readable(std::string_view verbose) {
   return one_line(out);
 }
 
+bool asks_for_too_much(std::string_view said) {
+  return said.find("authentication method requirement") != said.npos;
+}
+
 errc classify_connect(PGconn const* c, std::string_view state) {
-  // No password where one is wanted is found by libpq itself and has no SQLSTATE.
-  if (state.empty()) return PQconnectionNeedsPassword(c) ? errc::access_denied : errc::unreachable;
+  // No password where one is wanted, and a server that asks for it in clear, are found by libpq itself and
+  // have no SQLSTATE.
+  bool const of_libpq = PQconnectionNeedsPassword(c) != 0 || asks_for_too_much(PQerrorMessage(c));
+  if (state.empty()) return of_libpq ? errc::access_denied : errc::unreachable;
   if (state.substr(0, 2) == "28" || state == "42501") return errc::access_denied;
   if (state == "3D000") return errc::schema_missing;
   if (state == "53300") return errc::too_many_connections;
@@ -102,6 +108,10 @@ std::string_view connect_way_out(errc code, std::string_view state, std::string_
     case errc::schema_missing:
       return "; create the database, then `rowlock migrate up` makes rowlock's tables";
     case errc::access_denied:
+      if (asks_for_too_much(said))
+        return "; nothing proves that it is the right server: let it ask for scram-sha-256 "
+               "(password_encryption, a password that is set anew, pg_hba.conf), or connect with "
+               "sslmode=verify-full or by a Unix socket";
       return "; check user and password (PGPASSWORD, ~/.pgpass) and the server's pg_hba.conf";
     case errc::too_many_connections:
       return "; raise the server's max_connections or use fewer connections";

@@ -8,6 +8,7 @@
 #include <rowlock/error.hpp>
 #include <utility>
 
+#include "backend/postgresql/connect.hpp"
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/settings.hpp"
 #include "backend/postgresql/values.hpp"
@@ -68,6 +69,7 @@ session_facts session::facts() const {
   out.pooled = pooling_ == pooling::transaction;
   char const* const protocol = PQsslInUse(c) != 0 ? PQsslAttribute(c, "protocol") : "";
   out.encryption = protocol == nullptr ? "TLS" : protocol;
+  out.gives_password = gives_password(c);
   read_wire(PQsocket(c), out);
   return out;
 }
