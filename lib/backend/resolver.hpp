@@ -54,7 +54,7 @@ class ROWLOCK_EXPORT resolver {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<lookup>> under_way_;
-  base::errands threads_{most_threads};  // last: they use the others
+  base::errands threads_{"rowlock-names", most_threads};  // last: they use the others
 };
 
 /// The same by the process's own resolver, which is never destroyed: at the process's end a thread may still

@@ -1,4 +1,5 @@
 #include "backend/wire_watch.hpp"
+#include "base/thread_name.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -95,6 +96,7 @@ boot_time_point wire_watch::look(bool stirred, std::vector<int>& quiet) {
 }
 
 void wire_watch::run(std::stop_token const& stop) {
+  base::name_thread("rowlock-wire");
   std::vector<int> quiet;
   bool stirred = false;
   while (!stop.stop_requested()) {

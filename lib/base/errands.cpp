@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "base/calls.hpp"
+#include "base/thread_name.hpp"
 
 namespace rowlock::base {
 
@@ -31,6 +32,7 @@ bool errands::run(errand what, kind how, std::size_t most) {
 
 // What is in line at the end is run by whoever is still there.
 void errands::serve(std::stop_token stop) {
+  name_thread(name_);
   std::unique_lock lock(mutex_);
   for (;;) {
     ++idle_;

@@ -20,8 +20,10 @@ class errands {
     must_be_run
   };
 
-  /// One that asks for a lock may wait for a reply that does not come; then renewals have another thread.
-  explicit errands(std::size_t most_threads = 2) noexcept : most_threads_(most_threads) {}
+  /// `thread_name` is static. One that asks for a lock may wait for a reply that does not come; then renewals
+  /// have another thread.
+  explicit errands(char const* thread_name, std::size_t most_threads = 2) noexcept
+      : name_(thread_name), most_threads_(most_threads) {}
   /// Waits for those that must be run.
   ~errands();
   errands(errands const&) = delete;
@@ -38,6 +40,7 @@ class errands {
     errand what;
     kind how;
   };
+  char const* const name_;
   std::size_t const most_threads_;
   std::mutex mutex_;
   std::condition_variable_any come_;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/calls.hpp"
+#include "base/thread_name.hpp"
 #include "holding/fate.hpp"
 
 namespace rowlock::holding {
@@ -92,6 +93,7 @@ void renewer::give_back_later(std::string const& name, term_id const& term, rowl
 }
 
 void renewer::run(std::stop_token stop) {
+  base::name_thread("rowlock-renew");
   base::serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {

@@ -5,6 +5,7 @@
 #include <rowlock/error.hpp>
 
 #include "base/calls.hpp"
+#include "base/thread_name.hpp"
 
 namespace rowlock::holding {
 
@@ -97,6 +98,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
 }
 
 void session_pinger::run(std::stop_token stop) {
+  base::name_thread("rowlock-ping");
   base::serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   while (!stop.stop_requested()) {
@@ -145,6 +147,7 @@ void session_pinger::ping_all(batch const& all) {
     try {
       while (beside.size() + 1 < std::min(all.size(), most_pings_at_once))
         beside.emplace_back([&ping_next] {
+          base::name_thread("rowlock-ping");
           base::serving const here;
           ping_next();
         });

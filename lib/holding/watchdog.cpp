@@ -4,6 +4,7 @@
 
 #include "base/calls.hpp"
 #include "base/per_process.hpp"
+#include "base/thread_name.hpp"
 
 namespace rowlock::holding {
 
@@ -161,6 +162,7 @@ void watchdog::remember_told(std::shared_ptr<hold> const& h) noexcept {
 }
 
 void watchdog::run(std::stop_token stop) {
+  base::name_thread("rowlock-trust");
   base::serving const here;
   std::stop_callback const on_stop(stop, [this] { waiter_.wake(); });
   for (;;) {

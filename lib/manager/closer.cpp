@@ -7,6 +7,7 @@
 
 #include "base/per_process.hpp"
 #include "base/process_end.hpp"
+#include "base/thread_name.hpp"
 #include "manager/manager.hpp"
 
 namespace rowlock::managing {
@@ -75,6 +76,7 @@ void closer::close_all() noexcept {
 }
 
 void closer::run() {
+  base::name_thread("rowlock-close");
   for (;;) {
     base::wait_for(wake_, boot_time_point::max());
     wake_.clear();
@@ -103,6 +105,7 @@ void closer::begin(closing& c) {
   try {
     auto& w = workers_.emplace_back();
     w.thread = std::jthread([this, &w, close] {
+      base::name_thread("rowlock-close");
       base::serving const here;
       close();
       w.done = true;

@@ -5,6 +5,7 @@
 #include <rowlock/error.hpp>
 #include <utility>
 
+#include "base/thread_name.hpp"
 #include "recipes/sleeper.hpp"
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
@@ -58,6 +59,7 @@ leader_watch::leader_watch(lock_manager& manager, std::string name, callback cha
   if (!changed) throw error(errc::invalid_argument, "a leader_watch needs somebody to tell");
   thread_ = std::jthread([&manager, name = std::move(name), told = told_leader(std::move(changed)), every,
                           nap = std::make_unique<recipes::sleeper>()](std::stop_token stop) mutable {
+    base::name_thread("rowlock-leader");
     do look_at_leader(manager, name, told);
     while (nap->sleep_until(boot_clock::now() + every, stop));
   });

@@ -1,4 +1,5 @@
 #include "recipes/leadership_term.hpp"
+#include "base/thread_name.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -55,6 +56,7 @@ void leadership_term::tell_to_stop() noexcept {
 }
 
 void leadership_term::watch(std::stop_token done) noexcept {
+  base::name_thread("rowlock-leader");
   std::stop_callback const at_end(done, [this] { waiter_.wake(); });
   while (!done.stop_requested()) waiter_.wait_until(look());
 }
@@ -80,6 +82,7 @@ boot_time_point leadership_term::look() noexcept {
 
 // On a thread of its own: one that hangs must not keep the work from being told.
 void leadership_term::watch_health(std::stop_token done) noexcept {
+  base::name_thread("rowlock-health");
   while (is_healthy(options_))
     if (!between_checks_.sleep_until(boot_clock::now() + options_.health_interval, done)) return;
   end_soon{*this}();

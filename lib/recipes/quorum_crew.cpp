@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/calls.hpp"
+#include "base/thread_name.hpp"
 #include "manager/voting.hpp"
 #include "recipes/count_down.hpp"
 #include "waiting/local_queue.hpp"
@@ -259,6 +260,7 @@ bool quorum_crew::held_by_this_thread(std::string const& name) const {
 }
 
 void quorum_crew::run(std::stop_token stop) {
+  base::name_thread("rowlock-quorum");
   base::serving const here;
   std::stop_callback const at_stop(stop, [this] { waiter_.wake(); });
   while (!stop.stop_requested()) waiter_.wait_until(look_in_any_case());

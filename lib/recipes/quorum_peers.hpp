@@ -46,7 +46,7 @@ class quorum_peers {
     explicit seat(manager_ptr m) : manager(std::move(m)) {}
     manager_ptr manager;
     std::atomic<bool> suspect{false};
-    base::errands asked;  ///< last: its threads use the rest
+    base::errands asked{"rowlock-quorum"};  ///< last: its threads use the rest
   };
   std::vector<std::unique_ptr<seat>> seats_;
   std::chrono::milliseconds reply_timeout_{0};

@@ -7,9 +7,23 @@
 
 #include "base/boot_lead.hpp"
 #include "contract/fixture.hpp"
+#include "support/threads.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
+
+CONTRACT_CASE("each thread of a process with one lock has a name, and says what it is for") {
+  auto const m = f.manager();
+  auto const lock = m->make_mutex("x").acquire();
+  REQUIRE(lock);
+  auto const wanted = [](std::vector<std::string> const& all) {
+    return std::all_of(all.begin(), all.end(), [](auto const& n) {
+      return n == "rowlock-close" || n == "rowlock-renew" || n == "rowlock-trust" || n == "rowlock-wire";
+    });
+  };
+  CHECK(eventually([&] { return wanted(names_of_other_threads()); }));
+  CHECK(names_of_other_threads().size() >= 3);
+}
 
 CONTRACT_CASE("a held lock is renewed for as long as it is held") {
   base::boot_clock_may_lead();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -31,6 +32,17 @@ void each_other_thread(F const& f) {
 
 bool comes_to_rest(std::atomic<int> const& thread) {
   return eventually([&] { return thread != 0 && sleeps("/proc/self/task/" + std::to_string(thread)); });
+}
+
+std::vector<std::string> names_of_other_threads() {
+  std::vector<std::string> out;
+  each_other_thread([&](std::filesystem::path const& task) {
+    std::ifstream file(task / "comm");
+    std::string name;
+    if (std::getline(file, name)) out.push_back(name);
+  });
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 long times_slept_by_others() {
