@@ -17,7 +17,7 @@ std::string content_of(std::filesystem::path const& file) {
   return text.str();
 }
 
-TEST_CASE("the guide shows each C++ program of lib/examples word for word, and each has under 100 lines") {
+TEST_CASE("the guide leads to each C++ program of lib/examples, and each has under 100 lines") {
   std::filesystem::path const lib = source_path("lib");
   auto const guide = content_of(lib / "doc/guide.md");
   int programs = 0;
@@ -26,7 +26,7 @@ TEST_CASE("the guide shows each C++ program of lib/examples word for word, and e
     auto const text = content_of(entry.path());
     CAPTURE(entry.path().filename().string());
     CHECK(std::ranges::count(text, '\n') < 100);
-    CHECK(guide.find("\n```cpp\n" + text + "```\n") != guide.npos);
+    CHECK(guide.find("(../examples/" + entry.path().filename().string() + ")") != guide.npos);
     ++programs;
   }
   CHECK(programs >= 9);

@@ -171,7 +171,7 @@ FUNCTIONS_CASE("the example's table refuses what is written with a stale token")
   std::string const file =
       p.is_mysql() ? "lib/examples/stale-token-mysql.sql" : "lib/examples/stale-token-postgresql.sql";
   CHECK(p.apply(file).empty());
-  CHECK(source_text("lib/doc/guide.md").find(source_text(file)) != std::string::npos);
+  CHECK(source_text("lib/doc/guide.md").find("(.." + file.substr(3) + ")") != std::string::npos);
   auto const paused = p.session();
   auto const next = p.session();
   auto const old = p.take(*paused, "account 1");

@@ -249,7 +249,7 @@ std::string when_caught(torture::verdict const& v, std::string const& rule, std:
 
 /// By chance a fault may miss the moment: so several times.
 void judge(std::vector<form> const& all, std::string const& db) {
-  // For the table in lib/doc/torture.md: of forms whose names have this in them.
+  // For a table of seeds: of forms whose names have this in them.
   char const* const wanted = std::getenv("ROWLOCK_TEST_EACH_SEED");
   bool const each_seed = wanted != nullptr;
   for (auto const& f : all) {

@@ -39,7 +39,7 @@ Examples:
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
   rowlock doctor                                     will locks work on that database?
   rowlock reap                                       once a day: delete what nobody needs any more
-  rowlock quorum --help                              a lock that no single database must survive for
+  rowlock quorum --help                              a lock that outlives the loss of any one database
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
   sqlite:PATH[?synchronous=normal]    a file on this machine (normal: faster; a power cut may undo takes)

@@ -1,6 +1,6 @@
 -- Statements that run in the program's own transaction, at whatever isolation level that has. Each runs in a savepoint of
--- ours, so that one that fails leaves the transaction usable. None waits for a row but guard_wait and guard_insert, which
--- wait as long as the program's own lock_timeout says. lib/doc/guard.md.
+-- ours, so that one that fails leaves the transaction usable. None waits for a row but guard_wait, guard_insert and guard_admit,
+-- which wait as long as the program's own lock_timeout says. lib/doc/guard.md.
 --
 -- The search path is the program's, too, and is not changed. Others may have put operators and functions there that fit
 -- better than the server's own, so each of those is named with its schema, here and where unique_set_token and meta_read

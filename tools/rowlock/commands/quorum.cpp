@@ -142,7 +142,7 @@ end_of_program drop(invocation& call, quorum_command_options const& options) {
 }
 
 constexpr char const* quorum_footer = R"(
-A lock that a majority of three or more independent databases grants: no single one of them must survive. Use it rarely: when
+A lock that a majority of three or more independent databases grants: any single one of them may fail. Use it rarely: when
 no one database may be trusted to stay, and what the lock protects is elsewhere. Where the data is in a database, a lock in
 that database is safer, and costs half or less.
 

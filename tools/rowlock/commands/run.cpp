@@ -37,8 +37,8 @@ when this holder ends or dies. But the database can end a session at any moment,
 command can be ended: rowlock notices when it next asks the session, within ten seconds, and ends the command then (76).
 Where that matters, use lease.
 
-With --db three times or more the lock is a quorum's: a majority of these databases grants it, so that no single one of them must
-survive (rowlock quorum --help). Its ttl is at most the quorum's longest one.
+With --db three times or more the lock is a quorum's: a majority of these databases grants it, so any single one of them
+may fail (rowlock quorum --help). Its ttl is at most the quorum's longest one.
 
 Durations are a whole number and a unit: 250ms, 30s, 10m, 2h, 1d.
 
