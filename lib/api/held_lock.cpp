@@ -33,7 +33,7 @@ held_lock::~held_lock() { (void)release(); }
 std::string const& held_lock::name() const noexcept { return hold_->facts().name; }
 term_id const& held_lock::term() const noexcept {
   static auto const& goes_on_elsewhere = base::never_destroyed<term_id>();
-  return hold_->expose() ? hold_->facts().term : goes_on_elsewhere;
+  return hold_->share_term() ? hold_->facts().term : goes_on_elsewhere;
 }
 fencing_token held_lock::token() const noexcept { return hold_->facts().token; }
 owner_id const& held_lock::owner() const noexcept { return hold_->facts().owner; }

@@ -88,7 +88,7 @@ semaphore lock_manager::make_semaphore(std::string name, std::optional<std::int6
 // In the order of the names inside, and of the caller's list outside.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the public ones hand theirs over
 acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
-                                             managing::patience const& patience, std::stop_token stop) {
+                                             managing::wait_policy const& wait_policy, std::stop_token stop) {
   auto const m = manager_;
   auto const order = names;
   auto const specs = m->specs(std::move(names), options);
@@ -96,7 +96,7 @@ acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mut
   for (std::size_t i = 0; i < specs.size(); ++i) place.emplace(specs[i].name, i);
   std::vector<held_lock> locks;
   locks.reserve(order.size());
-  auto came = m->acquire_all(specs, patience, std::move(stop));
+  auto came = m->acquire_all(specs, wait_policy, std::move(stop));
   if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
   // From here on nothing may need memory: nobody would give them back.
   for (auto const& name : order) locks.push_back(held_lock(m, std::move(came.won[place.find(name)->second])));
@@ -104,19 +104,19 @@ acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mut
 }
 
 acquisition_of_all lock_manager::try_acquire_all(std::vector<std::string> names, mutex_options options) {
-  return acquire_all(std::move(names), std::move(options), managing::patience{.one_attempt = true}, {});
+  return acquire_all(std::move(names), std::move(options), managing::wait_policy{.one_attempt = true}, {});
 }
 
 acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
                                              std::stop_token stop) {
-  return acquire_all(std::move(names), std::move(options), managing::patience{}, std::move(stop));
+  return acquire_all(std::move(names), std::move(options), managing::wait_policy{}, std::move(stop));
 }
 
 acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> names,
                                                      std::chrono::nanoseconds timeout, mutex_options options,
                                                      std::stop_token stop) {
   return acquire_all(std::move(names), std::move(options),
-                     managing::patience{.deadline = managing::deadline_after(timeout)}, std::move(stop));
+                     managing::wait_policy{.deadline = managing::deadline_after(timeout)}, std::move(stop));
 }
 
 std::vector<lock_info> lock_manager::list(list_options const& options) {

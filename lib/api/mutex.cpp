@@ -49,7 +49,7 @@ void basic_mutex::end() noexcept {
   state_->give_back_all();
 }
 
-acquisition basic_mutex::state::acquire(managing::patience p, std::stop_token stop) {
+acquisition basic_mutex::state::acquire(managing::wait_policy p, std::stop_token stop) {
   auto came = manager->acquire(spec, p, std::move(stop));
   if (!came.won) return {came.why, std::move(came.holder)};
   return held_lock(manager, std::move(came.won));
@@ -114,7 +114,7 @@ void basic_mutex::lock() {
   auto const s = lockable();
   s->manager->refuse_if_ended();
   for (;;) {
-    auto came = s->acquire({.insistent = true}, {});
+    auto came = s->acquire({.retry_forever = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
     if (came.status() == acquire_status::done) (void)came.value();  // throws: it will not be had
     if (s->keep(std::move(came))) return;

@@ -30,7 +30,7 @@ struct basic_mutex::state {
   std::shared_ptr<state> self;
   decltype(kept) given_back;  ///< then: current()'s pointers
 
-  acquisition acquire(managing::patience, std::stop_token);
+  acquisition acquire(managing::wait_policy, std::stop_token);
   bool keep(acquisition taken);
   void give_back_all() noexcept;
   void say_not_this_threads() const noexcept;

@@ -53,17 +53,17 @@ result connection::wait_for_row(statement const& s, std::span<value const>, boot
   throw error(errc::unsupported, fmt::format("{}: this database has no row locks", s.name), s.name, "", 0);
 }
 
-std::optional<bool> connection::leave_gate_or_close(boot_time_point deadline) noexcept try {
-  return leave_gate(deadline);
+std::optional<bool> connection::leave_queue_or_close(boot_time_point deadline) noexcept try {
+  return leave_queue(deadline);
 } catch (std::exception const&) {  // it ends with its session
   close();
   return std::nullopt;
 }
 
-left_gate connection::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+left_queue connection::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                              boot_time_point deadline) {
   auto done = execute(s, parameters, deadline);
-  return {std::move(done), leave_gate_or_close(deadline)};
+  return {std::move(done), leave_queue_or_close(deadline)};
 }
 
 }  // namespace rowlock::backend

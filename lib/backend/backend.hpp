@@ -100,14 +100,14 @@ struct session_facts {
   bool unflushed_by_choice = false;  ///< the source was told that commits need not survive a power cut
 };
 
-/// What came of a statement behind which a gate was left.
-struct left_gate {
+/// What came of a statement behind which a wait queue was left.
+struct left_queue {
   result done{};
-  /// At the gate, if that is known by other means than `done`.
+  /// At the wait queue, if that is known by other means than `done`.
   std::optional<bool> others_wait{};
 };
 
-enum class gate_entry {
+enum class queue_entry {
   not_mine,    ///< its turn did not come in time
   was_free,    ///< nobody else was there
   in_its_turn  ///< others were there before it
@@ -162,25 +162,25 @@ class ROWLOCK_EXPORT connection {
     return std::string();
   }
 
-  /// Whether this session can stand at gates: a gate is a lock that the server keeps for a session, with a
-  /// line of its own, which is served in order. A session has one gate at most.
-  virtual bool has_gates() const noexcept { return false; }
-  /// Waits in line for the gate of `name` until `until`, or until `stop` is triggered (which may end the
+  /// Whether this session can stand at wait queues: a wait queue is a lock that the server keeps for a session, with a
+  /// line of its own, which is served in order. A session has one wait queue at most.
+  virtual bool has_queues() const noexcept { return false; }
+  /// Waits in line for the wait queue of `name` until `until`, or until `stop` is triggered (which may end the
   /// session). `who`: the owner_id::process of whoever would take the lock then; where the server tells who
-  /// waits (lock_waiters), it is left there as long as the session is in the line or has the gate.
-  virtual gate_entry enter_gate(table_names const& /*tables*/, std::string const& /*name*/,
+  /// waits (lock_waiters), it is left there as long as the session is in the line or has the wait queue.
+  virtual queue_entry enter_queue(table_names const& /*tables*/, std::string const& /*name*/,
                                 std::string const& /*who*/, boot_time_point /*until*/,
                                 std::chrono::nanoseconds /*reply_timeout*/, std::stop_token /*stop*/) {
-    return gate_entry::not_mine;
+    return queue_entry::not_mine;
   }
   /// @return whether others wait there, or one of them has it now
-  virtual bool leave_gate(boot_time_point /*deadline*/) { return false; }
-  /// As execute(), for what gives back the lock that was waited for here. The gate is left behind it, so that
-  /// whoever is next finds the row free. In one round trip where dialect::leaves_gate_at_once. If anything is
-  /// thrown, the gate may not have been left: to be closed then.
-  virtual left_gate execute_and_leave_gate(statement const&, std::span<value const> parameters,
+  virtual bool leave_queue(boot_time_point /*deadline*/) { return false; }
+  /// As execute(), for what gives back the lock that was waited for here. The wait queue is left behind it, so that
+  /// whoever is next finds the row free. In one round trip where dialect::leaves_queue_at_once. If anything is
+  /// thrown, the wait queue may not have been left: to be closed then.
+  virtual left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
                                            boot_time_point deadline);
-  /// Whether somebody waits at the gate of `name`, or has it, where that is known without the server:
+  /// Whether somebody waits at the wait queue of `name`, or has it, where that is known without the server:
   /// elsewhere the reply to the statement that gives the lock back tells.
   virtual bool is_waited_for(table_names const& /*tables*/, std::string const& /*name*/) noexcept {
     return false;
@@ -203,8 +203,8 @@ class ROWLOCK_EXPORT connection {
   virtual void close() noexcept = 0;
 
  protected:
-  /// @return as leave_gate(); empty if it failed: then the gate ends with its session
-  std::optional<bool> leave_gate_or_close(boot_time_point deadline) noexcept;
+  /// @return as leave_queue(); empty if it failed: then the wait queue ends with its session
+  std::optional<bool> leave_queue_or_close(boot_time_point deadline) noexcept;
 };
 
 /// Opens connections; thread-safe. Its constructor initializes the driver. So what the driver has registered

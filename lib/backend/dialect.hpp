@@ -76,8 +76,8 @@ struct dialect {
   /// The database is a file of this machine's, without a server: for remedies.
   bool is_file = false;
   backend::migrating migrating{};
-  bool has_gates = false;            ///< see connection::has_gates()
-  bool leaves_gate_at_once = false;  ///< see connection::execute_and_leave_gate()
+  bool has_queues = false;            ///< see connection::has_queues()
+  bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
   std::string_view no_row_locks{};   ///< why there is no row_lock strategy; empty if there is
 };
 

@@ -98,7 +98,7 @@ std::shared_ptr<lookup const> resolver::look_up(std::string const& host) {
   std::lock_guard const guard(mutex_);
   auto const known = under_way_.find(host);
   if (known != under_way_.end() && fresh->begun_ - known->second->begun_ < young) return known->second;
-  if (!threads_.run([this, host, fresh] { answer(host, fresh); }, base::errands::kind::may_be_dropped))
+  if (!threads_.run([this, host, fresh] { answer(host, fresh); }, base::task_queue::kind::may_be_dropped))
     throw std::system_error(EAGAIN, std::generic_category(), "a thread that looks up names");
   return under_way_[host] = std::move(fresh);
 }

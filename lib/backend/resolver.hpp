@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errands.hpp"
+#include "base/task_queue.hpp"
 #include "base/event.hpp"
 
 namespace rowlock::backend {
@@ -54,7 +54,7 @@ class ROWLOCK_EXPORT resolver {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<lookup>> under_way_;
-  base::errands threads_{"rowlock-names", most_threads};  // last: they use the others
+  base::task_queue threads_{"rowlock-names", most_threads};  // last: they use the others
 };
 
 /// The same by the process's own resolver, which is never destroyed: at the process's end a thread may still

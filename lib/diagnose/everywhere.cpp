@@ -133,23 +133,23 @@ std::optional<opinion> keepalive(examination& x) {
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
 }
 
-// On a session of its own, at a gate that nobody else can mean; only the outcome is of interest.
+// On a session of its own, at a wait queue that nobody else can mean; only the outcome is of interest.
 std::optional<opinion> waiting(examination& x) {
   auto const polls = [](std::string const& why) {
     return "who waits for a lease or unique_insert tries again and again: " + why;
   };
   auto const session = x.another();
-  if (!session->has_gates())
+  if (!session->has_queues())
     return opinion{verdict::ok,
                    polls("this database has no line that would outlast a transaction, or a node")};
   try {
     auto const soon = x.deadline();
-    (void)session->enter_gate(x.statements().tables(), base::random_id(), "doctor", soon,
+    (void)session->enter_queue(x.statements().tables(), base::random_id(), "doctor", soon,
                               x.options().reply_timeout, {});
-    session->leave_gate(soon);
+    session->leave_queue(soon);
     return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {
-    if (e.reason() == errc::schema_missing) throw;  // a gate may be known by its table
+    if (e.reason() == errc::schema_missing) throw;  // a wait queue may be known by its table
     return opinion{
         verdict::warning, polls(x.words(e)),
         "Locks are as safe as with it. See what refuses it: the server, a proxy in between, or the folder "

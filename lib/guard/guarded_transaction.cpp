@@ -135,7 +135,7 @@ void guarded_transaction::expect_requirable(required_lock const& lock) {
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
   // Trust that has ended does not come back, whatever the row says.
-  if (!lock.live || !held.valid() || !lock.hold->expose())
+  if (!lock.live || !held.valid() || !lock.hold->share_term())
     lost(lock, held.held() ? held.why_expired() : held.loss());
   auto const& home = lock.manager->parts().database;
   if (home.gone(facts.server)) lost(lock, loss_reason::row_gone);
@@ -251,7 +251,7 @@ void guarded_transaction::too_old(std::string const& name) {
                           name));
 }
 
-bool guarded_transaction::lock(std::span<std::string_view const> names, patience const& p) {
+bool guarded_transaction::lock(std::span<std::string_view const> names, wait_policy const& p) {
   manager_->refuse_if_forked();
   std::vector<std::string> ordered(names.begin(), names.end());
   for (auto const& name : ordered) base::require_name(name);
@@ -270,7 +270,7 @@ bool guarded_transaction::lock(std::span<std::string_view const> names, patience
   return true;
 }
 
-bool guarded_transaction::lock_one(std::string const& name, patience const& p) {
+bool guarded_transaction::lock_one(std::string const& name, wait_policy const& p) {
   if (engine().database.sql().writes_lock_database) {
     run("guard_try", {name});
     return true;
@@ -298,7 +298,7 @@ void guarded_transaction::refuse_own_insert(std::string const& name) {
                   name));
 }
 
-bool guarded_transaction::lock_anchor(std::string const& name, patience const& p) {
+bool guarded_transaction::lock_anchor(std::string const& name, wait_policy const& p) {
   if (p.in_server) {
     if (!run("guard_wait", {name}).rows.empty()) return true;
     refuse_level(name);

@@ -27,7 +27,7 @@ struct required_lock {
 class guarded_transaction {
  public:
   /// How long a locked row is waited for.
-  struct patience {
+  struct wait_policy {
     bool in_server = false;  ///< as long as the session's own settings allow
     boot_time_point until;   ///< else
   };
@@ -42,7 +42,7 @@ class guarded_transaction {
   /// require() and COMMIT. If it throws, the transaction is rolled back.
   void execute_commit(std::vector<required_lock> locks);
   /// @return false if one of them could not be locked in time
-  bool lock(std::span<std::string_view const> names, patience const&);
+  bool lock(std::span<std::string_view const> names, wait_policy const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                       std::string const& note);
 
@@ -68,10 +68,10 @@ class guarded_transaction {
                   std::vector<backend::value> const& parameters);
   [[noreturn]] void lost(required_lock const&, std::optional<loss_reason>);
   [[noreturn]] void too_old(std::string const& name);
-  bool lock_one(std::string const& name, patience const&);
+  bool lock_one(std::string const& name, wait_policy const&);
   void refuse_own_insert(std::string const& name);
   bool only_looked_at(std::string const& name);
-  bool lock_anchor(std::string const& name, patience const&);
+  bool lock_anchor(std::string const& name, wait_policy const&);
   void refuse_level(std::string const& name);
   fencing_token draw_token(std::string const& name);
   /// The entry of the tokens' table whose next number shows how new the transaction's reads are.

@@ -54,7 +54,7 @@ std::shared_ptr<extras const> extras_of(mutex_options const& o) {
   return std::make_shared<extras const>(extras{o.note, o.on_trust, o.label});
 }
 
-grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until) {
+grant_facts for_successor(grant_facts const& from, owner_id const& to, boot_time_point trusted_until) {
   auto f = from;
   f.owner = to;
   f.sent_at = confirmed_at(from, trusted_until);
@@ -219,14 +219,14 @@ term_id const& hold::term_of_record() {
 
 bool hold::lose(loss_reason why) noexcept {
   if (!leave_held(why)) return false;
-  gate_.reset();
+  queue_.reset();
   turn_.leave();
   return true;
 }
 
 std::optional<waiting::local_queue::turn> hold::lose_to_successor() noexcept {
   if (!leave_held(loss_reason::taken_over)) return std::nullopt;
-  gate_.reset();
+  queue_.reset();
   return std::move(turn_);
 }
 
@@ -250,9 +250,9 @@ bool hold::begin_release() noexcept {
   return true;
 }
 
-bool hold::expose() noexcept {
+bool hold::share_term() noexcept {
   auto now = state::held;
-  if (state_.compare_exchange_strong(now, state::exposed)) return true;
+  if (state_.compare_exchange_strong(now, state::term_shared)) return true;
   return now != state::offered && now != state::handed_on;
 }
 
@@ -265,7 +265,7 @@ bool hold::offer() noexcept {
 bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept {
   // Before others see it: the next one takes it from there.
   h->state_.store(state::handed_on);
-  if (h->turn_.leave_to_heir(h, manager)) return true;
+  if (h->turn_.leave_to_successor(h, manager)) return true;
   h->end_trust_now();
   h->state_.store(state::releasing);
   return false;
@@ -274,8 +274,8 @@ bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept
 void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by) noexcept {
   if (lost) reason_.store(static_cast<std::int8_t>(*lost));
   state_.store(lost ? state::lost : state::released);
-  if (gate_) gate_->leave(leave_by);
-  gate_.reset();
+  if (queue_) queue_->leave(leave_by);
+  queue_.reset();
   turn_.leave();
 }
 

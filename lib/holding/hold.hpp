@@ -14,7 +14,7 @@
 
 #include "base/fork_epoch.hpp"
 #include "sessions/events.hpp"
-#include "waiting/gates.hpp"
+#include "waiting/wait_queues.hpp"
 #include "waiting/local_queue.hpp"
 
 namespace rowlock::holding {
@@ -86,28 +86,28 @@ boot_time_point first_trust(grant_facts const&) noexcept;
 boot_time_point confirmed_at(grant_facts const&, boot_time_point trusted_until) noexcept;
 
 /// As `from`, which goes on with another owner: its trust is `trusted_until`, and its token the block's next.
-grant_facts for_heir(grant_facts const& from, owner_id const& to, boot_time_point trusted_until);
+grant_facts for_successor(grant_facts const& from, owner_id const& to, boot_time_point trusted_until);
 
 /// Thread-safe. States: held -> releasing -> released, or held -> lost, or held -> offered -> handed_on (or
 /// releasing, if nobody took it over); nothing leads back. While it is held it may become exposed.
-class hold final : public waiting::occupant {
+class hold final : public waiting::local_holder {
  public:
   /// @throws std::bad_alloc; then both are as before
   hold(grant_facts&&, waiting::local_queue::turn&&);
-  /// Before anybody else knows it: the gate at which it was waited for, which is left when the lock is given
+  /// Before anybody else knows it: the wait queue at which it was waited for, which is left when the lock is given
   /// back.
-  void keep_gate(waiting::gates::ticket t) noexcept {
-    gate_.emplace(std::move(t));
-    gate_->keep();
-    had_gate_ = true;
+  void keep_queue(waiting::wait_queues::ticket t) noexcept {
+    queue_.emplace(std::move(t));
+    queue_->keep();
+    had_queue_ = true;
   }
-  /// For whoever ends it. A loss takes the gate away.
-  bool has_gate() const noexcept { return gate_.has_value(); }
-  /// Whether it was waited for at a gate; any thread may ask.
-  bool had_gate() const noexcept { return had_gate_; }
-  /// While it is being given back: see waiting::gates::ticket::leave_with().
-  bool leave_gate_with(std::function<void(backend::connection&)> const& give_back) {
-    return gate_ && gate_->leave_with(give_back);
+  /// For whoever ends it. A loss takes the wait queue away.
+  bool has_queue() const noexcept { return queue_.has_value(); }
+  /// Whether it was waited for at a wait queue; any thread may ask.
+  bool had_queue() const noexcept { return had_queue_; }
+  /// While it is being given back: see waiting::wait_queues::ticket::leave_with().
+  bool leave_queue_with(std::function<void(backend::connection&)> const& give_back) {
+    return queue_ && queue_->leave_with(give_back);
   }
   /// As the constructor, and makes the hold known to the local queue.
   /// @throws std::bad_alloc; then both are as before
@@ -185,11 +185,11 @@ class hold final : public waiting::occupant {
   std::optional<waiting::local_queue::turn> lose_to_successor() noexcept;
   /// Somebody is to know its term, by which rows are asked: so the term ends with this hold, and is not
   /// handed on. @return false if that has been done, or is being done: then it must not be known
-  bool expose() noexcept;
+  bool share_term() noexcept;
 
   /// held -> releasing. @return false if it was not held any more.
   bool begin_release() noexcept;
-  bool has_heir(void const* manager) const noexcept { return turn_.has_heir_for(*this, manager); }
+  bool has_successor(void const* manager) const noexcept { return turn_.has_successor_for(*this, manager); }
   /// held -> offered, unless it was exposed.
   bool offer() noexcept;
   /// offered -> handed_on: the next in line has it, with the turn. If nobody takes it over: -> releasing, and
@@ -197,13 +197,13 @@ class hold final : public waiting::occupant {
   static bool hand_on(std::shared_ptr<hold> const&, void const* manager) noexcept;
   /// Of an offered or handed-on hold: until when its term is trusted.
   boot_time_point offered_until() const noexcept { return boot_time_point(trust_.load()); }
-  std::optional<waiting::gates::ticket> take_gate() noexcept {
-    auto taken = std::move(gate_);
-    gate_.reset();
+  std::optional<waiting::wait_queues::ticket> take_queue() noexcept {
+    auto taken = std::move(queue_);
+    queue_.reset();
     return taken;
   }
   /// releasing -> released, or -> lost if the term was not there any more; lets the next local waiter go.
-  /// `leave_by`: until when there is time to leave the gate, if there is one; it ends with its session
+  /// `leave_by`: until when there is time to leave the wait queue, if there is one; it ends with its session
   /// otherwise.
   void end_release(std::optional<loss_reason> lost = {},
                    boot_time_point leave_by = boot_time_point::min()) noexcept;
@@ -220,8 +220,8 @@ class hold final : public waiting::occupant {
   bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
 
  private:
-  enum class state : int { held, exposed, offered, handed_on, releasing, released, lost };
-  static bool is_held(state s) noexcept { return s == state::held || s == state::exposed; }
+  enum class state : int { held, term_shared, offered, handed_on, releasing, released, lost };
+  static bool is_held(state s) noexcept { return s == state::held || s == state::term_shared; }
   bool change_if_held(state to) noexcept;
   bool leave_held(loss_reason) noexcept;
   void end_trust_now() noexcept;
@@ -229,7 +229,7 @@ class hold final : public waiting::occupant {
   std::stop_source stop_;  ///< first: it needs memory
   grant_facts facts_;
   waiting::local_queue::turn turn_;  ///< given up on loss or release, by whoever made that transition
-  std::optional<waiting::gates::ticket> gate_;  ///< likewise
+  std::optional<waiting::wait_queues::ticket> queue_;  ///< likewise
   unsigned epoch_ = base::fork_epoch();
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;
@@ -247,7 +247,7 @@ class hold final : public waiting::occupant {
   std::atomic<bool> recorded_in_transaction_{false};
   std::atomic<bool> recorded_{false};
   std::atomic<bool> handed_out_{false};
-  bool had_gate_ = false;  ///< written before anybody else knows the hold
+  bool had_queue_ = false;  ///< written before anybody else knows the hold
   std::atomic<int> handles_{1};
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;

@@ -61,9 +61,9 @@ class session_pinger {
   /// A session is one thread's at a time. (ThreadSanitizer does not know std::timed_mutex.)
   class one_user {
    public:
-    bool enter(std::chrono::nanoseconds patience) noexcept {
+    bool enter(std::chrono::nanoseconds wait_policy) noexcept {
       std::unique_lock lock(mutex_);
-      if (!free_.wait_for(lock, patience, [this] { return !used_; })) return false;
+      if (!free_.wait_for(lock, wait_policy, [this] { return !used_; })) return false;
       used_ = true;
       return true;
     }

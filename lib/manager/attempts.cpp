@@ -5,7 +5,7 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
 #include "manager/unusable.hpp"
@@ -75,7 +75,7 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
   return true;
 }
 
-void attempts::tell_wait() const noexcept {
+void attempts::report_wait() const noexcept {
   auto const& tell = any_.options.on_wait;
   if (tell) engine_.events.call([&] { tell(seen() == nullptr ? nullptr : &seen()->holder); });
 }

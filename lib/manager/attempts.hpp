@@ -1,6 +1,6 @@
 #pragma once
 // One call's attempts to take a lock, or several, all or none: what each of them asks the database, and what
-// they have found out together. Waits for nothing but replies; when the next one is made is the acquirer's
+// they have found out together. Waits for nothing but replies; when the next one is made is the lock_call's
 // business.
 
 #include <chrono>
@@ -45,7 +45,7 @@ class attempts {
   /// Another thread of this process has that name, or none has it any more.
   void look_at(std::size_t, std::optional<holder_info> holder);
   /// Tells the program whom the call is going to wait for, as far as that is known.
-  void tell_wait() const noexcept;
+  void report_wait() const noexcept;
   /// The name was seen to be recorded as done: nobody holds it, and nobody is to wait for it.
   bool was_done() const noexcept;
   /// The last attempt failed although nobody holds any of them.

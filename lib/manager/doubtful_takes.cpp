@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 
 namespace rowlock::managing {
 

@@ -15,7 +15,7 @@
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
 #include "strategy/catalogue.hpp"
-#include "waiting/gates.hpp"
+#include "waiting/wait_queues.hpp"
 #include "waiting/observations.hpp"
 
 namespace rowlock::managing {
@@ -28,7 +28,7 @@ struct engine {
         pool(database, {database.connections(), "connections", 1, options.idle_timeout}),
         session_pool(database,
                      {options.row_lock_connections, "row_lock_connections", 0, options.idle_timeout}),
-        gates(database, events, options),
+        wait_queues(database, events, options),
         tables(database.statements()),
         strategies(database.statements()),
         expiries(events),
@@ -41,7 +41,7 @@ struct engine {
   }
   /// Ends sessions that nobody has used for long. @return when there may be the next one
   boot_time_point close_unused() noexcept {
-    return std::min({pool.close_unused(), session_pool.close_unused(), gates.close_unused()});
+    return std::min({pool.close_unused(), session_pool.close_unused(), wait_queues.close_unused()});
   }
   /// A session to take or give back with.
   sessions::connection_pool::loan session_to_write(boot_time_point deadline,
@@ -56,7 +56,7 @@ struct engine {
   sessions::connection_pool pool;
   sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
   managing::traffic traffic;
-  waiting::gates gates;
+  waiting::wait_queues wait_queues;
   rowlock::strategies::term_tables const tables;
   rowlock::strategies::catalogue const strategies;
   waiting::observations observations;

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/random_id.hpp"
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
 #include "sessions/retry_deadlocks.hpp"
@@ -32,7 +32,7 @@ steps<exchanging::held> exchanging::run() {
   auto const& f = former_->facts();
   if (f.limit != strategies::all_units)
     throw error(errc::unsupported, fmt::format("'{}' is not the lock of a shared_mutex", f.name));
-  if (!former_->expose() || !former_->valid() || engine_.database.gone(f.server)) co_return nullptr;
+  if (!former_->share_term() || !former_->valid() || engine_.database.gone(f.server)) co_return nullptr;
   if (f.units == wanted_.units) co_return former_;
   // Other handles of the thread would be left without it.
   if (former_->is_shared())
@@ -72,14 +72,14 @@ void exchanging::exchange() {
   granted_ = true;
   try {
     now_ = start_holding(engine_,
-                         {.facts = *std::move(fresh), .turn = *std::move(turn_), .session = {}, .gate = {}});
+                         {.facts = *std::move(fresh), .turn = *std::move(turn_), .session = {}, .queue = {}});
   } catch (...) {  // its row is gone all the same
     engine_.expiries.report_lost(former_, loss_reason::row_gone);
     throw;
   }
 }
 
-// As the acquirer has them: where nobody else of this process can be, or where a reader is known again.
+// As the lock_call has them: where nobody else of this process can be, or where a reader is known again.
 std::optional<waiting::local_queue::turn> exchanging::place() const {
   auto const& f = former_->facts();
   auto& queue = waiting::local_queue::of_this_process();
@@ -173,7 +173,7 @@ void exchanging::lose() noexcept {
 void exchanging::end() noexcept {
   engine_.renewals.forget(*former_);
   engine_.expiries.forget(*former_);
-  if (former_->begin_release()) former_->end_release({}, boot_time_point::min());  // a permit has no gate
+  if (former_->begin_release()) former_->end_release({}, boot_time_point::min());  // a permit has no wait queue
 }
 
 }  // namespace rowlock::managing

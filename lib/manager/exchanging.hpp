@@ -13,7 +13,7 @@
 
 namespace rowlock::managing {
 
-/// Made for one call: see acquirer.
+/// Made for one call: see lock_call.
 class exchanging {
  public:
   using held = std::shared_ptr<holding::hold>;

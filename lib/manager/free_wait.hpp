@@ -1,6 +1,6 @@
 #pragma once
 // Waiting until nobody holds a lock, without taking it: by looking at it again and again. It stands at no
-// gate, where whoever is rung is expected to take the lock.
+// wait queue, where whoever is rung is expected to take the lock.
 
 #include <chrono>
 #include <optional>
@@ -10,11 +10,11 @@
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
 #include "manager/steps.hpp"
-#include "manager/told_to_stop.hpp"
+#include "manager/stop_request.hpp"
 
 namespace rowlock::managing {
 
-/// Made for one call: see acquirer.
+/// Made for one call: see lock_call.
 class free_wait {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -37,7 +37,7 @@ class free_wait {
   engine& engine_;
   lock_spec const& spec_;
   std::optional<time_point> const deadline_;
-  told_to_stop const stop_;
+  stop_request const stop_;
   bool free_ = false;
   std::optional<error> failure_;
   std::optional<std::chrono::milliseconds> ends_in_;  ///< the term that was seen

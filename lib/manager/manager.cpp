@@ -32,7 +32,7 @@ manager::manager(std::shared_ptr<backend::source> const& source, manager_options
 
 std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
                                        manager_options options) {
-  if (source->uses_the_programs()) options.gate_connections = 0;  // that many it may not have to spare
+  if (source->uses_the_programs()) options.queue_connections = 0;  // that many it may not have to spare
   std::shared_ptr<manager> made(new manager(source, std::move(options)));
   closer::of_this_process().know(made, *source);
   return made;
@@ -92,17 +92,17 @@ void manager::connect() {
   (void)engine_->pool_of(engine_->options.strategy).borrow(engine_->reply_deadline());
 }
 
-manager::one_taken manager::acquire(lock_spec const& spec, patience p, std::stop_token stop) {
+manager::one_taken manager::acquire(lock_spec const& spec, wait_policy p, std::stop_token stop) {
   auto came = acquire_all(std::span(&spec, 1), p, std::move(stop));
   return {came.won.empty() ? nullptr : std::move(came.won.front()), came.why, std::move(came.holder)};
 }
 
-taken manager::acquire_all(std::span<lock_spec const> specs, patience const& p, std::stop_token stop) {
+taken manager::acquire_all(std::span<lock_spec const> specs, wait_policy const& p, std::stop_token stop) {
   refuse_if_forked();
   base::calls::scope const here(engine_->under_way);
   waiting::thread_bell bell;
   auto const began = boot_clock::now();
-  acquirer call(*engine_, specs, p, std::move(stop), bell);
+  lock_call call(*engine_, specs, p, std::move(stop), bell);
   auto came = drive(call, bell);
   if (came.won.empty())
     tell_refused(specs.size() == 1 ? specs.front().name : came.busy, specs.front().options.label, came.why,
@@ -130,7 +130,7 @@ bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milli
   if (!holding::traits_of(f).has_expiry)
     throw error(errc::unsupported, fmt::format("'{}' is held with {}, which has no expiry to extend", f.name,
                                                to_string(f.strategy)));
-  if (!h->expose() || !h->valid() || report_if_gone(h)) return false;
+  if (!h->share_term() || !h->valid() || report_if_gone(h)) return false;
   try {
     return extend_row(h, duration, engine_->reply_deadline());
   } catch (error const&) {
@@ -178,7 +178,7 @@ bool manager::set_note(std::shared_ptr<holding::hold> const& h, std::string cons
     throw error(errc::unsupported,
                 fmt::format("'{}' is held with {}, which writes no note", f.name, to_string(f.strategy)));
   // Exposed: a term whose row says other things than its facts is not for others to go on with.
-  if (!h->expose() || !h->valid() || report_if_gone(h)) return false;
+  if (!h->share_term() || !h->valid() || report_if_gone(h)) return false;
   try {
     return set_row_note(h, note);
   } catch (error const&) {
@@ -402,7 +402,7 @@ void manager::end_threads(boot_time_point deadline, std::thread::id spare) noexc
 void manager::end_sessions() noexcept {
   engine_->pool.close();
   engine_->session_pool.close();
-  engine_->gates.close();
+  engine_->wait_queues.close();
   engine_->database.close();
 }
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "manager/acquirer.hpp"
+#include "manager/lock_call.hpp"
 #include "manager/closer.hpp"
 #include "manager/engine.hpp"
 
@@ -33,8 +33,8 @@ class manager : public std::enable_shared_from_this<manager> {
     acquire_status why = acquire_status::acquired;
     std::optional<holder_info> holder{};
   };
-  one_taken acquire(lock_spec const&, patience, std::stop_token);
-  taken acquire_all(std::span<lock_spec const>, patience const&, std::stop_token);
+  one_taken acquire(lock_spec const&, wait_policy, std::stop_token);
+  taken acquire_all(std::span<lock_spec const>, wait_policy const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
   /// Ends it by the record that its work is done. @return false if it was lost before

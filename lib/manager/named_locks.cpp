@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds closed_at_most = 2s;
 
 // Who may not see it, or is in a hurry, sees the locks all the same.
 void named_locks::add_waiters(backend::connection& session, std::span<lock_info> locks) noexcept try {
-  if (!session.has_gates()) return;
+  if (!session.has_queues()) return;
   std::vector<std::string> names;
   for (auto const& lock : locks)
     if (lock.held && (names.empty() || names.back() != lock.name)) names.push_back(lock.name);

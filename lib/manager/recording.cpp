@@ -8,7 +8,7 @@
 #include "base/event.hpp"
 #include "base/text.hpp"
 #include "holding/fate.hpp"
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 
 namespace rowlock::managing {
 
@@ -46,7 +46,7 @@ bool recording::record(std::shared_ptr<holding::hold> const& h, std::chrono::mil
   require_recordable(f, keep_for, result);
   if (h->recorded()) return true;
   if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
-  if (!h->valid() || !h->expose()) return false;
+  if (!h->valid() || !h->share_term()) return false;
   strategies::record_of_done const what{{f.name, f.term}, h->term_of_record(), keep_for, result};
   auto const& strategy = engine_.strategies.of(f.strategy);
   bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {

@@ -153,7 +153,7 @@ std::vector<bool> releasing::end_together(holds const& all, boot_time_point dead
     auto const& one = given[k++];
     if (!one.was_there) continue;
     ended[i] = true;
-    if (!all[i]->has_gate()) engine_.gates.others_wait(all[i]->facts().name, one.others_wait);
+    if (!all[i]->has_queue()) engine_.wait_queues.others_wait(all[i]->facts().name, one.others_wait);
     all[i]->end_release({}, deadline);
     tell_released(*all[i], start);
   }
@@ -176,7 +176,7 @@ bool releasing::offer(std::shared_ptr<holding::hold> const& h) const noexcept {
                    now < holding::confirmed_at(f, h->trusted_until()) + engine_.confirmed_for &&
                    (!f.fencing || f.tokens_left > 0) &&
                    h->trusted_until() - now > std::chrono::nanoseconds(f.ttl) * 2 / 3;
-  if (!may || h->guarded() || !h->has_heir(&engine_)) return false;
+  if (!may || h->guarded() || !h->has_successor(&engine_)) return false;
   if (engine_.closing.stop_requested() || base::process_ends() || engine_.database.gone(f.server))
     return false;
   return h->offer();
@@ -209,16 +209,16 @@ release_result releasing::end_session(holding::hold& h, boot_time_point deadline
 
 release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
-  if (auto const given = give_back_at_gate(h, deadline)) {
+  if (auto const given = give_back_at_queue(h, deadline)) {
     if (given->was_there) {
-      engine_.gates.others_wait(f.name, given->others_wait);
+      engine_.wait_queues.others_wait(f.name, given->others_wait);
       return release_result::released;
     }
     return not_there(h, std::nullopt, deadline, why);
   }
   std::optional<sessions::connection_pool::loan> session;
   if (auto const given = give_back_with_others(h, deadline, session); given.was_there) {
-    if (!h.has_gate()) engine_.gates.others_wait(f.name, given.others_wait);
+    if (!h.has_queue()) engine_.wait_queues.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
   if (!session) session.emplace(engine_.session_to_write(deadline));
@@ -226,8 +226,8 @@ release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, l
   auto const given = h.guarded() && engine_.database.sql().writes_lock_database
                          ? try_to_give_back(h, session, deadline)
                          : give_back_alone(h, **session, deadline);
-  if (!h.has_gate())
-    engine_.gates.others_wait(
+  if (!h.has_queue())
+    engine_.wait_queues.others_wait(
         f.name, given.others_wait || (*session)->is_waited_for(engine_.database.tables(), f.name));
   if (given.was_there) return release_result::released;
   return not_there(h, std::move(session), deadline, why);
@@ -257,13 +257,13 @@ strategies::given_back releasing::try_to_give_back(holding::hold const& h,
   return give_back_alone(h, **session, deadline);
 }
 
-std::optional<strategies::given_back> releasing::give_back_at_gate(holding::hold& h,
+std::optional<strategies::given_back> releasing::give_back_at_queue(holding::hold& h,
                                                                    boot_time_point deadline) {
   auto const& f = h.facts();
-  if (!engine_.database.sql().leaves_gate_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
+  if (!engine_.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
   std::optional<strategies::given_back> done;
-  (void)h.leave_gate_with([&](backend::connection& session) {
-    done = engine_.strategies.of(f.strategy).give_back_at_gate(session, {f.name, f.term}, deadline);
+  (void)h.leave_queue_with([&](backend::connection& session) {
+    done = engine_.strategies.of(f.strategy).give_back_at_queue(session, {f.name, f.term}, deadline);
   });
   return done;
 }

@@ -42,8 +42,8 @@ class releasing {
   release_result end_session(holding::hold&, boot_time_point deadline) noexcept;
   /// Sets `why` if the term is not in the row any more.
   release_result tell_row(holding::hold&, boot_time_point deadline, loss_reason& why);
-  /// On the gate's own session, if there is one; else, or if nothing was done there, empty.
-  std::optional<strategies::given_back> give_back_at_gate(holding::hold&, boot_time_point deadline);
+  /// On the wait queue's own session, if there is one; else, or if nothing was done there, empty.
+  std::optional<strategies::given_back> give_back_at_queue(holding::hold&, boot_time_point deadline);
   /// `session`: if there is one already.
   loss_reason why_gone(holding::hold const&, std::optional<sessions::connection_pool::loan> session,
                        boot_time_point deadline) noexcept;

@@ -28,7 +28,7 @@ void give_back_unwatched(engine& e, holding::hold& h, when_unwatched how) {
   }
 }
 
-void tell(engine const& e, holding::hold const& h, winnings const& w) noexcept {
+void tell(engine const& e, holding::hold const& h, granted_lock const& w) noexcept {
   auto const& f = h.facts();
   if (w.had_to_wait)
     e.events.tell({.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = w.waited});
@@ -73,7 +73,7 @@ error too_late(std::string const& name) {
           fmt::format("'{}': it was granted, and lost again before this thread could go on", name)};
 }
 
-std::shared_ptr<holding::hold> start_holding(engine& e, winnings w, when_unwatched how) {
+std::shared_ptr<holding::hold> start_holding(engine& e, granted_lock w, when_unwatched how) {
   std::shared_ptr<holding::hold> h;
   try {
     h = holding::hold::make(std::move(w.facts), std::move(w.turn));
@@ -84,7 +84,7 @@ std::shared_ptr<holding::hold> start_holding(engine& e, winnings w, when_unwatch
                                  holding::leftover_until(f.takeover, f.ttl, boot_clock::now()));
     throw;
   }
-  if (w.gate) h->keep_gate(*std::move(w.gate));
+  if (w.queue) h->keep_queue(*std::move(w.queue));
   e.has_granted = true;
   try {
     if (w.session)

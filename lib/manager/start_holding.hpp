@@ -17,11 +17,11 @@ holding::grant_facts facts_of(lock_spec const&, owner_id const& owner, fencing_t
                               boot_time_point sent_at, std::size_t server);
 
 /// What a call has won.
-struct winnings {
+struct granted_lock {
   holding::grant_facts facts;
   waiting::local_queue::turn turn;
   std::optional<holding::session_pinger::anchor> session;  ///< of a strategy that owns it
-  std::optional<waiting::gates::ticket> gate;
+  std::optional<waiting::wait_queues::ticket> queue;
   bool had_to_wait = false;
   std::chrono::nanoseconds waited{0};
 };
@@ -38,6 +38,6 @@ enum class when_unwatched {
 };
 /// @return null if the manager was closed meanwhile, or the process ends; then the lock has been given back
 /// @throws std::system_error, std::bad_alloc if no thread is to be had for it; it has been given back
-std::shared_ptr<holding::hold> start_holding(engine&, winnings, when_unwatched = when_unwatched::give_back);
+std::shared_ptr<holding::hold> start_holding(engine&, granted_lock, when_unwatched = when_unwatched::give_back);
 
 }  // namespace rowlock::managing

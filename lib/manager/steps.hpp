@@ -24,9 +24,9 @@ namespace rowlock::managing {
 struct question {
   enum class kind {
     connect,    ///< a session
-    stand,      ///< in line at the gate of a name
+    stand,      ///< in line at the wait queue of a name
     attempt,    ///< to take all of the names
-    leave,      ///< the gate
+    leave,      ///< the wait queue
     give_back,  ///< what was granted, and is not to be handed out
     look,       ///< whether a name is free
     exchange    ///< a permit for another one

@@ -17,7 +17,7 @@ bool voting::confirm(std::shared_ptr<holding::hold> const& h, fencing_token toke
                      std::string const& epoch_id, std::chrono::milliseconds lasts) {
   base::calls::scope const here(engine_.under_way);
   auto const& f = h->facts();
-  if (!h->expose() || !h->valid()) return false;
+  if (!h->share_term() || !h->valid()) return false;
   if (engine_.database.gone(f.server)) {
     engine_.expiries.report_lost(h, loss_reason::row_gone);
     return false;

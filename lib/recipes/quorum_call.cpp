@@ -25,10 +25,10 @@ constexpr auto longest_pause = 250ms;
 
 quorum_call::quorum_call(quorum_crew& crew, std::string const& name, mutex_options const& options,
                          quorum_patience const& p, std::stop_token stop)
-    : crew_(crew), name_(name), options_(options), patience_(p), stop_(std::move(stop)) {}
+    : crew_(crew), name_(name), options_(options), wait_policy_(p), stop_(std::move(stop)) {}
 
 bool quorum_call::over() const noexcept {
-  return patience_.one_attempt || (patience_.deadline && steady_clock::now() >= *patience_.deadline);
+  return wait_policy_.one_attempt || (wait_policy_.deadline && steady_clock::now() >= *wait_policy_.deadline);
 }
 
 quorum_result quorum_call::run() {
@@ -64,7 +64,7 @@ quorum_result quorum_call::run() {
     if (over()) {
       if (came == next::failed && failure_) throw error(*failure_);
       auto const why = why_ == acquire_status::contended ? why_
-                       : patience_.one_attempt           ? acquire_status::busy
+                       : wait_policy_.one_attempt           ? acquire_status::busy
                                                          : acquire_status::timed_out;
       crew_.tell({.kind = event_kind::refused,
                   .name = name_,
@@ -99,7 +99,7 @@ quorum_call::next quorum_call::attempt(quorum_view const& v) try {
     auto const came = try_all_at_once(v, here);
     if (came != next::refused || other_epoch_) return came;
     crew_.in_demand().met(name_);
-    if (patience_.one_attempt) return came;
+    if (wait_policy_.one_attempt) return came;
   }
   return try_one_first(v);
 } catch (...) {
@@ -229,10 +229,10 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
     for (std::size_t i = 0; i < crew_.peers().size(); ++i)
       if (!v.left_out[i] && crew_.peers().is_suspect(i)) order.push_back(i);
   for (auto const i : order) {
-    managing::patience p{.one_attempt = patience_.one_attempt, .rides_out_outages = false};
+    managing::wait_policy p{.one_attempt = wait_policy_.one_attempt, .rides_out_outages = false};
     if (!p.one_attempt) {
       p.deadline = steady_clock::now() + longest_wait_at_one;
-      if (patience_.deadline) p.deadline = std::min(*p.deadline, *patience_.deadline);
+      if (wait_policy_.deadline) p.deadline = std::min(*p.deadline, *wait_policy_.deadline);
     }
     if (!hold_->begin_to_ask(i)) continue;
     first_ = i;
@@ -250,7 +250,7 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
 }
 
 ballot quorum_call::ask(quorum_view const& v, std::size_t i, std::optional<fencing_token> token,
-                        managing::patience const& p) {
+                        managing::wait_policy const& p) {
   strategies::wanted_vote vote{.epoch_id = v.record.epoch_id};
   if (token) vote.token = token->value;
   auto const sent_at = boot_clock::now();
@@ -289,10 +289,10 @@ void quorum_call::pause() {
   boot_clock::duration const length(
       std::uniform_int_distribution<boot_clock::rep>(least.count(), (least + some).count())(random));
   auto until = boot_clock::now() + length;
-  if (patience_.deadline)
+  if (wait_policy_.deadline)
     until = std::min<boot_time_point>(
         until,
-        boot_clock::now() + std::max<boot_clock::duration>(*patience_.deadline - steady_clock::now(), 0ns));
+        boot_clock::now() + std::max<boot_clock::duration>(*wait_policy_.deadline - steady_clock::now(), 0ns));
   base::event const never;
   std::stop_callback const at_stop(stop_, [&] { never.set(); });
   base::wait_for(never, until);

@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 #include "recipes/quorum_crew.hpp"
 
 namespace rowlock::recipes {
@@ -48,7 +48,7 @@ class quorum_call : private managing::beside_front {
   /// The same while the first member is being asked.
   void begin_anew_at_first();
   /// On this thread.
-  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>, managing::patience const&);
+  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>, managing::wait_policy const&);
   /// The first of the list that answers. @return empty if none has granted
   std::optional<std::size_t> ask_first(quorum_view const&);
   void ask_others(quorum_view const&, std::size_t first, fencing_token);
@@ -64,7 +64,7 @@ class quorum_call : private managing::beside_front {
   quorum_crew& crew_;
   std::string const& name_;
   mutex_options const& options_;
-  quorum_patience const patience_;
+  quorum_patience const wait_policy_;
   std::stop_token const stop_;
   std::shared_ptr<quorum_hold> hold_;
   /// The member in whose line it stands, and whether the others are asked already.

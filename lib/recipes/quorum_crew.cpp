@@ -85,7 +85,7 @@ void quorum_crew::leave_out_others(quorum_hold& h, quorum_view const& now) {
 bool quorum_crew::is_far_ahead(fencing_token token) noexcept { return token.value > now_us() + a_year_us; }
 
 ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options const& options,
-                         strategies::wanted_vote vote, managing::patience p, std::stop_token stop) {
+                         strategies::wanted_vote vote, managing::wait_policy p, std::stop_token stop) {
   auto& m = peers_.at(i);
   ballot b;
   bool late = false;
@@ -95,7 +95,7 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
     auto came = m.acquire(spec, p, std::move(stop));
     b.why = came.why;
     b.holder = std::move(came.holder);
-    if (came.won && came.won->expose()) b.granted = std::move(came.won);
+    if (came.won && came.won->share_term()) b.granted = std::move(came.won);
     if (b.granted && is_far_ahead(b.granted->facts().token)) {
       b.granted->forget_at_least();
       (void)m.release(std::exchange(b.granted, nullptr));
@@ -137,7 +137,7 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         won->forget_at_least();
         (void)peers_.at(i).release(won);
       },
-      base::errands::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
+      base::task_queue::kind::may_be_dropped, peers_.is_suspect(i) ? 1 : most_takes);
   if (!asked && former.to_be_given_back) give_back_later(i, former.to_be_given_back);
   if (!asked)
     h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i)))});
@@ -183,7 +183,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         if (goes_on) confirm(i, h, token, epoch_.known()->record.epoch_id, lasts);
         waiter_.wake();
       },
-      base::errands::kind::may_be_dropped);
+      base::task_queue::kind::may_be_dropped);
   if (!asked)
     h->confirmed(i, false, token,
                  error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i))));
@@ -191,7 +191,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
 
 void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> const& h) noexcept try {
   peers_.ask(
-      i, [this, i, h] { (void)peers_.at(i).release(h); }, base::errands::kind::must_be_run);
+      i, [this, i, h] { (void)peers_.at(i).release(h); }, base::task_queue::kind::must_be_run);
 } catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
 }
 
@@ -217,10 +217,10 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
       if (peers_.at(i).release(h) == release_result::released) ++came->gone;
       came->others.one_less();
     };
-    if (!peers_.ask(i, gives, base::errands::kind::must_be_run)) gives();
+    if (!peers_.ask(i, gives, base::task_queue::kind::must_be_run)) gives();
   }
   // Whoever waits there asks the others at the same time, or as soon as it has the first.
-  bool const waited_for = granted[last] && (granted[last]->had_gate() || is_waited_for(last, *granted[last]));
+  bool const waited_for = granted[last] && (granted[last]->had_queue() || is_waited_for(last, *granted[last]));
   auto const wait = [&] {
     if (!others.empty()) came->others.wait_until(until);
   };

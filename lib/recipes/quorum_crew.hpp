@@ -11,7 +11,7 @@
 
 #include "base/boot_waiter.hpp"
 #include "base/fork_epoch.hpp"
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 #include "recipes/names_in_demand.hpp"
 #include "recipes/quorum_epoch.hpp"
 #include "recipes/quorum_hold.hpp"
@@ -46,7 +46,7 @@ class quorum_crew {
                std::optional<fencing_token> token, quorum_hold::former_grant const& former = {});
   /// The same on this thread, and waits as `p` says.
   ballot take(std::size_t member, std::string const& name, mutex_options const&, strategies::wanted_vote,
-              managing::patience p, std::stop_token);
+              managing::wait_policy p, std::stop_token);
   /// Asks a member to renew, beside others.
   void confirm(std::size_t member, std::shared_ptr<quorum_hold> const&, fencing_token,
                std::string const& epoch_id, std::chrono::milliseconds lasts);

@@ -80,7 +80,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
       --got->left;
       got->come.notify_all();
     };
-    if (!peers_.ask(i, asks, base::errands::kind::must_be_run)) asks();
+    if (!peers_.ask(i, asks, base::task_queue::kind::must_be_run)) asks();
   }
   std::unique_lock lock(got->mutex);
   got->come.wait(lock, [&] { return got->left == 0 || got->good > peers_.size() / 2; });

@@ -36,7 +36,7 @@ void quorum_peers::heard(std::size_t i, error const* failure) noexcept {
   seats_[i]->suspect = failure != nullptr && means_silence(*failure);
 }
 
-bool quorum_peers::ask(std::size_t i, base::errands::errand question, base::errands::kind how,
+bool quorum_peers::ask(std::size_t i, base::task_queue::task question, base::task_queue::kind how,
                        std::size_t most) {
   return seats_[i]->asked.run(std::move(question), how, most);
 }
@@ -48,7 +48,7 @@ void quorum_peers::ask_all(std::function<void(std::size_t)> const& question) {
       question(i);
       all.one_less();
     };
-    if (!seats_[i]->asked.run(asks, base::errands::kind::must_be_run)) asks();
+    if (!seats_[i]->asked.run(asks, base::task_queue::kind::must_be_run)) asks();
   }
   all.wait();
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errands.hpp"
+#include "base/task_queue.hpp"
 #include "manager/manager.hpp"
 
 namespace rowlock::recipes {
@@ -32,8 +32,8 @@ class quorum_peers {
   /// Remembers whether a member answers. Call it with what each question has come to.
   void heard(std::size_t member, error const* failure) noexcept;
 
-  /// Runs `question` beside others. @return as errands::run
-  bool ask(std::size_t member, base::errands::errand question, base::errands::kind how,
+  /// Runs `question` beside others. @return as task_queue::run
+  bool ask(std::size_t member, base::task_queue::task question, base::task_queue::kind how,
            std::size_t most = 256);
   /// Runs `question` for each member beside the others (without a thread: here), and waits for all of them.
   void ask_all(std::function<void(std::size_t)> const& question);
@@ -46,7 +46,7 @@ class quorum_peers {
     explicit seat(manager_ptr m) : manager(std::move(m)) {}
     manager_ptr manager;
     std::atomic<bool> suspect{false};
-    base::errands asked{"rowlock-quorum"};  ///< last: its threads use the rest
+    base::task_queue asked{"rowlock-quorum"};  ///< last: its threads use the rest
   };
   std::vector<std::unique_ptr<seat>> seats_;
   std::chrono::milliseconds reply_timeout_{0};

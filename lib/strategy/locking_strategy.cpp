@@ -23,7 +23,7 @@ std::optional<term_row> locking_strategy::find_doubtful(backend::connection&, st
   return std::nullopt;
 }
 
-given_back locking_strategy::give_back_at_gate(backend::connection&, name_and_term const&,
+given_back locking_strategy::give_back_at_queue(backend::connection&, name_and_term const&,
                                                boot_time_point) const {
   throw error(errc::unsupported, "this strategy's locks are given back on their own sessions");
 }

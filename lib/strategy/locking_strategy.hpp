@@ -114,7 +114,7 @@ using outcome_for_all = std::variant<all_granted, all_refused>;
 
 struct given_back {
   bool was_there = false;    ///< the term
-  bool others_wait = false;  ///< at the name's gate, as far as the statement tells
+  bool others_wait = false;  ///< at the name's wait queue, as far as the statement tells
 };
 
 /// That the work for which a term was taken is done.
@@ -153,10 +153,10 @@ class locking_strategy {
   virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                                boot_time_point deadline) const = 0;
 
-  /// As give_back() without `at_least`, on the session that stands at the gate of the name, which it leaves
-  /// behind it: see backend::connection::execute_and_leave_gate(). Only for locks that have an expiry.
+  /// As give_back() without `at_least`, on the session that stands at the wait queue of the name, which it leaves
+  /// behind it: see backend::connection::execute_and_leave_queue(). Only for locks that have an expiry.
   /// @throws error as give_back() does
-  virtual given_back give_back_at_gate(backend::connection&, name_and_term const&,
+  virtual given_back give_back_at_queue(backend::connection&, name_and_term const&,
                                        boot_time_point deadline) const;
 
   /// How many locks take_all() can take; 1 where it can't.

@@ -224,10 +224,10 @@ given_back permits::give_back(backend::connection& c, name_and_term const& which
   return what_became(c.execute(book_.at("permit_release"), mine, deadline));
 }
 
-given_back permits::give_back_at_gate(backend::connection& c, name_and_term const& which,
+given_back permits::give_back_at_queue(backend::connection& c, name_and_term const& which,
                                       boot_time_point deadline) const {
   std::vector<value> const mine{which.name, which.term.value};
-  auto const left = c.execute_and_leave_gate(book_.at("permit_release"), mine, deadline);
+  auto const left = c.execute_and_leave_queue(book_.at("permit_release"), mine, deadline);
   auto done = what_became(left.done);
   done.others_wait = left.others_wait.value_or(done.others_wait);
   return done;

@@ -20,7 +20,7 @@ class permits final : public locking_strategy {
                boot_time_point deadline, boot_time_point& sent_at) const override;
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const override;
-  given_back give_back_at_gate(backend::connection&, name_and_term const&,
+  given_back give_back_at_queue(backend::connection&, name_and_term const&,
                                boot_time_point deadline) const override;
   std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
                                         std::span<term_id const> terms,

@@ -21,9 +21,9 @@ given_back row_strategy::give_back(backend::connection& c, name_and_term const& 
       c.execute(book_.at(release_statement()), std::vector<value>{which.name, which.term.value}, deadline));
 }
 
-given_back row_strategy::give_back_at_gate(backend::connection& c, name_and_term const& which,
+given_back row_strategy::give_back_at_queue(backend::connection& c, name_and_term const& which,
                                            boot_time_point deadline) const {
-  auto const left = c.execute_and_leave_gate(book_.at(release_statement()),
+  auto const left = c.execute_and_leave_queue(book_.at(release_statement()),
                                              std::vector<value>{which.name, which.term.value}, deadline);
   auto done = what_became(left.done);
   done.others_wait = left.others_wait.value_or(done.others_wait);

@@ -10,7 +10,7 @@ class row_strategy : public locking_strategy {
  public:
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const override;
-  given_back give_back_at_gate(backend::connection&, name_and_term const&,
+  given_back give_back_at_queue(backend::connection&, name_and_term const&,
                                boot_time_point deadline) const final;
 
   std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
@@ -20,7 +20,7 @@ class row_strategy : public locking_strategy {
   explicit row_strategy(backend::statement_book const& book) : book_(book), rows_(book) {}
 
   /// A statement that ends the term $2 of the name $1. Its first column, or else the number of its reply
-  /// being 2, tells whether others wait at the gate.
+  /// being 2, tells whether others wait at the wait queue.
   virtual char const* release_statement() const noexcept = 0;
 
   backend::statement_book const& book_;
@@ -32,7 +32,7 @@ class row_strategy : public locking_strategy {
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old);
 
 /// Of a statement that gives back: its first column, or else the number of its reply being 2, tells whether
-/// others wait at the gate.
+/// others wait at the wait queue.
 given_back what_became(backend::result const&);
 
 /// Of the reply to a statement that has granted a term: the highest of `tokens` tokens that were drawn.

@@ -115,31 +115,31 @@ class observed_connection final : public backend::connection {
                                          boot_time_point deadline) override {
     return inner_->find_schema(table, or_new, deadline);
   }
-  bool has_gates() const noexcept override { return inner_->has_gates(); }
-  backend::gate_entry enter_gate(backend::table_names const& tables, std::string const& name,
+  bool has_queues() const noexcept override { return inner_->has_queues(); }
+  backend::queue_entry enter_queue(backend::table_names const& tables, std::string const& name,
                                  std::string const& who, boot_time_point until,
                                  std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
-    probe_->count("enter_gate");
-    cut_on_throw([&] { probe_->before("enter_gate"); });
-    auto const how = inner_->enter_gate(tables, name, who, until, reply_timeout, std::move(stop));
-    cut_on_throw([&] { probe_->after("enter_gate"); });
+    probe_->count("enter_queue");
+    cut_on_throw([&] { probe_->before("enter_queue"); });
+    auto const how = inner_->enter_queue(tables, name, who, until, reply_timeout, std::move(stop));
+    cut_on_throw([&] { probe_->after("enter_queue"); });
     return how;
   }
-  bool leave_gate(boot_time_point deadline) override {
-    probe_->count("leave_gate");
-    cut_on_throw([&] { probe_->before("leave_gate"); });
-    return inner_->leave_gate(deadline);
+  bool leave_queue(boot_time_point deadline) override {
+    probe_->count("leave_queue");
+    cut_on_throw([&] { probe_->before("leave_queue"); });
+    return inner_->leave_queue(deadline);
   }
-  // One round trip: what is to be lost of leaving the gate is lost before anything is sent.
-  backend::left_gate execute_and_leave_gate(backend::statement const& s, std::span<backend::value const> p,
+  // One round trip: what is to be lost of leaving the wait queue is lost before anything is sent.
+  backend::left_queue execute_and_leave_queue(backend::statement const& s, std::span<backend::value const> p,
                                             boot_time_point deadline) override {
     auto const name = step(s.name);
-    probe_->count(name + " at the gate");
+    probe_->count(name + " at the wait queue");
     probe_->count(name);
     probe_->look(name, p);
     cut_on_throw([&] { probe_->before(name); });
-    cut_on_throw([&] { probe_->before("leave_gate"); });
-    auto done = inner_->execute_and_leave_gate(s, p, deadline);
+    cut_on_throw([&] { probe_->before("leave_queue"); });
+    auto done = inner_->execute_and_leave_queue(s, p, deadline);
     cut_on_throw([&] { probe_->after(name); });
     return done;
   }

@@ -21,29 +21,29 @@ void local_queue::turn::leave() noexcept {
   if (r != nullptr && r == &of_this_process()) r->leave(key_);
 }
 
-void local_queue::turn::took(std::shared_ptr<occupant> const& h) noexcept {
+void local_queue::turn::took(std::shared_ptr<local_holder> const& h) noexcept {
   if (queue_ != nullptr) queue_->took(key_, h);
 }
 
-bool local_queue::turn::has_heir_for(occupant const& o, void const* of) const noexcept {
+bool local_queue::turn::has_successor_for(local_holder const& o, void const* of) const noexcept {
   if (queue_ == nullptr || queue_ != &of_this_process()) return false;
   std::lock_guard const guard(queue_->mutex_);
-  return queue_->has_heir(queue_->places_.find(key_), o, of);
+  return queue_->has_successor(queue_->places_.find(key_), o, of);
 }
 
-bool local_queue::turn::leave_to_heir(std::shared_ptr<occupant> const& o, void const* of) noexcept {
+bool local_queue::turn::leave_to_successor(std::shared_ptr<local_holder> const& o, void const* of) noexcept {
   if (queue_ == nullptr || queue_ != &of_this_process()) return false;
   std::lock_guard const guard(queue_->mutex_);
   auto const found = queue_->places_.find(key_);
-  if (!queue_->has_heir(found, *o, of)) return false;
+  if (!queue_->has_successor(found, *o, of)) return false;
   queue_->hand_on(found, o);
   queue_ = nullptr;
   return true;
 }
 
-bool local_queue::has_heir(places::iterator found, occupant const& o, void const* of) const noexcept {
+bool local_queue::has_successor(places::iterator found, local_holder const& o, void const* of) const noexcept {
   if (found == places_.end() || found->second.line.empty()) return false;
-  auto const* next = found->second.line.front()->as_heir;
+  auto const* next = found->second.line.front()->as_successor;
   return next != nullptr && next->takes_over(o, of);
 }
 
@@ -53,7 +53,7 @@ bool local_queue::is_waited_for(key const& k) const noexcept {
   return found != places_.end() && !found->second.line.empty();
 }
 
-void local_queue::took(key const& k, std::shared_ptr<occupant> const& h) noexcept {
+void local_queue::took(key const& k, std::shared_ptr<local_holder> const& h) noexcept {
   std::lock_guard const guard(mutex_);
   if (auto found = places_.find(k); found != places_.end()) found->second.held = h;
 }
@@ -63,7 +63,7 @@ void local_queue::leave(key const& k) noexcept {
   if (auto const found = places_.find(k); found != places_.end()) hand_on(found);
 }
 
-void local_queue::hand_on(places::iterator found, std::shared_ptr<occupant> inherited) noexcept {
+void local_queue::hand_on(places::iterator found, std::shared_ptr<local_holder> handed_off) noexcept {
   auto& here = found->second;
   here.held.reset();
   if (here.line.empty()) {
@@ -74,7 +74,7 @@ void local_queue::hand_on(places::iterator found, std::shared_ptr<occupant> inhe
   here.line.pop_front();
   here.owner = std::move(next->owner);
   next->has_turn = true;
-  next->inherited = std::move(inherited);
+  next->handed_off = std::move(handed_off);
   next->to_ring.ring();
 }
 
@@ -101,7 +101,7 @@ std::optional<local_queue::arrival> local_queue::in_line::leave() noexcept {
 }
 
 local_queue::arrival local_queue::in_line::take_turn() noexcept {
-  arrival mine{turn(*queue_, std::move(me_->where)), std::move(me_->inherited)};
+  arrival mine{turn(*queue_, std::move(me_->where)), std::move(me_->handed_off)};
   me_.reset();
   return mine;
 }
@@ -114,18 +114,18 @@ std::optional<local_queue::arrival> local_queue::in_line::come() noexcept {
   return take_turn();
 }
 
-std::shared_ptr<occupant> local_queue::in_line::in_front() const {
+std::shared_ptr<local_holder> local_queue::in_line::in_front() const {
   std::lock_guard const guard(queue_->mutex_);
   return queue_->places_.at(me_->where).held.lock();
 }
 
-local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell& b, heir const* h)
+local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell& b, successor const* h)
     : queue_(&q), me_(new waiter{std::move(k), owner, b, h}) {}
 
 local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring,
-                                         heir const* as_heir) {
+                                         successor const* as_successor) {
   auto mine = k;  // copied beforehand: once there is a place nothing may fail, for nobody would leave it
-  std::shared_ptr<occupant> held;  // outlives the guard: whoever drops the last of it leaves the place
+  std::shared_ptr<local_holder> held;  // outlives the guard: whoever drops the last of it leaves the place
   std::lock_guard const guard(mutex_);
   auto const [found, fresh] = places_.try_emplace(k, owner);
   if (fresh) return turn(*this, std::move(mine));
@@ -135,7 +135,7 @@ local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, be
   if (to_ring == nullptr) return busy{std::move(held)};
   base::watch_for_process_end_of_others();
   std::list<in_line::waiter*> last{nullptr};  // here, too: what can fail comes before
-  in_line me(*this, std::move(mine), owner, *to_ring, as_heir);
+  in_line me(*this, std::move(mine), owner, *to_ring, as_successor);
   last.front() = me.me_.get();
   here.line.splice(here.line.end(), last);
   return me;

@@ -21,8 +21,8 @@ std::optional<std::chrono::milliseconds> retry_waits::next(
       base::outside const there;
       return options_.policy(attempts_, holder);
     }();
-    if (wait || !insistent_) return wait;
-  } else if (options_.attempts > 0 && attempts_ >= options_.attempts && !insistent_) {
+    if (wait || !retry_forever_) return wait;
+  } else if (options_.attempts > 0 && attempts_ >= options_.attempts && !retry_forever_) {
     return std::nullopt;
   }
   auto const jittered =

@@ -15,8 +15,8 @@ double random_part();
 class retry_waits {
  public:
   /// `insistent`: for callers that can't be told "not got": a bound of attempts does not count.
-  retry_waits(retry_options const& options, bool insistent)
-      : options_(options), insistent_(insistent), backoff_(options.first) {}
+  retry_waits(retry_options const& options, bool retry_forever)
+      : options_(options), retry_forever_(retry_forever), backoff_(options.first) {}
 
   void count_attempt() noexcept { ++attempts_; }
   int attempts() const noexcept { return attempts_; }
@@ -36,7 +36,7 @@ class retry_waits {
 
  private:
   retry_options const& options_;
-  bool insistent_;
+  bool retry_forever_;
   int attempts_ = 0;
   std::chrono::milliseconds backoff_;
 };

@@ -171,7 +171,7 @@ TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it,
   CHECK(unfenced.affected == 1);
   CHECK_FALSE(unfenced.number);
   CHECK(in_row() == 5'000'000'000'000'001);
-  // Nobody has the gate.
+  // Nobody has the wait queue.
   CHECK(c->execute(book.at("lock_release"), with("n", fmt::format("t{}", terms)), in(20'000)).number == 1);
 }
 

@@ -219,7 +219,7 @@ TEST_CASE(
 // commits, and locks for itself.)
 TEST_CASE(
     "Group Replication with several primaries: lease and unique_insert work, a row is not waited for, nor a "
-    "gate [D1] "
+    "wait queue [D1] "
     "<mysql>") {
   database_server const server(server_kind::mysql);
   mysql::source const source(server.address());
@@ -227,10 +227,10 @@ TEST_CASE(
   auto const connect = [&] { return source.implementation()->connect(in(20'000)); };
   connect()->script("INSTALL PLUGIN group_replication SONAME 'group_replication.so'", in(20'000));
   CHECK_NOTHROW(connect()->expect_row_locks());  // one primary is the default
-  CHECK(connect()->has_gates());
+  CHECK(connect()->has_queues());
   connect()->script("SET GLOBAL group_replication_single_primary_mode = OFF", in(20'000));
   auto const c = connect();
-  CHECK_FALSE(c->has_gates());
+  CHECK_FALSE(c->has_queues());
   auto const e = thrown_by([&] { c->wait_for_row({"w", "SELECT 1"}, {}, in(1000), 1s, {}); });
   CHECK(e.reason() == errc::unsupported);
   CHECK(std::string_view(e.what()).find("use lease or unique_insert") != std::string_view::npos);

@@ -132,16 +132,16 @@ TEST_CASE(
   CHECK(as_text(ask(*strict, "SHOW synchronous_commit")) == "remote_apply");
 }
 
-// Its server process is stopped until both have come: then it has the gate, and says the time-out.
-TEST_CASE("postgresql: C51: a gate that is granted in the moment of its time-out is left all the same") {
+// Its server process is stopped until both have come: then it has the wait queue, and says the time-out.
+TEST_CASE("postgresql: C51: a wait queue that is granted in the moment of its time-out is left all the same") {
   auto const db = make_database(kind::postgresql);
   auto const holder = db->connect();
   auto const late = db->connect();
   auto const next = db->connect();
   auto const enter = [&](backend::connection& c, int ms) {
-    return c.enter_gate(db->tables(), "x", "who", in(ms), 30s, {});
+    return c.enter_queue(db->tables(), "x", "who", in(ms), 30s, {});
   };
-  REQUIRE(enter(*holder, 20'000) == backend::gate_entry::was_free);
+  REQUIRE(enter(*holder, 20'000) == backend::queue_entry::was_free);
   auto const process = server_process(*late);
   auto comes = std::async(std::launch::async, [&] { return enter(*late, 3000); });
   wait_until(*next,
@@ -149,12 +149,12 @@ TEST_CASE("postgresql: C51: a gate that is granted in the moment of its time-out
                  std::to_string(process));
   {
     stopped const hold(process);
-    CHECK(holder->leave_gate(in(20'000)));
+    CHECK(holder->leave_queue(in(20'000)));
     auto const over = in(3100);
     CHECK(eventually([&] { return boot_clock::now() > over; }));
   }
-  CHECK(comes.get() == backend::gate_entry::not_mine);
-  CHECK(enter(*next, 10'000) == backend::gate_entry::was_free);
+  CHECK(comes.get() == backend::queue_entry::not_mine);
+  CHECK(enter(*next, 10'000) == backend::queue_entry::was_free);
 }
 
 TEST_CASE("postgresql: a server that does not answer leaves the statement in doubt at the deadline") {

@@ -132,17 +132,17 @@ TEST_CASE("postgresql: a commit whose wait for the standby was cancelled is in d
 }
 
 // A plain statement that times out is an error with two lines in the log.
-TEST_CASE("postgresql server: C52: waits at a gate that end by their time leave nothing in the log") {
+TEST_CASE("postgresql server: C52: waits at a wait queue that end by their time leave nothing in the log") {
   scene s;
   migrator(connection_source(s.source)).up();
   auto const waits = s.connect(5000);
   backend::table_names const names("public", "rowlock_");
   auto const enter = [&](backend::connection& c, int ms) {
-    return c.enter_gate(names, "x", "who", in(ms), 5s, {});
+    return c.enter_queue(names, "x", "who", in(ms), 5s, {});
   };
-  REQUIRE(enter(*s.c, 20'000) == backend::gate_entry::was_free);
+  REQUIRE(enter(*s.c, 20'000) == backend::queue_entry::was_free);
   auto const before = s.server.log();
-  for (int i = 0; i < 5; ++i) CHECK(enter(*waits, 50) == backend::gate_entry::not_mine);
+  for (int i = 0; i < 5; ++i) CHECK(enter(*waits, 50) == backend::queue_entry::not_mine);
   CHECK_THROWS(waits->script("SELECT 1 / 0 AS seen_in_the_log", in(20'000)));
   auto const after = s.server.log().substr(before.size());
   CHECK(after.find("seen_in_the_log") != after.npos);

@@ -865,7 +865,7 @@ LEASE_CASE("all at once: one without tokens may go on to the next thread in line
     auto next = o;
     next.on_wait = [&](holder_info const*) { waits = true; };
     {
-      std::jthread const heir([&] {
+      std::jthread const successor([&] {
         auto const mine = m->make_mutex("a", next).acquire();
         CHECK(mine->valid());
         CHECK_FALSE(third.take("a"));
@@ -901,11 +901,11 @@ LEASE_CASE("all at once: what is given back because another can't be held goes t
   { auto const makes_rows = m->acquire_all({"a", "b"}, o); }
   auto next = o;
   next.on_wait = [&](holder_info const*) { waits = true; };
-  std::jthread heir;
+  std::jthread successor;
   f.seam->reset();
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_take" || begun.exchange(true)) return;
-    heir = std::jthread([&] {
+    successor = std::jthread([&] {
       auto const mine = m->make_mutex("a", next).acquire();
       has = true;
       CHECK(eventually([&] { return looked.load(); }));

@@ -2,12 +2,12 @@
 // Calls that are driven by hand, several by one thread: whatever waits, waits in its driver.
 
 #include "contract/fixture.hpp"
-#include "manager/acquirer.hpp"
+#include "manager/lock_call.hpp"
 #include "manager/manager.hpp"
 
 namespace rowlock::test {
 
-using managing::acquirer;
+using managing::lock_call;
 
 struct counted_bell final : waiting::bell {
   void ring() noexcept override { ++rung; }
@@ -36,7 +36,7 @@ struct call {
   explicit call(inside& where, managing::patience p = {})
       : it(where.m->parts(), std::span(&where.spec, 1), p, stop.get_token(), bell) {}
   /// Until it has to pause, or has come to its end.
-  acquirer::need go() {
+  lock_call::need go() {
     for (;;) {
       auto what = it.next();
       if (!std::holds_alternative<managing::question>(what)) return what;
@@ -62,7 +62,7 @@ struct call {
 
   std::stop_source stop;
   counted_bell bell;
-  acquirer it;
+  lock_call it;
 };
 
 }  // namespace rowlock::test

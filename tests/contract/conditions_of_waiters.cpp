@@ -16,10 +16,10 @@ using namespace rowlock::test;
 
 namespace {
 
-/// A session at the gate of a name, as that process.
-class at_the_gate {
+/// A session at the wait queue of a name, as that process.
+class at_the_queue {
  public:
-  at_the_gate(fixture& f, std::string name, std::string process)
+  at_the_queue(fixture& f, std::string name, std::string process)
       : f_(f),
         name_(std::move(name)),
         process_(std::move(process)),
@@ -32,12 +32,12 @@ class at_the_gate {
             .rows.at(0)
             .at(0));
   }
-  ~at_the_gate() { stop_.request_stop(); }
-  at_the_gate(at_the_gate const&) = delete;
-  at_the_gate& operator=(at_the_gate const&) = delete;
+  ~at_the_queue() { stop_.request_stop(); }
+  at_the_queue(at_the_queue const&) = delete;
+  at_the_queue& operator=(at_the_queue const&) = delete;
 
-  backend::gate_entry enter() {
-    return session_->enter_gate(f_.tables(), name_, process_, statements::soon(), 10s, stop_.get_token());
+  backend::queue_entry enter() {
+    return session_->enter_queue(f_.tables(), name_, process_, statements::soon(), 10s, stop_.get_token());
   }
   /// Behind somebody who has it.
   void line_up() {
@@ -84,30 +84,30 @@ PAIRS_CASE("lock_waiters: who has a permit and waits for another one waits", dir
   statements s(f);
   put_name(f, "x", "semaphore");
   put_permit_of(f, "x", "p");
-  at_the_gate first(f, "x", "q");
-  REQUIRE(first.enter() == backend::gate_entry::was_free);
+  at_the_queue first(f, "x", "q");
+  REQUIRE(first.enter() == backend::queue_entry::was_free);
   CHECK(who_waits(s, "x") == sessions_of{first.id()});
-  at_the_gate second(f, "x", "p");
+  at_the_queue second(f, "x", "p");
   second.line_up();
   CHECK(eventually([&] { return who_waits(s, "x") == sessions_of{first.id(), second.id()}; }));
 }
 
-PAIRS_CASE("lock_waiters: who has got a permit keeps the gate; one of another name is no excuse",
+PAIRS_CASE("lock_waiters: who has got a permit keeps the wait queue; one of another name is no excuse",
            direct_leases_on_servers) {
   statements s(f);
   for (auto const* name : {"x", "y"}) put_name(f, name, "semaphore");
   put_permit_of(f, "x", "p");
   put_permit_of(f, "y", "q");
   {
-    at_the_gate of_x(f, "x", "p");
-    at_the_gate of_y(f, "y", "q");
-    REQUIRE(of_x.enter() == backend::gate_entry::was_free);
-    REQUIRE(of_y.enter() == backend::gate_entry::was_free);
+    at_the_queue of_x(f, "x", "p");
+    at_the_queue of_y(f, "y", "q");
+    REQUIRE(of_x.enter() == backend::queue_entry::was_free);
+    REQUIRE(of_y.enter() == backend::queue_entry::was_free);
     CHECK(who_waits(s, "x").empty());
     CHECK(who_waits(s, "y").empty());
   }
-  at_the_gate of_x(f, "x", "q");  // which has a permit of y's
-  REQUIRE(eventually([&] { return of_x.enter() == backend::gate_entry::was_free; }));
+  at_the_queue of_x(f, "x", "q");  // which has a permit of y's
+  REQUIRE(eventually([&] { return of_x.enter() == backend::queue_entry::was_free; }));
   CHECK(who_waits(s, "x") == sessions_of{of_x.id()});
   CHECK(who_waits(s, "y").empty());
 }
@@ -115,18 +115,18 @@ PAIRS_CASE("lock_waiters: who has got a permit keeps the gate; one of another na
 PAIRS_CASE("lock_waiters: other locks by the same number are nobody's wait", leases_of_postgresql) {
   statements s(f);
   put_name(f, "x", "semaphore");
-  std::string const gate = "hashtextextended('x', 'rowlock_locks'::regclass::oid::bigint)";
+  std::string const queue = "hashtextextended('x', 'rowlock_locks'::regclass::oid::bigint)";
   statements another(f);
   auto const other_has = [&](std::string const& lock) {
     another.session->script(f.tables().render("SELECT pg_advisory_unlock_all(); SELECT " + lock),
                             statements::soon());
     return !who_waits(s, "x").empty();
   };
-  CHECK(other_has("pg_advisory_lock(" + gate + ")"));
-  CHECK_FALSE(other_has("pg_advisory_lock_shared(" + gate + ")"));
-  CHECK_FALSE(other_has("pg_advisory_lock((" + gate + " >> 32)::int, ((" + gate + " << 32) >> 32)::int)"));
+  CHECK(other_has("pg_advisory_lock(" + queue + ")"));
+  CHECK_FALSE(other_has("pg_advisory_lock_shared(" + queue + ")"));
+  CHECK_FALSE(other_has("pg_advisory_lock((" + queue + " >> 32)::int, ((" + queue + " << 32) >> 32)::int)"));
   // A copy of a database, made with CREATE DATABASE ... TEMPLATE, has tables with the same numbers.
-  auto const key = number(f, "SELECT " + gate);
+  auto const key = number(f, "SELECT " + queue);
   std::string const copy = "b" + base::random_id().substr(0, 20);
   f.sql("CREATE DATABASE " + copy + " TEMPLATE template0");
   {
@@ -186,7 +186,7 @@ PAIRS_CASE("lock_waiters: who waits for another row than an anchor's waits for n
                         "permits_lock_set_note", {text("x"), text(term), text("n")}) == 0);
 }
 
-PAIRS_CASE("lock_waiters: a statement that only names the gate is no wait", leases_of_mysql) {
+PAIRS_CASE("lock_waiters: a statement that only names the wait queue is no wait", leases_of_mysql) {
   statements s(f);
   put_name(f, "x", "lease");
   f.sql("UPDATE rowlock_locks SET term = 't'");

@@ -14,9 +14,9 @@ using namespace rowlock::test;
 namespace {
 
 /// A moment that one thread reaches and another lets it go on from. At the end everybody goes on.
-class gate {
+class queue {
  public:
-  ~gate() { open(); }
+  ~queue() { open(); }
   void pass() {
     reached_.count_down();
     opened_.wait();
@@ -141,7 +141,7 @@ CONTRACT_CASE(
   auto m = f.manager(quick(f));
   auto x = m->make_mutex("x");
   REQUIRE(x.try_acquire());  // the sessions are there
-  gate reply;
+  queue reply;
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };
@@ -177,7 +177,7 @@ CONTRACT_CASE("C2: who waits for a connection can be cancelled") {
   std::atomic<bool> first{true};
   auto m = f.manager(o);
   REQUIRE(m->make_mutex("y").try_acquire());
-  gate reply;
+  queue reply;
   f.seam->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };
@@ -279,7 +279,7 @@ CONTRACT_CASE("C3: the end waits, beyond release_timeout, until no call uses wha
   std::optional<held_lock> lock;
   SUBCASE("nothing was taken") {}
   SUBCASE("a lock was") { lock.emplace(*m->make_mutex("x").acquire()); }
-  gate in_the_middle;
+  queue in_the_middle;
   std::atomic<bool> is_used{true};
   f.seam->before = [&](std::string const& s) {
     if (s != "lock_list_end") return;

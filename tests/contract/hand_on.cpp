@@ -205,7 +205,7 @@ CONTRACT_CASE("hand-on: without tokens, too") {
 
 LEASE_CASE("hand-on: not of a term that somebody may ask by (C46)") {
   hot h(f);
-  CHECK(h.held->expose());
+  CHECK(h.held->share_term());
   call next(h.here);
   expect_a_round_trip(h, next);
   CHECK(h.give_back(h.held) == release_result::released);
@@ -217,8 +217,8 @@ LEASE_CASE("hand-on: a term that has gone on is not told any more (C46)") {
   call next(h.here);
   REQUIRE(next.pauses());
   h.pass_to(next);
-  CHECK_FALSE(before->expose());
-  CHECK(h.held->expose());
+  CHECK_FALSE(before->share_term());
+  CHECK(h.held->share_term());
   CHECK(h.give_back(h.held) == release_result::released);
 }
 
@@ -226,10 +226,10 @@ LEASE_CASE("hand-on: handles say so") {
   auto const m = f.manager();
   auto x = m->make_mutex("x", each());
   {
-    auto exposed = x.acquire();
-    CHECK_FALSE(exposed->term().empty());
-    REQUIRE(exposed->release() == release_result::released);
-    CHECK_FALSE(exposed->term().empty());  // it has ended with the handle
+    auto term_shared = x.acquire();
+    CHECK_FALSE(term_shared->term().empty());
+    REQUIRE(term_shared->release() == release_result::released);
+    CHECK_FALSE(term_shared->term().empty());  // it has ended with the handle
   }
   // Three threads that never pause: nearly all of it is handed on.
   std::atomic<int> gone_on{0};
@@ -563,7 +563,7 @@ LEASE_CASE("hand-on: a take whose reply was lost has the lowest token of its blo
 
 LEASE_CASE("hand-on: a fair lock goes to other processes that are known to wait") {
   hot h(f, each({.fair = true}));
-  h.here.m->parts().gates.others_wait("x", true);
+  h.here.m->parts().wait_queues.others_wait("x", true);
   call next(h.here);
   expect_a_round_trip(h, next);
   CHECK(h.give_back(h.held) == release_result::released);

@@ -1,5 +1,5 @@
 #pragma once
-// Somebody else at the gate of a name.
+// Somebody else at the wait queue of a name.
 
 #include <future>
 #include <memory>
@@ -9,21 +9,21 @@
 
 namespace rowlock::test {
 
-constexpr bool on_gates(running_pair const& p) { return direct(p); }
-constexpr bool rows_on_gates(running_pair const& p) { return on_gates(p) && in_rows(p); }
+constexpr bool on_queues(running_pair const& p) { return direct(p); }
+constexpr bool rows_on_queues(running_pair const& p) { return on_queues(p) && in_rows(p); }
 
-/// Another process, at the gate.
+/// Another process, at the wait queue.
 class neighbour {
  public:
   explicit neighbour(fixture& f)
       : fixture_(f),
         tables_(f.tables()),
         session_(f.source.implementation()->connect(boot_clock::now() + 30s)) {}
-  backend::gate_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 30s) {
-    return session_->enter_gate(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
+  backend::queue_entry enter(std::string const& name = "x", std::chrono::milliseconds patience = 30s) {
+    return session_->enter_queue(tables_, name, "neighbour", boot_clock::now() + patience, 10s, {});
   }
   /// Runs `enter` in a thread of its own, and waits until the server shows that it stands in the line.
-  std::future<backend::gate_entry> stand() {
+  std::future<backend::queue_entry> stand() {
     bool const postgresql = dialect_of(fixture_) == dialect::postgresql;
     auto const ask = [](backend::connection& c, std::string const& sql) {
       return backend::as_int(c.execute({"ask", sql}, {}, boot_clock::now() + 30s).rows.at(0).at(0));
@@ -40,20 +40,20 @@ class neighbour {
     REQUIRE(eventually([&] { return ask(*watch, look) > 0; }));
     return stands;
   }
-  bool leave() { return session_->leave_gate(boot_clock::now() + 30s); }
+  bool leave() { return session_->leave_queue(boot_clock::now() + 30s); }
   /// As its end looks to the server.
   void die() { session_->close(); }
   /// Whether somebody has it.
   bool finds_taken(std::string const& name = "x") {
-    bool const taken = enter(name, 200ms) == backend::gate_entry::not_mine;
+    bool const taken = enter(name, 200ms) == backend::queue_entry::not_mine;
     if (!taken) leave();
     return taken;
   }
   /// Whether nobody had it, nor stood there, just now.
   bool finds_free(std::string const& name = "x") {
     auto const how = enter(name);
-    if (how != backend::gate_entry::not_mine) leave();
-    return how == backend::gate_entry::was_free;
+    if (how != backend::queue_entry::not_mine) leave();
+    return how == backend::queue_entry::was_free;
   }
 
  private:

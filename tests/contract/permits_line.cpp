@@ -104,10 +104,10 @@ LEASE_CASE("permits: a reader that would fit does not come before a writer that 
 }
 
 LEASE_CASE("permits: while a writer waits no new reader comes in, with a line and without one [C44]") {
-  for (int const gates : {4, 0}) {
-    CAPTURE(gates);
+  for (int const wait_queues : {4, 0}) {
+    CAPTURE(wait_queues);
     auto o = f.options;
-    o.gate_connections = gates;
+    o.queue_connections = wait_queues;
     auto const m = f.manager(o);
     permit_taker reader(f);
     permit_taker next(f);
@@ -127,10 +127,10 @@ LEASE_CASE("permits: while a writer waits no new reader comes in, with a line an
 }
 
 LEASE_CASE("permits: a writer has its turn among readers who leave no moment without a reader [C44]") {
-  for (int const gates : {4, 0}) {
-    CAPTURE(gates);
+  for (int const wait_queues : {4, 0}) {
+    CAPTURE(wait_queues);
     auto o = f.options;
-    o.gate_connections = gates;
+    o.queue_connections = wait_queues;
     auto const m = f.manager(o);
     permit_taker readers[2] = {permit_taker(f), permit_taker(f)};
     bool reads[2] = {true, false};
@@ -154,10 +154,10 @@ LEASE_CASE("permits: a writer has its turn among readers who leave no moment wit
 }
 
 LEASE_CASE("permits: C58: a reader has its turn among writers of whom one is always waiting") {
-  for (int const gates : {4, 0}) {
-    CAPTURE(gates);
+  for (int const wait_queues : {4, 0}) {
+    CAPTURE(wait_queues);
     auto o = f.options;
-    o.gate_connections = gates;
+    o.queue_connections = wait_queues;
     auto const m = f.manager(o);
     permit_taker writers[2] = {permit_taker(f), permit_taker(f)};
     strategies::wanted_permit const wanted[2] = {permit_taker::writer(), permit_taker::writer()};

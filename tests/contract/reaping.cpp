@@ -311,19 +311,19 @@ TEST_CASE(
   expire(f, 48 * hour);
   leave_dead(f, "y");
   auto const role = unique_identifier();
-  auto const gate = std::to_string(static_cast<unsigned>(std::hash<std::string>()(role)));
+  auto const queue = std::to_string(static_cast<unsigned>(std::hash<std::string>()(role)));
   f.sql("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + role +
         "; GRANT ALL ON ALL TABLES IN SCHEMA " + f.options.schema + " TO " + role + "; CREATE FUNCTION " +
         f.options.schema +
         ".at_gate() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN IF current_query() LIKE "
         "'%DELETE FROM%' THEN PERFORM pg_advisory_lock_shared(" +
-        gate + "); PERFORM pg_advisory_unlock_shared(" + gate +
+        queue + "); PERFORM pg_advisory_unlock_shared(" + queue +
         "); END IF; RETURN true; END $$; ALTER TABLE rowlock_locks ENABLE ROW LEVEL SECURITY; CREATE POLICY "
-        "gate ON "
+        "wait queue ON "
         "rowlock_locks USING (" +
         f.options.schema + ".at_gate()) WITH CHECK (true)");
   open_transaction closed(f);
-  closed.run("SELECT pg_advisory_xact_lock(" + gate + ")");
+  closed.run("SELECT pg_advisory_xact_lock(" + queue + ")");
   std::optional<reap_result> r;
   std::jthread reaping([&] {
     reaper_options o;
@@ -346,7 +346,7 @@ TEST_CASE(
   CHECK(r->deleted.lease == 1);
   CHECK(late.renew("x"));
   f.sql(
-      "ALTER TABLE rowlock_locks DISABLE ROW LEVEL SECURITY; DROP POLICY gate ON rowlock_locks; DROP OWNED "
+      "ALTER TABLE rowlock_locks DISABLE ROW LEVEL SECURITY; DROP POLICY queue ON rowlock_locks; DROP OWNED "
       "BY " +
       role + "; DROP ROLE " + role);
 }

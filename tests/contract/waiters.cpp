@@ -35,8 +35,8 @@ class in_line {
   explicit in_line(fixture& f)
       : session_(f.source.implementation()->connect(boot_clock::now() + 30s)),
         stands_(std::async(std::launch::async, [this, tables = f.tables()] {
-          return session_->enter_gate(tables, "x", "in line", boot_clock::now() + 60s, 10s,
-                                      stop_.get_token()) != backend::gate_entry::not_mine;
+          return session_->enter_queue(tables, "x", "in line", boot_clock::now() + 60s, 10s,
+                                      stop_.get_token()) != backend::queue_entry::not_mine;
         })) {}
   ~in_line() { stop_.request_stop(); }
   in_line(in_line const&) = delete;
@@ -68,7 +68,7 @@ class waiting_thread {
 
 }  // namespace
 
-PAIRS_CASE("waiters: nobody; the first in line, who has the gate; two; and the holder, who keeps the gate",
+PAIRS_CASE("waiters: nobody; the first in line, who has the wait queue; two; and the holder, who keeps the wait queue",
            tells_line) {
   stranger other(f);
   auto const m = f.manager();
@@ -105,7 +105,7 @@ PAIRS_CASE("waiters: a lock that was had after a wait, and is waited for by nobo
   CHECK(listed(*m).waiting == 0);
 }
 
-// Whoever has waited keeps the gate, which its mark excuses: as the owner of the row, or of one of the
+// Whoever has waited keeps the wait queue, which its mark excuses: as the owner of the row, or of one of the
 // permits.
 PAIRS_CASE("waiters: a permit that was had after a wait, and is waited for by nobody, has none",
            all<tells_line, leases>) {

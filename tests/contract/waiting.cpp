@@ -100,7 +100,7 @@ EVERY_CASE("T16: a thousand threads waiting on one name: one of them talks to th
   stranger other(f);
   REQUIRE(other.take("x"));
   auto o = f.options;
-  o.gate_connections = 0;
+  o.queue_connections = 0;
   auto const m = f.manager(o);
   m->connect();
   // A policy that never repeats: each thread that talks to the database makes exactly one attempt.

@@ -23,7 +23,7 @@ struct pause {
   std::int64_t value = 0;        ///< that it wrote, or wanted to
   std::int64_t overwritten = 0;  ///< increments of others; 0: refused
   std::int64_t taken_over = 0;   ///< when another was granted the lock
-  int heir = 0;
+  int successor = 0;
 };
 
 /// All pauses with a bad end, or one that was averted.
@@ -40,7 +40,7 @@ std::vector<pause> telling_pauses(outcome const& o, int counters) {
       for (auto& [who, p] : open)
         if (who != e.worker && who % counters == counter && p.taken_over == 0) {
           p.taken_over = e.at;
-          p.heir = e.worker;
+          p.successor = e.worker;
         }
     } else if (auto const p = open.find(e.worker); p != open.end()) {
       if (e.what == happening::resumed) p->second.resumed = e.at;
@@ -179,7 +179,7 @@ class panel {
         p.overwritten > 0 ? fmt::format("writes {} over {}", p.value, p.value - 1 + p.overwritten)
                           : fmt::format("wants to write {}: refused", p.value));
     add(svg, R"(<text class="note" text-anchor="end" x="{:.1f}" y="{}">takes over</text>)",
-        x(p.taken_over) - 5, bar_top(p.heir) + 13);
+        x(p.taken_over) - 5, bar_top(p.successor) + 13);
   }
 
   phase_options options_;

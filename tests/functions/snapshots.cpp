@@ -43,31 +43,31 @@ class counted : public postgresql_place {
 class standing_still {
  public:
   struct later {};
-  standing_still(counted const& p, later) : place_(p), taker_(p.session()), gate_(p.session()) {
+  standing_still(counted const& p, later) : place_(p), taker_(p.session()), queue_(p.session()) {
     key_ = taker_->run("SELECT pg_backend_pid();");
-    CHECK(gate_->run(fmt::format("SELECT pg_advisory_lock({}) IS NULL;", key_)) == "f");
+    CHECK(queue_->run(fmt::format("SELECT pg_advisory_lock({}) IS NULL;", key_)) == "f");
   }
   explicit standing_still(counted const& p) : standing_still(p, later{}) { begin(); }
   void begin() {
     taker_->send(
-        fmt::format("WITH gate AS MATERIALIZED (SELECT pg_advisory_lock_shared({})::text AS open) {}", key_,
-                    place_.section("gate, LATERAL ", "'n' || left(gate.open, 0)")));
+        fmt::format("WITH queue AS MATERIALIZED (SELECT pg_advisory_lock_shared({})::text AS open) {}", key_,
+                    place_.section("wait queue, LATERAL ", "'n' || left(wait queue.open, 0)")));
     REQUIRE(eventually([&] {
-      return gate_->run(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
+      return queue_->run(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
                                     "AND NOT granted;",
                                     key_)) == "1";
     }));
   }
   /// What it has read; empty: it has no lock.
   std::string goes_on() {
-    CHECK(gate_->run(fmt::format("SELECT pg_advisory_unlock({});", key_)) == "t");
+    CHECK(queue_->run(fmt::format("SELECT pg_advisory_unlock({});", key_)) == "t");
     return taker_->reply(60s).value_or("no reply");
   }
 
  private:
   counted const& place_;
   std::unique_ptr<client> taker_;
-  std::unique_ptr<client> gate_;
+  std::unique_ptr<client> queue_;
   std::string key_;
 };
 

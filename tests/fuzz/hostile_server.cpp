@@ -160,17 +160,17 @@ class hostile_connection final : public backend::connection {
   std::optional<std::string> find_schema(std::string const&, bool, boot_time_point) override {
     return until_it_ends([&] { return server_->schema(dialect_); });
   }
-  bool has_gates() const noexcept override { return dialect_.has_gates; }
-  backend::gate_entry enter_gate(backend::table_names const&, std::string const&, std::string const&,
+  bool has_queues() const noexcept override { return dialect_.has_queues; }
+  backend::queue_entry enter_queue(backend::table_names const&, std::string const&, std::string const&,
                                  boot_time_point, std::chrono::nanoseconds, std::stop_token) override {
     return until_it_ends([&] {
-      server_->agree("enter_gate");
-      return static_cast<backend::gate_entry>(server_->choose(3));
+      server_->agree("enter_queue");
+      return static_cast<backend::queue_entry>(server_->choose(3));
     });
   }
-  bool leave_gate(boot_time_point) override {
+  bool leave_queue(boot_time_point) override {
     return until_it_ends([&] {
-      server_->agree("leave_gate");
+      server_->agree("leave_queue");
       return server_->choose(2) == 1;
     });
   }

@@ -48,10 +48,10 @@ void wait(backend::connection& c) {
   c.script("ROLLBACK", soon());
 }
 
-void stand_at_gate(backend::connection& c) {
-  (void)c.enter_gate({}, "name", "who", soon(), 1s, {});
-  (void)c.execute_and_leave_gate(writes, parameters, soon());
-  (void)c.leave_gate(soon());
+void stand_at_queue(backend::connection& c) {
+  (void)c.enter_queue({}, "name", "who", soon(), 1s, {});
+  (void)c.execute_and_leave_queue(writes, parameters, soon());
+  (void)c.leave_queue(soon());
 }
 
 void look(backend::connection& c) {
@@ -61,7 +61,7 @@ void look(backend::connection& c) {
   (void)c.execute({"plan", "EXPLAIN SELECT 1"}, {}, soon());
 }
 
-constexpr std::array calls{read, write, run_texts, run_at_once, wait, stand_at_gate, look};
+constexpr std::array calls{read, write, run_texts, run_at_once, wait, stand_at_queue, look};
 
 }  // namespace
 

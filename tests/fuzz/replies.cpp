@@ -102,7 +102,7 @@ void give_back(session& s) {
   (void)s.strategy->give_back(*s, s.which, 0ms, s.deadline);
   (void)s.strategy->give_back(*s, s.which, 1s, s.deadline);
   (void)s.strategy->find_doubtful(*s, s.name, std::span(&s.term, 1), s.deadline);
-  if (s.of.how.traits.has_expiry) (void)s.strategy->give_back_at_gate(*s, s.which, s.deadline);
+  if (s.of.how.traits.has_expiry) (void)s.strategy->give_back_at_queue(*s, s.which, s.deadline);
   if (s.of.how.traits.records_done) (void)s.strategy->record(*s, {s.which, {"as"}, 1h, "result"}, s.deadline);
 }
 
@@ -185,7 +185,7 @@ void on_a_session(scene const& of) {
 manager_options impatient() {
   manager_options o;
   o.connections = 1;
-  o.gate_connections = 0;
+  o.queue_connections = 0;
   o.reply_timeout = 10ms;
   o.release_timeout = 10ms;
   return o;

@@ -42,7 +42,7 @@ class worker {
     manager_options o;
     o.schema = std::move(schema);
     o.connections = 1;
-    o.gate_connections = 1;
+    o.queue_connections = 1;
     return o;
   }
   void in_transaction(once_run& run) {

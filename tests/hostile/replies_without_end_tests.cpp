@@ -59,14 +59,14 @@ long kilobytes_now() {
   return pages * 4;
 }
 
-/// Of PostgreSQL: a wait for a row, several statements at once, a gate, and one statement.
+/// Of PostgreSQL: a wait for a row, several statements at once, a wait queue, and one statement.
 std::vector<std::string> errors_of_each_wait(std::function<void(peer&)> const& talk) {
   auto const wait = [](backend::connection& c) { c.wait_for_row(reads, {}, in_good_time(), 30s, {}); };
   auto const all = [](backend::connection& c) {
     backend::step const one{reads, {}};
     (void)c.execute_at_once({&one, 1}, in_good_time());
   };
-  auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_good_time(), 30s, {}); };
+  auto const stand = [](backend::connection& c) { c.enter_queue({}, "n", "who", in_good_time(), 30s, {}); };
   auto const run = [](backend::connection& c) { c.execute(reads, {}, in_good_time()); };
   return {error_on("postgresql", talk, wait), error_on("postgresql", talk, all),
           error_on("postgresql", talk, stand), error_on("postgresql", talk, run)};

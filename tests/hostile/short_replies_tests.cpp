@@ -116,7 +116,7 @@ constexpr auto least = std::numeric_limits<std::int64_t>::min();
 
 TEST_CASE("C14: postgresql: a reply that lacks rows or columns is an error, and no crash") {
   backend::statement const any{"any", "SELECT 1"};
-  auto const leave = [](backend::connection& c) { c.leave_gate(in_a_while()); };
+  auto const leave = [](backend::connection& c) { c.leave_queue(in_a_while()); };
   auto const wait = [&](backend::connection& c) {
     c.wait_for_row(any, {}, in_a_while(), 30s, {}).rows.front().at(0);
   };
@@ -220,7 +220,7 @@ TEST_CASE("C14: postgresql: who waits in the server is sent no more than any rep
     return endless;
   }();
   auto const wait = [&](backend::connection& c) { c.wait_for_row(any, {}, in_a_while(), 30s, {}); };
-  auto const stand = [](backend::connection& c) { c.enter_gate({}, "n", "who", in_a_while(), 30s, {}); };
+  auto const stand = [](backend::connection& c) { c.enter_queue({}, "n", "who", in_a_while(), 30s, {}); };
   CHECK(error_of(flood, wait).find("longer than any that is expected") != std::string::npos);
   CHECK(error_of(flood, stand).find("longer than any that is expected") != std::string::npos);
   CHECK(base::way_out_of(error_of(flood, stand)));  // [C91]

@@ -218,9 +218,9 @@ WIRE_CASE("wire cut: what could not be given back comes back when it is mended")
   mended.note(how, "mended, another had it after");
 }
 
-// The server goes on keeping the gate for a session that it takes for living. The other one is another
+// The server goes on keeping the wait queue for a session that it takes for living. The other one is another
 // process: within one, threads stand in line behind the one that asks the database.
-PAIRS_TEMPLATE_CASE("wire cut: who has the gate, and is not heard of any more, holds nobody up for long",
+PAIRS_TEMPLATE_CASE("wire cut: who has the wait queue, and is not heard of any more, holds nobody up for long",
                     pair, all<in_rows, on_a_server, run_takes>) {
   EACH_CUT(how);
   scene<pair> s;
@@ -232,7 +232,7 @@ PAIRS_TEMPLATE_CASE("wire cut: who has the gate, and is not heard of any more, h
     auto const lock = m.make_mutex("x").acquire(stop);
     return lock.status();
   });
-  CHECK(eventually([&] { return s.seam->executed("lock_read") >= 3; }));  // it has the gate, and looks
+  CHECK(eventually([&] { return s.seam->executed("lock_read") >= 3; }));  // it has the wait queue, and looks
   make(s.wire, how);
   auto const next = rowlock_run(s, s.url(), {"x"}, {"true"});
   std::this_thread::sleep_for(500ms);  // it stands behind the one that is cut off

@@ -42,7 +42,7 @@ struct form {
   std::vector<std::string> nemeses = {"kill", "stop"};
   std::vector<change> of_second{};  ///< of the second member of a quorum, besides
   int names = 3;
-  bool gates = true;  ///< without them who waits is there at once
+  bool wait_queues = true;  ///< without them who waits is there at once
   std::chrono::seconds duration{4};
 };
 
@@ -262,7 +262,7 @@ void judge(std::vector<form> const& all, std::string const& db) {
     o.duration = f.duration;
     o.nemeses = f.nemeses;
     o.names = f.names;
-    o.gates = f.gates;
+    o.wait_queues = f.wait_queues;
     o.through_wire = !db.empty();
     o.connect = [&](std::string const& url) { return broken_source(f, url); };
     bool caught = false;

@@ -29,7 +29,7 @@ void work(options const& o, ledger& l, std::filesystem::path const& folder, std:
   mo.table_prefix = "torture_";
   // Some wait for an answer for longer than what it grants may last.
   mo.reply_timeout = (seat % 3 == 1 ? 3 : 1) * o.ttl;
-  if (!o.gates) mo.gate_connections = 0;
+  if (!o.wait_queues) mo.queue_connections = 0;
   // By the term: a renewal may be told when its thread has gone on to the next lock.
   mo.on_event = [&](event const& e) {
     if (e.kind != event_kind::renewed || !e.trusted_until) return;

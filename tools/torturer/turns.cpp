@@ -202,13 +202,13 @@ class leads final : public worker {
     bool led = false;
     try {
       elections_[which]->run(
-          [&](leadership& l, std::stop_token const& told_to_stop) {
+          [&](leadership& l, std::stop_token const& stop_request) {
             led = true;
             {
               told mine(*this, r, l.lock());
               think([&] {
                 mine.look();
-                return !told_to_stop.stop_requested();
+                return !stop_request.stop_requested();
               });
             }
             write(r, happening::gives_back);

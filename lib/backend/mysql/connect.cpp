@@ -27,7 +27,7 @@ sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int
   sql::ConnectOptionsMap o;
   auto const text = [&](char const* name, std::string const& value) { o[name] = sql::SQLString(value); };
   text("hostName",
-       place == nullptr ? handshake::gate("localhost", 0) : handshake::gate(place->host, place->port));
+       place == nullptr ? handshake::scheme_url("localhost", 0) : handshake::scheme_url(place->host, place->port));
   text("userName", s.user);
   auto password = s.password();
   if (!password) password = password_of_option_file();

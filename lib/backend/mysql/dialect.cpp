@@ -62,8 +62,8 @@ dialect const& mysql_dialect() {
                                        .call_in_vain = call_in_vain,
                                        .no_routine = no_routine,
                                        .as_script = as_script},
-                         .has_gates = true,
-                         .leaves_gate_at_once = true};
+                         .has_queues = true,
+                         .leaves_queue_at_once = true};
   return d;
 }
 

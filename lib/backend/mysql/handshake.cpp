@@ -83,7 +83,7 @@ MYSQL* connect_allowed(MYSQL* c, char const* host, char const* user, char const*
 int no_other_connection(MYSQL*, enum_server_command, char const*, std::size_t, my_bool, void*) { return 0; }
 
 // Two libraries of one process may have this code.
-std::string const& gate_name() {
+std::string const& scheme_name() {
   static char const here = 0;
   static auto const& name =
       base::never_destroyed<std::string>(fmt::format("rowlock{:x}", reinterpret_cast<std::uintptr_t>(&here)));
@@ -104,10 +104,10 @@ namespace rowlock::backend::mysql {
 namespace {
 
 // Each time: another user of the client library may have ended it in between, and with it what it knew.
-void open_gate() {
+void register_scheme() {
   static connection_plugin ours = [] {
     connection_plugin p;
-    p.name = gate_name().c_str();
+    p.name = scheme_name().c_str();
     p.connect = &connect_allowed;
     p.before_command = &no_other_connection;
     return p;
@@ -146,9 +146,9 @@ void handshake::leave(MYSQL& c) noexcept {
   ::mysql_optionsv(&c, MARIADB_OPT_RESTRICTED_AUTH, nullptr);
 }
 
-std::string handshake::gate(std::string const& host, int port) {
-  open_gate();
-  return fmt::format("tcp://[{}://{}]:{}", gate_name(), host, port);
+std::string handshake::scheme_url(std::string const& host, int port) {
+  register_scheme();
+  return fmt::format("tcp://[{}://{}]:{}", scheme_name(), host, port);
 }
 
 char const* handshake::host() {

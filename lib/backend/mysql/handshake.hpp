@@ -23,7 +23,7 @@ struct way {
 };
 
 /// While it lives, the calling thread connects: with a connection that was passed to allow() or watch(), or
-/// through Connector/C++ to an address of gate(). One at a time in each thread.
+/// through Connector/C++ to scheme_url(). One at a time in each thread.
 class handshake {
  public:
   handshake(boot_time_point deadline, bool verified, way to);
@@ -41,7 +41,7 @@ class handshake {
 
   /// The name that makes Connector/C++ hand its connection to us before it is made:
   /// "tcp://[NAME://HOST]:PORT".
-  static std::string gate(std::string const& host, int port);
+  static std::string scheme_url(std::string const& host, int port);
 
   /// The connection's, once there is one.
   std::shared_ptr<own_socket> const& socket() const noexcept { return socket_; }

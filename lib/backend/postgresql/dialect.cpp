@@ -47,8 +47,8 @@ dialect const& postgresql_dialect() {
                                        .made_by_another = made_by_another,
                                        .way_out = way_out,
                                        .finish_routine = finish_routine},
-                         .has_gates = true,
-                         .leaves_gate_at_once = true};
+                         .has_queues = true,
+                         .leaves_queue_at_once = true};
   return d;
 }
 

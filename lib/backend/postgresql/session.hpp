@@ -36,12 +36,12 @@ class session final : public connection {
   /// pooler: a lock that is an open transaction would keep one of its few sessions.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
-  bool has_gates() const noexcept override { return pooling_ != pooling::transaction; }
-  gate_entry enter_gate(table_names const&, std::string const& name, std::string const& who,
+  bool has_queues() const noexcept override { return pooling_ != pooling::transaction; }
+  queue_entry enter_queue(table_names const&, std::string const& name, std::string const& who,
                         boot_time_point until, std::chrono::nanoseconds reply_timeout,
                         std::stop_token stop) override;
-  bool leave_gate(boot_time_point deadline) override;
-  left_gate execute_and_leave_gate(statement const&, std::span<value const> parameters,
+  bool leave_queue(boot_time_point deadline) override;
+  left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
                                    boot_time_point deadline) override;
   bool usable() const noexcept override;
   bool alive() override;
@@ -72,7 +72,7 @@ class session final : public connection {
   };
   static statement const& begin_statement();
   prepared_wait prepare_wait(statement const&, boot_time_point deadline);
-  std::optional<bool> has_left_gate(boot_time_point deadline);
+  std::optional<bool> has_left_queue(boot_time_point deadline);
   result wait_once(prepared_wait const&, std::string const& what, std::span<value const> parameters,
                    boot_time_point deadline, std::chrono::nanoseconds reply_timeout, base::stop_event const&);
   [[noreturn]] void end_wait(errc, std::string const& what, std::string const& why);
@@ -96,7 +96,7 @@ class session final : public connection {
   std::vector<std::string> path_;  ///< the schemas in which the user's own search path looks
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;
-  std::vector<value> gate_;  ///< the last one's name and table
+  std::vector<value> queue_;  ///< the last one's name and table
 };
 
 }  // namespace rowlock::backend::postgresql

@@ -57,9 +57,9 @@ bool borrowed::take_idle(taken& t) {
   return true;
 }
 
-bool borrowed::lease(std::size_t& position, std::chrono::nanoseconds patience) {
+bool borrowed::lease(std::size_t& position, std::chrono::nanoseconds wait_policy) {
   try {
-    auto const ms = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+    auto const ms = std::chrono::ceil<std::chrono::milliseconds>(wait_policy).count();
     if (!pool_.try_lease(position, static_cast<int>(ms))) return false;
   } catch (::soci::soci_error const& e) {
     throw error(errc::failed, fmt::format("the soci::connection_pool can't be used: {}", e.what()));

@@ -41,7 +41,7 @@ class borrowed {
 
  private:
   bool take_idle(taken&);
-  bool lease(std::size_t& position, std::chrono::nanoseconds patience);
+  bool lease(std::size_t& position, std::chrono::nanoseconds wait_policy);
   [[noreturn]] void refuse();
   void give_back(std::size_t position) noexcept;
 

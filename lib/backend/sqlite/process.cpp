@@ -28,7 +28,7 @@ struct process_state {
   std::atomic<bool> poisoned{false};       // forked while a thread was inside
   std::mutex mutex;                        // only locked inside: free in a child that is not poisoned
   std::vector<owned_connection> connections;
-  std::array<std::atomic<int>, 256> gates{};  // descriptors, each one more than it is; 0: none
+  std::array<std::atomic<int>, 256> wait_queues{};  // descriptors, each one more than it is; 0: none
 };
 
 // Never destroyed: sessions may end later than static objects.
@@ -41,7 +41,7 @@ process_state& state() {
       if (s.inside.exchange(0) != 0) s.poisoned = true;
       if (s.programs != 0) s.with_programs = true;
       s.forked = true;
-      for (auto& one : s.gates)
+      for (auto& one : s.wait_queues)
         if (int const fd = one.exchange(0) - 1; fd >= 0) ::close(fd);
     });
     return made;
@@ -84,13 +84,13 @@ void close_replaced() noexcept {
 programs_connection::programs_connection() noexcept { ++state().programs; }
 programs_connection::~programs_connection() { --state().programs; }
 
-void remember_gate(int fd) noexcept {
-  for (auto& one : state().gates)
+void remember_queue(int fd) noexcept {
+  for (auto& one : state().wait_queues)
     if (int none = 0; one.compare_exchange_strong(none, fd + 1)) return;
 }
 
-void forget_gate(int fd) noexcept {
-  for (auto& one : state().gates)
+void forget_queue(int fd) noexcept {
+  for (auto& one : state().wait_queues)
     if (int mine = fd + 1; one.compare_exchange_strong(mine, 0)) return;
 }
 

@@ -51,10 +51,10 @@ class ROWLOCK_EXPORT programs_connection {
   programs_connection& operator=(programs_connection const&) = delete;
 };
 
-/// An open gate file. fork() copies its locks, so that they would outlive their owner: the child closes it at
+/// An open wait queue file. fork() copies its locks, so that they would outlive their owner: the child closes it at
 /// once. If there are too many, that child keeps them until it ends.
-void remember_gate(int fd) noexcept;
-void forget_gate(int fd) noexcept;
+void remember_queue(int fd) noexcept;
+void forget_queue(int fd) noexcept;
 
 /// In a forked child: closes what it inherited, without a checkpoint; harmless to the parent, whose locks
 /// belong to its process. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was

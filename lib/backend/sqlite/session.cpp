@@ -48,7 +48,7 @@ int read_something(sqlite3* db) {
 }
 
 // The same in all programs: FNV-1a (G. Fowler, L. C. Noll, P. Vo).
-std::uint64_t gate_key(table_names const& tables, std::string const& name) {
+std::uint64_t queue_key(table_names const& tables, std::string const& name) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (char const c : tables.table("locks") + '\0' + name)
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -63,7 +63,7 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       path_(std::move(path)),
       where_("sqlite:" + path_),
       file_(file),
-      gates_(path_),
+      wait_queues_(path_),
       process_(::getpid()),
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
@@ -156,7 +156,7 @@ void session::close() noexcept {
 }
 
 void session::shut() noexcept {
-  gates_.close();
+  wait_queues_.close();
   if (!database_) return;
   forget(database_.get());
   // Others have another WAL now: what is in ours must not be written over what they commit.
@@ -389,10 +389,10 @@ void session::script(std::string_view sql, boot_time_point deadline) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& /*who*/,
+queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& /*who*/,
                                boot_time_point until, std::chrono::nanoseconds reply_timeout,
                                std::stop_token stop) {
-  static auto const& what = base::never_destroyed<std::string>("gate");
+  static auto const& what = base::never_destroyed<std::string>("queue");
   expect_own(what);
   {
     inside const sqlite;
@@ -400,13 +400,13 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
     begin(what, boot_clock::now() + reply_timeout);
   }
   // Outside: a child that is forked during the wait can use SQLite.
-  return gates_.enter(gate_key(tables, name), until, stop);
+  return wait_queues_.enter(queue_key(tables, name), until, stop);
 }
 
-bool session::leave_gate(boot_time_point /*deadline*/) { return gates_.leave(); }
+bool session::leave_queue(boot_time_point /*deadline*/) { return wait_queues_.leave(); }
 
 bool session::is_waited_for(table_names const& tables, std::string const& name) noexcept try {
-  return file_ && !forked() && gates_.is_waited_for(gate_key(tables, name));
+  return file_ && !forked() && wait_queues_.is_waited_for(queue_key(tables, name));
 } catch (std::bad_alloc const&) {
   return false;
 }

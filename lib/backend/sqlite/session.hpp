@@ -10,7 +10,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/sqlite/file_identity.hpp"
-#include "backend/sqlite/gate_file.hpp"
+#include "backend/sqlite/queue_file.hpp"
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/wal_files.hpp"
@@ -33,11 +33,11 @@ class session final : public connection, private connection_owner {
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
-  bool has_gates() const noexcept override { return file_.has_value(); }
-  gate_entry enter_gate(table_names const&, std::string const& name, std::string const& /*who*/,
+  bool has_queues() const noexcept override { return file_.has_value(); }
+  queue_entry enter_queue(table_names const&, std::string const& name, std::string const& /*who*/,
                         boot_time_point until, std::chrono::nanoseconds reply_timeout,
                         std::stop_token stop) override;
-  bool leave_gate(boot_time_point deadline) override;
+  bool leave_queue(boot_time_point deadline) override;
   bool is_waited_for(table_names const&, std::string const& name) noexcept override;
   bool usable() const noexcept override;
   std::string const& server_identity() const noexcept override { return identity_; }
@@ -85,7 +85,7 @@ class session final : public connection, private connection_owner {
   std::string where_;
   std::optional<file_identity> file_;
   std::optional<wal_files> beside_;  ///< none: it uses no WAL, or may only read
-  gate_file gates_;
+  queue_file wait_queues_;
   pid_t process_;
   synchronous synchronous_ = synchronous::unknown;  ///< as it is now
   synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says

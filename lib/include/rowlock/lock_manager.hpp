@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace rowlock::managing {
-struct patience;
+struct wait_policy;
 }
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -140,7 +140,7 @@ class ROWLOCK_EXPORT lock_manager {
  private:
   friend class basic_transaction;
   friend class quorum;
-  acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::patience const&,
+  acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::wait_policy const&,
                                  std::stop_token);
   std::shared_ptr<managing::manager> manager_;
 };

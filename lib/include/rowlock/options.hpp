@@ -63,7 +63,7 @@ struct mutex_options {
   /// Whether every call that may wait lines up first, behind those of all processes that wait for the name,
   /// so that they get it in the order in which they came. It costs two round trips more. Without it a call
   /// that finds the lock free may overtake others, but nobody is overtaken again and again. What it needs:
-  /// manager_options::gate_connections. A try_lock() or try_acquire() without a time-out never lines up. It
+  /// manager_options::queue_connections. A try_lock() or try_acquire() without a time-out never lines up. It
   /// orders those who ask for it, and decides nothing about who may hold the lock.
   bool fair = false;
   rowlock::takeover takeover = takeover::clock;
@@ -136,7 +136,7 @@ struct manager_options {
   /// further names threads try again and again (retry_options), as they do for all of them if this is 0, with
   /// SOCI, behind a pooler, on Galera, in a MySQL group with several primaries, with a source made from a
   /// function. SQLite: the line is in a file beside the database, PATH-rowlock; in memory there is none.
-  int gate_connections = 4;
+  int queue_connections = 4;
   /// Connections that nobody has used for this long are closed, but one of `connections` stays.
   std::chrono::milliseconds idle_timeout{60'000};
   /// The longest wait for a reply of the database, or for a new connection. Calls with a deadline end at most

@@ -13,7 +13,7 @@
 #include <utility>
 
 namespace rowlock::managing {
-struct patience;
+struct wait_policy;
 }
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -73,7 +73,7 @@ class ROWLOCK_EXPORT semaphore {
   struct state;
   explicit semaphore(std::shared_ptr<state>) noexcept;
   std::shared_ptr<state> there() const;
-  acquisition acquire(std::int64_t units, managing::patience const&, std::stop_token) const;
+  acquisition acquire(std::int64_t units, managing::wait_policy const&, std::stop_token) const;
   acquisition try_acquire_in(std::chrono::nanoseconds timeout, std::int64_t units, std::stop_token stop);
 
   std::shared_ptr<state> state_;

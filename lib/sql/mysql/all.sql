@@ -104,7 +104,7 @@ STRAIGHT_JOIN rowlock_locks AS l FORCE INDEX (PRIMARY) ON l.name = wanted.name
 SET l.expires_at = utc_timestamp(6), l.term = NULL
 WHERE @rowlock_due >> (wanted.place - 1) & 1 AND l.term = wanted.term
 
--- Which of $1 were given back, and whether somebody has the name's gate. (Who comes there between this and the COMMIT looks at the
+-- Which of $1 were given back, and whether somebody has the name's wait queue. (Who comes there between this and the COMMIT looks at the
 -- row often enough, being the first.)
 -- name: all_release_done
 SELECT wanted.name,

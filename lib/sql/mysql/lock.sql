@@ -100,15 +100,15 @@ WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NUL
   AND ($3 = 0 OR (term IS NOT NULL AND acquired_at <= utc_timestamp(6) - INTERVAL 1000 * $3 MICROSECOND))
 ORDER BY name LIMIT $7
 
--- Who waits for the locks among the names of $1 (a JSON list) that are held, at their gates (lib/backend/mysql/gate.cpp):
+-- Who waits for the locks among the names of $1 (a JSON list) that are held, at their wait queues (lib/backend/mysql/wait_queue.cpp):
 -- each lock once with nulls, and once with
--- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the gate waits, too,
+-- each session that waits. For people, who see a picture of one moment; nothing is decided by it. Who has the wait queue waits, too,
 -- unless it has the mark of the row's owner, or of a permit's. The others are told by the process list, which shows a user without the right
 -- PROCESS that user's own sessions. The anchors of row_lock are absent: who waits for a row is told to administrators only.
 -- name: lock_waiters
 WITH held AS (
   SELECT l.name, concat('rowlock_locks'', X''', hex(l.name), '''') AS key_text,
-    is_used_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)) AS has_gate,
+    is_used_lock(sha2(concat_ws('/', database(), 'rowlock_locks', l.name), 256)) AS has_queue,
     coalesce(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', l.owner_process, l.name), 256)),
       (SELECT max(is_used_lock(sha2(concat_ws('/', '', database(), 'rowlock_locks', p.owner_process, p.name), 256)))
         FROM rowlock_permits AS p WHERE p.name = l.name)) AS holder
@@ -119,9 +119,9 @@ WITH held AS (
   WHERE (l.term IS NOT NULL AND l.strategy <> 'row_lock') OR l.strategy IN ('shared', 'semaphore'))
 SELECT h.name, NULL, NULL, NULL FROM held AS h
 UNION ALL
-SELECT h.name, h.has_gate, substring_index(p.host, ':', 1), NULL
-FROM held AS h LEFT JOIN information_schema.processlist AS p ON p.id = h.has_gate
-WHERE h.has_gate IS NOT NULL AND NOT h.has_gate <=> h.holder
+SELECT h.name, h.has_queue, substring_index(p.host, ':', 1), NULL
+FROM held AS h LEFT JOIN information_schema.processlist AS p ON p.id = h.has_queue
+WHERE h.has_queue IS NOT NULL AND NOT h.has_queue <=> h.holder
 UNION ALL
 SELECT h.name, p.id, substring_index(p.host, ':', 1), NULL
 FROM held AS h JOIN information_schema.processlist AS p
@@ -191,9 +191,9 @@ UPDATE rowlock_locks SET note = $3 WHERE name = $1 AND term = $2
 
 -- By name and term: whoever has the row by now, a late release does not touch it. (These servers can't be told that this
 -- commit need not be flushed.)
--- The number that comes with the reply is 2 if somebody has the name's gate, which is a user lock, else 1. On the session that
--- has the gate itself this leaves it, and the mark beside it; the number is then 4 if somebody has it now, else 3. (The row is
--- locked before SET is evaluated, and others see it free a moment later. Whoever has the gate now, and takes the lock, waits for
+-- The number that comes with the reply is 2 if somebody has the name's wait queue, which is a user lock, else 1. On the session that
+-- has the wait queue itself this leaves it, and the mark beside it; the number is then 4 if somebody has it now, else 3. (The row is
+-- locked before SET is evaluated, and others see it free a moment later. Whoever has the wait queue now, and takes the lock, waits for
 -- the row until then, as behind any release.)
 -- name: lock_release
 UPDATE rowlock_locks SET term = NULL, expires_at = utc_timestamp(6) + INTERVAL 0 * last_insert_id(

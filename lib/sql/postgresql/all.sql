@@ -50,7 +50,7 @@ WHERE l.name = free.name AND (SELECT count(*) FROM free) >= $12::bigint
 RETURNING l.name, l.token
 
 -- Gives back what of $1, JSON [{"name":..., "term":...}, ...], is there and not locked by others; says which names, and as
--- lock_release whether others wait at each one's gate. What was skipped (a guarded transaction, a taker that looks) has to be
+-- lock_release whether others wait at each one's wait queue. What was skipped (a guarded transaction, a taker that looks) has to be
 -- given back by itself. Need not be flushed, as lock_release.
 -- name: all_release
 WITH mine AS (

@@ -100,8 +100,8 @@ ORDER BY name LIMIT $7::bigint
 -- session that waits. For people, who see
 -- a picture of one moment; nothing is decided by it. pg_locks is readable by everybody; of other roles' sessions
 -- pg_stat_activity tells the pid alone.
--- At a gate (lib/backend/postgresql/gate.cpp): who is in the line, and who has the gate but for the holder, whom the mark of
--- the row's owner tells, or of a permit's (a lock of row_lock has none: of its gates only the line counts). At an anchor: all who wait for a
+-- At a wait queue (lib/backend/postgresql/wait_queue.cpp): who is in the line, and who has the wait queue but for the holder, whom the mark of
+-- the row's owner tells, or of a permit's (a lock of row_lock has none: of its wait queues only the line counts). At an anchor: all who wait for a
 -- row want its tuple's lock, which the first of them has.
 -- name: lock_waiters
 WITH locked AS (
@@ -111,7 +111,7 @@ WITH locked AS (
   WHERE k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
     AND (k.locktype = 'tuple' OR (k.locktype = 'advisory' AND k.objsubid = 1))),
 held AS (
-  SELECT l.name, l.strategy, l.tableoid, l.ctid, hashtextextended(l.name, l.tableoid::bigint) AS gate,
+  SELECT l.name, l.strategy, l.tableoid, l.ctid, hashtextextended(l.name, l.tableoid::bigint) AS queue,
     ARRAY(SELECT hashtextextended(o.process || '/' || l.name, - l.tableoid::bigint) FROM (
       SELECT l.owner_process AS process
       UNION SELECT p.owner_process FROM rowlock_permits AS p WHERE p.name = l.name) AS o) AS marks
@@ -119,7 +119,7 @@ held AS (
   WHERE l.term IS NOT NULL OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
 waits AS (
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
-    ON k.locktype = 'advisory' AND k.key = h.gate AND k.mode = 'ExclusiveLock'
+    ON k.locktype = 'advisory' AND k.key = h.queue AND k.mode = 'ExclusiveLock'
   WHERE NOT k.granted OR (h.strategy <> 'row_lock' AND NOT EXISTS (
     SELECT 1 FROM locked AS m
     WHERE m.locktype = 'advisory' AND m.key = ANY (h.marks) AND m.mode = 'ShareLock' AND m.pid = k.pid))
@@ -175,8 +175,8 @@ RETURNING term
 UPDATE rowlock_locks SET note = $3 WHERE name = $1 AND term = $2 RETURNING term
 
 -- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry. It tells,
--- too, whether others wait at the name's gate: an advisory lock that somebody has, or waits for, can't be shared. (Until the
--- commit this session shares it then, and who comes to the gate meanwhile waits for that.)
+-- too, whether others wait at the name's wait queue: an advisory lock that somebody has, or waits for, can't be shared. (Until the
+-- commit this session shares it then, and who comes to the wait queue meanwhile waits for that.)
 -- name: lock_release
 UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
 WHERE name = $1 AND term = $2

@@ -125,7 +125,7 @@ WITH due AS (
 DELETE FROM rowlock_permits AS p USING due
 WHERE p.name = due.name AND p.term = due.term AND p.expires_at <= clock_timestamp()
 
--- As lock_release: need not be flushed, and tells whether others wait at the name's gate. (The word in quotes becomes the table's
+-- As lock_release: need not be flushed, and tells whether others wait at the name's wait queue. (The word in quotes becomes the table's
 -- quoted name.)
 -- name: permit_release
 DELETE FROM rowlock_permits WHERE name = $1 AND term = $2

@@ -32,12 +32,12 @@ std::string path_of_this_program() {
 
 }  // namespace
 
-fresh_start::fresh_start() : inherited_(open_files()) { ::sigaction(SIGPIPE, nullptr, &pipe_); }
+fresh_start::fresh_start() : handed_off_(open_files()) { ::sigaction(SIGPIPE, nullptr, &pipe_); }
 
 void fresh_start::now(std::vector<std::string> words, signal_setup const& signals,
                       std::string const& variable, std::string const& value) const {
   for (int const fd : open_files())
-    if (std::find(inherited_.begin(), inherited_.end(), fd) == inherited_.end())
+    if (std::find(handed_off_.begin(), handed_off_.end(), fd) == handed_off_.end())
       ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);

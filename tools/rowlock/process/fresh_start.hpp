@@ -21,7 +21,7 @@ class fresh_start {
                         std::string const& value) const;
 
  private:
-  std::vector<int> inherited_;
+  std::vector<int> handed_off_;
   struct sigaction pipe_ {};  ///< SIGPIPE, which rowlock ignores
 };
 

@@ -1,4 +1,4 @@
-// Processes that are killed between a lock and its gate, exactly there.
+// Processes that are killed between a lock and its wait queue, exactly there.
 #include <signal.h>
 
 #include "contract/neighbour.hpp"
@@ -9,13 +9,13 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr bool at_gates(running_pair const& p) { return on_gates(p) && leases(p); }
+constexpr bool at_queues(running_pair const& p) { return on_queues(p) && leases(p); }
 
 constexpr auto long_ttl = 60s;
 /// Less than that, and enough for a busy machine.
 constexpr auto soon = 40s;
 
-/// Takes by way of the gate, gives back, and is killed on the way.
+/// Takes by way of the wait queue, gives back, and is killed on the way.
 class goner : public taker {
  public:
   goner(fixture const& f, std::chrono::milliseconds lasts, std::string const& when) : taker(f, "x", lasts) {
@@ -40,8 +40,8 @@ void can_be_had(fixture const& f, std::chrono::milliseconds within) {
 }  // namespace
 
 PAIRS_CASE(
-    "gates: a process that is killed when it has the gate, and not yet the lock, costs nobody anything",
-    at_gates) {
+    "wait queues: a process that is killed when it has the wait queue, and not yet the lock, costs nobody anything",
+    at_queues) {
   goner dies(f, long_ttl, "before lock_take");
   dies.takes_and_gives_back();
   neighbour next(f);
@@ -50,7 +50,7 @@ PAIRS_CASE(
   can_be_had(f, soon);
 }
 
-PAIRS_CASE("gates: a process that is killed when it has the lock and the gate costs its ttl", at_gates) {
+PAIRS_CASE("wait queues: a process that is killed when it has the lock and the wait queue costs its ttl", at_queues) {
   goner dies(f, 2s, "after lock_take");
   dies.takes_and_gives_back();
   CHECK_FALSE(stranger(f).sees_free("x"));
@@ -59,7 +59,7 @@ PAIRS_CASE("gates: a process that is killed when it has the lock and the gate co
   can_be_had(f, soon);
 }
 
-PAIRS_CASE("gates: a process that is killed before it has given back either costs its ttl", at_gates) {
+PAIRS_CASE("wait queues: a process that is killed before it has given back either costs its ttl", at_queues) {
   goner dies(f, 2s, "before lock_release");
   dies.takes_and_gives_back();
   CHECK_FALSE(stranger(f).sees_free("x"));
@@ -69,9 +69,9 @@ PAIRS_CASE("gates: a process that is killed before it has given back either cost
 }
 
 PAIRS_CASE(
-    "gates: a process that is killed when it has given back the lock, and not yet heard of it, leaves both "
+    "wait queues: a process that is killed when it has given back the lock, and not yet heard of it, leaves both "
     "free",
-    at_gates) {
+    at_queues) {
   goner dies(f, long_ttl, "after lock_release");
   dies.takes_and_gives_back();
   CHECK(stranger(f).sees_free("x"));

@@ -24,7 +24,7 @@ namespace rowlock::test {
 namespace {
 
 namespace fs = std::filesystem;
-using backend::gate_entry;
+using backend::queue_entry;
 using namespace std::chrono_literals;
 
 struct scene {
@@ -32,11 +32,11 @@ struct scene {
   std::string path = d->url().substr(d->url().find(':') + 1);
   std::string beside = path + "-rowlock";
 
-  gate_entry enter(backend::connection& c, int ms, std::stop_token stop = {}) const {
-    return c.enter_gate(d->tables(), "x", "who", in(ms), 5s, std::move(stop));
+  queue_entry enter(backend::connection& c, int ms, std::stop_token stop = {}) const {
+    return c.enter_queue(d->tables(), "x", "who", in(ms), 5s, std::move(stop));
   }
   bool is_waited_for(backend::connection& c) const { return c.is_waited_for(d->tables(), "x"); }
-  std::future<gate_entry> stand(backend::connection& c) const {
+  std::future<queue_entry> stand(backend::connection& c) const {
     return std::async(std::launch::async, [this, &c] {
       thread = ::gettid();
       return enter(c, 20'000);
@@ -49,20 +49,20 @@ struct scene {
   }
 };
 
-/// Another process that goes to the gate. It says so just before, and when it is there.
+/// Another process that goes to the wait queue. It says so just before, and when it is there.
 std::unique_ptr<child> neighbour(scene const& s) {
   return std::make_unique<child>([&s](child& self) {
     auto const c = s.d->connect();
     self.tell();
-    if (s.enter(*c, 20'000) == gate_entry::not_mine) return 1;
+    if (s.enter(*c, 20'000) == queue_entry::not_mine) return 1;
     self.tell();
     self.hear();
-    c->leave_gate(in(20'000));
+    c->leave_queue(in(20'000));
     return 0;
   });
 }
 
-/// It sleeps in the kernel, for the gate.
+/// It sleeps in the kernel, for the wait queue.
 bool sleeps_in_futex(pid_t p) {
   std::ifstream in(fs::path("/proc") / std::to_string(p) / "syscall");
   std::string number;
@@ -71,13 +71,13 @@ bool sleeps_in_futex(pid_t p) {
 
 }  // namespace
 
-TEST_CASE("sqlite gates: the file is made for the first one who waits, with the database's mode") {
+TEST_CASE("sqlite wait queues: the file is made for the first one who waits, with the database's mode") {
   scene const s;
   REQUIRE(::chmod(s.path.c_str(), 0640) == 0);
   auto const c = s.d->connect();
   CHECK_FALSE(s.is_waited_for(*c));
   CHECK_FALSE(fs::exists(s.beside));
-  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == queue_entry::was_free);
   struct stat found {};
   REQUIRE(::stat(s.beside.c_str(), &found) == 0);
   CHECK((found.st_mode & 0777U) == 0640U);
@@ -85,7 +85,7 @@ TEST_CASE("sqlite gates: the file is made for the first one who waits, with the 
   CHECK(s.content().starts_with("rowlock: who waits"));
 }
 
-TEST_CASE("sqlite gates: whoever is killed with the gate lets the next one in") {
+TEST_CASE("sqlite wait queues: whoever is killed with the wait queue lets the next one in") {
   scene const s;
   auto killed = neighbour(s);
   killed->hear();
@@ -95,30 +95,30 @@ TEST_CASE("sqlite gates: whoever is killed with the gate lets the next one in") 
   auto waits = s.stand(*c);
   REQUIRE(comes_to_rest(s.thread));
   killed.reset();
-  CHECK(waits.get() == gate_entry::in_its_turn);
+  CHECK(waits.get() == queue_entry::in_its_turn);
 }
 
-TEST_CASE("sqlite gates: whoever is killed in line is in nobody's way, and is not heard of any more") {
+TEST_CASE("sqlite wait queues: whoever is killed in line is in nobody's way, and is not heard of any more") {
   scene const s;
   auto const first = s.d->connect();
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*first, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*first, 20'000) == queue_entry::was_free);
   auto killed = neighbour(s);
   killed->hear();
   REQUIRE(eventually([&] { return sleeps_in_futex(killed->pid()); }));
   auto waits = s.stand(*c);
   killed.reset();
-  REQUIRE(eventually([&] { return s.is_waited_for(*first); }));  // it does not see its own gate
-  CHECK(first->leave_gate(in(20'000)));
-  CHECK(waits.get() == gate_entry::in_its_turn);
-  CHECK_FALSE(c->leave_gate(in(20'000)));
+  REQUIRE(eventually([&] { return s.is_waited_for(*first); }));  // it does not see its own wait queue
+  CHECK(first->leave_queue(in(20'000)));
+  CHECK(waits.get() == queue_entry::in_its_turn);
+  CHECK_FALSE(c->leave_queue(in(20'000)));
 }
 
-// It is woken, and does not take the gate; and it has its place in line for as long as it is stopped.
-TEST_CASE("sqlite gates: whoever is stopped in line costs each of the others milliseconds") {
+// It is woken, and does not take the wait queue; and it has its place in line for as long as it is stopped.
+TEST_CASE("sqlite wait queues: whoever is stopped in line costs each of the others milliseconds") {
   scene const s;
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == queue_entry::was_free);
   auto const stopped = neighbour(s);
   stopped->hear();
   REQUIRE(eventually([&] { return sleeps_in_futex(stopped->pid()); }));
@@ -126,77 +126,77 @@ TEST_CASE("sqlite gates: whoever is stopped in line costs each of the others mil
   REQUIRE(::waitpid(stopped->pid(), nullptr, WUNTRACED) == stopped->pid());
   auto const start = boot_clock::now();
   for (int round = 0; round < 200; ++round) {
-    CHECK(c->leave_gate(in(20'000)));
-    CHECK(s.enter(*c, 20'000) == gate_entry::in_its_turn);
+    CHECK(c->leave_queue(in(20'000)));
+    CHECK(s.enter(*c, 20'000) == queue_entry::in_its_turn);
   }
-  CHECK(boot_clock::now() - start < 30s);  // 2 s; 40 s at least if it waited as for a gate that is taken
+  CHECK(boot_clock::now() - start < 30s);  // 2 s; 40 s at least if it waited as for a wait queue that is taken
   REQUIRE(::kill(stopped->pid(), SIGCONT) == 0);
-  c->leave_gate(in(20'000));
+  c->leave_queue(in(20'000));
   stopped->hear();
   stopped->tell();
   CHECK(stopped->join() == 0);
 }
 
-TEST_CASE("sqlite gates: a forked child keeps no gate of its parent's") {
+TEST_CASE("sqlite wait queues: a forked child keeps no wait queue of its parent's") {
   scene const s;
   auto const c = s.d->connect();
   auto const other = s.d->connect();
-  REQUIRE(s.enter(*c, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*c, 20'000) == queue_entry::was_free);
   child const lives([](child& self) {
     self.tell();
     self.hear();
     return 0;
   });
   lives.hear();
-  CHECK(s.enter(*other, 50) == gate_entry::not_mine);
+  CHECK(s.enter(*other, 50) == queue_entry::not_mine);
   c->close();
-  CHECK(s.enter(*other, 20'000) == gate_entry::was_free);
+  CHECK(s.enter(*other, 20'000) == queue_entry::was_free);
 }
 
-TEST_CASE("sqlite gates: a child that is forked during a wait can use SQLite") {
+TEST_CASE("sqlite wait queues: a child that is forked during a wait can use SQLite") {
   scene const s;
   auto const first = s.d->connect();
   auto const c = s.d->connect();
-  REQUIRE(s.enter(*first, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*first, 20'000) == queue_entry::was_free);
   auto waits = s.stand(*c);
   REQUIRE(
       eventually([&] { return s.is_waited_for(*c) && waits.wait_for(20ms) == std::future_status::timeout; }));
   child uses([&](child&) { return s.d->connect()->usable() ? 0 : 1; });
   CHECK(uses.join() == 0);
-  first->leave_gate(in(20'000));
-  CHECK(waits.get() == gate_entry::in_its_turn);
+  first->leave_queue(in(20'000));
+  CHECK(waits.get() == queue_entry::in_its_turn);
 }
 
-TEST_CASE("sqlite gates: those that come after the file was removed use another one") {
+TEST_CASE("sqlite wait queues: those that come after the file was removed use another one") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == queue_entry::was_free);
   REQUIRE(fs::remove(s.beside));
-  CHECK(s.enter(*b, 20'000) == gate_entry::was_free);
-  a->leave_gate(in(20'000));
-  CHECK(s.enter(*a, 50) == gate_entry::not_mine);
+  CHECK(s.enter(*b, 20'000) == queue_entry::was_free);
+  a->leave_queue(in(20'000));
+  CHECK(s.enter(*a, 50) == queue_entry::not_mine);
   CHECK(s.is_waited_for(*a));
 }
 
 TEST_CASE(
-    "sqlite gates: C55: a file that is cut short under those who wait ends no process, and goes on serving") {
+    "sqlite wait queues: C55: a file that is cut short under those who wait ends no process, and goes on serving") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == queue_entry::was_free);
   auto waits = s.stand(*b);
   REQUIRE(comes_to_rest(s.thread));
   fs::resize_file(s.beside, 0);
-  a->leave_gate(in(20'000));
-  CHECK(waits.get() == gate_entry::in_its_turn);
-  CHECK(s.enter(*a, 50) == gate_entry::not_mine);
-  b->leave_gate(in(20'000));
-  CHECK(s.enter(*a, 20'000) == gate_entry::was_free);
+  a->leave_queue(in(20'000));
+  CHECK(waits.get() == queue_entry::in_its_turn);
+  CHECK(s.enter(*a, 50) == queue_entry::not_mine);
+  b->leave_queue(in(20'000));
+  CHECK(s.enter(*a, 20'000) == queue_entry::was_free);
   CHECK(s.content().starts_with("rowlock: who waits"));
 }
 
-TEST_CASE("sqlite gates: another file by that name is left as it is") {
+TEST_CASE("sqlite wait queues: another file by that name is left as it is") {
   scene const s;
   auto const c = s.d->connect();
   auto const refused = [&] {
@@ -227,10 +227,10 @@ TEST_CASE("sqlite gates: another file by that name is left as it is") {
   REQUIRE(::mkfifo(s.beside.c_str(), 0600) == 0);
   refused();
   fs::remove(s.beside);
-  CHECK(s.enter(*c, 20'000) == gate_entry::was_free);
+  CHECK(s.enter(*c, 20'000) == queue_entry::was_free);
 }
 
-TEST_CASE("sqlite gates: who may not write in the folder hears so") {
+TEST_CASE("sqlite wait queues: who may not write in the folder hears so") {
   scene const s;
   fs::permissions(fs::path(s.path).parent_path(), fs::perms(0755));
   child nobody([&](child&) {
@@ -242,7 +242,7 @@ TEST_CASE("sqlite gates: who may not write in the folder hears so") {
   CHECK(nobody.join() == 0);
 }
 
-TEST_CASE("sqlite gates: what there is too little of just now is asked for again") {
+TEST_CASE("sqlite wait queues: what there is too little of just now is asked for again") {
   scene const s;
   child poor([&](child&) {
     auto const c = s.d->connect();
@@ -254,24 +254,24 @@ TEST_CASE("sqlite gates: what there is too little of just now is asked for again
   CHECK(poor.join() == 0);
 }
 
-TEST_CASE("sqlite gates: a wait ends when it is stopped") {
+TEST_CASE("sqlite wait queues: a wait ends when it is stopped") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
-  REQUIRE(s.enter(*a, 20'000) == gate_entry::was_free);
+  REQUIRE(s.enter(*a, 20'000) == queue_entry::was_free);
   auto const start = boot_clock::now();
   for (int round = 0; round < 200; ++round) {
     std::stop_source stop;
     auto waits = std::async(std::launch::async, [&] { return s.enter(*b, 20'000, stop.get_token()); });
     if (round % 2 == 0) REQUIRE(eventually([&] { return s.is_waited_for(*a); }));
     stop.request_stop();
-    CHECK(waits.get() == gate_entry::not_mine);
+    CHECK(waits.get() == queue_entry::not_mine);
   }
-  CHECK_FALSE(a->leave_gate(in(20'000)));
+  CHECK_FALSE(a->leave_queue(in(20'000)));
   CHECK(boot_clock::now() - start < 30s);  // 40 s: each looks by itself after 0.2 s at the earliest
 }
 
-TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not overtake it") {
+TEST_CASE("sqlite wait queues: C54: whoever leaves wakes the next one, and does not overtake it") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -280,18 +280,18 @@ TEST_CASE("sqlite gates: C54: whoever leaves wakes the next one, and does not ov
   // On a machine that is too busy to wake one in 10 ms one round or the other shows nothing.
   auto const until = in(60'000);
   for (int round = 0; round < 40 || ((served < 10 || woken < 5) && boot_clock::now() < until); ++round) {
-    REQUIRE(s.enter(*a, 20'000) != gate_entry::not_mine);
+    REQUIRE(s.enter(*a, 20'000) != queue_entry::not_mine);
     auto const start = boot_clock::now();
     auto waits = s.stand(*b);
     REQUIRE(eventually([&] { return s.is_waited_for(*a); }));
-    CHECK(a->leave_gate(in(20'000)));
-    if (s.enter(*a, 50) == gate_entry::not_mine)
+    CHECK(a->leave_queue(in(20'000)));
+    if (s.enter(*a, 50) == queue_entry::not_mine)
       ++served;
     else
-      a->leave_gate(in(20'000));
-    CHECK(waits.get() == gate_entry::in_its_turn);
+      a->leave_queue(in(20'000));
+    CHECK(waits.get() == queue_entry::in_its_turn);
     woken += boot_clock::now() - start < 200ms;  // each looks by itself after that at the earliest
-    b->leave_gate(in(20'000));
+    b->leave_queue(in(20'000));
   }
   CHECK(served >= 10);
   CHECK(woken >= 5);

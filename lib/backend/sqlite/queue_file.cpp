@@ -1,10 +1,10 @@
-// A gate is a byte of the file, locked by whoever has it; the byte behind it is shared by all who wait for
+// A wait queue is a byte of the file, locked by whoever has it; the byte behind it is shared by all who wait for
 // it. These are locks of an open file (fcntl(2), F_OFD_SETLK): the kernel takes them back from a process that
 // dies. They lie far beyond the file's end, so each name has bytes of its own. They wake in no order and
 // can't be waited for with a time-out, so sleeping is another thing: a word in the file (futex(2)), which
 // whoever leaves changes before it wakes the one that has slept longest.
 
-#include "backend/sqlite/gate_file.hpp"
+#include "backend/sqlite/queue_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ constexpr std::uint64_t slot(std::uint64_t key) { return magic.size() + key % wo
 // Names that share a word are told apart by one of 32 bits.
 constexpr std::uint32_t bit(std::uint64_t key) { return std::uint32_t{1} << (key / words % 32); }
 
-constexpr std::uint64_t gate_byte(std::uint64_t key) { return (key >> 2 << 1) + (std::uint64_t{1} << 20); }
-constexpr std::uint64_t line_byte(std::uint64_t key) { return gate_byte(key) + 1; }
+constexpr std::uint64_t queue_byte(std::uint64_t key) { return (key >> 2 << 1) + (std::uint64_t{1} << 20); }
+constexpr std::uint64_t line_byte(std::uint64_t key) { return queue_byte(key) + 1; }
 
 struct flock range(short how, std::uint64_t at) noexcept {
   struct flock r {};
@@ -64,7 +64,7 @@ std::chrono::milliseconds longest_sleep() {
   return std::chrono::milliseconds(std::uniform_int_distribution<int>(200, 300)(generator));
 }
 
-// The gate is free, and somebody stands there: he was woken just now, and is let in first.
+// The wait queue is free, and somebody stands there: he was woken just now, and is let in first.
 constexpr auto courtesy = 10ms;
 
 // What this process, or the machine, has too little of just now may be there later.
@@ -88,9 +88,9 @@ errc reason_of(int problem) noexcept {
 
 }  // namespace
 
-class gate_file::place_in_line {
+class queue_file::place_in_line {
  public:
-  explicit place_in_line(gate_file& f) : file_(f) {
+  explicit place_in_line(queue_file& f) : file_(f) {
     if (!file_.lock(F_RDLCK, line_byte(file_.key_))) file_.refuse(errno, "locked");
   }
   ~place_in_line() { (void)file_.lock(F_UNLCK, line_byte(file_.key_)); }
@@ -98,53 +98,53 @@ class gate_file::place_in_line {
   place_in_line& operator=(place_in_line const&) = delete;
 
  private:
-  gate_file& file_;
+  queue_file& file_;
 };
 
-gate_file::gate_file(std::string const& path)
+queue_file::queue_file(std::string const& path)
     : database_(path), path_(path + "-rowlock"), process_(::getpid()) {}
 
-gate_file::~gate_file() { close(); }
+queue_file::~queue_file() { close(); }
 
-gate_entry gate_file::enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop) {
+queue_entry queue_file::enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop) {
   if (fd_ >= 0) check();
   if (fd_ < 0) open(true);
   key_ = key;
   bool may_try = !is_locked(line_byte(key));
-  if (may_try && lock(F_WRLCK, gate_byte(key))) return gate_entry::was_free;
+  if (may_try && lock(F_WRLCK, queue_byte(key))) return queue_entry::was_free;
   place_in_line const mine(*this);
   std::stop_callback const stopped(stop, [this] { wake(INT_MAX); });
   while (true) {
     auto const seen = word();
-    if (may_try && lock(F_WRLCK, gate_byte(key))) return gate_entry::in_its_turn;
+    if (may_try && lock(F_WRLCK, queue_byte(key))) return queue_entry::in_its_turn;
     auto const left = until - boot_clock::now();
     if (stop.stop_requested() || left <= 0s) break;
-    auto const pause = is_locked(gate_byte(key)) ? longest_sleep() : courtesy;
+    auto const pause = is_locked(queue_byte(key)) ? longest_sleep() : courtesy;
     if (sleep(seen, std::min<std::chrono::nanoseconds>(left, pause)) != awakening::anew) may_try = true;
   }
   // Perhaps it was woken in this very moment: then the next one is to be woken instead.
-  if (!is_locked(gate_byte(key))) wake(1);
-  return gate_entry::not_mine;
+  if (!is_locked(queue_byte(key))) wake(1);
+  return queue_entry::not_mine;
 }
 
-bool gate_file::leave() noexcept {
-  if (fd_ < 0 || !lock(F_UNLCK, gate_byte(key_))) return false;
+bool queue_file::leave() noexcept {
+  if (fd_ < 0 || !lock(F_UNLCK, queue_byte(key_))) return false;
   if (!is_waited_for(key_)) return false;
   wake(1);
   return true;
 }
 
-bool gate_file::is_waited_for(std::uint64_t key) noexcept try {
+bool queue_file::is_waited_for(std::uint64_t key) noexcept try {
   struct stat found {};
   // Removed: those who come now use another one.
   if (fd_ >= 0 && (::fstat(fd_, &found) != 0 || found.st_nlink == 0)) close();
   if (fd_ < 0 && !open(false)) return false;
-  return is_locked(line_byte(key)) || is_locked(gate_byte(key));
+  return is_locked(line_byte(key)) || is_locked(queue_byte(key));
 } catch (std::exception const&) {  // whoever is to wait says why
   return false;
 }
 
-void gate_file::check() {
+void queue_file::check() {
   struct stat ours {};
   struct stat there {};
   if (::fstat(fd_, &ours) == 0 && ::stat(path_.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
@@ -153,7 +153,7 @@ void gate_file::check() {
   close();
 }
 
-bool gate_file::open(bool or_make) {
+bool queue_file::open(bool or_make) {
   // Made with another mode than it gets: somebody else is about to change that.
   // Whoever only looks, as each release does, waits for nobody.
   int const attempts = or_make ? 3 : 1;
@@ -167,7 +167,7 @@ bool gate_file::open(bool or_make) {
     if (fd_ < 0 && errno != EACCES && errno != EEXIST) break;
   }
   if (fd_ < 0) refuse(errno, "opened");
-  remember_gate(fd_);
+  remember_queue(fd_);
   struct stat found {};
   if (::fstat(fd_, &found) != 0) refuse(errno, "read");
   if (!S_ISREG(found.st_mode) || found.st_nlink != 1 || found.st_size > static_cast<off_t>(size) ||
@@ -187,7 +187,7 @@ bool gate_file::open(bool or_make) {
 }
 
 // Also if it was not finished, or cut short.
-bool gate_file::is_ours() const noexcept {
+bool queue_file::is_ours() const noexcept {
   std::array<char, magic.size()> begin{};
   auto const n = ::pread(fd_, begin.data(), begin.size(), 0);
   std::string_view const text(begin.data(), n < 0 ? 0 : static_cast<std::size_t>(n));
@@ -195,7 +195,7 @@ bool gate_file::is_ours() const noexcept {
 }
 
 // For whom the database is, this is: as SQLite does it with the files that it puts beside.
-void gate_file::make() {
+void queue_file::make() {
   struct stat theirs {};
   if (::stat(database_.c_str(), &theirs) != 0) return;
   auto const mode = theirs.st_mode & 0777U;
@@ -205,42 +205,42 @@ void gate_file::make() {
   (void)::fchmod(fd_, mode);
 }
 
-void gate_file::close() noexcept {
+void queue_file::close() noexcept {
   if (process_ != ::getpid()) return;
   if (words_ != nullptr) ::munmap(words_, size);
   words_ = nullptr;
   if (fd_ >= 0) {
-    forget_gate(fd_);
+    forget_queue(fd_);
     ::close(fd_);
   }
   fd_ = -1;
 }
 
-bool gate_file::lock(short how, std::uint64_t at) noexcept {
+bool queue_file::lock(short how, std::uint64_t at) noexcept {
   auto r = range(how, at);
   return ::fcntl(fd_, F_OFD_SETLK, &r) == 0;
 }
 
-bool gate_file::is_locked(std::uint64_t at) const noexcept {
+bool queue_file::is_locked(std::uint64_t at) const noexcept {
   auto r = range(F_WRLCK, at);
   return ::fcntl(fd_, F_OFD_GETLK, &r) == 0 && r.l_type != F_UNLCK;
 }
 
-std::uint32_t gate_file::word() const noexcept {
+std::uint32_t queue_file::word() const noexcept {
   std::uint32_t now = 0;
   (void)!::pread(fd_, &now, sizeof now, static_cast<off_t>(slot(key_)));
   return now;
 }
 
 // It need only be another number than before. If the disk is full, whoever is about to sleep may miss this.
-void gate_file::wake(int how_many) const noexcept {
+void queue_file::wake(int how_many) const noexcept {
   auto const next = word() + 1;
   (void)!::pwrite(fd_, &next, sizeof next, static_cast<off_t>(slot(key_)));
   auto* const at = static_cast<char*>(words_) + slot(key_);
   ::syscall(SYS_futex, at, FUTEX_WAKE_BITSET, how_many, nullptr, nullptr, bit(key_));
 }
 
-gate_file::awakening gate_file::sleep(std::uint32_t seen, std::chrono::nanoseconds at_most) {
+queue_file::awakening queue_file::sleep(std::uint32_t seen, std::chrono::nanoseconds at_most) {
   timespec until{};
   ::clock_gettime(CLOCK_MONOTONIC, &until);
   auto const then = std::chrono::seconds(until.tv_sec) + std::chrono::nanoseconds(until.tv_nsec) + at_most;
@@ -254,13 +254,13 @@ gate_file::awakening gate_file::sleep(std::uint32_t seen, std::chrono::nanosecon
   refuse(errno, "waited at");
 }
 
-void gate_file::refuse(int problem, char const* what) {
+void queue_file::refuse(int problem, char const* what) {
   close();
   auto const why =
       problem == 0 ? "it is another file, or has two names" : std::generic_category().message(problem);
   throw error(reason_of(problem),
               fmt::format("{}: the file in which processes line up can't be {}: {}", path_, what, why),
-              "gate", "", problem);
+              "queue", "", problem);
 }
 
 }  // namespace rowlock::backend::sqlite

@@ -1,4 +1,4 @@
-// Waiting at a gate: a lock of the server's, in whose line several processes wait for a name. It decides
+// Waiting at a wait queue: a lock of the server's, in whose line several processes wait for a name. It decides
 // nothing: whatever becomes of it, who has the lock is told by the row alone.
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 using namespace rowlock;
 using namespace rowlock::test;
-using backend::gate_entry;
+using backend::queue_entry;
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr bool is_told(running_pair const& p) { return p.engine != dialect::mysq
 
 constexpr bool on_postgresql(running_pair const& p) { return p.engine == dialect::postgresql; }
 
-#define GATE_CASE(text) PAIRS_CASE(text, rows_on_gates)
+#define GATE_CASE(text) PAIRS_CASE(text, rows_on_queues)
 
 /// One thread that waits for the lock, and gives it back when it is told.
 class waiter {
@@ -52,7 +52,7 @@ class waiter {
 
 }  // namespace
 
-GATE_CASE("gates: who waits stands at the gate, keeps it with the lock, and leaves it with the lock") {
+GATE_CASE("wait queues: who waits stands at the wait queue, keeps it with the lock, and leaves it with the lock") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -67,69 +67,69 @@ GATE_CASE("gates: who waits stands at the gate, keeps it with the lock, and leav
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-GATE_CASE("gates: who stands in line asks the row nothing until its turn comes") {
+GATE_CASE("wait queues: who stands in line asks the row nothing until its turn comes") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
-  REQUIRE(next.enter() == gate_entry::was_free);
+  REQUIRE(next.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
   CHECK(f.seam->executed("lock_take") == 1);
   REQUIRE(other.release("x"));
   next.leave();
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("gates: Q1, C41: whoever is stuck with the gate costs the others a second") {
+GATE_CASE("wait queues: Q1, C41: whoever is stuck with the wait queue costs the others a second") {
   stranger other(f);
   neighbour stuck(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
-  REQUIRE(stuck.enter() == gate_entry::was_free);
+  REQUIRE(stuck.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
   REQUIRE(other.release("x"));
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("gates: one that is stuck with the lock as well costs its ttl, not more") {
+GATE_CASE("wait queues: one that is stuck with the lock as well costs its ttl, not more") {
   stranger other(f);
   neighbour stuck(f);
   auto const m = f.manager();
   REQUIRE(other.take("x", 1500ms));
-  REQUIRE(stuck.enter() == gate_entry::was_free);
+  REQUIRE(stuck.enter() == queue_entry::was_free);
   waiter w(*m);
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("gates: Q1: whoever has stood at the gate and died lets the next one in at once") {
+GATE_CASE("wait queues: Q1: whoever has stood at the wait queue and died lets the next one in at once") {
   stranger other(f);
   neighbour dies(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
-  REQUIRE(dies.enter() == gate_entry::was_free);
+  REQUIRE(dies.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
   REQUIRE(other.release("x"));
   dies.die();
   CHECK(w.comes_to_have_it());
 }
 
-PAIRS_CASE("gates: C50: who gives the lock back hears that others wait, and lines up behind them",
-           all<rows_on_gates, is_told>) {
+PAIRS_CASE("wait queues: C50: who gives the lock back hears that others wait, and lines up behind them",
+           all<rows_on_queues, is_told>) {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   {
     auto const first = x.acquire();
-    CHECK(f.seam->executed("enter_gate") == 0);  // nobody was there
-    REQUIRE(next.enter() == gate_entry::was_free);
+    CHECK(f.seam->executed("enter_queue") == 0);  // nobody was there
+    REQUIRE(next.enter() == queue_entry::was_free);
   }
   f.seam->reset();
   waiter again(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
   CHECK(f.seam->executed("lock_take") == 0);
   CHECK_FALSE(again.has_it());
   REQUIRE(other.take("x"));
@@ -140,12 +140,12 @@ PAIRS_CASE("gates: C50: who gives the lock back hears that others wait, and line
   // Nobody is there any more.
   f.seam->reset();
   CHECK(x.acquire());
-  CHECK(f.seam->executed("enter_gate") == 0);
+  CHECK(f.seam->executed("enter_queue") == 0);
 }
 
 // A look from before the wait would miss who came meanwhile, and nobody would ring him.
-PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who came to the gate meanwhile",
-           all<rows_on_gates, is_told, on_a_server>) {
+PAIRS_CASE("wait queues: C40: a release that has waited for its row tells of those who came to the wait queue meanwhile",
+           all<rows_on_queues, is_told, on_a_server>) {
   stranger other(f);
   neighbour next(f);
   backend::statement_book const book(f.source.implementation()->sql(), f.tables());
@@ -164,7 +164,7 @@ PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who
         told = taking.of(pair.strategy).give_back(other.session(), which, 0ms, boot_clock::now() + 60s);
       },
       [&] {
-        CHECK(next.enter() == gate_entry::was_free);
+        CHECK(next.enter() == queue_entry::was_free);
         t.commit();
       });
   CHECK(told.was_there);
@@ -173,7 +173,7 @@ PAIRS_CASE("gates: C40: a release that has waited for its row tells of those who
 
 // The server keeps what was notified until all who listen have heard it, which none does in a transaction;
 // and tells how much it keeps, in pages of 8 kB.
-PAIRS_CASE("gates: D5, C40: nobody notifies, by whatever text", all<leases, direct, on_postgresql>) {
+PAIRS_CASE("wait queues: D5, C40: nobody notifies, by whatever text", all<leases, direct, on_postgresql>) {
   auto const looks = f.source.implementation()->connect(boot_clock::now() + 30s);
   auto const kept = [&] {
     backend::statement const usage{"usage", "SELECT (pg_notification_queue_usage() * 1000000000)::bigint"};
@@ -192,20 +192,20 @@ PAIRS_CASE("gates: D5, C40: nobody notifies, by whatever text", all<leases, dire
   CHECK(kept() > before);
 }
 
-GATE_CASE("gates: try_acquire never asks for one, and overtakes") {
+GATE_CASE("wait queues: try_acquire never asks for one, and overtakes") {
   neighbour next(f);
   auto const m = f.manager();
-  REQUIRE(next.enter() == gate_entry::was_free);
+  REQUIRE(next.enter() == queue_entry::was_free);
   CHECK(m->make_mutex("x", {.fair = true}).try_acquire());
-  CHECK(f.seam->executed("enter_gate") == 0);
+  CHECK(f.seam->executed("enter_queue") == 0);
 }
 
-PAIRS_CASE("gates: fair calls line up first, also for a lock that is free", on_gates) {
+PAIRS_CASE("wait queues: fair calls line up first, also for a lock that is free", on_queues) {
   neighbour next(f);
   auto const m = f.manager();
-  REQUIRE(next.enter() == gate_entry::was_free);
+  REQUIRE(next.enter() == queue_entry::was_free);
   waiter w(*m, {.fair = true});
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
   CHECK(f.seam->executed("lock_take") == 0);
   next.leave();
   CHECK(w.comes_to_have_it());
@@ -215,12 +215,12 @@ PAIRS_CASE("gates: fair calls line up first, also for a lock that is free", on_g
 }
 
 GATE_CASE(
-    "gates: a manager has no more of them than it may, and one that a lock has is given up for another "
+    "wait queues: a manager has no more of them than it may, and one that a lock has is given up for another "
     "name") {
   stranger other(f);
   neighbour next(f);
   auto few = f.options;
-  few.gate_connections = 1;
+  few.queue_connections = 1;
   auto const m = f.manager(few);
   REQUIRE(other.take("x"));
   waiter first(*m);
@@ -243,7 +243,7 @@ GATE_CASE(
   CHECK(first.has_it());
 }
 
-GATE_CASE("gates: one that is lost while the lock is held loses nothing") {
+GATE_CASE("wait queues: one that is lost while the lock is held loses nothing") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -253,7 +253,7 @@ GATE_CASE("gates: one that is lost while the lock is held loses nothing") {
   REQUIRE(other.release("x"));
   REQUIRE(w.comes_to_have_it());
   f.seam->before = [](std::string const& s) {
-    if (s == "leave_gate") throw error(errc::unreachable, "cut off by the test");
+    if (s == "leave_queue") throw error(errc::unreachable, "cut off by the test");
   };
   w.give_back();  // it checks that it was released
   f.seam->before = nullptr;
@@ -261,7 +261,7 @@ GATE_CASE("gates: one that is lost while the lock is held loses nothing") {
   CHECK(other.take("x"));
 }
 
-GATE_CASE("gates: a release whose reply is lost has no time to leave the gate: its session ends") {
+GATE_CASE("wait queues: a release whose reply is lost has no time to leave the wait queue: its session ends") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -278,12 +278,12 @@ GATE_CASE("gates: a release whose reply is lost has no time to leave the gate: i
     if (s == "lock_release") throw error(errc::unreachable, "cut off by the test");
   };
   CHECK((*got)->release() == release_result::in_doubt);
-  CHECK(f.seam->executed("leave_gate") == 0);
+  CHECK(f.seam->executed("leave_queue") == 0);
   f.seam->before = nullptr;
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-GATE_CASE("gates: a server that refuses them is asked once, and waiting goes on without") {
+GATE_CASE("wait queues: a server that refuses them is asked once, and waiting goes on without") {
   stranger other(f);
   auto told = std::make_shared<std::atomic<int>>(0);
   auto o = f.options;
@@ -292,31 +292,31 @@ GATE_CASE("gates: a server that refuses them is asked once, and waiting goes on 
   };
   auto const m = f.manager(o);
   f.seam->before = [](std::string const& s) {
-    if (s == "enter_gate") throw error(errc::access_denied, "denied by the test");
+    if (s == "enter_queue") throw error(errc::access_denied, "denied by the test");
   };
   REQUIRE(other.take("x"));
   waiter w(*m, {.retry = {.longest = 20ms}});
   REQUIRE(eventually([&] { return f.waited(4); }));
   REQUIRE(other.release("x"));
   CHECK(w.comes_to_have_it());
-  CHECK(f.seam->executed("enter_gate") == 1);
+  CHECK(f.seam->executed("enter_queue") == 1);
   CHECK(*told == 1);
 }
 
-GATE_CASE("gates: a wait there ends when it is stopped, and when the manager does") {
+GATE_CASE("wait queues: a wait there ends when it is stopped, and when the manager does") {
   stranger other(f);
   neighbour next(f);
   auto m = f.manager();
   REQUIRE(other.take("x"));
-  REQUIRE(next.enter() == gate_entry::was_free);
+  REQUIRE(next.enter() == queue_entry::was_free);
   {
     waiter stopped(*m);
-    REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 1; }));
+    REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
     stopped.give_back();
     CHECK_FALSE(stopped.has_it());
   }
   waiter left(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") == 2; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 2; }));
   m.reset();
   left.give_back();
   CHECK_FALSE(left.has_it());
@@ -325,7 +325,7 @@ GATE_CASE("gates: a wait there ends when it is stopped, and when the manager doe
       eventually([&] { return !next.finds_taken(); }));  // the server sees the end of those that stood there
 }
 
-GATE_CASE("gates: a bound of attempts, or a policy, says itself when to try") {
+GATE_CASE("wait queues: a bound of attempts, or a policy, says itself when to try") {
   stranger other(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
@@ -336,10 +336,10 @@ GATE_CASE("gates: a bound of attempts, or a policy, says itself when to try") {
     return ++asked < 3 ? std::optional(1ms) : std::nullopt;
   };
   CHECK(m->make_mutex("x", {.retry = {.policy = policy}}).acquire().status() == acquire_status::timed_out);
-  CHECK(f.seam->executed("enter_gate") == 0);
+  CHECK(f.seam->executed("enter_queue") == 0);
 }
 
-GATE_CASE("gates: who is told whom it waits for stands there all the same") {
+GATE_CASE("wait queues: who is told whom it waits for stands there all the same") {
   stranger other(f, "holder");
   auto const m = f.manager();
   REQUIRE(other.take("x"));
@@ -351,7 +351,7 @@ GATE_CASE("gates: who is told whom it waits for stands there all the same") {
     ++told;
   };
   waiter w(*m, {.on_wait = hear});
-  REQUIRE(eventually([&] { return f.seam->executed("enter_gate") >= 1; }));
+  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") >= 1; }));
   REQUIRE(eventually([&] { return told >= 1; }));
   CHECK(by_name);
   std::atomic<std::int64_t> behind{0};

@@ -1,4 +1,4 @@
-#include "manager/acquirer.hpp"
+#include "manager/lock_call.hpp"
 
 #include <fmt/format.h>
 
@@ -26,34 +26,34 @@ constexpr int soon_again = 5;
 
 }  // namespace
 
-acquirer::acquirer(engine& e, std::span<lock_spec const> specs, patience p, std::stop_token stop,
+lock_call::lock_call(engine& e, std::span<lock_spec const> specs, wait_policy p, std::stop_token stop,
                    waiting::bell& to_ring)
     : engine_(e),
       specs_(specs),
       any_(specs.front()),
-      patience_(p),
+      wait_policy_(p),
       bell_(to_ring),
       stop_(e, std::move(stop), to_ring),
       owner_(any_.owner()),
-      waits_(any_.options.retry, p.insistent),
+      waits_(any_.options.retry, p.retry_forever),
       places_(specs.size()),
-      former_selves_(specs.size()),
+      previous_holders_(specs.size()),
       attempts_(e, specs, owner_, stop_.token()),
       run_(run()) {}
 
-acquirer::~acquirer() {
+lock_call::~lock_call() {
   try {  // what it was handed on just as it gave up
-    if (auto came = line_ ? line_->leave() : std::nullopt; came && came->inherited) {
-      inherited_ = std::static_pointer_cast<holding::hold>(std::move(came->inherited));
+    if (auto came = line_ ? line_->leave() : std::nullopt; came && came->handed_off) {
+      handed_off_ = std::static_pointer_cast<holding::hold>(std::move(came->handed_off));
       places_.front().emplace(std::move(came->turn));
     }
-    if (inherited_) (void)inherit();
+    if (handed_off_) (void)accept_hand_off();
   } catch (std::exception const&) {  // no thread to be had: it is given back
   }
   for (auto const& h : won_) releasing(engine_).leave_behind(h);
 }
 
-steps<taken> acquirer::run() {
+steps<taken> lock_call::run() {
   using kind = question::kind;
   using status = acquire_status;
   // Until the database was reached once it is not known which tables these are, and so whether this process
@@ -83,12 +83,12 @@ steps<taken> acquirer::run() {
     if (in_process.busy && (may_wait() || any_.alone())) {  // else there may be room for both
       auto const i = *in_process.busy;
       auto const holder = std::exchange(in_front_, nullptr);
-      if (!one() && has_gate()) co_await all(kind::leave);
+      if (!one() && has_queue()) co_await all(kind::leave);
       if (!one()) keep_only(std::nullopt);
       if (!may_wait())
-        co_return lost_to(i, holder.get(), one() || patience_.one_attempt ? status::busy : status::timed_out);
+        co_return lost_to(i, holder.get(), one() || wait_policy_.one_attempt ? status::busy : status::timed_out);
       attempts_.look_at(i, holder ? std::optional(holder->as_holder()) : std::nullopt);
-      attempts_.tell_wait();
+      attempts_.report_wait();
       if (!one() && counts_looks()) {
         waits_.count_attempt();
         auto const again = next_attempt_at();
@@ -104,7 +104,7 @@ steps<taken> acquirer::run() {
       while (line_ && !arrived(i)) {
         auto const before = line_->in_front();
         if (stopped()) co_return lost_to(i, before.get(), status::cancelled);
-        if (patience_.over()) co_return lost_to(i, before.get(), status::timed_out);
+        if (wait_policy_.over()) co_return lost_to(i, before.get(), status::timed_out);
         if (look_at_ && steady_clock::now() >= *look_at_ && !count_look()) {
           if (arrived(i)) break;
           co_return lost_to(i, before.get(), status::timed_out);
@@ -112,20 +112,20 @@ steps<taken> acquirer::run() {
         if (look_at_)
           co_await pause{next_look_in_line()};
         else
-          co_await pause{patience_.deadline};
+          co_await pause{wait_policy_.deadline};
       }
-      if (!inherited_) continue;  // the other places
+      if (!handed_off_) continue;  // the other places
     }
 
-    if (!(inherited_ && inherit())) {
-      // The gate. Others waited there a moment ago: or they would be overtaken for ever.
+    if (!(handed_off_ && accept_hand_off())) {
+      // The wait queue. Others waited there a moment ago: or they would be overtaken for ever.
       if (auto const i = begins_at()) {
-        if (leaves_gate(i)) co_await all(kind::leave);
+        if (leaves_queue(i)) co_await all(kind::leave);
         if (!one()) keep_only(i);
         co_await at(kind::stand, *i);
         if (stopped()) break;
         // Who could not stand there waits elsewhere, and then asks for a place once more.
-        stood_ = gate_->stood() || rested_ || waits_.attempts() == 0;
+        stood_ = queue_->stood() || rested_ || waits_.attempts() == 0;
         if (stood_) continue;
         auto const again = next_attempt_at();
         if (!again) {
@@ -147,7 +147,7 @@ steps<taken> acquirer::run() {
     if (stopped() || granted_) break;
     if (failure_) {
       late_ = late_ || attempts_.came_too_late();
-      if (late_ && patience_.came_too_late != nullptr) *patience_.came_too_late = true;
+      if (late_ && wait_policy_.came_too_late != nullptr) *wait_policy_.came_too_late = true;
       // The newer self of an explicit owner may have the name by now: from that another try would take it.
       if (!ride_out() || (late_ && owner_.is_explicit())) {
         end = {status::busy, attempts_.in_doubt() ? doubtful() : *failure_};
@@ -157,7 +157,7 @@ steps<taken> acquirer::run() {
       end = {status::done};
       break;
     }
-    if (patience_.one_attempt) {
+    if (wait_policy_.one_attempt) {
       // Whether a lost reply meant yes or no can only be told by looking again.
       if (attempts_.in_doubt() && waits_.attempts() == 1) continue;
       auto const again = moment_ends_at();
@@ -169,8 +169,8 @@ steps<taken> acquirer::run() {
       co_await rest{*again};
       continue;
     }
-    if (!late_) attempts_.tell_wait();
-    if (patience_.over() || asks_others()) {
+    if (!late_) attempts_.report_wait();
+    if (wait_policy_.over() || asks_others()) {
       end = conclusion();
       break;
     }
@@ -180,19 +180,19 @@ steps<taken> acquirer::run() {
     bool const crosswise = i && turns_to(*i) && !counts_looks();
     if (!one()) {
       auto const kept = crosswise ? std::nullopt : i;
-      if (leaves_gate(kept)) co_await all(kind::leave);
+      if (leaves_queue(kept)) co_await all(kind::leave);
       keep_only(kept);
     }
-    if (i && !crosswise && waits_at_gate()) {
-      if (has_gate()) {
-        auto const look = gate_->next_look(attempts_.can_be_had_in(), any_.permit.has_value());
-        co_await rest{patience_.deadline ? std::min(look, *patience_.deadline) : look};
+    if (i && !crosswise && waits_at_queue()) {
+      if (has_queue()) {
+        auto const look = queue_->next_look(attempts_.can_be_had_in(), any_.permit.has_value());
+        co_await rest{wait_policy_.deadline ? std::min(look, *wait_policy_.deadline) : look};
         continue;
       }
-      engine_.gates.others_wait(specs_[*i].name, true);
+      engine_.wait_queues.others_wait(specs_[*i].name, true);
       co_await at(kind::stand, *i);
       if (stopped()) break;
-      stood_ = gate_->stood();
+      stood_ = queue_->stood();
       if (stood_) continue;
     }
     bool const briefly =
@@ -207,7 +207,7 @@ steps<taken> acquirer::run() {
   }
 
   // Without a lock.
-  if (end.why != status::cancelled && has_gate()) co_await all(kind::leave);
+  if (end.why != status::cancelled && has_queue()) co_await all(kind::leave);
   if (waits_.attempts() > 1)
     engine_.events.tell(
         {.kind = event_kind::waited, .name = any_.name, .duration = steady_clock::now() - called_at_});
@@ -215,7 +215,7 @@ steps<taken> acquirer::run() {
   co_return lost(end.why);
 }
 
-void acquirer::ask() {
+void lock_call::ask() {
   auto const asked = *run_.asks();
   if (asked.what != question::kind::leave) failure_.reset();
   try {
@@ -227,7 +227,7 @@ void acquirer::ask() {
       case question::kind::attempt:
         return attempt();
       case question::kind::leave:
-        return gate_->leave(engine_.reply_deadline());
+        return queue_->leave(engine_.reply_deadline());
       case question::kind::give_back:
         return give_back_won(true);
       case question::kind::look:
@@ -239,17 +239,17 @@ void acquirer::ask() {
   }
 }
 
-void acquirer::connect() {
+void lock_call::connect() {
   waits_.count_attempt();
   (void)engine_.pool_of(any_.strategy).borrow(engine_.reply_deadline(), stop_.token());
 }
 
-waiting::local_queue::key acquirer::place(std::size_t i) const {
+waiting::local_queue::key lock_call::place(std::size_t i) const {
   return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), specs_[i].name};
 }
 
 // A thread that reads has what it asks for; one that wants to write would wait for itself.
-std::shared_ptr<holding::hold> acquirer::own_permit() {
+std::shared_ptr<holding::hold> lock_call::own_permit() {
   if (!any_.permit || any_.is(permit_spec::kind::counted) || as_reader_) return nullptr;
   auto entered = waiting::local_queue::of_this_process().enter(place(0).of(owner_), owner_, nullptr);
   if (auto* const mine = std::get_if<waiting::local_queue::already_held>(&entered)) {
@@ -262,7 +262,7 @@ std::shared_ptr<holding::hold> acquirer::own_permit() {
   return nullptr;
 }
 
-void acquirer::say_would_deadlock(char const* does) const {
+void lock_call::say_would_deadlock(char const* does) const {
   throw error(errc::would_deadlock,
               fmt::format("this thread {} '{}' already, by a handle that was not given back (it may be in "
                           "another thread): owner each_acquire is for handles that go from thread to thread",
@@ -270,10 +270,10 @@ void acquirer::say_would_deadlock(char const* does) const {
 }
 
 // All of them, in the order of the names, without waiting for any.
-acquirer::entrance acquirer::take_places() {
+lock_call::entrance lock_call::take_places() {
   entrance all;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    former_selves_[i].reset();
+    previous_holders_[i].reset();
     if (places_[i]) continue;
     auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
     if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered)) {
@@ -288,7 +288,7 @@ acquirer::entrance acquirer::take_places() {
   return all;
 }
 
-void acquirer::meet(std::size_t i, std::shared_ptr<holding::hold> mine, entrance& all) {
+void lock_call::meet(std::size_t i, std::shared_ptr<holding::hold> mine, entrance& all) {
   if (any_.recursive) {
     all.again = !mine->share();  // another thread has just given back the last handle: it is to be waited for
     if (!all.again) all.shared = std::move(mine);
@@ -301,10 +301,10 @@ void acquirer::meet(std::size_t i, std::shared_ptr<holding::hold> mine, entrance
                             "thread): use recursive_mutex to take it twice, or owner each_acquire for a "
                             "handle that goes from thread to thread",
                             specs_[i].name));
-  former_selves_[i] = std::move(mine);
+  previous_holders_[i] = std::move(mine);
 }
 
-void acquirer::stand_in_line(std::size_t i) {
+void lock_call::stand_in_line(std::size_t i) {
   auto entered =
       waiting::local_queue::of_this_process().enter(place(i), owner_, &bell_, one() ? this : nullptr);
   if (auto* const turn = std::get_if<waiting::local_queue::turn>(&entered))
@@ -314,13 +314,13 @@ void acquirer::stand_in_line(std::size_t i) {
   if (counts_looks()) look_at_ = steady_clock::now();
 }
 
-bool acquirer::arrived(std::size_t i) {
+bool lock_call::arrived(std::size_t i) {
   auto came = line_->come();
   if (!came) return false;
   line_.reset();
   look_at_.reset();
   places_[i].emplace(std::move(came->turn));
-  inherited_ = std::static_pointer_cast<holding::hold>(std::move(came->inherited));
+  handed_off_ = std::static_pointer_cast<holding::hold>(std::move(came->handed_off));
   attempts_.look_at(i, std::nullopt);  // whom it was waited for has given it back
   attempts_.draw_for_others();
   had_turn_ = true;
@@ -329,13 +329,13 @@ bool acquirer::arrived(std::size_t i) {
 
 // Each look at a holder of this process is an attempt like any other, for which the database need not be
 // asked.
-bool acquirer::counts_looks() const noexcept {
+bool lock_call::counts_looks() const noexcept {
   auto const& retry = any_.options.retry;
-  return retry.policy || (retry.attempts > 0 && !patience_.insistent);
+  return retry.policy || (retry.attempts > 0 && !wait_policy_.retry_forever);
 }
 
 // @return false if there is to be no other
-bool acquirer::count_look() {
+bool lock_call::count_look() {
   waits_.count_attempt();
   auto const holder = line_->in_front();
   attempts_.look_at(0, holder ? std::optional(holder->as_holder()) : std::nullopt);
@@ -344,12 +344,12 @@ bool acquirer::count_look() {
   return wait.has_value();
 }
 
-acquirer::time_point acquirer::next_look_in_line() const {
-  return patience_.deadline ? std::min(*look_at_, *patience_.deadline) : *look_at_;
+lock_call::time_point lock_call::next_look_in_line() const {
+  return wait_policy_.deadline ? std::min(*look_at_, *wait_policy_.deadline) : *look_at_;
 }
 
 // The same term, with an owner and a token of its own.
-bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noexcept {
+bool lock_call::takes_over(waiting::local_holder const& o, void const* of) const noexcept {
   auto const* h = dynamic_cast<holding::hold const*>(&o);
   if (h == nullptr || of != &engine_ || owner_.is_explicit() || any_.permit) return false;
   auto const& f = h->facts();
@@ -357,23 +357,23 @@ bool acquirer::takes_over(waiting::occupant const& o, void const* of) const noex
   bool const same = f.strategy == any_.strategy && f.ttl == mine.ttl && f.takeover == mine.takeover &&
                     f.fencing == any_.fencing && f.note() == mine.note;
   bool const plain = mine.renew && mine.at_least == 0ms && mine.hard_limit == 0ms;
-  return same && plain && !(mine.fair && engine_.gates.begins_at(any_.name));
+  return same && plain && !(mine.fair && engine_.wait_queues.begins_at(any_.name));
 }
 
 // Looks at the clock: this thread may have been stopped since it was rung. What was not confirmed for long
 // may have been taken away since, and another owner may have a higher token. [C62]
 // @return false if it is over, or the manager was closed meanwhile
-bool acquirer::inherit() {
-  auto const left = std::exchange(inherited_, nullptr);
+bool lock_call::accept_hand_off() {
+  auto const left = std::exchange(handed_off_, nullptr);
   holding::grant_facts f;
   try {
-    f = holding::for_heir(left->facts(), owner_, left->offered_until());
+    f = holding::for_successor(left->facts(), owner_, left->offered_until());
     f.more = holding::extras_of(any_.options);
   } catch (...) {  // no memory
     engine_.renewals.give_back_later(*left);
     throw;
   }
-  if (auto gate = left->take_gate()) gate_of(0).inherit(*std::move(gate));
+  if (auto queue = left->take_queue()) queue_of(0).accept_hand_off(*std::move(queue));
   if (boot_clock::now() >=
       std::min<boot_time_point>(holding::first_trust(f), f.sent_at + engine_.confirmed_for)) {
     engine_.renewals.give_back_later(*left);
@@ -383,7 +383,7 @@ bool acquirer::inherit() {
                             {.facts = std::move(f),
                              .turn = std::exchange(places_.front(), std::nullopt).value(),
                              .session = std::nullopt,
-                             .gate = gate_ ? gate_->take() : std::nullopt,
+                             .queue = queue_ ? queue_->take() : std::nullopt,
                              .had_to_wait = waits_.attempts() > 1,
                              .waited = steady_clock::now() - called_at_},
                             when_unwatched::give_back_later);
@@ -394,48 +394,48 @@ bool acquirer::inherit() {
 
 // Where others waited a moment ago; a policy of the program's, or a bound of attempts, says itself when to
 // try.
-acquirer::index acquirer::begins_at() const {
-  if (stood_ || has_gate() || patience_.one_attempt || !engine_.gates.there()) return std::nullopt;
+lock_call::index lock_call::begins_at() const {
+  if (stood_ || has_queue() || wait_policy_.one_attempt || !engine_.wait_queues.there()) return std::nullopt;
   if (any_.options.fair) return waited_for_.value_or(0);
-  if (!waits_at_gate()) return std::nullopt;
+  if (!waits_at_queue()) return std::nullopt;
   for (std::size_t i = 0; i < specs_.size(); ++i)
-    if (engine_.gates.begins_at(specs_[i].name)) return i;
+    if (engine_.wait_queues.begins_at(specs_[i].name)) return i;
   return std::nullopt;
 }
 
-bool acquirer::waits_at_gate() const noexcept {
-  return engine_.gates.there() && !patience_.one_attempt && !traits(any_.strategy).waits_in_server &&
+bool lock_call::waits_at_queue() const noexcept {
+  return engine_.wait_queues.there() && !wait_policy_.one_attempt && !traits(any_.strategy).waits_in_server &&
          !counts_looks();
 }
 
-place_at_gate& acquirer::gate_of(std::size_t i) {
-  if (!gate_ || gate_of_ != i) gate_.emplace(engine_.gates, specs_[i].name, owner_);
-  gate_of_ = i;
-  return *gate_;
+queue_place& lock_call::queue_of(std::size_t i) {
+  if (!queue_ || queue_of_ != i) queue_.emplace(engine_.wait_queues, specs_[i].name, owner_);
+  queue_of_ = i;
+  return *queue_;
 }
 
-void acquirer::stand(std::size_t i) {
-  auto until = patience_.ends();
+void lock_call::stand(std::size_t i) {
+  auto until = wait_policy_.ends();
   if (auto const time = attempts_.can_be_had_in(); time && attempts_.busy() == i)
     until = std::min<boot_time_point>(until, boot_clock::now() + *time);
-  gate_of(i).stand(until, stop_.token());
+  queue_of(i).stand(until, stop_.token());
 }
 
-void acquirer::attempt() {
+void lock_call::attempt() {
   waits_.count_attempt();
   granted_ = false;
   granted_ = make_attempt();
   if (granted_) hold_all();
 }
 
-bool acquirer::make_attempt() {
+bool lock_call::make_attempt() {
   using place = strategies::wanted_permit::place;
-  auto const wait_until = patience_.one_attempt ? std::nullopt : std::optional(patience_.ends());
-  auto const where = has_gate()                                       ? place::first
-                     : patience_.one_attempt || engine_.gates.there() ? place::in_line
+  auto const wait_until = wait_policy_.one_attempt ? std::nullopt : std::optional(wait_policy_.ends());
+  auto const where = has_queue()                                       ? place::first
+                     : wait_policy_.one_attempt || engine_.wait_queues.there() ? place::in_line
                                                                       : place::without_line;
-  auto* const beside = patience_.beside;
-  if (beside == nullptr || !(has_gate() || had_turn_) || std::exchange(was_in_front_, true))
+  auto* const beside = wait_policy_.beside;
+  if (beside == nullptr || !(has_queue() || had_turn_) || std::exchange(was_in_front_, true))
     return attempts_.make(wait_until, where);
   attempts_.propose(beside->asks());
   others_asked_ = true;
@@ -457,32 +457,32 @@ bool acquirer::make_attempt() {
 }
 
 // What has gone to a lock is no place any more, whatever becomes of that lock.
-waiting::local_queue::turn acquirer::turn_for(std::size_t i) {
-  if (former_selves_[i]) return supersede(i);
+waiting::local_queue::turn lock_call::turn_for(std::size_t i) {
+  if (previous_holders_[i]) return supersede(i);
   if (any_.alone()) return std::exchange(places_[i], std::nullopt).value();
   return as_reader_ ? *std::exchange(as_reader_, std::nullopt) : waiting::local_queue::turn();
 }
 
 // The new term stands where the former one stood, before the others in line. If that one ended by itself
 // meanwhile, as anybody may.
-waiting::local_queue::turn acquirer::supersede(std::size_t i) {
-  if (auto turn = engine_.expiries.report_superseded(former_selves_[i])) return std::move(*turn);
+waiting::local_queue::turn lock_call::supersede(std::size_t i) {
+  if (auto turn = engine_.expiries.report_superseded(previous_holders_[i])) return std::move(*turn);
   auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
   auto* turn = std::get_if<waiting::local_queue::turn>(&entered);
   return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
 
 // All, or none of them. What is none after all has been given back.
-void acquirer::hold_all() {
+void lock_call::hold_all() {
   auto& granted = attempts_.granted();
   std::exception_ptr failed;
   won_.assign(specs_.size(), nullptr);
   for (std::size_t i = 0; i < specs_.size(); ++i) try {
-      bool const with_gate = any_.alone() && gate_ && gate_of_ == i;
+      bool const with_queue = any_.alone() && queue_ && queue_of_ == i;
       won_[i] = start_holding(engine_, {.facts = std::move(granted[i].facts),
                                         .turn = turn_for(i),
                                         .session = std::exchange(granted[i].session, std::nullopt),
-                                        .gate = with_gate ? gate_->take() : std::nullopt,
+                                        .queue = with_queue ? queue_->take() : std::nullopt,
                                         .had_to_wait = waits_.attempts() > 1,
                                         .waited = steady_clock::now() - called_at_});
     } catch (...) {
@@ -490,7 +490,7 @@ void acquirer::hold_all() {
     }
   if (!any_.alone()) {
     places_.front().reset();  // the next one may come in beside
-    if (has_gate()) gate_->leave(engine_.reply_deadline());
+    if (has_queue()) queue_->leave(engine_.reply_deadline());
   }
   bool const whole = std::find(won_.begin(), won_.end(), nullptr) == won_.end();
   if (whole || (one() && !failed)) attempts_.are_held();
@@ -503,14 +503,14 @@ void acquirer::hold_all() {
 }
 
 // The thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
-bool acquirer::is_late() const noexcept {
+bool lock_call::is_late() const noexcept {
   return std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
 }
 
 // Other threads of an explicit owner may share one: they hear of it, and the last of them gives it back.
-void acquirer::give_back_won(bool whole) {
+void lock_call::give_back_won(bool whole) {
   for (auto const& h : won_) {
-    if (!one()) (void)h->expose();  // not to the next in line: all of them go back
+    if (!one()) (void)h->share_term();  // not to the next in line: all of them go back
     if (h->unshare())
       (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
     else
@@ -518,31 +518,31 @@ void acquirer::give_back_won(bool whole) {
   }
   won_.clear();
   granted_ = false;
-  if (std::exchange(others_asked_, false)) patience_.beside->refused();
+  if (std::exchange(others_asked_, false)) wait_policy_.beside->refused();
   failure_ = too_late(any_.name);
 }
 
-taken acquirer::hand_out() {
+taken lock_call::hand_out() {
   for (auto const& h : won_) h->hand_out();
   return {std::exchange(won_, {})};
 }
 
-void acquirer::keep_only(index kept) noexcept {
-  if (gate_ && kept != gate_of_) gate_.reset();
+void lock_call::keep_only(index kept) noexcept {
+  if (queue_ && kept != queue_of_) queue_.reset();
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (kept != i) places_[i].reset();
 }
 
 // Whether another name was waited for before: then others wait crosswise, perhaps.
-bool acquirer::turns_to(std::size_t i) noexcept {
+bool lock_call::turns_to(std::size_t i) noexcept {
   bool const another = waited_for_ && *waited_for_ != i;
   waited_for_ = i;
   return another;
 }
 
-bool acquirer::ride_out() { return rides_out(engine_, any_.name, *failure_, patience_, waits_.attempts()); }
+bool lock_call::ride_out() { return rides_out(engine_, any_.name, *failure_, wait_policy_, waits_.attempts()); }
 
-std::optional<std::chrono::milliseconds> acquirer::next_wait() {
+std::optional<std::chrono::milliseconds> lock_call::next_wait() {
   auto const* const seen = attempts_.seen();
   auto const wait = waits_.next(seen == nullptr ? nullptr : &seen->holder,
                                 failure_ ? std::nullopt : attempts_.can_be_had_in());
@@ -552,36 +552,36 @@ std::optional<std::chrono::milliseconds> acquirer::next_wait() {
 }
 
 // @return nothing if there is to be no other attempt
-std::optional<acquirer::time_point> acquirer::next_attempt_at() {
-  if (patience_.over() || patience_.one_attempt) return std::nullopt;
+std::optional<lock_call::time_point> lock_call::next_attempt_at() {
+  if (wait_policy_.over() || wait_policy_.one_attempt) return std::nullopt;
   auto const wait = next_wait();
   if (!wait) return std::nullopt;
   auto const at = steady_clock::now() + *wait;
-  return patience_.deadline ? std::min(at, *patience_.deadline) : at;
+  return wait_policy_.deadline ? std::min(at, *wait_policy_.deadline) : at;
 }
 
 // Busy means held: a locked row or file says nothing of that.
-std::optional<acquirer::time_point> acquirer::moment_ends_at() const {
+std::optional<lock_call::time_point> lock_call::moment_ends_at() const {
   auto const now = steady_clock::now();
   if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
 }
 
 // By chance, so that those who were refused together do not come back together.
-acquirer::time_point acquirer::soon() const {
+lock_call::time_point lock_call::soon() const {
   std::chrono::duration<double, std::milli> const part(4 * waiting::random_part());
   return steady_clock::now() + 1ms + std::chrono::duration_cast<std::chrono::nanoseconds>(part);
 }
 
 // Nobody has it, and it can't be had.
-bool acquirer::asks_others() const noexcept {
-  return !patience_.rides_out_outages && attempts_.contended() &&
+bool lock_call::asks_others() const noexcept {
+  return !wait_policy_.rides_out_outages && attempts_.contended() &&
          steady_clock::now() - called_at_ >= longest_moment;
 }
 
-acquirer::ending acquirer::conclusion() const {
+lock_call::ending lock_call::conclusion() const {
   if (stopped()) return {};
-  ending end{patience_.one_attempt ? acquire_status::busy : acquire_status::timed_out};
+  ending end{wait_policy_.one_attempt ? acquire_status::busy : acquire_status::timed_out};
   if (attempts_.contended()) end.why = acquire_status::contended;
   if (failure_ && attempts_.in_doubt())
     end.thrown = doubtful();
@@ -590,7 +590,7 @@ acquirer::ending acquirer::conclusion() const {
   return end;
 }
 
-error acquirer::doubtful() const {
+error lock_call::doubtful() const {
   constexpr auto it =
       "'{}': the reply was lost and the database can't be asked ({}); if it was granted, it ends "
       "by its expiry";
@@ -601,13 +601,13 @@ error acquirer::doubtful() const {
                                 : fmt::format(they, any_.name, specs_.size() - 1, failure_->what())};
 }
 
-taken acquirer::lost(acquire_status why) const {
+taken lock_call::lost(acquire_status why) const {
   auto const* const seen = attempts_.seen();
   if (seen == nullptr || why == acquire_status::contended) return {{}, why, {}, {}};
   return {{}, why, seen->holder, specs_[*attempts_.busy()].name};
 }
 
-taken acquirer::lost_to(std::size_t i, waiting::occupant const* holder, acquire_status why) const {
+taken lock_call::lost_to(std::size_t i, waiting::local_holder const* holder, acquire_status why) const {
   return {{}, why, holder == nullptr ? std::nullopt : std::optional(holder->as_holder()), specs_[i].name};
 }
 

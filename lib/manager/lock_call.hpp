@@ -1,10 +1,10 @@
 #pragma once
 // One call that takes a lock, or several, all or none. It never waits by itself, but says what it needs next:
-// run() in acquirer.cpp is the whole of it, from top to bottom.
+// run() in lock_call.cpp is the whole of it, from top to bottom.
 //
 // - Inside the process one thread deals with a name; the others stand in line behind it, and cost no round
 //   trip. Whoever is next may get the lock from the one before, as it is.
-// - Who comes from elsewhere stands at the name's gate in the server, which decides nothing, but rings in
+// - Who comes from elsewhere stands at the name's wait queue in the server, which decides nothing, but rings in
 // order.
 // - An attempt asks for all names at once (attempts).
 // - While it waits for one of several names it has none of the others, not even a place in line: so it is in
@@ -22,10 +22,10 @@
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
-#include "manager/patience.hpp"
-#include "manager/place_at_gate.hpp"
+#include "manager/wait_policy.hpp"
+#include "manager/queue_place.hpp"
 #include "manager/steps.hpp"
-#include "manager/told_to_stop.hpp"
+#include "manager/stop_request.hpp"
 #include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
@@ -40,26 +40,26 @@ struct taken {
 };
 
 /// Made for one call, in the thread that is to own the locks. Used by one thread at a time.
-class acquirer : private waiting::heir {
+class lock_call : private waiting::successor {
  public:
   using need = steps<taken>::need;
 
   /// `specs` outlive it: at least one, the same but for their names, in the order of those, none twice.
   /// `to_ring` outlives it, too. It is rung when a pause is over before its time: at its turn in line, or if
   /// the call is stopped.
-  acquirer(engine&, std::span<lock_spec const> specs, patience, std::stop_token, waiting::bell& to_ring);
+  lock_call(engine&, std::span<lock_spec const> specs, wait_policy, std::stop_token, waiting::bell& to_ring);
   /// What was granted and not handed out by next() is given back by the manager's threads: nobody else could,
   /// and it would be renewed for ever.
-  ~acquirer() override;
-  acquirer(acquirer const&) = delete;
-  acquirer& operator=(acquirer const&) = delete;
+  ~lock_call() override;
+  lock_call(lock_call const&) = delete;
+  lock_call& operator=(lock_call const&) = delete;
 
   /// Goes on as far as that can be done at once. May be called too early: then the pause is what is left of
   /// it. After a result, or if it throws, this is at its end.
   /// @throws error, and what a retry policy of the program's throws
   need next() { return run_.next(stopped()); }
   /// Asks the question that next() came to. Waits for replies of the database (a strategy that waits in the
-  /// server, and at a gate: for as long as the call may last).
+  /// server, and at a wait queue: for as long as the call may last).
   void ask();
 
  private:
@@ -88,19 +88,19 @@ class acquirer : private waiting::heir {
   bool arrived(std::size_t);
   bool count_look();
   time_point next_look_in_line() const;
-  bool inherit();
-  bool takes_over(waiting::occupant const&, void const* of) const noexcept override;
+  bool accept_hand_off();
+  bool takes_over(waiting::local_holder const&, void const* of) const noexcept override;
   waiting::local_queue::key place(std::size_t) const;
   waiting::local_queue::turn supersede(std::size_t);
   waiting::local_queue::turn turn_for(std::size_t);
-  bool may_wait() const noexcept { return !patience_.one_attempt && !patience_.over(); }
+  bool may_wait() const noexcept { return !wait_policy_.one_attempt && !wait_policy_.over(); }
 
-  // The gate.
+  // The wait queue.
   index begins_at() const;
-  place_at_gate& gate_of(std::size_t);
-  bool has_gate() const noexcept { return gate_ && gate_->got(); }
-  bool leaves_gate(index kept) const noexcept { return has_gate() && kept != gate_of_; }
-  bool waits_at_gate() const noexcept;
+  queue_place& queue_of(std::size_t);
+  bool has_queue() const noexcept { return queue_ && queue_->got(); }
+  bool leaves_queue(index kept) const noexcept { return has_queue() && kept != queue_of_; }
+  bool waits_at_queue() const noexcept;
 
   // Questions.
   void connect();
@@ -126,7 +126,7 @@ class acquirer : private waiting::heir {
   ending conclusion() const;
   error doubtful() const;
   taken lost(acquire_status) const;
-  taken lost_to(std::size_t, waiting::occupant const*, acquire_status) const;
+  taken lost_to(std::size_t, waiting::local_holder const*, acquire_status) const;
   bool stopped() const noexcept { return stop_.now(); }
   bool one() const noexcept { return specs_.size() == 1; }
   question all(question::kind k) const noexcept { return {k, specs_}; }
@@ -135,26 +135,26 @@ class acquirer : private waiting::heir {
   engine& engine_;
   std::span<lock_spec const> const specs_;
   lock_spec const& any_;  ///< for what is the same for all
-  patience const patience_;
+  wait_policy const wait_policy_;
   waiting::bell& bell_;
-  told_to_stop const stop_;
+  stop_request const stop_;
   time_point const called_at_ = std::chrono::steady_clock::now();
   owner_id const owner_;
   waiting::retry_waits waits_;
 
   std::vector<std::optional<waiting::local_queue::turn>> places_;
-  std::vector<std::shared_ptr<holding::hold>> former_selves_;  ///< whom the same owner takes over from
-  std::shared_ptr<waiting::occupant> in_front_;                ///< of the place that was not to be had
+  std::vector<std::shared_ptr<holding::hold>> previous_holders_;  ///< whom the same owner takes over from
+  std::shared_ptr<waiting::local_holder> in_front_;                ///< of the place that was not to be had
   std::optional<waiting::local_queue::turn> as_reader_;  ///< what is kept instead, if others may come in
   std::optional<waiting::local_queue::in_line> line_;    ///< for one of the places
   std::optional<time_point> look_at_;                    ///< at who is in front, if that counts
-  std::shared_ptr<holding::hold> inherited_;             ///< what came with the turn
+  std::shared_ptr<holding::hold> handed_off_;             ///< what came with the turn
   attempts attempts_;  ///< ends before the places are left: what is in doubt is given back first
-  std::optional<place_at_gate> gate_;
-  std::size_t gate_of_ = 0;
+  std::optional<queue_place> queue_;
+  std::size_t queue_of_ = 0;
 
   index waited_for_;           ///< last
-  bool stood_ = false;         ///< at a gate, or there was no place, since the last attempt
+  bool stood_ = false;         ///< at a wait queue, or there was no place, since the last attempt
   bool rested_ = false;        ///< since the last attempt
   bool had_turn_ = false;      ///< after others of this process
   bool was_in_front_ = false;  ///< and somebody was told

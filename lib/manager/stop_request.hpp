@@ -12,9 +12,9 @@ namespace rowlock::managing {
 
 /// Whether a call was told to stop: by its caller's token, or because its manager is closed; or the process
 /// ends, and what is given back as its static objects are destroyed is for others. Rings the call's bell.
-class told_to_stop {
+class stop_request {
  public:
-  told_to_stop(engine const& e, std::stop_token by_caller, waiting::bell& to_ring)
+  stop_request(engine const& e, std::stop_token by_caller, waiting::bell& to_ring)
       : on_caller_(std::move(by_caller), forward{source_, to_ring}),
         on_closing_(e.closing.get_token(), forward{source_, to_ring}) {}
 

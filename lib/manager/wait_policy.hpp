@@ -22,9 +22,9 @@ class beside_front {
 };
 
 /// How long a call may take.
-struct patience {
+struct wait_policy {
   bool one_attempt = false;
-  bool insistent = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
+  bool retry_forever = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
   bool rides_out_outages = true;  ///< else the caller has others to ask, and hears of them at once
   beside_front* beside = nullptr;
@@ -44,7 +44,7 @@ bool may_end(error const&) noexcept;
 
 /// Tells the program of the error of an attempt, if it is one.
 /// @return false if the caller has to hear of it at once; `attempts`: that were made, with this one
-bool rides_out(engine&, std::string_view name, error const&, patience const&, int attempts) noexcept;
+bool rides_out(engine&, std::string_view name, error const&, wait_policy const&, int attempts) noexcept;
 
 /// How long one attempt rides out what is locked although nobody holds it; a statement that is waiting then
 /// has its own second.

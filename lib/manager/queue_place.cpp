@@ -1,4 +1,4 @@
-#include "manager/place_at_gate.hpp"
+#include "manager/queue_place.hpp"
 
 #include <algorithm>
 
@@ -7,19 +7,19 @@ namespace rowlock::managing {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-void place_at_gate::stand(boot_time_point until, std::stop_token const& stop) noexcept {
+void queue_place::stand(boot_time_point until, std::stop_token const& stop) noexcept {
   ticket_.reset();
-  auto came = gates_.enter(name_, who_.process, until, stop);
+  auto came = wait_queues_.enter(name_, who_.process, until, stop);
   stood_ = came.stood;
-  if (came.mine) inherit(*std::move(came.mine));
+  if (came.mine) accept_hand_off(*std::move(came.mine));
 }
 
-void place_at_gate::inherit(waiting::gates::ticket t) noexcept {
+void queue_place::accept_hand_off(waiting::wait_queues::ticket t) noexcept {
   ticket_.emplace(std::move(t));
   since_ = steady_clock::now();
 }
 
-steady_clock::time_point place_at_gate::next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
+steady_clock::time_point queue_place::next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
                                                   bool often) const {
   auto const now = steady_clock::now();
   auto const longest = often ? 50ms : 250ms;
@@ -28,13 +28,13 @@ steady_clock::time_point place_at_gate::next_look(std::optional<std::chrono::mil
   return now + wait;
 }
 
-std::optional<waiting::gates::ticket> place_at_gate::take() noexcept {
+std::optional<waiting::wait_queues::ticket> queue_place::take() noexcept {
   auto taken = std::move(ticket_);
   ticket_.reset();
   return taken;
 }
 
-void place_at_gate::leave(boot_time_point deadline) noexcept {
+void queue_place::leave(boot_time_point deadline) noexcept {
   if (auto mine = take()) mine->leave(deadline);
 }
 

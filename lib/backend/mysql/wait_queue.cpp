@@ -1,4 +1,4 @@
-// Gates: user locks, by a hash of database, table and name (they are one space for the whole server).
+// Wait queues: user locks, by a hash of database, table and name (they are one space for the whole server).
 
 #include <fmt/format.h>
 
@@ -28,8 +28,8 @@ std::string key_text(std::string const& table, std::string const& name) {
   return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
 }
 
-// Who stands there: a user lock of its own, whose name begins with the slash that no gate's has. lock_waiters
-// compares it with the row's owner: a session that has the gate is the holder's, or is the first of those who
+// Who stands there: a user lock of its own, whose name begins with the slash that no wait queue's has. lock_waiters
+// compares it with the row's owner: a session that has the wait queue is the holder's, or is the first of those who
 // wait. Nobody waits for it, and it may fail.
 std::string mark_text(std::string const& table, std::string const& name, std::string const& who) {
   return fmt::format("SHA2(CONCAT_WS('/', '', DATABASE(), '{}', X'{}', X'{}'), 256)", table,
@@ -37,30 +37,30 @@ std::string mark_text(std::string const& table, std::string const& name, std::st
 }
 
 // 2: it was free. MySQL knows whole seconds only, and a hint that ends the statement earlier.
-std::string wait_text(bool mariadb, std::string const& gate, std::string const& mark, std::int64_t ms) {
-  auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, gate);
+std::string wait_text(bool mariadb, std::string const& queue, std::string const& mark, std::int64_t ms) {
+  auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, queue);
   if (mariadb)
-    return fmt::format("SELECT IF({0}, 2, GET_LOCK({1}, {2}.{3:03}))", try_it, gate, ms / 1000, ms % 1000);
-  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({2}) */ IF({0}, 2, GET_LOCK({1}, {3}))", try_it, gate, ms,
+    return fmt::format("SELECT IF({0}, 2, GET_LOCK({1}, {2}.{3:03}))", try_it, queue, ms / 1000, ms % 1000);
+  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({2}) */ IF({0}, 2, GET_LOCK({1}, {3}))", try_it, queue, ms,
                      ms / 1000 + 1);
 }
 
 std::string const& said() {
-  static auto const& what = base::never_destroyed<std::string>("gate");
+  static auto const& what = base::never_destroyed<std::string>("queue");
   return what;
 }
 
 }  // namespace
 
 // Whoever stops the wait ends the session: the server's side waits on until its time-out, and then sees that.
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& who,
+queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
                                boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                                std::stop_token stop) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now()).count();
   auto const reply_by = deadline + reply_timeout;
   begin(said(), boot_clock::now() + reply_timeout);
   auto const table = tables.table("locks");
-  gate_ = key_text(table, name);
+  queue_ = key_text(table, name);
   {
     auto const limit = until(reply_by);
     std::stop_callback const on_stop(stop, [socket = socket_] {
@@ -68,25 +68,25 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
     });
     try {
       auto const got = native_->run(
-          wait_text(mariadb_, gate_, mark_text(table, name, who), std::max<std::int64_t>(1, left)));
+          wait_text(mariadb_, queue_, mark_text(table, name, who), std::max<std::int64_t>(1, left)));
       last_used_ = boot_clock::now();
       auto const how = got.rows.empty() ? value(nullptr) : got.rows[0].at(0);
-      if (how == value(std::int64_t{2})) return gate_entry::was_free;
-      if (how == value(std::int64_t{1})) return gate_entry::in_its_turn;
+      if (how == value(std::int64_t{2})) return queue_entry::was_free;
+      if (how == value(std::int64_t{1})) return queue_entry::in_its_turn;
     } catch (refusal const& e) {
       if (!is_time_out(e.native())) refuse(e, stake::nothing, said());
     }
   }
-  (void)leave_gate(reply_by);  // it may have been granted at the last moment
-  return gate_entry::not_mine;
+  (void)leave_queue(reply_by);  // it may have been granted at the last moment
+  return queue_entry::not_mine;
 }
 
 // Whoever stands there has it the moment it is left.
-bool session::leave_gate(boot_time_point deadline) {
+bool session::leave_queue(boot_time_point deadline) {
   begin(said(), deadline);
   auto const limit = until(deadline);
   try {
-    auto const got = native_->run(fmt::format("SELECT RELEASE_ALL_LOCKS(), IS_FREE_LOCK({})", gate_));
+    auto const got = native_->run(fmt::format("SELECT RELEASE_ALL_LOCKS(), IS_FREE_LOCK({})", queue_));
     last_used_ = boot_clock::now();
     return got.rows.empty() || got.rows[0].at(1) != value(std::int64_t{1});
   } catch (refusal const& e) {
@@ -94,13 +94,13 @@ bool session::leave_gate(boot_time_point deadline) {
   }
 }
 
-// By the number of its reply lock_release says that it has left the gate, and whether others wait there.
-left_gate session::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+// By the number of its reply lock_release says that it has left the wait queue, and whether others wait there.
+left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                           boot_time_point deadline) {
   auto done = execute(s, parameters, deadline);
   bool const others_wait = done.number == 4;
   if (done.number == 3 || others_wait) return {std::move(done), others_wait};
-  return {std::move(done), leave_gate_or_close(deadline)};
+  return {std::move(done), leave_queue_or_close(deadline)};
 }
 
 }  // namespace rowlock::backend::mysql

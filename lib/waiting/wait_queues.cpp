@@ -1,4 +1,4 @@
-#include "waiting/gates.hpp"
+#include "waiting/wait_queues.hpp"
 
 #include <fmt/format.h>
 
@@ -20,45 +20,45 @@ constexpr std::chrono::nanoseconds longest_leave = 1s;
 
 }  // namespace
 
-gates::gates(sessions::database& d, sessions::events const& e, manager_options const& o)
+wait_queues::wait_queues(sessions::database& d, sessions::events const& e, manager_options const& o)
     : database_(d),
       events_(e),
-      sessions_(d, {o.gate_connections, "gate_connections", 0, o.idle_timeout}),
+      sessions_(d, {o.queue_connections, "queue_connections", 0, o.idle_timeout}),
       reply_timeout_(o.reply_timeout),
-      there_(o.gate_connections > 0 && d.sql().has_gates) {}
+      there_(o.queue_connections > 0 && d.sql().has_queues) {}
 
-gates::ticket::~ticket() {
+wait_queues::ticket::~ticket() {
   if (!place_) return;
   if (epoch_ != base::fork_epoch())
     (void)base::never_destroyed<std::shared_ptr<place>>(std::move(place_));
-  else if (auto mine = gates_->taken_from(*place_))
+  else if (auto mine = wait_queues_->taken_from(*place_))
     (*mine)->close();
 }
 
-void gates::ticket::keep() noexcept try {
-  std::lock_guard const guard(gates_->mutex_);
+void wait_queues::ticket::keep() noexcept try {
+  std::lock_guard const guard(wait_queues_->mutex_);
   if (!place_->session || place_->is_kept) return;
-  place_->kept = gates_->kept_.insert(gates_->kept_.end(), place_);
+  place_->kept = wait_queues_->kept_.insert(wait_queues_->kept_.end(), place_);
   place_->is_kept = true;
 } catch (std::bad_alloc const&) {  // then nobody takes it
 }
 
-void gates::ticket::leave(boot_time_point deadline) noexcept {
+void wait_queues::ticket::leave(boot_time_point deadline) noexcept {
   if (!place_ || epoch_ != base::fork_epoch()) return;
   auto const mine = std::move(place_);
-  auto session = gates_->taken_from(*mine);
+  auto session = wait_queues_->taken_from(*mine);
   if (!session) return;
   try {
     if (boot_clock::now() >= deadline) return (*session)->close();
-    gates_->leave(*session, mine->name, deadline);
+    wait_queues_->leave(*session, mine->name, deadline);
   } catch (std::exception const&) {  // it ends with its session
     (*session)->close();
   }
 }
 
-bool gates::ticket::leave_with(std::function<void(backend::connection&)> const& give_back) {
+bool wait_queues::ticket::leave_with(std::function<void(backend::connection&)> const& give_back) {
   if (!place_ || epoch_ != base::fork_epoch()) return false;
-  auto session = gates_->taken_from(*place_);  // from here on leave() has nothing to leave
+  auto session = wait_queues_->taken_from(*place_);  // from here on leave() has nothing to leave
   if (!session) return false;
   try {
     give_back(**session);
@@ -73,11 +73,11 @@ bool gates::ticket::leave_with(std::function<void(backend::connection&)> const& 
   }
 }
 
-void gates::leave(loan& s, std::string const& name, boot_time_point deadline) {
-  others_wait(name, s->leave_gate(std::min<boot_time_point>(deadline, boot_clock::now() + longest_leave)));
+void wait_queues::leave(loan& s, std::string const& name, boot_time_point deadline) {
+  others_wait(name, s->leave_queue(std::min<boot_time_point>(deadline, boot_clock::now() + longest_leave)));
 }
 
-std::optional<gates::loan> gates::taken_from(place& p) noexcept {
+std::optional<wait_queues::loan> wait_queues::taken_from(place& p) noexcept {
   std::lock_guard const guard(mutex_);
   if (std::exchange(p.is_kept, false)) kept_.erase(p.kept);
   auto taken = std::move(p.session);
@@ -85,7 +85,7 @@ std::optional<gates::loan> gates::taken_from(place& p) noexcept {
   return taken;
 }
 
-std::optional<gates::loan> gates::taken_from_one_that_is_kept() {
+std::optional<wait_queues::loan> wait_queues::taken_from_one_that_is_kept() {
   std::shared_ptr<place> oldest;
   {
     std::lock_guard const guard(mutex_);
@@ -97,7 +97,7 @@ std::optional<gates::loan> gates::taken_from_one_that_is_kept() {
   return session;
 }
 
-std::optional<gates::loan> gates::free_session(std::stop_token const& stop) {
+std::optional<wait_queues::loan> wait_queues::free_session(std::stop_token const& stop) {
   auto const now = boot_clock::now();
   try {
     return sessions_.borrow(now + reply_timeout_, stop, now);
@@ -107,19 +107,19 @@ std::optional<gates::loan> gates::free_session(std::stop_token const& stop) {
   return taken_from_one_that_is_kept();
 }
 
-gates::result gates::enter(std::string const& name, std::string const& who, boot_time_point until,
+wait_queues::result wait_queues::enter(std::string const& name, std::string const& who, boot_time_point until,
                            std::stop_token const& stop) noexcept {
   if (!there() || stop.stop_requested()) return {};
   try {
     auto session = free_session(stop);
     if (!session) return {};
-    there_ = (*session)->has_gates();
+    there_ = (*session)->has_queues();
     if (!there()) return {};
     until = std::min<boot_time_point>(until, boot_clock::now() + longest_wait);
-    auto const how = (*session)->enter_gate(database_.tables(), name, who, until, reply_timeout_, stop);
-    others_wait(name, how != backend::gate_entry::was_free);
+    auto const how = (*session)->enter_queue(database_.tables(), name, who, until, reply_timeout_, stop);
+    others_wait(name, how != backend::queue_entry::was_free);
     result done{.stood = true};
-    if (how != backend::gate_entry::not_mine)
+    if (how != backend::queue_entry::not_mine)
       done.mine.emplace(ticket(*this, std::make_shared<place>(place{name, std::move(session)})));
     return done;
   } catch (error const& e) {
@@ -133,12 +133,12 @@ gates::result gates::enter(std::string const& name, std::string const& who, boot
   return {};
 }
 
-bool gates::begins_at(std::string const& name) const {
+bool wait_queues::begins_at(std::string const& name) const {
   std::lock_guard const guard(mutex_);
   return waited_for_.contains(name);
 }
 
-void gates::others_wait(std::string const& name, bool do_they) noexcept try {
+void wait_queues::others_wait(std::string const& name, bool do_they) noexcept try {
   std::lock_guard const guard(mutex_);
   if (!do_they) {
     waited_for_.erase(name);

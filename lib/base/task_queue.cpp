@@ -1,4 +1,4 @@
-#include "base/errands.hpp"
+#include "base/task_queue.hpp"
 
 #include <system_error>
 
@@ -7,7 +7,7 @@
 
 namespace rowlock::base {
 
-errands::~errands() {
+task_queue::~task_queue() {
   {
     std::lock_guard const guard(mutex_);
     std::erase_if(line_, [](auto const& e) { return e.how == kind::may_be_dropped; });
@@ -15,7 +15,7 @@ errands::~errands() {
   for (auto& t : threads_) t.request_stop();
 }
 
-bool errands::run(errand what, kind how, std::size_t most) {
+bool task_queue::run(task what, kind how, std::size_t most) {
   std::lock_guard const guard(mutex_);
   if (how == kind::may_be_dropped && line_.size() >= most) return false;
   if (line_.size() >= idle_ && threads_.size() < most_threads_) {
@@ -31,7 +31,7 @@ bool errands::run(errand what, kind how, std::size_t most) {
 }
 
 // What is in line at the end is run by whoever is still there.
-void errands::serve(std::stop_token stop) {
+void task_queue::serve(std::stop_token stop) {
   name_thread(name_);
   std::unique_lock lock(mutex_);
   for (;;) {

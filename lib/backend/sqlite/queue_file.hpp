@@ -1,5 +1,5 @@
 #pragma once
-// Gates of an SQLite database: a small file beside it, in which processes of this machine line up. Nothing
+// Wait queues of an SQLite database: a small file beside it, in which processes of this machine line up. Nothing
 // in it is trusted, and it may be removed at any time.
 
 #include <sys/types.h>
@@ -14,23 +14,23 @@
 namespace rowlock::backend::sqlite {
 
 /// One session's place in it. Used by one thread at a time.
-class gate_file {
+class queue_file {
  public:
   /// Of the database at `path`. Nothing is opened or made before somebody waits.
-  explicit gate_file(std::string const& path);
-  ~gate_file();
-  gate_file(gate_file const&) = delete;
-  gate_file& operator=(gate_file const&) = delete;
+  explicit queue_file(std::string const& path);
+  ~queue_file();
+  queue_file(queue_file const&) = delete;
+  queue_file& operator=(queue_file const&) = delete;
 
-  /// Waits for the gate `key` until `until`, or until `stop` is triggered.
+  /// Waits for the wait queue `key` until `until`, or until `stop` is triggered.
   /// @throws error if the file can't be used
-  gate_entry enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop);
+  queue_entry enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop);
   /// @return whether others wait there, or one of them has it now
   bool leave() noexcept;
-  /// Whether somebody waits at the gate `key`, or has it.
+  /// Whether somebody waits at the wait queue `key`, or has it.
   bool is_waited_for(std::uint64_t key) noexcept;
 
-  /// Leaves whatever gate it has, and the line.
+  /// Leaves whatever wait queue it has, and the line.
   void close() noexcept;
 
  private:
@@ -53,7 +53,7 @@ class gate_file {
   pid_t process_;  ///< in a forked child it is closed already
   int fd_ = -1;
   void* words_ = nullptr;  ///< never read: who cuts the file short would end the program (SIGBUS)
-  std::uint64_t key_ = 0;  ///< of the gate that is waited for, or had
+  std::uint64_t key_ = 0;  ///< of the wait queue that is waited for, or had
 };
 
 }  // namespace rowlock::backend::sqlite

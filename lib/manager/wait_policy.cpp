@@ -1,4 +1,4 @@
-#include "manager/patience.hpp"
+#include "manager/wait_policy.hpp"
 
 #include <algorithm>
 
@@ -13,9 +13,9 @@ std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds 
   return now + std::max(timeout, 0ns);  // so that what is left until then can be calculated
 }
 
-bool patience::over() const noexcept { return deadline && steady_clock::now() >= *deadline; }
+bool wait_policy::over() const noexcept { return deadline && steady_clock::now() >= *deadline; }
 
-boot_time_point patience::ends() const noexcept {
+boot_time_point wait_policy::ends() const noexcept {
   if (!deadline) return boot_time_point::max();
   auto const left = std::max<std::chrono::nanoseconds>(*deadline - steady_clock::now(), 0ns);
   auto const now = boot_clock::now();
@@ -27,7 +27,7 @@ bool may_end(error const& e) noexcept {
          (e.reason() == errc::schema_missing && e.statement().empty());  // [C76]
 }
 
-bool rides_out(engine& in, std::string_view name, error const& e, patience const& p, int attempts) noexcept {
+bool rides_out(engine& in, std::string_view name, error const& e, wait_policy const& p, int attempts) noexcept {
   // At first it is a wrong address; later it is an outage that may yet end.
   bool const ends = may_end(e) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;

@@ -1,4 +1,4 @@
-// Gates: session advisory locks, by a hash of table and name.
+// Wait queues: session advisory locks, by a hash of table and name.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ constexpr char const* key_text =
     " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
 // Who stands there: another key, of its own kind (the table's oid is negative), shared with whoever says the
-// same. lock_waiters compares it with the row's owner: a session that has the gate is the holder's, or is the
+// same. lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or is the
 // first of those who wait. It keeps nobody out.
 constexpr char const* mark_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
@@ -35,32 +35,32 @@ constexpr char const* too_late = "RLG02";
 
 // A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
 // time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
-// it has one gate at most. (The columns of one row are evaluated from left to right; if they were not, the
+// it has one wait queue at most. (The columns of one row are evaluated from left to right; if they were not, the
 // session's own lock_timeout of a second would hold.)
 constexpr char const* wait_text =
-    "DO $gate$ DECLARE gate CONSTANT pg_catalog.int8 := {0};"
+    "DO $queue$ DECLARE queue CONSTANT pg_catalog.int8 := {0};"
     " BEGIN"
-    " IF pg_catalog.pg_try_advisory_lock_shared({2}) AND pg_catalog.pg_try_advisory_lock(gate) THEN"
-    " RAISE INFO USING MESSAGE = 'the gate was free', ERRCODE = '{3}';"
+    " IF pg_catalog.pg_try_advisory_lock_shared({2}) AND pg_catalog.pg_try_advisory_lock(queue) THEN"
+    " RAISE INFO USING MESSAGE = 'the wait queue was free', ERRCODE = '{3}';"
     " ELSE"
-    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true), pg_catalog.pg_advisory_lock(gate);"
+    " PERFORM pg_catalog.set_config('lock_timeout', '{1}', true), pg_catalog.pg_advisory_lock(queue);"
     " END IF;"
     " EXCEPTION WHEN lock_not_available OR deadlock_detected THEN"
     " PERFORM pg_catalog.pg_advisory_unlock_all();"
-    " RAISE INFO USING MESSAGE = 'the gate was not free in time', ERRCODE = '{4}';"
-    " END $gate$";
+    " RAISE INFO USING MESSAGE = 'the wait queue was not free in time', ERRCODE = '{4}';"
+    " END $queue$";
 
 std::string const& said() {
-  static auto const& what = base::never_destroyed<std::string>("gate");
+  static auto const& what = base::never_destroyed<std::string>("queue");
   return what;
 }
 
-// The next waiter has the gate as soon as this session has left it, and then the gate can't be shared. Before
-// that nothing tells on each version: since PostgreSQL 17 a holder may share its gate although others wait
+// The next waiter has the wait queue as soon as this session has left it, and then the wait queue can't be shared. Before
+// that nothing tells on each version: since PostgreSQL 17 a holder may share its wait queue although others wait
 // for it.
 statement const& leave_statement() {
   static auto const& s = base::never_destroyed<statement>(statement{
-      "leave_gate",
+      "leave_queue",
       "SELECT pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_try_advisory_xact_lock_shared("
       "pg_catalog.hashtextextended($1, $2::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8))"});
   return s;
@@ -78,16 +78,16 @@ bool is_forgotten(PGresult const* r) {
 
 // A session that is stopped in the middle ends: the server's side waits on until its time-out, and then sees
 // that.
-gate_entry session::enter_gate(table_names const& tables, std::string const& name, std::string const& who,
+queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
                                boot_time_point until, std::chrono::nanoseconds reply_timeout,
                                std::stop_token stop) {
   base::stop_event const stopped(std::move(stop));
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
   begin(said(), boot_clock::now() + reply_timeout);
-  gate_ = {name, tables.table("locks")};
-  auto const gate = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
+  queue_ = {name, tables.table("locks")};
+  auto const queue = fmt::format(key_text, tables.table("locks"), base::hexadecimal(name));
   auto const mark = fmt::format(mark_text, tables.table("locks"), base::hexadecimal(who + '/' + name));
-  auto const text = fmt::format(wait_text, gate, std::max<std::int64_t>(1, left), mark, was_free, too_late);
+  auto const text = fmt::format(wait_text, queue, std::max<std::int64_t>(1, left), mark, was_free, too_late);
   auto* c = channel_.native();
   channel_.forget_information();
   bool const sent = PQenterPipelineMode(c) == 1 &&
@@ -104,29 +104,29 @@ gate_entry session::enter_gate(table_names const& tables, std::string const& nam
       throw refused;
     }
   auto const how = channel_.informed();
-  return how == was_free   ? gate_entry::was_free
-         : how == too_late ? gate_entry::not_mine
-                           : gate_entry::in_its_turn;
+  return how == was_free   ? queue_entry::was_free
+         : how == too_late ? queue_entry::not_mine
+                           : queue_entry::in_its_turn;
 }
 
-bool session::leave_gate(boot_time_point deadline) {
+bool session::leave_queue(boot_time_point deadline) {
   begin(said(), deadline);
-  text_parameters const gate(gate_, said());
+  text_parameters const queue(queue_, said());
   auto* c = channel_.native();
-  bool const sent = PQsendQueryParams(c, leave_statement().sql.c_str(), gate.count(), nullptr, gate.data(),
+  bool const sent = PQsendQueryParams(c, leave_statement().sql.c_str(), queue.count(), nullptr, queue.data(),
                                       nullptr, nullptr, 0) == 1;
   auto const r = finish(sent, said(), stake::nothing, deadline);
   if (r.empty()) give_up(stake::nothing, said(), no_answer_text);
   return is_taken(r.back().get());
 }
 
-// With a synchronization point between them, which is a commit: in one transaction the gate would be left
+// With a synchronization point between them, which is a commit: in one transaction the wait queue would be left
 // while others still see the row as it was, and the next one would find it held.
-left_gate session::execute_and_leave_gate(statement const& s, std::span<value const> parameters,
+left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                           boot_time_point deadline) {
   begin(s.name, deadline);
   text_parameters const texts(parameters, s.name);
-  text_parameters const gate(gate_, said());
+  text_parameters const queue(queue_, said());
   auto const release = prepare(s, deadline).server_name;
   auto const leave = prepare(leave_statement(), deadline).server_name;
   if (boot_clock::now() >= deadline) give_up(stake::nothing, s.name, "no time was left to send it");
@@ -135,7 +135,7 @@ left_gate session::execute_and_leave_gate(statement const& s, std::span<value co
       PQenterPipelineMode(c) == 1 &&
       PQsendQueryPrepared(c, release.c_str(), texts.count(), texts.data(), nullptr, nullptr, 0) == 1 &&
       PQpipelineSync(c) == 1 &&
-      PQsendQueryPrepared(c, leave.c_str(), gate.count(), gate.data(), nullptr, nullptr, 0) == 1 &&
+      PQsendQueryPrepared(c, leave.c_str(), queue.count(), queue.data(), nullptr, nullptr, 0) == 1 &&
       PQpipelineSync(c) == 1;
   if (!sent) give_up(stake::statement, s.name, channel_.error_message());
   auto const r = channel_.collect_pipelined(deadline);
@@ -147,11 +147,11 @@ left_gate session::execute_and_leave_gate(statement const& s, std::span<value co
   if (r.only_local) give_up(stake::statement, s.name, only_local_text);
   if (r.results.empty()) give_up(stake::statement, s.name, no_answer_text);
   auto done = decode(r.results.back().get());
-  return {std::move(done), has_left_gate(deadline)};
+  return {std::move(done), has_left_queue(deadline)};
 }
 
-// Whether others wait; empty if nothing is known: the gate ends with the session then.
-std::optional<bool> session::has_left_gate(boot_time_point deadline) {
+// Whether others wait; empty if nothing is known: the wait queue ends with the session then.
+std::optional<bool> session::has_left_queue(boot_time_point deadline) {
   auto const r = channel_.collect_pipelined(deadline);
   if (r.how == reply::outcome::complete && !r.results.empty() && !failed(r.results.back().get()) &&
       PQexitPipelineMode(channel_.native()) == 1)

@@ -1,4 +1,4 @@
-// A lock that was waited for at a gate is given back there, and the gate is left with it, in one round trip.
+// A lock that was waited for at a wait queue is given back there, and the wait queue is left with it, in one round trip.
 // What may go wrong between the two.
 
 #include <future>
@@ -12,17 +12,17 @@ using namespace rowlock::test;
 
 namespace {
 
-constexpr bool left_at_once(running_pair const& p) { return rows_on_gates(p) && on_a_server(p); }
+constexpr bool left_at_once(running_pair const& p) { return rows_on_queues(p) && on_a_server(p); }
 
 #define LEFT_CASE(text) PAIRS_CASE(text, left_at_once)
 
-// Who is fair stands at the gate, also if nobody else does.
+// Who is fair stands at the wait queue, also if nobody else does.
 mutex_options fair() { return {.fair = true}; }
-constexpr char at_the_gate[] = "lock_release at the gate";
+constexpr char at_the_queue[] = "lock_release at the wait queue";
 
 }  // namespace
 
-LEFT_CASE("gate releases: row and gate are given back on the gate's session") {
+LEFT_CASE("wait queue releases: row and wait queue are given back on the wait queue's session") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -31,13 +31,13 @@ LEFT_CASE("gate releases: row and gate are given back on the gate's session") {
   REQUIRE(next.finds_taken());
   f.seam->reset();
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_gate) == 1);
+  CHECK(f.seam->executed(at_the_queue) == 1);
   CHECK(f.seam->executed_in_all() == 2);  // counted by each of its names
   CHECK(other.sees_free("x"));
   CHECK(next.finds_free());
 }
 
-LEFT_CASE("C95: gate releases: whoever stands behind is heard of, and has the gate then") {
+LEFT_CASE("C95: wait queue releases: whoever stands behind is heard of, and has the wait queue then") {
   neighbour next(f);
   auto const m = f.manager();
   auto x = m->make_mutex("x");
@@ -45,14 +45,14 @@ LEFT_CASE("C95: gate releases: whoever stands behind is heard of, and has the ga
   REQUIRE(held);
   auto stands = next.stand();
   CHECK(held->release() == release_result::released);
-  CHECK(stands.get() == backend::gate_entry::in_its_turn);
+  CHECK(stands.get() == backend::queue_entry::in_its_turn);
   next.leave();
   f.seam->reset();
   for (int i = 0; i < 2; ++i) CHECK(x.acquire()->release() == release_result::released);
-  CHECK(f.seam->executed("enter_gate") == 1);  // the second one finds that nobody is there
+  CHECK(f.seam->executed("enter_queue") == 1);  // the second one finds that nobody is there
 }
 
-LEFT_CASE("gate releases: a lock that was taken over is lost, and the gate is left") {
+LEFT_CASE("wait queue releases: a lock that was taken over is lost, and the wait queue is left") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -60,12 +60,12 @@ LEFT_CASE("gate releases: a lock that was taken over is lost, and the gate is le
   REQUIRE(held);
   REQUIRE(other.take_over("x"));
   CHECK(held->release() == release_result::already_lost);
-  CHECK(f.seam->executed(at_the_gate) == 1);
+  CHECK(f.seam->executed(at_the_queue) == 1);
   CHECK(next.finds_free());
   CHECK(other.has_still("x"));
 }
 
-LEFT_CASE("gate releases: a row that a transaction has locked is handed over, and the gate is left") {
+LEFT_CASE("wait queue releases: a row that a transaction has locked is handed over, and the wait queue is left") {
   stranger other(f);
   neighbour next(f);
   auto o = f.options;
@@ -76,13 +76,13 @@ LEFT_CASE("gate releases: a row that a transaction has locked is handed over, an
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET note = 'locked'");
   CHECK(held->release() == release_result::handed_over);
-  CHECK(f.seam->executed(at_the_gate) == 1);
+  CHECK(f.seam->executed(at_the_queue) == 1);
   CHECK(eventually([&] { return !next.finds_taken(); }));
   t.commit();
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }
 
-LEFT_CASE("gate releases: a lost reply is in doubt, and the gate ends with its session") {
+LEFT_CASE("wait queue releases: a lost reply is in doubt, and the wait queue ends with its session") {
   stranger other(f);
   neighbour next(f);
   std::atomic<int> lost{1};
@@ -99,7 +99,7 @@ LEFT_CASE("gate releases: a lost reply is in doubt, and the gate ends with its s
   CHECK(other.has_still("x"));
 }
 
-LEFT_CASE("gate releases: where the gate's session has ended, the lock is given back elsewhere") {
+LEFT_CASE("wait queue releases: where the wait queue's session has ended, the lock is given back elsewhere") {
   stranger other(f);
   neighbour next(f);
   std::atomic<int> ended{1};
@@ -111,19 +111,19 @@ LEFT_CASE("gate releases: where the gate's session has ended, the lock is given 
   };
   f.seam->reset();
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_gate) == 1);
+  CHECK(f.seam->executed(at_the_queue) == 1);
   CHECK(f.seam->executed("lock_release") == 2);
   CHECK(other.sees_free("x"));
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-LEFT_CASE("gate releases: what is kept for a while, or was guarded, goes another way") {
+LEFT_CASE("wait queue releases: what is kept for a while, or was guarded, goes another way") {
   neighbour next(f);
   auto const m = f.manager();
   auto held = m->make_mutex("x", {.at_least = 50ms, .fair = true}).acquire();
   REQUIRE(held);
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_gate) == 0);
-  CHECK(f.seam->executed("leave_gate") == 1);
+  CHECK(f.seam->executed(at_the_queue) == 0);
+  CHECK(f.seam->executed("leave_queue") == 1);
   CHECK(next.finds_free());
 }
