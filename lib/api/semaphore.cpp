@@ -21,7 +21,8 @@ std::string const& semaphore::name() const noexcept {
   return state_ ? state_->spec.name : none;
 }
 
-acquisition semaphore::acquire(std::int64_t units, managing::wait_policy const& p, std::stop_token stop) const {
+acquisition semaphore::acquire(std::int64_t units, managing::wait_policy const& p,
+                               std::stop_token stop) const {
   auto const s = there();
   auto const& usual = s->spec;
   auto const spec = s->manager->spec(usual.name, usual.options, false,
@@ -41,7 +42,8 @@ acquisition semaphore::try_acquire(std::int64_t units) {
 
 acquisition semaphore::try_acquire_in(std::chrono::nanoseconds timeout, std::int64_t units,
                                       std::stop_token stop) {
-  return acquire(units, managing::wait_policy{.deadline = managing::deadline_after(timeout)}, std::move(stop));
+  return acquire(units, managing::wait_policy{.deadline = managing::deadline_after(timeout)},
+                 std::move(stop));
 }
 
 std::optional<std::int64_t> semaphore::available() const {

@@ -61,7 +61,7 @@ std::optional<bool> connection::leave_queue_or_close(boot_time_point deadline) n
 }
 
 left_queue connection::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
-                                             boot_time_point deadline) {
+                                               boot_time_point deadline) {
   auto done = execute(s, parameters, deadline);
   return {std::move(done), leave_queue_or_close(deadline)};
 }

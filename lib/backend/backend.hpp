@@ -162,24 +162,24 @@ class ROWLOCK_EXPORT connection {
     return std::string();
   }
 
-  /// Whether this session can stand at wait queues: a wait queue is a lock that the server keeps for a session, with a
-  /// line of its own, which is served in order. A session has one wait queue at most.
+  /// Whether this session can stand at wait queues: a wait queue is a lock that the server keeps for a
+  /// session, with a line of its own, which is served in order. A session has one wait queue at most.
   virtual bool has_queues() const noexcept { return false; }
-  /// Waits in line for the wait queue of `name` until `until`, or until `stop` is triggered (which may end the
-  /// session). `who`: the owner_id::process of whoever would take the lock then; where the server tells who
-  /// waits (lock_waiters), it is left there as long as the session is in the line or has the wait queue.
+  /// Waits in line for the wait queue of `name` until `until`, or until `stop` is triggered (which may end
+  /// the session). `who`: the owner_id::process of whoever would take the lock then; where the server tells
+  /// who waits (lock_waiters), it is left there as long as the session is in the line or has the wait queue.
   virtual queue_entry enter_queue(table_names const& /*tables*/, std::string const& /*name*/,
-                                std::string const& /*who*/, boot_time_point /*until*/,
-                                std::chrono::nanoseconds /*reply_timeout*/, std::stop_token /*stop*/) {
+                                  std::string const& /*who*/, boot_time_point /*until*/,
+                                  std::chrono::nanoseconds /*reply_timeout*/, std::stop_token /*stop*/) {
     return queue_entry::not_mine;
   }
   /// @return whether others wait there, or one of them has it now
   virtual bool leave_queue(boot_time_point /*deadline*/) { return false; }
-  /// As execute(), for what gives back the lock that was waited for here. The wait queue is left behind it, so that
-  /// whoever is next finds the row free. In one round trip where dialect::leaves_queue_at_once. If anything is
-  /// thrown, the wait queue may not have been left: to be closed then.
+  /// As execute(), for what gives back the lock that was waited for here. The wait queue is left behind it,
+  /// so that whoever is next finds the row free. In one round trip where dialect::leaves_queue_at_once. If
+  /// anything is thrown, the wait queue may not have been left: to be closed then.
   virtual left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
-                                           boot_time_point deadline);
+                                             boot_time_point deadline);
   /// Whether somebody waits at the wait queue of `name`, or has it, where that is known without the server:
   /// elsewhere the reply to the statement that gives the lock back tells.
   virtual bool is_waited_for(table_names const& /*tables*/, std::string const& /*name*/) noexcept {

@@ -78,7 +78,7 @@ struct dialect {
   backend::migrating migrating{};
   bool has_queues = false;            ///< see connection::has_queues()
   bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
-  std::string_view no_row_locks{};   ///< why there is no row_lock strategy; empty if there is
+  std::string_view no_row_locks{};    ///< why there is no row_lock strategy; empty if there is
 };
 
 }  // namespace rowlock::backend

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/task_queue.hpp"
 #include "base/event.hpp"
+#include "base/task_queue.hpp"
 
 namespace rowlock::backend {
 

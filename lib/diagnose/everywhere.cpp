@@ -145,7 +145,7 @@ std::optional<opinion> waiting(examination& x) {
   try {
     auto const soon = x.deadline();
     (void)session->enter_queue(x.statements().tables(), base::random_id(), "doctor", soon,
-                              x.options().reply_timeout, {});
+                               x.options().reply_timeout, {});
     session->leave_queue(soon);
     return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {

@@ -14,8 +14,8 @@
 
 #include "base/fork_epoch.hpp"
 #include "sessions/events.hpp"
-#include "waiting/wait_queues.hpp"
 #include "waiting/local_queue.hpp"
+#include "waiting/wait_queues.hpp"
 
 namespace rowlock::holding {
 
@@ -94,8 +94,8 @@ class hold final : public waiting::local_holder {
  public:
   /// @throws std::bad_alloc; then both are as before
   hold(grant_facts&&, waiting::local_queue::turn&&);
-  /// Before anybody else knows it: the wait queue at which it was waited for, which is left when the lock is given
-  /// back.
+  /// Before anybody else knows it: the wait queue at which it was waited for, which is left when the lock is
+  /// given back.
   void keep_queue(waiting::wait_queues::ticket t) noexcept {
     queue_.emplace(std::move(t));
     queue_->keep();

@@ -5,10 +5,10 @@
 
 #include "base/process_end.hpp"
 #include "base/random_id.hpp"
-#include "manager/wait_policy.hpp"
 #include "manager/server_wait.hpp"
 #include "manager/start_holding.hpp"
 #include "manager/unusable.hpp"
+#include "manager/wait_policy.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing {

@@ -15,8 +15,8 @@
 #include "sessions/connection_pool.hpp"
 #include "sessions/events.hpp"
 #include "strategy/catalogue.hpp"
-#include "waiting/wait_queues.hpp"
 #include "waiting/observations.hpp"
+#include "waiting/wait_queues.hpp"
 
 namespace rowlock::managing {
 

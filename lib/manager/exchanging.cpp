@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/random_id.hpp"
-#include "manager/wait_policy.hpp"
 #include "manager/releasing.hpp"
 #include "manager/start_holding.hpp"
+#include "manager/wait_policy.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/permits.hpp"
 
@@ -173,7 +173,8 @@ void exchanging::lose() noexcept {
 void exchanging::end() noexcept {
   engine_.renewals.forget(*former_);
   engine_.expiries.forget(*former_);
-  if (former_->begin_release()) former_->end_release({}, boot_time_point::min());  // a permit has no wait queue
+  if (former_->begin_release())
+    former_->end_release({}, boot_time_point::min());  // a permit has no wait queue
 }
 
 }  // namespace rowlock::managing

@@ -27,7 +27,7 @@ constexpr int soon_again = 5;
 }  // namespace
 
 lock_call::lock_call(engine& e, std::span<lock_spec const> specs, wait_policy p, std::stop_token stop,
-                   waiting::bell& to_ring)
+                     waiting::bell& to_ring)
     : engine_(e),
       specs_(specs),
       any_(specs.front()),
@@ -86,7 +86,8 @@ steps<taken> lock_call::run() {
       if (!one() && has_queue()) co_await all(kind::leave);
       if (!one()) keep_only(std::nullopt);
       if (!may_wait())
-        co_return lost_to(i, holder.get(), one() || wait_policy_.one_attempt ? status::busy : status::timed_out);
+        co_return lost_to(i, holder.get(),
+                          one() || wait_policy_.one_attempt ? status::busy : status::timed_out);
       attempts_.look_at(i, holder ? std::optional(holder->as_holder()) : std::nullopt);
       attempts_.report_wait();
       if (!one() && counts_looks()) {
@@ -431,9 +432,9 @@ void lock_call::attempt() {
 bool lock_call::make_attempt() {
   using place = strategies::wanted_permit::place;
   auto const wait_until = wait_policy_.one_attempt ? std::nullopt : std::optional(wait_policy_.ends());
-  auto const where = has_queue()                                       ? place::first
+  auto const where = has_queue()                                               ? place::first
                      : wait_policy_.one_attempt || engine_.wait_queues.there() ? place::in_line
-                                                                      : place::without_line;
+                                                                               : place::without_line;
   auto* const beside = wait_policy_.beside;
   if (beside == nullptr || !(has_queue() || had_turn_) || std::exchange(was_in_front_, true))
     return attempts_.make(wait_until, where);
@@ -540,7 +541,9 @@ bool lock_call::turns_to(std::size_t i) noexcept {
   return another;
 }
 
-bool lock_call::ride_out() { return rides_out(engine_, any_.name, *failure_, wait_policy_, waits_.attempts()); }
+bool lock_call::ride_out() {
+  return rides_out(engine_, any_.name, *failure_, wait_policy_, waits_.attempts());
+}
 
 std::optional<std::chrono::milliseconds> lock_call::next_wait() {
   auto const* const seen = attempts_.seen();

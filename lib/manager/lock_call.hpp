@@ -4,8 +4,8 @@
 //
 // - Inside the process one thread deals with a name; the others stand in line behind it, and cost no round
 //   trip. Whoever is next may get the lock from the one before, as it is.
-// - Who comes from elsewhere stands at the name's wait queue in the server, which decides nothing, but rings in
-// order.
+// - Who comes from elsewhere stands at the name's wait queue in the server, which decides nothing, but rings
+// in order.
 // - An attempt asks for all names at once (attempts).
 // - While it waits for one of several names it has none of the others, not even a place in line: so it is in
 //   nobody's way, and no two calls wait for each other.
@@ -22,10 +22,10 @@
 #include "manager/attempts.hpp"
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
-#include "manager/wait_policy.hpp"
 #include "manager/queue_place.hpp"
 #include "manager/steps.hpp"
 #include "manager/stop_request.hpp"
+#include "manager/wait_policy.hpp"
 #include "waiting/bell.hpp"
 #include "waiting/retry_waits.hpp"
 
@@ -144,11 +144,11 @@ class lock_call : private waiting::successor {
 
   std::vector<std::optional<waiting::local_queue::turn>> places_;
   std::vector<std::shared_ptr<holding::hold>> previous_holders_;  ///< whom the same owner takes over from
-  std::shared_ptr<waiting::local_holder> in_front_;                ///< of the place that was not to be had
+  std::shared_ptr<waiting::local_holder> in_front_;               ///< of the place that was not to be had
   std::optional<waiting::local_queue::turn> as_reader_;  ///< what is kept instead, if others may come in
   std::optional<waiting::local_queue::in_line> line_;    ///< for one of the places
   std::optional<time_point> look_at_;                    ///< at who is in front, if that counts
-  std::shared_ptr<holding::hold> handed_off_;             ///< what came with the turn
+  std::shared_ptr<holding::hold> handed_off_;            ///< what came with the turn
   attempts attempts_;  ///< ends before the places are left: what is in doubt is given back first
   std::optional<queue_place> queue_;
   std::size_t queue_of_ = 0;

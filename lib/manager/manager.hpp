@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "manager/lock_call.hpp"
 #include "manager/closer.hpp"
 #include "manager/engine.hpp"
+#include "manager/lock_call.hpp"
 
 namespace rowlock::managing {
 

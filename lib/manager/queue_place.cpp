@@ -20,7 +20,7 @@ void queue_place::accept_hand_off(waiting::wait_queues::ticket t) noexcept {
 }
 
 steady_clock::time_point queue_place::next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
-                                                  bool often) const {
+                                                bool often) const {
   auto const now = steady_clock::now();
   auto const longest = often ? 50ms : 250ms;
   std::chrono::nanoseconds wait = std::clamp<std::chrono::nanoseconds>((now - since_) / 8, 2ms, longest);

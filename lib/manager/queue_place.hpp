@@ -1,5 +1,6 @@
 #pragma once
-// Where one call stands at the wait queue of its name, and how often it looks at the row when it is first there.
+// Where one call stands at the wait queue of its name, and how often it looks at the row when it is first
+// there.
 
 #include <chrono>
 #include <optional>

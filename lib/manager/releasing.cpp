@@ -258,7 +258,7 @@ strategies::given_back releasing::try_to_give_back(holding::hold const& h,
 }
 
 std::optional<strategies::given_back> releasing::give_back_at_queue(holding::hold& h,
-                                                                   boot_time_point deadline) {
+                                                                    boot_time_point deadline) {
   auto const& f = h.facts();
   if (!engine_.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
   std::optional<strategies::given_back> done;

@@ -38,6 +38,7 @@ enum class when_unwatched {
 };
 /// @return null if the manager was closed meanwhile, or the process ends; then the lock has been given back
 /// @throws std::system_error, std::bad_alloc if no thread is to be had for it; it has been given back
-std::shared_ptr<holding::hold> start_holding(engine&, granted_lock, when_unwatched = when_unwatched::give_back);
+std::shared_ptr<holding::hold> start_holding(engine&, granted_lock,
+                                             when_unwatched = when_unwatched::give_back);
 
 }  // namespace rowlock::managing

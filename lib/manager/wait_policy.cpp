@@ -27,7 +27,8 @@ bool may_end(error const& e) noexcept {
          (e.reason() == errc::schema_missing && e.statement().empty());  // [C76]
 }
 
-bool rides_out(engine& in, std::string_view name, error const& e, wait_policy const& p, int attempts) noexcept {
+bool rides_out(engine& in, std::string_view name, error const& e, wait_policy const& p,
+               int attempts) noexcept {
   // At first it is a wrong address; later it is an outage that may yet end.
   bool const ends = may_end(e) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;

@@ -24,7 +24,8 @@ class beside_front {
 /// How long a call may take.
 struct wait_policy {
   bool one_attempt = false;
-  bool retry_forever = false;  ///< for callers that can't be told "not got": a bound of attempts does not count
+  bool retry_forever =
+      false;  ///< for callers that can't be told "not got": a bound of attempts does not count
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
   bool rides_out_outages = true;  ///< else the caller has others to ask, and hears of them at once
   beside_front* beside = nullptr;

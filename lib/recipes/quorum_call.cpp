@@ -64,7 +64,7 @@ quorum_result quorum_call::run() {
     if (over()) {
       if (came == next::failed && failure_) throw error(*failure_);
       auto const why = why_ == acquire_status::contended ? why_
-                       : wait_policy_.one_attempt           ? acquire_status::busy
+                       : wait_policy_.one_attempt        ? acquire_status::busy
                                                          : acquire_status::timed_out;
       crew_.tell({.kind = event_kind::refused,
                   .name = name_,
@@ -291,8 +291,8 @@ void quorum_call::pause() {
   auto until = boot_clock::now() + length;
   if (wait_policy_.deadline)
     until = std::min<boot_time_point>(
-        until,
-        boot_clock::now() + std::max<boot_clock::duration>(*wait_policy_.deadline - steady_clock::now(), 0ns));
+        until, boot_clock::now() +
+                   std::max<boot_clock::duration>(*wait_policy_.deadline - steady_clock::now(), 0ns));
   base::event const never;
   std::stop_callback const at_stop(stop_, [&] { never.set(); });
   base::wait_for(never, until);

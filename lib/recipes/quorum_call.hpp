@@ -48,7 +48,8 @@ class quorum_call : private managing::beside_front {
   /// The same while the first member is being asked.
   void begin_anew_at_first();
   /// On this thread.
-  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>, managing::wait_policy const&);
+  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>,
+             managing::wait_policy const&);
   /// The first of the list that answers. @return empty if none has granted
   std::optional<std::size_t> ask_first(quorum_view const&);
   void ask_others(quorum_view const&, std::size_t first, fencing_token);

@@ -220,7 +220,8 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
     if (!peers_.ask(i, gives, base::task_queue::kind::must_be_run)) gives();
   }
   // Whoever waits there asks the others at the same time, or as soon as it has the first.
-  bool const waited_for = granted[last] && (granted[last]->had_queue() || is_waited_for(last, *granted[last]));
+  bool const waited_for =
+      granted[last] && (granted[last]->had_queue() || is_waited_for(last, *granted[last]));
   auto const wait = [&] {
     if (!others.empty()) came->others.wait_until(until);
   };

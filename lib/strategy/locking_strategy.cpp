@@ -24,7 +24,7 @@ std::optional<term_row> locking_strategy::find_doubtful(backend::connection&, st
 }
 
 given_back locking_strategy::give_back_at_queue(backend::connection&, name_and_term const&,
-                                               boot_time_point) const {
+                                                boot_time_point) const {
   throw error(errc::unsupported, "this strategy's locks are given back on their own sessions");
 }
 

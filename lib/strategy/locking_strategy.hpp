@@ -153,11 +153,12 @@ class locking_strategy {
   virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                                boot_time_point deadline) const = 0;
 
-  /// As give_back() without `at_least`, on the session that stands at the wait queue of the name, which it leaves
-  /// behind it: see backend::connection::execute_and_leave_queue(). Only for locks that have an expiry.
+  /// As give_back() without `at_least`, on the session that stands at the wait queue of the name, which it
+  /// leaves behind it: see backend::connection::execute_and_leave_queue(). Only for locks that have an
+  /// expiry.
   /// @throws error as give_back() does
   virtual given_back give_back_at_queue(backend::connection&, name_and_term const&,
-                                       boot_time_point deadline) const;
+                                        boot_time_point deadline) const;
 
   /// How many locks take_all() can take; 1 where it can't.
   virtual std::size_t most_at_once() const noexcept { return 1; }

@@ -225,7 +225,7 @@ given_back permits::give_back(backend::connection& c, name_and_term const& which
 }
 
 given_back permits::give_back_at_queue(backend::connection& c, name_and_term const& which,
-                                      boot_time_point deadline) const {
+                                       boot_time_point deadline) const {
   std::vector<value> const mine{which.name, which.term.value};
   auto const left = c.execute_and_leave_queue(book_.at("permit_release"), mine, deadline);
   auto done = what_became(left.done);

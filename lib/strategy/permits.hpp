@@ -21,7 +21,7 @@ class permits final : public locking_strategy {
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const override;
   given_back give_back_at_queue(backend::connection&, name_and_term const&,
-                               boot_time_point deadline) const override;
+                                boot_time_point deadline) const override;
   std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
                                         std::span<term_id const> terms,
                                         boot_time_point deadline) const override;

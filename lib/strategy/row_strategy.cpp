@@ -22,9 +22,9 @@ given_back row_strategy::give_back(backend::connection& c, name_and_term const& 
 }
 
 given_back row_strategy::give_back_at_queue(backend::connection& c, name_and_term const& which,
-                                           boot_time_point deadline) const {
+                                            boot_time_point deadline) const {
   auto const left = c.execute_and_leave_queue(book_.at(release_statement()),
-                                             std::vector<value>{which.name, which.term.value}, deadline);
+                                              std::vector<value>{which.name, which.term.value}, deadline);
   auto done = what_became(left.done);
   done.others_wait = left.others_wait.value_or(done.others_wait);
   return done;

@@ -11,7 +11,7 @@ class row_strategy : public locking_strategy {
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const override;
   given_back give_back_at_queue(backend::connection&, name_and_term const&,
-                               boot_time_point deadline) const final;
+                                boot_time_point deadline) const final;
 
   std::optional<term_row> find_doubtful(backend::connection&, std::string const& name,
                                         std::span<term_id const> terms, boot_time_point deadline) const final;

@@ -117,8 +117,8 @@ class observed_connection final : public backend::connection {
   }
   bool has_queues() const noexcept override { return inner_->has_queues(); }
   backend::queue_entry enter_queue(backend::table_names const& tables, std::string const& name,
-                                 std::string const& who, boot_time_point until,
-                                 std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
+                                   std::string const& who, boot_time_point until,
+                                   std::chrono::nanoseconds reply_timeout, std::stop_token stop) override {
     probe_->count("enter_queue");
     cut_on_throw([&] { probe_->before("enter_queue"); });
     auto const how = inner_->enter_queue(tables, name, who, until, reply_timeout, std::move(stop));
@@ -132,7 +132,7 @@ class observed_connection final : public backend::connection {
   }
   // One round trip: what is to be lost of leaving the wait queue is lost before anything is sent.
   backend::left_queue execute_and_leave_queue(backend::statement const& s, std::span<backend::value const> p,
-                                            boot_time_point deadline) override {
+                                              boot_time_point deadline) override {
     auto const name = step(s.name);
     probe_->count(name + " at the wait queue");
     probe_->count(name);

@@ -41,7 +41,8 @@ bool local_queue::turn::leave_to_successor(std::shared_ptr<local_holder> const& 
   return true;
 }
 
-bool local_queue::has_successor(places::iterator found, local_holder const& o, void const* of) const noexcept {
+bool local_queue::has_successor(places::iterator found, local_holder const& o,
+                                void const* of) const noexcept {
   if (found == places_.end() || found->second.line.empty()) return false;
   auto const* next = found->second.line.front()->as_successor;
   return next != nullptr && next->takes_over(o, of);

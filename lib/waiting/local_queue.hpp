@@ -87,8 +87,8 @@ class local_queue {
   };
 
   /// A place in line for the turn. Move-only; leaves the line when destroyed, and hands the turn on if that
-  /// has come meanwhile: who has a successor's place calls leave() first. Whoever stands there is rung when it
-  /// comes.
+  /// has come meanwhile: who has a successor's place calls leave() first. Whoever stands there is rung when
+  /// it comes.
   class in_line {
    public:
     in_line(in_line&& other) noexcept = default;

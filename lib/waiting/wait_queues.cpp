@@ -108,7 +108,7 @@ std::optional<wait_queues::loan> wait_queues::free_session(std::stop_token const
 }
 
 wait_queues::result wait_queues::enter(std::string const& name, std::string const& who, boot_time_point until,
-                           std::stop_token const& stop) noexcept {
+                                       std::stop_token const& stop) noexcept {
   if (!there() || stop.stop_requested()) return {};
   try {
     auto session = free_session(stop);

@@ -1,7 +1,7 @@
 #pragma once
-// Where threads of several processes line up for a name: at a wait queue, which the server keeps for a session and
-// hands on in order. A wait queue decides nothing: who has one is merely the next to try. Whoever can't have one
-// tries again and again.
+// Where threads of several processes line up for a name: at a wait queue, which the server keeps for a
+// session and hands on in order. A wait queue decides nothing: who has one is merely the next to try. Whoever
+// can't have one tries again and again.
 
 #include <atomic>
 #include <chrono>
@@ -42,17 +42,17 @@ class wait_queues {
    public:
     ticket(ticket&&) noexcept = default;
     ticket& operator=(ticket&&) = delete;
-    /// Ends the session, and so leaves the wait queue, without waiting for the server. In a forked child nothing:
-    /// it is the parent's, and what guards it may stand locked for ever.
+    /// Ends the session, and so leaves the wait queue, without waiting for the server. In a forked child
+    /// nothing: it is the parent's, and what guards it may stand locked for ever.
     ~ticket();
-    /// The lock was got. The wait queue is kept for it, so that the server wakes the next one when it is given
-    /// back; but another name that is waited for may need the session.
+    /// The lock was got. The wait queue is kept for it, so that the server wakes the next one when it is
+    /// given back; but another name that is waited for may need the session.
     void keep() noexcept;
-    /// Leaves the wait queue, and keeps the session for the next one: one round trip, for which there is time until
-    /// `deadline`, and a second at most. Without that, as the destructor.
+    /// Leaves the wait queue, and keeps the session for the next one: one round trip, for which there is time
+    /// until `deadline`, and a second at most. Without that, as the destructor.
     void leave(boot_time_point deadline) noexcept;
-    /// The same by what `give_back` asks of the wait queue's session: it gives the lock back, too. If it throws,
-    /// the wait queue ends with its session.
+    /// The same by what `give_back` asks of the wait queue's session: it gives the lock back, too. If it
+    /// throws, the wait queue ends with its session.
     /// @return false if there was no such session, or nothing was done there: then the lock is to be given
     /// back elsewhere
     /// @throws error of `give_back`
@@ -70,7 +70,8 @@ class wait_queues {
     std::optional<ticket> mine{};
     bool stood = false;  ///< in line; if not, there is no session for it, or no wait queue at all
   };
-  /// Stands in line at the wait queue of `name`, until `until` at most. `who`: as connection::enter_queue() has it.
+  /// Stands in line at the wait queue of `name`, until `until` at most. `who`: as connection::enter_queue()
+  /// has it.
   result enter(std::string const& name, std::string const& who, boot_time_point until,
                std::stop_token const&) noexcept;
 
@@ -80,8 +81,8 @@ class wait_queues {
   /// Whether wait queues can be had, as far as is known.
   bool there() const noexcept { return there_.load(); }
 
-  /// Whether an acquire of the name should begin at its wait queue: others waited there a moment ago, and would be
-  /// overtaken for ever.
+  /// Whether an acquire of the name should begin at its wait queue: others waited there a moment ago, and
+  /// would be overtaken for ever.
   bool begins_at(std::string const& name) const;
   void others_wait(std::string const& name, bool) noexcept;
 

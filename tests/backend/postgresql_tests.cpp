@@ -133,7 +133,8 @@ TEST_CASE(
 }
 
 // Its server process is stopped until both have come: then it has the wait queue, and says the time-out.
-TEST_CASE("postgresql: C51: a wait queue that is granted in the moment of its time-out is left all the same") {
+TEST_CASE(
+    "postgresql: C51: a wait queue that is granted in the moment of its time-out is left all the same") {
   auto const db = make_database(kind::postgresql);
   auto const holder = db->connect();
   auto const late = db->connect();

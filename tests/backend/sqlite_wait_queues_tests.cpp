@@ -129,7 +129,8 @@ TEST_CASE("sqlite wait queues: whoever is stopped in line costs each of the othe
     CHECK(c->leave_queue(in(20'000)));
     CHECK(s.enter(*c, 20'000) == queue_entry::in_its_turn);
   }
-  CHECK(boot_clock::now() - start < 30s);  // 2 s; 40 s at least if it waited as for a wait queue that is taken
+  CHECK(boot_clock::now() - start <
+        30s);  // 2 s; 40 s at least if it waited as for a wait queue that is taken
   REQUIRE(::kill(stopped->pid(), SIGCONT) == 0);
   c->leave_queue(in(20'000));
   stopped->hear();
@@ -180,7 +181,8 @@ TEST_CASE("sqlite wait queues: those that come after the file was removed use an
 }
 
 TEST_CASE(
-    "sqlite wait queues: C55: a file that is cut short under those who wait ends no process, and goes on serving") {
+    "sqlite wait queues: C55: a file that is cut short under those who wait ends no process, and goes on "
+    "serving") {
   scene const s;
   auto const a = s.d->connect();
   auto const b = s.d->connect();

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 struct scene {
   explicit scene(kind k) : d(make_database(k)) {}
   queue_entry enter(backend::connection& c, int ms, std::string const& name = "x",
-                   std::stop_token stop = {}) const {
+                    std::stop_token stop = {}) const {
     return c.enter_queue(d->tables(), name, "who", in(ms), 5s, std::move(stop));
   }
   /// Another thread stands there.
@@ -63,8 +63,8 @@ class place_in_line {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("wait queues: a free one is had at once, by one session, and is free when that has left", On,
-                   ROWLOCK_WITH_GATES) {
+TEST_CASE_TEMPLATE("wait queues: a free one is had at once, by one session, and is free when that has left",
+                   On, ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -90,8 +90,8 @@ TEST_CASE_TEMPLATE("wait queues: names differ by their letters' case, and by the
   CHECK(t.enter(*elsewhere, 20'000) == queue_entry::was_free);
 }
 
-TEST_CASE_TEMPLATE("wait queues: C51, T9: who comes too late has nothing, also in the moment of its time-out", On,
-                   ROWLOCK_WITH_GATES) {
+TEST_CASE_TEMPLATE("wait queues: C51, T9: who comes too late has nothing, also in the moment of its time-out",
+                   On, ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();
   auto const late = s.d->connect();
@@ -145,7 +145,8 @@ TEST_CASE_TEMPLATE("wait queues: who leaves hears whether others are there", On,
   CHECK_FALSE(next->leave_queue(in(20'000)));
 }
 
-TEST_CASE_TEMPLATE("wait queues: a holder whose session is killed lets the next one in", On, ROWLOCK_WITH_GATES) {
+TEST_CASE_TEMPLATE("wait queues: a holder whose session is killed lets the next one in", On,
+                   ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   auto holder = s.d->connect();
   auto const next = s.d->connect();
@@ -185,7 +186,8 @@ struct holder {
     return c.execute(book.at("lock_take"), take_parameters("x", term), in(20'000)).affected == 1;
   }
   backend::left_queue release(std::string const& term = "first") const {
-    return session->execute_and_leave_queue(book.at("lock_release"), with(std::string("x"), term), in(20'000));
+    return session->execute_and_leave_queue(book.at("lock_release"), with(std::string("x"), term),
+                                            in(20'000));
   }
   database& d;
   backend::statement_book book;
@@ -225,8 +227,9 @@ TEST_CASE_TEMPLATE("wait queues: whoever has one that was left with its lock fin
   if (On::kind == kind::postgresql) next->script(fmt::format("DROP FUNCTION {} CASCADE", slow), in(20'000));
 }
 
-TEST_CASE_TEMPLATE("wait queues: one that is left with a lock that is not there any more is left all the same", On,
-                   ROWLOCK_WITH_GATES) {
+TEST_CASE_TEMPLATE(
+    "wait queues: one that is left with a lock that is not there any more is left all the same", On,
+    ROWLOCK_WITH_GATES) {
   scene const s(On::kind);
   holder const first(s);
   auto const next = s.d->connect();
@@ -234,7 +237,8 @@ TEST_CASE_TEMPLATE("wait queues: one that is left with a lock that is not there 
   CHECK(s.enter(*next, 20'000) == queue_entry::was_free);
 }
 
-TEST_CASE_TEMPLATE("wait queues: a lock that is given back on another session leaves no wait queue", On, ROWLOCK_MYSQLS) {
+TEST_CASE_TEMPLATE("wait queues: a lock that is given back on another session leaves no wait queue", On,
+                   ROWLOCK_MYSQLS) {
   scene const s(On::kind);
   holder const first(s);
   auto const other = s.d->connect();

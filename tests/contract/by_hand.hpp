@@ -33,7 +33,7 @@ inline std::shared_ptr<holding::hold> only(managing::taken const& t) {
 }
 
 struct call {
-  explicit call(inside& where, managing::patience p = {})
+  explicit call(inside& where, managing::wait_policy p = {})
       : it(where.m->parts(), std::span(&where.spec, 1), p, stop.get_token(), bell) {}
   /// Until it has to pause, or has come to its end.
   lock_call::need go() {

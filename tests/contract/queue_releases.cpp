@@ -1,5 +1,5 @@
-// A lock that was waited for at a wait queue is given back there, and the wait queue is left with it, in one round trip.
-// What may go wrong between the two.
+// A lock that was waited for at a wait queue is given back there, and the wait queue is left with it, in one
+// round trip. What may go wrong between the two.
 
 #include <future>
 
@@ -65,7 +65,8 @@ LEFT_CASE("wait queue releases: a lock that was taken over is lost, and the wait
   CHECK(other.has_still("x"));
 }
 
-LEFT_CASE("wait queue releases: a row that a transaction has locked is handed over, and the wait queue is left") {
+LEFT_CASE(
+    "wait queue releases: a row that a transaction has locked is handed over, and the wait queue is left") {
   stranger other(f);
   neighbour next(f);
   auto o = f.options;

@@ -1,5 +1,5 @@
-// Waiting at a wait queue: a lock of the server's, in whose line several processes wait for a name. It decides
-// nothing: whatever becomes of it, who has the lock is told by the row alone.
+// Waiting at a wait queue: a lock of the server's, in whose line several processes wait for a name. It
+// decides nothing: whatever becomes of it, who has the lock is told by the row alone.
 
 #include <unistd.h>
 
@@ -52,7 +52,8 @@ class waiter {
 
 }  // namespace
 
-GATE_CASE("wait queues: who waits stands at the wait queue, keeps it with the lock, and leaves it with the lock") {
+GATE_CASE(
+    "wait queues: who waits stands at the wait queue, keeps it with the lock, and leaves it with the lock") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -144,8 +145,10 @@ PAIRS_CASE("wait queues: C50: who gives the lock back hears that others wait, an
 }
 
 // A look from before the wait would miss who came meanwhile, and nobody would ring him.
-PAIRS_CASE("wait queues: C40: a release that has waited for its row tells of those who came to the wait queue meanwhile",
-           all<rows_on_queues, is_told, on_a_server>) {
+PAIRS_CASE(
+    "wait queues: C40: a release that has waited for its row tells of those who came to the wait queue "
+    "meanwhile",
+    all<rows_on_queues, is_told, on_a_server>) {
   stranger other(f);
   neighbour next(f);
   backend::statement_book const book(f.source.implementation()->sql(), f.tables());
@@ -261,7 +264,8 @@ GATE_CASE("wait queues: one that is lost while the lock is held loses nothing") 
   CHECK(other.take("x"));
 }
 
-GATE_CASE("wait queues: a release whose reply is lost has no time to leave the wait queue: its session ends") {
+GATE_CASE(
+    "wait queues: a release whose reply is lost has no time to leave the wait queue: its session ends") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();

@@ -36,7 +36,7 @@ class in_line {
       : session_(f.source.implementation()->connect(boot_clock::now() + 30s)),
         stands_(std::async(std::launch::async, [this, tables = f.tables()] {
           return session_->enter_queue(tables, "x", "in line", boot_clock::now() + 60s, 10s,
-                                      stop_.get_token()) != backend::queue_entry::not_mine;
+                                       stop_.get_token()) != backend::queue_entry::not_mine;
         })) {}
   ~in_line() { stop_.request_stop(); }
   in_line(in_line const&) = delete;
@@ -68,8 +68,10 @@ class waiting_thread {
 
 }  // namespace
 
-PAIRS_CASE("waiters: nobody; the first in line, who has the wait queue; two; and the holder, who keeps the wait queue",
-           tells_line) {
+PAIRS_CASE(
+    "waiters: nobody; the first in line, who has the wait queue; two; and the holder, who keeps the wait "
+    "queue",
+    tells_line) {
   stranger other(f);
   auto const m = f.manager();
   auto const looking = f.manager();

@@ -54,8 +54,8 @@ class standing_still {
                     place_.section("wait queue, LATERAL ", "'n' || left(wait queue.open, 0)")));
     REQUIRE(eventually([&] {
       return queue_->run(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
-                                    "AND NOT granted;",
-                                    key_)) == "1";
+                                     "AND NOT granted;",
+                                     key_)) == "1";
     }));
   }
   /// What it has read; empty: it has no lock.

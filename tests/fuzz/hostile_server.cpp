@@ -162,7 +162,7 @@ class hostile_connection final : public backend::connection {
   }
   bool has_queues() const noexcept override { return dialect_.has_queues; }
   backend::queue_entry enter_queue(backend::table_names const&, std::string const&, std::string const&,
-                                 boot_time_point, std::chrono::nanoseconds, std::stop_token) override {
+                                   boot_time_point, std::chrono::nanoseconds, std::stop_token) override {
     return until_it_ends([&] {
       server_->agree("enter_queue");
       return static_cast<backend::queue_entry>(server_->choose(3));

@@ -220,8 +220,9 @@ WIRE_CASE("wire cut: what could not be given back comes back when it is mended")
 
 // The server goes on keeping the wait queue for a session that it takes for living. The other one is another
 // process: within one, threads stand in line behind the one that asks the database.
-PAIRS_TEMPLATE_CASE("wire cut: who has the wait queue, and is not heard of any more, holds nobody up for long",
-                    pair, all<in_rows, on_a_server, run_takes>) {
+PAIRS_TEMPLATE_CASE(
+    "wire cut: who has the wait queue, and is not heard of any more, holds nobody up for long", pair,
+    all<in_rows, on_a_server, run_takes>) {
   EACH_CUT(how);
   scene<pair> s;
   stranger other(s);

@@ -40,7 +40,8 @@ void can_be_had(fixture const& f, std::chrono::milliseconds within) {
 }  // namespace
 
 PAIRS_CASE(
-    "wait queues: a process that is killed when it has the wait queue, and not yet the lock, costs nobody anything",
+    "wait queues: a process that is killed when it has the wait queue, and not yet the lock, costs nobody "
+    "anything",
     at_queues) {
   goner dies(f, long_ttl, "before lock_take");
   dies.takes_and_gives_back();
@@ -50,7 +51,8 @@ PAIRS_CASE(
   can_be_had(f, soon);
 }
 
-PAIRS_CASE("wait queues: a process that is killed when it has the lock and the wait queue costs its ttl", at_queues) {
+PAIRS_CASE("wait queues: a process that is killed when it has the lock and the wait queue costs its ttl",
+           at_queues) {
   goner dies(f, 2s, "after lock_take");
   dies.takes_and_gives_back();
   CHECK_FALSE(stranger(f).sees_free("x"));
@@ -69,7 +71,8 @@ PAIRS_CASE("wait queues: a process that is killed before it has given back eithe
 }
 
 PAIRS_CASE(
-    "wait queues: a process that is killed when it has given back the lock, and not yet heard of it, leaves both "
+    "wait queues: a process that is killed when it has given back the lock, and not yet heard of it, leaves "
+    "both "
     "free",
     at_queues) {
   goner dies(f, long_ttl, "after lock_release");

@@ -302,7 +302,8 @@ std::optional<int> parse(int argc, char** argv, options& o) {
       "the cluster is "
       "yours alone: a migration locks tables on one node, and all nodes may wait for it");
   app.add_flag_callback(
-      "--no-gates", [&] { o.wait_queues = false; }, "Who waits stands in no line, but tries again and again");
+      "--no-queues", [&] { o.wait_queues = false; },
+      "Who waits stands in no line, but tries again and again");
   auto* const seed = app.add_option("--seed", o.seed,
                                     "Of the random choices; without it another each time, and it is printed")
                          ->type_name("N");

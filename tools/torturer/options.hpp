@@ -45,7 +45,7 @@ struct options {
   /// each with the number of a node, and mend.
   std::string server;
   bool migrations = true;     ///< an operator also takes the tables to an older version and back
-  bool wait_queues = true;          ///< who waits stands in a line, where the database has one
+  bool wait_queues = true;    ///< who waits stands in a line, where the database has one
   bool through_wire = false;  ///< clients come by way of wire.hpp
   bool client_role = false;   ///< clients log in as a role of their own, with the least rights
   std::string clock;          ///< the file that moves the clients' wall clock; empty: none

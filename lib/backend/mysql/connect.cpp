@@ -26,8 +26,8 @@ int whole_seconds(std::chrono::nanoseconds left) {
 sql::ConnectOptionsMap options_for(settings const& s, endpoint const* place, int seconds) {
   sql::ConnectOptionsMap o;
   auto const text = [&](char const* name, std::string const& value) { o[name] = sql::SQLString(value); };
-  text("hostName",
-       place == nullptr ? handshake::scheme_url("localhost", 0) : handshake::scheme_url(place->host, place->port));
+  text("hostName", place == nullptr ? handshake::scheme_url("localhost", 0)
+                                    : handshake::scheme_url(place->host, place->port));
   text("userName", s.user);
   auto password = s.password();
   if (!password) password = password_of_option_file();

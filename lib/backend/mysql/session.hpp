@@ -42,12 +42,12 @@ class session final : public connection {
   /// Galera keeps user locks within one node, and Group Replication within one member.
   bool has_queues() const noexcept override { return !galera_ && !several_primaries_; }
   queue_entry enter_queue(table_names const&, std::string const& name, std::string const& who,
-                        boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
-                        std::stop_token stop) override;
+                          boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                          std::stop_token stop) override;
   bool leave_queue(boot_time_point deadline) override;
   /// The release of a lease leaves the wait queue itself: see lock_release. For any other, two round trips.
   left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
-                                   boot_time_point deadline) override;
+                                     boot_time_point deadline) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
   /// If the socket is not known, this is a round trip once the session was not used for a second: nothing
   /// else shows its end.
@@ -104,7 +104,7 @@ class session final : public connection {
   bool read_only_ = false;
   bool galera_ = false;
   bool several_primaries_ = false;  ///< of Group Replication
-  std::string queue_;                ///< the last one's name, an expression in SQL
+  std::string queue_;               ///< the last one's name, an expression in SQL
 };
 
 }  // namespace rowlock::backend::mysql

@@ -28,9 +28,9 @@ std::string key_text(std::string const& table, std::string const& name) {
   return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
 }
 
-// Who stands there: a user lock of its own, whose name begins with the slash that no wait queue's has. lock_waiters
-// compares it with the row's owner: a session that has the wait queue is the holder's, or is the first of those who
-// wait. Nobody waits for it, and it may fail.
+// Who stands there: a user lock of its own, whose name begins with the slash that no wait queue's has.
+// lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or is the
+// first of those who wait. Nobody waits for it, and it may fail.
 std::string mark_text(std::string const& table, std::string const& name, std::string const& who) {
   return fmt::format("SHA2(CONCAT_WS('/', '', DATABASE(), '{}', X'{}', X'{}'), 256)", table,
                      base::hexadecimal(who), base::hexadecimal(name));
@@ -41,8 +41,8 @@ std::string wait_text(bool mariadb, std::string const& queue, std::string const&
   auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, queue);
   if (mariadb)
     return fmt::format("SELECT IF({0}, 2, GET_LOCK({1}, {2}.{3:03}))", try_it, queue, ms / 1000, ms % 1000);
-  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({2}) */ IF({0}, 2, GET_LOCK({1}, {3}))", try_it, queue, ms,
-                     ms / 1000 + 1);
+  return fmt::format("SELECT /*+ MAX_EXECUTION_TIME({2}) */ IF({0}, 2, GET_LOCK({1}, {3}))", try_it, queue,
+                     ms, ms / 1000 + 1);
 }
 
 std::string const& said() {
@@ -54,8 +54,8 @@ std::string const& said() {
 
 // Whoever stops the wait ends the session: the server's side waits on until its time-out, and then sees that.
 queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
-                               boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
-                               std::stop_token stop) {
+                                 boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
+                                 std::stop_token stop) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now()).count();
   auto const reply_by = deadline + reply_timeout;
   begin(said(), boot_clock::now() + reply_timeout);
@@ -94,9 +94,10 @@ bool session::leave_queue(boot_time_point deadline) {
   }
 }
 
-// By the number of its reply lock_release says that it has left the wait queue, and whether others wait there.
+// By the number of its reply lock_release says that it has left the wait queue, and whether others wait
+// there.
 left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
-                                          boot_time_point deadline) {
+                                            boot_time_point deadline) {
   auto done = execute(s, parameters, deadline);
   bool const others_wait = done.number == 4;
   if (done.number == 3 || others_wait) return {std::move(done), others_wait};

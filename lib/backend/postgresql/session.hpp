@@ -38,11 +38,11 @@ class session final : public connection {
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool has_queues() const noexcept override { return pooling_ != pooling::transaction; }
   queue_entry enter_queue(table_names const&, std::string const& name, std::string const& who,
-                        boot_time_point until, std::chrono::nanoseconds reply_timeout,
-                        std::stop_token stop) override;
+                          boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                          std::stop_token stop) override;
   bool leave_queue(boot_time_point deadline) override;
   left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
-                                   boot_time_point deadline) override;
+                                     boot_time_point deadline) override;
   bool usable() const noexcept override;
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }

@@ -22,8 +22,8 @@ constexpr char const* key_text =
     " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
 // Who stands there: another key, of its own kind (the table's oid is negative), shared with whoever says the
-// same. lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or is the
-// first of those who wait. It keeps nobody out.
+// same. lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or
+// is the first of those who wait. It keeps nobody out.
 constexpr char const* mark_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
     " - '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
@@ -35,8 +35,8 @@ constexpr char const* too_late = "RLG02";
 
 // A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
 // time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
-// it has one wait queue at most. (The columns of one row are evaluated from left to right; if they were not, the
-// session's own lock_timeout of a second would hold.)
+// it has one wait queue at most. (The columns of one row are evaluated from left to right; if they were not,
+// the session's own lock_timeout of a second would hold.)
 constexpr char const* wait_text =
     "DO $queue$ DECLARE queue CONSTANT pg_catalog.int8 := {0};"
     " BEGIN"
@@ -55,9 +55,9 @@ std::string const& said() {
   return what;
 }
 
-// The next waiter has the wait queue as soon as this session has left it, and then the wait queue can't be shared. Before
-// that nothing tells on each version: since PostgreSQL 17 a holder may share its wait queue although others wait
-// for it.
+// The next waiter has the wait queue as soon as this session has left it, and then the wait queue can't be
+// shared. Before that nothing tells on each version: since PostgreSQL 17 a holder may share its wait queue
+// although others wait for it.
 statement const& leave_statement() {
   static auto const& s = base::never_destroyed<statement>(statement{
       "leave_queue",
@@ -79,8 +79,8 @@ bool is_forgotten(PGresult const* r) {
 // A session that is stopped in the middle ends: the server's side waits on until its time-out, and then sees
 // that.
 queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
-                               boot_time_point until, std::chrono::nanoseconds reply_timeout,
-                               std::stop_token stop) {
+                                 boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                                 std::stop_token stop) {
   base::stop_event const stopped(std::move(stop));
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - boot_clock::now()).count();
   begin(said(), boot_clock::now() + reply_timeout);
@@ -120,10 +120,10 @@ bool session::leave_queue(boot_time_point deadline) {
   return is_taken(r.back().get());
 }
 
-// With a synchronization point between them, which is a commit: in one transaction the wait queue would be left
-// while others still see the row as it was, and the next one would find it held.
+// With a synchronization point between them, which is a commit: in one transaction the wait queue would be
+// left while others still see the row as it was, and the next one would find it held.
 left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
-                                          boot_time_point deadline) {
+                                            boot_time_point deadline) {
   begin(s.name, deadline);
   text_parameters const texts(parameters, s.name);
   text_parameters const queue(queue_, said());

@@ -51,8 +51,8 @@ class ROWLOCK_EXPORT programs_connection {
   programs_connection& operator=(programs_connection const&) = delete;
 };
 
-/// An open wait queue file. fork() copies its locks, so that they would outlive their owner: the child closes it at
-/// once. If there are too many, that child keeps them until it ends.
+/// An open wait queue file. fork() copies its locks, so that they would outlive their owner: the child closes
+/// it at once. If there are too many, that child keeps them until it ends.
 void remember_queue(int fd) noexcept;
 void forget_queue(int fd) noexcept;
 

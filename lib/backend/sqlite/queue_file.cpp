@@ -1,6 +1,6 @@
-// A wait queue is a byte of the file, locked by whoever has it; the byte behind it is shared by all who wait for
-// it. These are locks of an open file (fcntl(2), F_OFD_SETLK): the kernel takes them back from a process that
-// dies. They lie far beyond the file's end, so each name has bytes of its own. They wake in no order and
+// A wait queue is a byte of the file, locked by whoever has it; the byte behind it is shared by all who wait
+// for it. These are locks of an open file (fcntl(2), F_OFD_SETLK): the kernel takes them back from a process
+// that dies. They lie far beyond the file's end, so each name has bytes of its own. They wake in no order and
 // can't be waited for with a time-out, so sleeping is another thing: a word in the file (futex(2)), which
 // whoever leaves changes before it wakes the one that has slept longest.
 

@@ -1,6 +1,6 @@
 #pragma once
-// Wait queues of an SQLite database: a small file beside it, in which processes of this machine line up. Nothing
-// in it is trusted, and it may be removed at any time.
+// Wait queues of an SQLite database: a small file beside it, in which processes of this machine line up.
+// Nothing in it is trusted, and it may be removed at any time.
 
 #include <sys/types.h>
 

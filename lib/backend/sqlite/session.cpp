@@ -389,9 +389,9 @@ void session::script(std::string_view sql, boot_time_point deadline) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it
-queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& /*who*/,
-                               boot_time_point until, std::chrono::nanoseconds reply_timeout,
-                               std::stop_token stop) {
+queue_entry session::enter_queue(table_names const& tables, std::string const& name,
+                                 std::string const& /*who*/, boot_time_point until,
+                                 std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
   static auto const& what = base::never_destroyed<std::string>("queue");
   expect_own(what);
   {

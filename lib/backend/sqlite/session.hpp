@@ -10,9 +10,9 @@
 
 #include "backend/backend.hpp"
 #include "backend/sqlite/file_identity.hpp"
-#include "backend/sqlite/queue_file.hpp"
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
+#include "backend/sqlite/queue_file.hpp"
 #include "backend/sqlite/wal_files.hpp"
 
 namespace rowlock::backend::sqlite {
@@ -35,8 +35,8 @@ class session final : public connection, private connection_owner {
   void script(std::string_view sql, boot_time_point deadline) override;
   bool has_queues() const noexcept override { return file_.has_value(); }
   queue_entry enter_queue(table_names const&, std::string const& name, std::string const& /*who*/,
-                        boot_time_point until, std::chrono::nanoseconds reply_timeout,
-                        std::stop_token stop) override;
+                          boot_time_point until, std::chrono::nanoseconds reply_timeout,
+                          std::stop_token stop) override;
   bool leave_queue(boot_time_point deadline) override;
   bool is_waited_for(table_names const&, std::string const& name) noexcept override;
   bool usable() const noexcept override;
