@@ -106,7 +106,7 @@ std::string const& quorum_mutex::name() const noexcept {
   return state_ ? state_->name : none;
 }
 
-quorum_acquisition quorum_mutex::take(recipes::quorum_patience const& p, std::stop_token stop) const {
+quorum_acquisition quorum_mutex::take(recipes::quorum_wait_policy const& p, std::stop_token stop) const {
   auto const s = state_;
   if (!s) throw error(errc::invalid_argument, "this mutex was moved from");
   s->crew->refuse_if_forked();

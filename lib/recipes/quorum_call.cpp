@@ -24,7 +24,7 @@ constexpr auto longest_pause = 250ms;
 }  // namespace
 
 quorum_call::quorum_call(quorum_crew& crew, std::string const& name, mutex_options const& options,
-                         quorum_patience const& p, std::stop_token stop)
+                         quorum_wait_policy const& p, std::stop_token stop)
     : crew_(crew), name_(name), options_(options), wait_policy_(p), stop_(std::move(stop)) {}
 
 bool quorum_call::over() const noexcept {

@@ -14,7 +14,7 @@
 
 namespace rowlock::recipes {
 
-struct quorum_patience {
+struct quorum_wait_policy {
   bool one_attempt = false;
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
 };
@@ -29,7 +29,7 @@ struct quorum_result {
 /// Made for one call, used by the thread that makes it.
 class quorum_call : private managing::beside_front {
  public:
-  quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_patience const&,
+  quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_wait_policy const&,
               std::stop_token);
 
   /// @throws error
@@ -65,7 +65,7 @@ class quorum_call : private managing::beside_front {
   quorum_crew& crew_;
   std::string const& name_;
   mutex_options const& options_;
-  quorum_patience const wait_policy_;
+  quorum_wait_policy const wait_policy_;
   std::stop_token const stop_;
   std::shared_ptr<quorum_hold> hold_;
   /// The member in whose line it stands, and whether the others are asked already.

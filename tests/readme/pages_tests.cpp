@@ -146,16 +146,6 @@ TEST_CASE("lib/doc/traps.md: only the name of a case counts as a test") {
   CHECK(cases_in("// TEST_CASE(\"T1: a\")\nSUBCASE(\"T2: b\")").empty());
 }
 
-TEST_CASE("lib/doc/traps.md: of each of C40 to C61 there is a form that is naive, as a patch") {
-  std::set<std::string> there;
-  for (auto const& entry : fs::directory_iterator(source_path("tools/dev/broken.d"))) {
-    std::ifstream in(entry.path());
-    for (std::string line; std::getline(in, line) && !line.starts_with("diff ");)
-      if (line.starts_with("trap: ")) there.insert(line.substr(6));
-  }
-  for (int c = 40; c <= 61; ++c) CHECK_MESSAGE(there.contains("C" + std::to_string(c)), c);
-}
-
 std::set<std::string> statements() {
   std::set<std::string> names;
   std::string const mark = "-- name: ";

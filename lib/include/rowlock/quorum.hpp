@@ -15,7 +15,7 @@
 namespace rowlock::recipes {
 class quorum_hold;
 class quorum_crew;
-struct quorum_patience;
+struct quorum_wait_policy;
 }  // namespace rowlock::recipes
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
@@ -149,7 +149,7 @@ class ROWLOCK_EXPORT quorum_mutex {
   friend class quorum;
   struct state;
   explicit quorum_mutex(std::shared_ptr<state>) noexcept;
-  quorum_acquisition take(recipes::quorum_patience const&, std::stop_token) const;
+  quorum_acquisition take(recipes::quorum_wait_policy const&, std::stop_token) const;
   bool keep(quorum_acquisition);
   bool try_lock_in(std::chrono::nanoseconds timeout);
   std::shared_ptr<state> state_;
