@@ -152,7 +152,7 @@ void guarded_transaction::done(required_lock const& lock, std::chrono::milliseco
                                std::string const& result) {
   manager_->refuse_if_forked();
   auto const& facts = lock.hold->facts();
-  managing::require_recordable(facts, keep_for, result);
+  managing::recording::require_recordable(facts, keep_for, result);
   caller_->expect_transaction();
   expect_requirable(lock);
   // Before it is sent: whoever finds this term in the row knows that it is done.

@@ -60,7 +60,7 @@ void exchanging::ask() {
     if (run_.asks()->what == question::kind::exchange)
       exchange();
     else
-      (void)releasing(engine_).give_back(now_, boot_clock::now() + engine_.options.release_timeout);
+      (void)releasing::give_back(engine_, now_, boot_clock::now() + engine_.options.release_timeout);
   } catch (error const& e) {
     failure_ = e;
   }

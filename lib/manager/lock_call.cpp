@@ -50,7 +50,7 @@ lock_call::~lock_call() {
     if (handed_off_) (void)accept_hand_off();
   } catch (std::exception const&) {  // no thread to be had: it is given back
   }
-  for (auto const& h : won_) releasing(engine_).leave_behind(h);
+  for (auto const& h : won_) releasing::leave_behind(engine_, h);
 }
 
 steps<taken> lock_call::run() {
@@ -513,7 +513,7 @@ void lock_call::give_back_won(bool whole) {
   for (auto const& h : won_) {
     if (!one()) (void)h->share_term();  // not to the next in line: all of them go back
     if (h->unshare())
-      (void)releasing(engine_).give_back(h, boot_clock::now() + engine_.options.release_timeout);
+      (void)releasing::give_back(engine_, h, boot_clock::now() + engine_.options.release_timeout);
     else
       (void)engine_.expiries.report_lost(h, whole ? h->why_expired() : loss_reason::row_gone);
   }

@@ -159,7 +159,7 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
       h->tell_trust(engine_->events);
       return true;
     }
-    if (engine_->expiries.report_lost(h, h->why_expired())) releasing(*engine_).give_back_lost(*h);
+    if (engine_->expiries.report_lost(h, h->why_expired())) releasing::give_back_lost(*engine_, *h);
     return false;
   }
   auto const fate = holding::fate_of(engine_->tables, *loan, *h, deadline);
@@ -203,12 +203,12 @@ bool manager::set_row_note(std::shared_ptr<holding::hold> const& h, std::string 
 bool manager::record(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds keep_for,
                      std::string const& result) {
   auto const here = begin_call();
-  return recording(*engine_).record(h, keep_for, result);
+  return recording::record(*engine_, h, keep_for, result);
 }
 
 bool manager::was_recorded(std::shared_ptr<holding::hold> const& h) {
   auto const here = begin_call();
-  return recording(*engine_).was_recorded(h);
+  return recording::was_recorded(*engine_, h);
 }
 
 release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcept {
@@ -218,8 +218,8 @@ release_result manager::release(std::shared_ptr<holding::hold> const& h) noexcep
   if (!can_release(what)) return what;
   base::calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;
-  return releasing(*engine_).give_back(h,
-                                       boot_clock::now() + base::time_left(engine_->options.release_timeout));
+  return releasing::give_back(*engine_, h,
+                              boot_clock::now() + base::time_left(engine_->options.release_timeout));
 }
 
 release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> holds) noexcept {
@@ -229,8 +229,8 @@ release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> 
   if (holds.empty() || !can_release(what)) return what;
   base::calls::scope const here(engine_->under_way);
   base::end_time_spent const spent;
-  return releasing(*engine_).give_back_all(
-      std::move(holds), boot_clock::now() + base::time_left(engine_->options.release_timeout));
+  return releasing::give_back_all(*engine_, std::move(holds),
+                                  boot_clock::now() + base::time_left(engine_->options.release_timeout));
 }
 
 bool manager::can_release(release_result& what) const noexcept {
@@ -262,7 +262,7 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
   engine_->renewals.forget(*h);
   engine_->expiries.forget(*h);
   if (!ours) {
-    releasing(*engine_).give_back_lost(*h);
+    releasing::give_back_lost(*engine_, *h);
     return std::nullopt;
   }
   h->end_release();
@@ -271,17 +271,17 @@ std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> cons
 
 std::vector<lock_info> manager::list(list_options const& options) {
   auto const here = begin_call();
-  return named_locks(*engine_).list(options);
+  return named_locks::list(*engine_, options);
 }
 
 std::optional<lock_info> manager::find(std::string const& name) {
   auto const here = begin_call();
-  return named_locks(*engine_).find(name);
+  return named_locks::find(*engine_, name);
 }
 
 bool manager::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
   auto const here = begin_call();
-  return named_locks(*engine_).revoke(name, mode, only);
+  return named_locks::revoke(*engine_, name, mode, only);
 }
 
 std::shared_ptr<holding::hold> manager::exchange(std::shared_ptr<holding::hold> const& h,
@@ -294,12 +294,12 @@ std::shared_ptr<holding::hold> manager::exchange(std::shared_ptr<holding::hold> 
 
 void manager::set_limit(lock_spec const& spec, std::int64_t limit) {
   auto const here = begin_call();
-  named_permits(*engine_).set_limit(spec, limit);
+  named_permits::set_limit(*engine_, spec, limit);
 }
 
 std::optional<std::int64_t> manager::free_units(lock_spec const& spec) {
   auto const here = begin_call();
-  return named_permits(*engine_).free_units(spec);
+  return named_permits::free_units(*engine_, spec);
 }
 
 bool manager::wait_until_free(lock_spec const& spec,
@@ -313,12 +313,12 @@ bool manager::wait_until_free(lock_spec const& spec,
 
 bool manager::release(detached_lock const& lock) {
   auto const here = begin_call();
-  return named_locks(*engine_).release(lock);
+  return named_locks::release(*engine_, lock);
 }
 
 bool manager::renew(detached_lock const& lock) {
   auto const here = begin_call();
-  return named_locks(*engine_).renew(lock);
+  return named_locks::renew(*engine_, lock);
 }
 
 void manager::close() noexcept {
@@ -368,9 +368,9 @@ void manager::say_closed() const {
 void manager::shut_down() noexcept {
   auto const deadline = boot_clock::now() + closing_.time;
   engine_->closing.request_stop();
-  releasing give(*engine_);
   for (auto const& h : engine_->expiries.close())
-    if (give.give_back(h, deadline) == release_result::already_lost) give.give_back_lost(*h, deadline);
+    if (releasing::give_back(*engine_, h, deadline) == release_result::already_lost)
+      releasing::give_back_lost(*engine_, *h, deadline);
   engine_->under_way.wait_until_gone(closing_.calls_of_by, deadline);
   closing_.given_back.set();
   end_threads(deadline, closing_.by);

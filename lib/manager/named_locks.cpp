@@ -14,10 +14,19 @@
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/replace_term.hpp"
 
-namespace rowlock::managing {
+namespace rowlock::managing::named_locks {
 
 using namespace std::chrono_literals;
 using strategies::name_and_term;
+
+/// By which its term is found; empty if the name certainly has no such term.
+static std::optional<rowlock::strategy> strategy_of(engine&, backend::connection&, detached_lock const&);
+/// @return false, with the session, if the term is not there any more
+static bool take_away(engine&, strategies::name_and_term const&, rowlock::strategy,
+                      std::optional<sessions::connection_pool::loan>& session);
+
+/// To those of which the database tells it.
+static void add_waiters(engine&, backend::connection&, std::span<lock_info>) noexcept;
 
 namespace {
 
@@ -27,13 +36,13 @@ constexpr std::chrono::milliseconds closed_at_most = 2s;
 }  // namespace
 
 // Who may not see it, or is in a hurry, sees the locks all the same.
-void named_locks::add_waiters(backend::connection& session, std::span<lock_info> locks) noexcept try {
+void add_waiters(engine& in, backend::connection& session, std::span<lock_info> locks) noexcept try {
   if (!session.has_queues()) return;
   std::vector<std::string> names;
   for (auto const& lock : locks)
     if (lock.held && (names.empty() || names.back() != lock.name)) names.push_back(lock.name);
   if (names.empty()) return;
-  auto known = engine_.tables.locks.waiters(session, names, engine_.reply_deadline());
+  auto known = in.tables.locks.waiters(session, names, in.reply_deadline());
   for (auto& lock : locks) {
     auto const found = known.find(lock.name);
     if (!lock.held || found == known.end()) continue;
@@ -44,10 +53,10 @@ void named_locks::add_waiters(backend::connection& session, std::span<lock_info>
 } catch (std::exception const&) {
 }
 
-std::vector<lock_info> named_locks::list(list_options const& options) {
+std::vector<lock_info> list(engine& in, list_options const& options) {
   constexpr std::size_t asked_at_once = 1000;  // about whose waiters
-  auto loan = engine_.pool.borrow(engine_.reply_deadline());
-  listing names(engine_, *loan, options);
+  auto loan = in.pool.borrow(in.reply_deadline());
+  listing names(in, *loan, options);
   std::vector<lock_info> found;
   std::size_t asked = 0;
   for (std::size_t count = 0; options.limit == 0 || count < options.limit; ++count) {
@@ -55,35 +64,34 @@ std::vector<lock_info> named_locks::list(list_options const& options) {
     if (of_name.empty()) break;
     std::move(of_name.begin(), of_name.end(), std::back_inserter(found));
     if (!options.waiters || found.size() - asked < asked_at_once) continue;
-    add_waiters(*loan, std::span(found).subspan(asked));
+    add_waiters(in, *loan, std::span(found).subspan(asked));
     asked = found.size();
   }
-  if (options.waiters) add_waiters(*loan, std::span(found).subspan(asked));
+  if (options.waiters) add_waiters(in, *loan, std::span(found).subspan(asked));
   return found;
 }
 
-std::optional<lock_info> named_locks::find(std::string const& name) {
+std::optional<lock_info> find(engine& in, std::string const& name) {
   base::require_name(name);
-  auto loan = engine_.pool.borrow(engine_.reply_deadline());
-  for (auto const& [which, strategy] : engine_.strategies)
-    if (auto by = strategy->holder(*loan, name, engine_.reply_deadline()))
+  auto loan = in.pool.borrow(in.reply_deadline());
+  for (auto const& [which, strategy] : in.strategies)
+    if (auto by = strategy->holder(*loan, name, in.reply_deadline()))
       return lock_info{name, true, *std::move(by), {}};
-  auto row = engine_.tables.locks.find(*loan, name, engine_.reply_deadline());
+  auto row = in.tables.locks.find(*loan, name, in.reply_deadline());
   if (!row) return std::nullopt;
   if (traits(row->holder.strategy).counted)
-    if (auto permit = engine_.tables.permits.find(*loan, name, engine_.reply_deadline()))
-      row = std::move(permit);
+    if (auto permit = in.tables.permits.find(*loan, name, in.reply_deadline())) row = std::move(permit);
   return as_info(*std::move(row));
 }
 
 // By the term that was read: one that came in between, a record even, is not what was looked at.
-bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id const& only) {
+bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const& only) {
   base::require_name(name);
-  std::optional loan = engine_.pool.borrow(engine_.reply_deadline());
+  std::optional loan = in.pool.borrow(in.reply_deadline());
   std::optional<bool> was_done;
-  return sessions::retry_deadlocks(engine_.events, name, engine_.reply_deadline(), [&] {
+  return sessions::retry_deadlocks(in.events, name, in.reply_deadline(), [&] {
     // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
-    auto const row = engine_.tables.locks.read(**loan, name, engine_.reply_deadline());
+    auto const row = in.tables.locks.read(**loan, name, in.reply_deadline());
     if (!row) return false;
     auto const how = row->holder.strategy;
     if (!traits(how).revocable)
@@ -92,18 +100,17 @@ bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id cons
           fmt::format("'{}' is used with {}, which can't be revoked: it ends with the database session that "
                       "holds it, which `rowlock list` names where the server tells, and the server can end",
                       name, to_string(how)));
-    auto const& rows = engine_.tables.of(how);
-    if (traits(how).counted) return rows.revoke(**loan, {name, only}, mode, engine_.reply_deadline());
+    auto const& rows = in.tables.of(how);
+    if (traits(how).counted) return rows.revoke(**loan, {name, only}, mode, in.reply_deadline());
     name_and_term const held{name, row->term};
     if (held.term.empty() || (!only.empty() && held.term != only)) return false;
     if (!was_done) was_done = row->holder.done;
     if (row->holder.done && !*was_done) return false;  // it ended well, just now
-    bool const done =
-        row->holder.done  // nobody could be asked
-            ? engine_.strategies.of(how).give_back(**loan, held, 0ms, engine_.reply_deadline()).was_there
-            : mode == revoke_mode::now && !traits(how).by_majority
-                  ? take_away(held, how, loan)
-                  : rows.revoke(**loan, held, mode, engine_.reply_deadline());
+    bool const done = row->holder.done                 // nobody could be asked
+                          ? in.strategies.of(how).give_back(**loan, held, 0ms, in.reply_deadline()).was_there
+                          : mode == revoke_mode::now && !traits(how).by_majority
+                                ? take_away(in, held, how, loan)
+                                : rows.revoke(**loan, held, mode, in.reply_deadline());
     if (!done && only.empty())
       throw error(errc::conflict, fmt::format("'{}' went to another term while it was revoked", name));
     return done;
@@ -112,56 +119,55 @@ bool named_locks::revoke(std::string const& name, revoke_mode mode, term_id cons
 
 // The name stays closed until no thread of the holder's process can go on with the term that is taken away:
 // lib/doc/hand_on.md.
-bool named_locks::take_away(name_and_term const& held, rowlock::strategy how,
-                            std::optional<sessions::connection_pool::loan>& session) {
+bool take_away(engine& in, name_and_term const& held, rowlock::strategy how,
+               std::optional<sessions::connection_pool::loan>& session) {
   name_and_term const closed{held.name, {base::random_id()}};
-  if (!strategies::replace_term(**session, engine_.database.statements(), held, closed.term, closed_at_most,
-                                engine_.reply_deadline()))
+  if (!strategies::replace_term(**session, in.database.statements(), held, closed.term, closed_at_most,
+                                in.reply_deadline()))
     return false;
   session.reset();
   auto const since = boot_clock::now();
   base::event const never;
   base::wait_for(never, since + base::closed_for);
   try {
-    auto const deadline = engine_.reply_deadline();
-    auto again = engine_.pool.borrow(deadline);
-    engine_.strategies.of(how).give_back(*again, closed, 0ms, deadline);
+    auto const deadline = in.reply_deadline();
+    auto again = in.pool.borrow(deadline);
+    in.strategies.of(how).give_back(*again, closed, 0ms, deadline);
   } catch (std::exception const& e) {  // then it ends by itself
-    engine_.events.tell({.kind = event_kind::error, .name = held.name, .message = e.what()});
-    engine_.renewals.give_back_later(held.name, closed.term, how, 0ms, since + closed_at_most);
+    in.events.tell({.kind = event_kind::error, .name = held.name, .message = e.what()});
+    in.renewals.give_back_later(held.name, closed.term, how, 0ms, since + closed_at_most);
   }
   return true;
 }
 
-std::optional<rowlock::strategy> named_locks::strategy_of(backend::connection& session,
-                                                          detached_lock const& lock) {
+std::optional<rowlock::strategy> strategy_of(engine& in, backend::connection& session,
+                                             detached_lock const& lock) {
   if (lock.strategy) return lock.strategy;
-  auto const row = engine_.tables.locks.read(session, lock.name, engine_.reply_deadline());
+  auto const row = in.tables.locks.read(session, lock.name, in.reply_deadline());
   if (!row) return std::nullopt;
   auto const how = row->holder.strategy;
   return traits(how).counted || row->term == lock.term ? std::optional(how) : std::nullopt;
 }
 
-bool named_locks::release(detached_lock const& lock) {
+bool release(engine& in, detached_lock const& lock) {
   base::require_name(lock.name);
-  auto const deadline = engine_.reply_deadline();
-  auto loan = engine_.pool.borrow(deadline);
-  return sessions::retry_deadlocks(engine_.events, lock.name, deadline, [&] {
-    auto const how = strategy_of(*loan, lock);
-    return how &&
-           engine_.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline).was_there;
+  auto const deadline = in.reply_deadline();
+  auto loan = in.pool.borrow(deadline);
+  return sessions::retry_deadlocks(in.events, lock.name, deadline, [&] {
+    auto const how = strategy_of(in, *loan, lock);
+    return how && in.strategies.of(*how).give_back(*loan, {lock.name, lock.term}, 0ms, deadline).was_there;
   });
 }
 
-bool named_locks::renew(detached_lock const& lock) {
+bool renew(engine& in, detached_lock const& lock) {
   base::require_name(lock.name);
-  auto const deadline = engine_.reply_deadline();
-  auto loan = engine_.pool.borrow(deadline);
+  auto const deadline = in.reply_deadline();
+  auto loan = in.pool.borrow(deadline);
   strategies::name_and_term const which{lock.name, lock.term};
-  return sessions::retry_deadlocks(engine_.events, lock.name, deadline, [&] {
-    auto const how = strategy_of(*loan, lock);
+  return sessions::retry_deadlocks(in.events, lock.name, deadline, [&] {
+    auto const how = strategy_of(in, *loan, lock);
     if (!how) return false;
-    auto const& rows = engine_.tables.of(*how);
+    auto const& rows = in.tables.of(*how);
     if (!rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
     if (auto const left = rows.check(*loan, which, deadline);
         left && !left->revoked && !left->hard_limit_reached)
@@ -171,4 +177,4 @@ bool named_locks::renew(detached_lock const& lock) {
   });
 }
 
-}  // namespace rowlock::managing
+}  // namespace rowlock::managing::named_locks

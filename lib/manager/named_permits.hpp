@@ -8,18 +8,10 @@
 #include "manager/engine.hpp"
 #include "manager/lock_spec.hpp"
 
-namespace rowlock::managing {
+namespace rowlock::managing::named_permits {
 
-/// Made for one call; thread-safe. Everything throws error.
-class named_permits {
- public:
-  explicit named_permits(engine& e) noexcept : engine_(e) {}
+/// Everything throws error.
+void set_limit(engine&, lock_spec const&, std::int64_t limit);
+std::optional<std::int64_t> free_units(engine&, lock_spec const&);
 
-  void set_limit(lock_spec const&, std::int64_t limit);
-  std::optional<std::int64_t> free_units(lock_spec const&);
-
- private:
-  engine& engine_;
-};
-
-}  // namespace rowlock::managing
+}  // namespace rowlock::managing::named_permits

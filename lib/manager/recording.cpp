@@ -10,9 +10,13 @@
 #include "holding/fate.hpp"
 #include "manager/wait_policy.hpp"
 
-namespace rowlock::managing {
+namespace rowlock::managing::recording {
 
 using namespace std::chrono_literals;
+
+template <class Ask>
+static bool ride_out(engine&, holding::hold const&, Ask const&);
+static void finish(engine&, holding::hold&) noexcept;
 
 namespace {
 
@@ -40,33 +44,33 @@ void require_recordable(holding::grant_facts const& f, std::chrono::milliseconds
   require_keepable(f.name, keep_for, result);
 }
 
-bool recording::record(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds keep_for,
-                       std::string const& result) {
+bool record(engine& in, std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds keep_for,
+            std::string const& result) {
   auto const& f = h->facts();
   require_recordable(f, keep_for, result);
   if (h->recorded()) return true;
-  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
+  if (h->held() && !h->valid()) in.expiries.report_lost(h, h->why_expired());
   if (!h->valid() || !h->share_term()) return false;
   strategies::record_of_done const what{{f.name, f.term}, h->term_of_record(), keep_for, result};
-  auto const& strategy = engine_.strategies.of(f.strategy);
-  bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {
+  auto const& strategy = in.strategies.of(f.strategy);
+  bool const done = ride_out(in, *h, [&](backend::connection& session, boot_time_point deadline) {
     if (strategy.record(session, what, deadline)) return true;
-    auto const fate = holding::fate_of(engine_.tables, session, *h, deadline);
-    if (fate.lost) engine_.expiries.report_lost(h, *fate.lost);
-    return fate.done && holding::keep_record(engine_.tables, session, *h, deadline);
+    auto const fate = holding::fate_of(in.tables, session, *h, deadline);
+    if (fate.lost) in.expiries.report_lost(h, *fate.lost);
+    return fate.done && holding::keep_record(in.tables, session, *h, deadline);
   });
-  if (done) finish(*h);
+  if (done) finish(in, *h);
   return done;
 }
 
-bool recording::was_recorded(std::shared_ptr<holding::hold> const& h) {
+bool was_recorded(engine& in, std::shared_ptr<holding::hold> const& h) {
   if (h->recorded()) return true;
-  bool const done = ride_out(*h, [&](backend::connection& session, boot_time_point deadline) {
+  bool const done = ride_out(in, *h, [&](backend::connection& session, boot_time_point deadline) {
     // Read first: a transaction that has not ended has the row locked, and then it is not recorded.
-    return holding::is_recorded(engine_.tables, session, *h, deadline) &&
-           holding::keep_record(engine_.tables, session, *h, deadline);
+    return holding::is_recorded(in.tables, session, *h, deadline) &&
+           holding::keep_record(in.tables, session, *h, deadline);
   });
-  if (done) finish(*h);
+  if (done) finish(in, *h);
   return done;
 }
 
@@ -74,14 +78,14 @@ bool recording::was_recorded(std::shared_ptr<holding::hold> const& h) {
 // whose reply is lost, is repeated, on another session and perhaps another host: it names the same two terms,
 // so that it does not matter how often it is applied, and a late ghost of it does no harm.
 template <class Ask>
-bool recording::ride_out(holding::hold const& h, Ask const& ask) {
-  auto const until = std::max(engine_.reply_deadline(), h.trusted_until());
+bool ride_out(engine& in, holding::hold const& h, Ask const& ask) {
+  auto const until = std::max(in.reply_deadline(), h.trusted_until());
   base::event const never;
   bool in_doubt = false;
   for (auto pause = first_pause;; pause = std::min(2 * pause, last_pause)) {
     try {
-      auto const deadline = std::min(until, engine_.reply_deadline());
-      auto loan = engine_.pool.borrow(deadline);
+      auto const deadline = std::min(until, in.reply_deadline());
+      auto loan = in.pool.borrow(deadline);
       return ask(*loan, deadline);
     } catch (error const& e) {
       in_doubt = in_doubt || e.reason() == errc::in_doubt;
@@ -89,25 +93,25 @@ bool recording::ride_out(holding::hold const& h, Ask const& ask) {
         if (!in_doubt || e.reason() == errc::in_doubt) throw;
         throw error(errc::in_doubt, base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
       }
-      engine_.events.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
+      in.events.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
     }
     base::wait_for(never, boot_clock::now() + pause);
   }
 }
 
-void recording::finish(holding::hold& h) noexcept {
+void finish(engine& in, holding::hold& h) noexcept {
   auto const since = boot_clock::now();
   h.mark_recorded();
-  engine_.renewals.forget(h);
-  engine_.expiries.forget(h);
+  in.renewals.forget(h);
+  in.expiries.forget(h);
   if (!h.begin_release()) return;
-  h.end_release({}, since + engine_.options.release_timeout);
+  h.end_release({}, since + in.options.release_timeout);
   auto const& f = h.facts();
-  engine_.events.tell({.kind = event_kind::released,
-                       .name = f.name,
-                       .term = f.term.value,
-                       .token = f.token,
-                       .duration = boot_clock::now() - since});
+  in.events.tell({.kind = event_kind::released,
+                  .name = f.name,
+                  .term = f.term.value,
+                  .token = f.token,
+                  .duration = boot_clock::now() - since});
 }
 
-}  // namespace rowlock::managing
+}  // namespace rowlock::managing::recording

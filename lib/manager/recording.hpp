@@ -7,7 +7,7 @@
 
 #include "manager/engine.hpp"
 
-namespace rowlock::managing {
+namespace rowlock::managing::recording {
 
 /// @throws error(errc::unsupported) if locks of the strategy can't end so; invalid_argument if the time or
 /// the text can't be kept
@@ -16,25 +16,12 @@ void require_recordable(holding::grant_facts const&, std::chrono::milliseconds k
 /// The same for what is known before there is a lock.
 void require_keepable(std::string const& name, std::chrono::milliseconds keep_for, std::string const& result);
 
-/// Made for one call; thread-safe.
-class recording {
- public:
-  explicit recording(engine& e) noexcept : engine_(e) {}
+/// Tries again, by the record's own term, as long as trust lasts, and for reply_timeout at least.
+/// @return false if it was lost before
+/// @throws error; the lock is held as before, unless it is errc::in_doubt
+bool record(engine&, std::shared_ptr<holding::hold> const&, std::chrono::milliseconds keep_for,
+            std::string const& result);
+/// Whether a transaction of the program's has recorded it. Rides out what record() does.
+bool was_recorded(engine&, std::shared_ptr<holding::hold> const&);
 
-  /// Tries again, by the record's own term, as long as trust lasts, and for reply_timeout at least.
-  /// @return false if it was lost before
-  /// @throws error; the lock is held as before, unless it is errc::in_doubt
-  bool record(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds keep_for,
-              std::string const& result);
-  /// Whether a transaction of the program's has recorded it. Rides out what record() does.
-  bool was_recorded(std::shared_ptr<holding::hold> const&);
-
- private:
-  template <class Ask>
-  bool ride_out(holding::hold const&, Ask const&);
-  void finish(holding::hold&) noexcept;
-
-  engine& engine_;
-};
-
-}  // namespace rowlock::managing
+}  // namespace rowlock::managing::recording

@@ -8,9 +8,45 @@
 #include "holding/why_lost.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
-namespace rowlock::managing {
+namespace rowlock::managing::releasing {
 
 using namespace std::chrono_literals;
+
+using holds = std::vector<std::shared_ptr<holding::hold>>;
+
+/// @return what became of it; empty if its row, or session, is still to be told
+static std::optional<release_result> let_go(engine&, std::shared_ptr<holding::hold> const&) noexcept;
+static release_result end(engine&, holding::hold&, boot_time_point deadline) noexcept;
+/// Of several, what a single statement can give back. @return whether it was; if not, it is to be done
+/// alone
+static std::vector<bool> end_together(engine&, holds const&, boot_time_point deadline);
+static bool goes_with_others(engine&, holding::hold const&) noexcept;
+static release_result end_session(engine&, holding::hold&, boot_time_point deadline) noexcept;
+/// Sets `why` if the term is not in the row any more.
+static release_result tell_row(engine&, holding::hold&, boot_time_point deadline, loss_reason& why);
+/// On the wait queue's own session, if there is one; else, or if nothing was done there, empty.
+static std::optional<strategies::given_back> give_back_at_queue(engine&, holding::hold&,
+                                                                boot_time_point deadline);
+/// `session`: if there is one already.
+static loss_reason why_gone(engine&, holding::hold const&,
+                            std::optional<sessions::connection_pool::loan> session,
+                            boot_time_point deadline) noexcept;
+/// Of a term that is not in its row any more: it was lost, or its work is done.
+static release_result not_there(engine&, holding::hold&,
+                                std::optional<sessions::connection_pool::loan> session,
+                                boot_time_point deadline, loss_reason& why);
+static strategies::given_back give_back_alone(engine&, holding::hold const&, backend::connection&,
+                                              boot_time_point deadline);
+static strategies::given_back try_to_give_back(engine&, holding::hold const&,
+                                               std::optional<sessions::connection_pool::loan>& session,
+                                               boot_time_point deadline);
+static strategies::given_back give_back_with_others(engine&, holding::hold const&, boot_time_point deadline,
+                                                    std::optional<sessions::connection_pool::loan>& alone);
+static bool is_locked(engine&, holding::hold const&, backend::connection&, boot_time_point deadline);
+static bool offer(engine&, std::shared_ptr<holding::hold> const&) noexcept;
+static void forget(engine&, holding::hold const&) noexcept;
+static void tell_released(engine&, holding::hold const&, boot_time_point since) noexcept;
+static void tell_error(engine&, holding::hold const&, std::exception const&) noexcept;
 
 namespace {
 
@@ -24,126 +60,126 @@ bool row_may_be_ours(holding::hold const& h) noexcept {
 
 }  // namespace
 
-release_result releasing::give_back(std::shared_ptr<holding::hold> const& h,
-                                    boot_time_point deadline) noexcept {
-  if (auto const done = let_go(h)) return *done;
-  return end(*h, deadline);
+release_result give_back(engine& in, std::shared_ptr<holding::hold> const& h,
+                         boot_time_point deadline) noexcept {
+  if (auto const done = let_go(in, h)) return *done;
+  return end(in, *h, deadline);
 }
 
-void releasing::leave_behind(std::shared_ptr<holding::hold> const& h) const noexcept {
-  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
-  bool const nobodys = offer(h);
-  bool const goes_on = nobodys && holding::hold::hand_on(h, &engine_);
+void leave_behind(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
+  if (h->held() && !h->valid()) in.expiries.report_lost(h, h->why_expired());
+  bool const nobodys = offer(in, h);
+  bool const goes_on = nobodys && holding::hold::hand_on(h, &in);
   bool const ours = nobodys || h->begin_release();
-  forget(*h);
-  if (goes_on) return tell_released(*h, boot_clock::now());
+  forget(in, *h);
+  if (goes_on) return tell_released(in, *h, boot_clock::now());
   if (!ours) return;
   if (holding::traits_of(h->facts()).owns_session)
-    engine_.pings.drop(*h);
+    in.pings.drop(*h);
   else
-    engine_.renewals.give_back_later(*h);
+    in.renewals.give_back_later(*h);
   h->end_release({}, boot_time_point::min());
 }
 
-std::optional<release_result> releasing::let_go(std::shared_ptr<holding::hold> const& h) noexcept {
+std::optional<release_result> let_go(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
   if (h->recorded()) {  // somebody has seen that in its row
-    forget(*h);
+    forget(in, *h);
     if (h->begin_release()) h->end_release();
     return release_result::released;
   }
   // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
-  if (h->held() && !h->valid()) engine_.expiries.report_lost(h, h->why_expired());
-  bool const nobodys = offer(h);
-  if (nobodys && holding::hold::hand_on(h, &engine_)) {
-    forget(*h);
-    tell_released(*h, boot_clock::now());
+  if (h->held() && !h->valid()) in.expiries.report_lost(h, h->why_expired());
+  bool const nobodys = offer(in, h);
+  if (nobodys && holding::hold::hand_on(h, &in)) {
+    forget(in, *h);
+    tell_released(in, *h, boot_clock::now());
     return release_result::released;
   }
   bool const ours = nobodys || h->begin_release();
-  forget(*h);  // not if its loss is still to be told
+  forget(in, *h);  // not if its loss is still to be told
   if (ours) return std::nullopt;
-  give_back_lost(*h);
+  give_back_lost(in, *h);
   return release_result::already_lost;
 }
 
-release_result releasing::end(holding::hold& h, boot_time_point deadline) noexcept {
+release_result end(engine& in, holding::hold& h, boot_time_point deadline) noexcept {
   auto const& f = h.facts();
   auto const start = boot_clock::now();
-  if (holding::traits_of(f).owns_session) return end_session(h, deadline);
+  if (holding::traits_of(f).owns_session) return end_session(in, h, deadline);
   auto outcome = release_result::in_doubt;
   auto why = loss_reason::taken_over;
-  auto const is_gone = [&] { return engine_.database.gone(f.server); };
+  auto const is_gone = [&] { return in.database.gone(f.server); };
   try {
-    outcome = is_gone() ? release_result::already_lost : tell_row(h, deadline, why);
+    outcome = is_gone() ? release_result::already_lost : tell_row(in, h, deadline, why);
   } catch (error const& e) {
     if (e.reason() == errc::row_locked || e.reason() == errc::conflict) outcome = release_result::handed_over;
-    if (e.reason() == errc::row_locked) engine_.pool.locked_out();
-    tell_error(h, e);
+    if (e.reason() == errc::row_locked) in.pool.locked_out();
+    tell_error(in, h, e);
   } catch (std::exception const& e) {
-    tell_error(h, e);
+    tell_error(in, h, e);
   }
   if (outcome != release_result::released && is_gone()) {
     outcome = release_result::already_lost;
     why = loss_reason::row_gone;
   }
   if (outcome == release_result::handed_over || outcome == release_result::in_doubt)
-    engine_.renewals.give_back_later(h);
+    in.renewals.give_back_later(h);
   h.end_release(outcome == release_result::already_lost ? std::optional(why) : std::nullopt,
                 outcome == release_result::in_doubt ? boot_time_point::min() : deadline);
-  if (outcome == release_result::released) tell_released(h, start);
+  if (outcome == release_result::released) tell_released(in, h, start);
   return outcome;
 }
 
 // Each is let go by itself: it may have been lost, or go on to the next thread in line.
-release_result releasing::give_back_all(holds all, boot_time_point deadline) noexcept {
+release_result give_back_all(engine& in, holds all, boot_time_point deadline) noexcept {
   auto whole = release_result::released;
   auto const heard = [&whole](release_result one) {
     if (whole == release_result::released) whole = one;
   };
   std::erase_if(all, [&](auto const& h) {
-    auto const done = let_go(h);
+    auto const done = let_go(in, h);
     if (done) heard(*done);
     return done.has_value();
   });
   std::vector<bool> ended;
   try {
-    ended = end_together(all, deadline);
+    ended = end_together(in, all, deadline);
   } catch (error const& e) {
-    tell_error(*all.front(), e);
+    tell_error(in, *all.front(), e);
     // The rest of the time would go by in asking for each again. The keeper does, by their terms.
     bool const answered = e.reason() == errc::row_locked || e.reason() == errc::conflict;
-    if (e.reason() == errc::row_locked) engine_.pool.locked_out();
+    if (e.reason() == errc::row_locked) in.pool.locked_out();
     if (!answered) deadline = boot_clock::now();
   } catch (std::exception const& e) {
-    tell_error(*all.front(), e);
+    tell_error(in, *all.front(), e);
   }
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (i >= ended.size() || !ended[i]) heard(end(*all[i], deadline));
+    if (i >= ended.size() || !ended[i]) heard(end(in, *all[i], deadline));
   return whole;
 }
 
-bool releasing::goes_with_others(holding::hold const& h) const noexcept {
+bool goes_with_others(engine& in, holding::hold const& h) noexcept {
   auto const& f = h.facts();
   return holding::traits_of(f).has_expiry && h.at_least() == 0ms && !h.guarded() &&
-         !engine_.database.gone(f.server);
+         !in.database.gone(f.server);
 }
 
-std::vector<bool> releasing::end_together(holds const& all, boot_time_point deadline) {
+std::vector<bool> end_together(engine& in, holds const& all, boot_time_point deadline) {
   std::vector<bool> ended(all.size());
   std::map<std::string_view, std::size_t> in_order;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (goes_with_others(*all[i])) in_order.emplace(all[i]->facts().name, i);
+    if (goes_with_others(in, *all[i])) in_order.emplace(all[i]->facts().name, i);
   if (in_order.size() < 2) return ended;
   std::vector<strategies::name_and_term> which;
   which.reserve(in_order.size());
   for (auto const& [name, i] : in_order) which.push_back({all[i]->facts().name, all[i]->facts().term});
   auto const start = boot_clock::now();
-  auto const& strategy = engine_.strategies.of(all.front()->facts().strategy);
+  auto const& strategy = in.strategies.of(all.front()->facts().strategy);
   auto const given = [&] {
-    auto loan = engine_.session_to_write(deadline);
-    auto done = sessions::retry_deadlocks(engine_.events, which.front().name, deadline,
+    auto loan = in.session_to_write(deadline);
+    auto done = sessions::retry_deadlocks(in.events, which.front().name, deadline,
                                           [&] { return strategy.give_back_all(*loan, which, deadline); });
-    auto const tables = engine_.database.tables();
+    auto const tables = in.database.tables();
     for (std::size_t k = 0; k < done.size(); ++k)
       done[k].others_wait = done[k].others_wait || loan->is_waited_for(tables, which[k].name);
     return done;
@@ -153,184 +189,183 @@ std::vector<bool> releasing::end_together(holds const& all, boot_time_point dead
     auto const& one = given[k++];
     if (!one.was_there) continue;
     ended[i] = true;
-    if (!all[i]->has_queue()) engine_.wait_queues.others_wait(all[i]->facts().name, one.others_wait);
+    if (!all[i]->has_queue()) in.wait_queues.others_wait(all[i]->facts().name, one.others_wait);
     all[i]->end_release({}, deadline);
-    tell_released(*all[i], start);
+    tell_released(in, *all[i], start);
   }
   return ended;
 }
 
-void releasing::forget(holding::hold const& h) const noexcept {
-  engine_.renewals.forget(h);
-  engine_.expiries.forget(h);
+void forget(engine& in, holding::hold const& h) noexcept {
+  in.renewals.forget(h);
+  in.expiries.forget(h);
 }
 
 // To the next thread in line, without a round trip: lib/doc/hand_on.md. Trust must be fresh, so that the next
 // one has nearly what one that asks the database has; and others must get the name soon.
-bool releasing::offer(std::shared_ptr<holding::hold> const& h) const noexcept {
+bool offer(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
   auto const& f = h->facts();
   auto const now = boot_clock::now();
   bool const good = f.renew && f.at_least == 0ms && f.hard_limit == 0ms && !f.owner.is_explicit() &&
                     holding::traits_of(f).has_expiry;
-  bool const may = good && f.handed_on < most_times && now < f.in_process + engine_.hand_on_for &&
-                   now < holding::confirmed_at(f, h->trusted_until()) + engine_.confirmed_for &&
+  bool const may = good && f.handed_on < most_times && now < f.in_process + in.hand_on_for &&
+                   now < holding::confirmed_at(f, h->trusted_until()) + in.confirmed_for &&
                    (!f.fencing || f.tokens_left > 0) &&
                    h->trusted_until() - now > std::chrono::nanoseconds(f.ttl) * 2 / 3;
-  if (!may || h->guarded() || !h->has_successor(&engine_)) return false;
-  if (engine_.closing.stop_requested() || base::process_ends() || engine_.database.gone(f.server))
-    return false;
+  if (!may || h->guarded() || !h->has_successor(&in)) return false;
+  if (in.closing.stop_requested() || base::process_ends() || in.database.gone(f.server)) return false;
   return h->offer();
 }
 
-void releasing::tell_released(holding::hold const& h, boot_time_point since) const noexcept {
+void tell_released(engine& in, holding::hold const& h, boot_time_point since) noexcept {
   auto const& f = h.facts();
-  engine_.events.tell({.kind = event_kind::released,
-                       .name = f.name,
-                       .term = f.term.value,
-                       .token = f.token,
-                       .duration = boot_clock::now() - since});
+  in.events.tell({.kind = event_kind::released,
+                  .name = f.name,
+                  .term = f.term.value,
+                  .token = f.token,
+                  .duration = boot_clock::now() - since});
 }
 
-void releasing::tell_error(holding::hold const& h, std::exception const& e) const noexcept {
+void tell_error(engine& in, holding::hold const& h, std::exception const& e) noexcept {
   auto const& f = h.facts();
-  engine_.events.tell({.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  in.events.tell({.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
 }
 
-release_result releasing::end_session(holding::hold& h, boot_time_point deadline) noexcept {
+release_result end_session(engine& in, holding::hold& h, boot_time_point deadline) noexcept {
   auto const start = boot_clock::now();
-  if (!engine_.pings.give_back(h, deadline)) {
+  if (!in.pings.give_back(h, deadline)) {
     h.end_release(loss_reason::session_ended);
     return release_result::already_lost;
   }
   h.end_release({}, deadline);
-  tell_released(h, start);
+  tell_released(in, h, start);
   return release_result::released;
 }
 
-release_result releasing::tell_row(holding::hold& h, boot_time_point deadline, loss_reason& why) {
+release_result tell_row(engine& in, holding::hold& h, boot_time_point deadline, loss_reason& why) {
   auto const& f = h.facts();
-  if (auto const given = give_back_at_queue(h, deadline)) {
+  if (auto const given = give_back_at_queue(in, h, deadline)) {
     if (given->was_there) {
-      engine_.wait_queues.others_wait(f.name, given->others_wait);
+      in.wait_queues.others_wait(f.name, given->others_wait);
       return release_result::released;
     }
-    return not_there(h, std::nullopt, deadline, why);
+    return not_there(in, h, std::nullopt, deadline, why);
   }
   std::optional<sessions::connection_pool::loan> session;
-  if (auto const given = give_back_with_others(h, deadline, session); given.was_there) {
-    if (!h.has_queue()) engine_.wait_queues.others_wait(f.name, given.others_wait);
+  if (auto const given = give_back_with_others(in, h, deadline, session); given.was_there) {
+    if (!h.has_queue()) in.wait_queues.others_wait(f.name, given.others_wait);
     return release_result::released;
   }
-  if (!session) session.emplace(engine_.session_to_write(deadline));
-  if (h.guarded() && is_locked(h, **session, deadline)) return release_result::handed_over;
-  auto const given = h.guarded() && engine_.database.sql().writes_lock_database
-                         ? try_to_give_back(h, session, deadline)
-                         : give_back_alone(h, **session, deadline);
+  if (!session) session.emplace(in.session_to_write(deadline));
+  if (h.guarded() && is_locked(in, h, **session, deadline)) return release_result::handed_over;
+  auto const given = h.guarded() && in.database.sql().writes_lock_database
+                         ? try_to_give_back(in, h, session, deadline)
+                         : give_back_alone(in, h, **session, deadline);
   if (!h.has_queue())
-    engine_.wait_queues.others_wait(
-        f.name, given.others_wait || (*session)->is_waited_for(engine_.database.tables(), f.name));
+    in.wait_queues.others_wait(f.name,
+                               given.others_wait || (*session)->is_waited_for(in.database.tables(), f.name));
   if (given.was_there) return release_result::released;
-  return not_there(h, std::move(session), deadline, why);
+  return not_there(in, h, std::move(session), deadline, why);
 }
 
-strategies::given_back releasing::give_back_alone(holding::hold const& h, backend::connection& session,
-                                                  boot_time_point deadline) {
+strategies::given_back give_back_alone(engine& in, holding::hold const& h, backend::connection& session,
+                                       boot_time_point deadline) {
   auto const& f = h.facts();
-  return sessions::retry_deadlocks(engine_.events, f.name, deadline, [&] {
-    return engine_.strategies.of(f.strategy).give_back(session, {f.name, f.term}, h.at_least(), deadline);
+  return sessions::retry_deadlocks(in.events, f.name, deadline, [&] {
+    return in.strategies.of(f.strategy).give_back(session, {f.name, f.term}, h.at_least(), deadline);
   });
 }
 
 // Where a transaction, perhaps this thread's own, locks the whole file, it can only be tried.
-strategies::given_back releasing::try_to_give_back(holding::hold const& h,
-                                                   std::optional<sessions::connection_pool::loan>& session,
-                                                   boot_time_point deadline) {
+strategies::given_back try_to_give_back(engine& in, holding::hold const& h,
+                                        std::optional<sessions::connection_pool::loan>& session,
+                                        boot_time_point deadline) {
   try {
-    return give_back_alone(h, **session, std::min<boot_time_point>(deadline, boot_clock::now() + 100ms));
+    return give_back_alone(in, h, **session, std::min<boot_time_point>(deadline, boot_clock::now() + 100ms));
   } catch (error const& e) {
     if (e.reason() != errc::unreachable) throw;
   }
   // Nobody was in the way: this process got no processor meanwhile. Nothing was done, and the session was
   // given up.
   session.reset();
-  session.emplace(engine_.pool.borrow(deadline));
-  return give_back_alone(h, **session, deadline);
+  session.emplace(in.pool.borrow(deadline));
+  return give_back_alone(in, h, **session, deadline);
 }
 
-std::optional<strategies::given_back> releasing::give_back_at_queue(holding::hold& h,
-                                                                    boot_time_point deadline) {
+std::optional<strategies::given_back> give_back_at_queue(engine& in, holding::hold& h,
+                                                         boot_time_point deadline) {
   auto const& f = h.facts();
-  if (!engine_.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
+  if (!in.database.sql().leaves_queue_at_once || h.at_least() != 0ms || h.guarded()) return std::nullopt;
   std::optional<strategies::given_back> done;
   (void)h.leave_queue_with([&](backend::connection& session) {
-    done = engine_.strategies.of(f.strategy).give_back_at_queue(session, {f.name, f.term}, deadline);
+    done = in.strategies.of(f.strategy).give_back_at_queue(session, {f.name, f.term}, deadline);
   });
   return done;
 }
 
 // Lost it is, whatever became of the row.
-loss_reason releasing::why_gone(holding::hold const& h,
-                                std::optional<sessions::connection_pool::loan> session,
-                                boot_time_point deadline) noexcept try {
-  if (!session) session.emplace(engine_.pool.borrow(deadline));
-  return holding::why_lost(engine_.tables, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
+loss_reason why_gone(engine& in, holding::hold const& h,
+                     std::optional<sessions::connection_pool::loan> session,
+                     boot_time_point deadline) noexcept try {
+  if (!session) session.emplace(in.pool.borrow(deadline));
+  return holding::why_lost(in.tables, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
 } catch (std::exception const&) {
   return loss_reason::taken_over;
 }
 
 // The record is looked for after the reason: so one that is written between the two questions is found. Where
 // it can't be read, the lock may have been lost, or its work be done: that is in doubt.
-release_result releasing::not_there(holding::hold& h, std::optional<sessions::connection_pool::loan> session,
-                                    boot_time_point deadline, loss_reason& why) {
-  why = why_gone(h, std::move(session), deadline);
-  bool const done = h.may_be_recorded() &&
-                    holding::is_recorded(engine_.tables, *engine_.pool.borrow(deadline), h, deadline);
+release_result not_there(engine& in, holding::hold& h, std::optional<sessions::connection_pool::loan> session,
+                         boot_time_point deadline, loss_reason& why) {
+  why = why_gone(in, h, std::move(session), deadline);
+  bool const done =
+      h.may_be_recorded() && holding::is_recorded(in.tables, *in.pool.borrow(deadline), h, deadline);
   return done ? release_result::released : release_result::already_lost;
 }
 
 /// @param alone  a session, if nobody else is there
-strategies::given_back releasing::give_back_with_others(
-    holding::hold const& h, boot_time_point deadline, std::optional<sessions::connection_pool::loan>& alone) {
+strategies::given_back give_back_with_others(engine& in, holding::hold const& h, boot_time_point deadline,
+                                             std::optional<sessions::connection_pool::loan>& alone) {
   auto const& f = h.facts();
-  auto const& strategy = engine_.strategies.of(f.strategy);
-  if (!goes_with_others(h) || strategy.most_at_once() == 1) return {};
+  auto const& strategy = in.strategies.of(f.strategy);
+  if (!goes_with_others(in, h) || strategy.most_at_once() == 1) return {};
   shared_release mine{&strategy, {f.name, f.term}};
-  (void)engine_.traffic.releases.run(
+  (void)in.traffic.releases.run(
       mine, deadline, {}, [](auto const& a, auto const& b) { return a.strategy == b.strategy; },
-      [&] { return engine_.session_to_write(deadline); },
+      [&] { return in.session_to_write(deadline); },
       [&](sessions::connection_pool::loan& loan, std::span<shared_release* const> all) noexcept {
         if (all.size() == 1)
           alone.emplace(std::move(loan));
         else
-          release_together(engine_, *loan, all, deadline);
+          release_together(in, *loan, all, deadline);
       });
   if (mine.failed) throw error(*mine.failed);
   return mine.done;
 }
 
 // A release from inside one's own guarded transaction would wait for itself. [B26]
-bool releasing::is_locked(holding::hold const& h, backend::connection& session, boot_time_point deadline) {
+bool is_locked(engine& in, holding::hold const& h, backend::connection& session, boot_time_point deadline) {
   strategies::name_and_term const which{h.facts().name, h.facts().term};
-  return engine_.tables.of(h.facts().strategy).is_locked(session, which, deadline);
+  return in.tables.of(h.facts().strategy).is_locked(session, which, deadline);
 }
 
-void releasing::give_back_lost(holding::hold const& h) noexcept {
+void give_back_lost(engine& in, holding::hold const& h) noexcept {
   auto const& f = h.facts();
   if (holding::traits_of(f).owns_session && h.loss())
-    (void)engine_.pings.give_back(h, boot_clock::now() + engine_.options.release_timeout);
+    (void)in.pings.give_back(h, boot_clock::now() + in.options.release_timeout);
   else if (row_may_be_ours(h))
-    engine_.renewals.give_back_later(h);
+    in.renewals.give_back_later(h);
 }
 
-void releasing::give_back_lost(holding::hold const& h, boot_time_point deadline) noexcept {
+void give_back_lost(engine& in, holding::hold const& h, boot_time_point deadline) noexcept {
   if (!row_may_be_ours(h)) return;
   auto const& f = h.facts();
   try {
-    auto loan = engine_.pool.borrow(deadline);
-    engine_.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, h.at_least(), deadline);
+    auto loan = in.pool.borrow(deadline);
+    in.strategies.of(f.strategy).give_back(*loan, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const&) {
-    give_back_lost(h);
+    give_back_lost(in, h);
   }
 }
 
-}  // namespace rowlock::managing
+}  // namespace rowlock::managing::releasing

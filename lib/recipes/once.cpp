@@ -94,7 +94,7 @@ char const* to_string(once_status s) noexcept {
 once_result run_once(lock_manager& manager, std::string key, std::chrono::milliseconds keep_for,
                      std::function<void(once_run&)> const& work,
                      once_options options) {  // NOLINT(performance-unnecessary-value-param): as the key
-  managing::require_keepable(key, keep_for, {});
+  managing::recording::require_keepable(key, keep_for, {});
   return once_call(manager, std::move(key), options).run(keep_for, work);
 }
 

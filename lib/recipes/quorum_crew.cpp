@@ -148,7 +148,7 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
 bool quorum_crew::give_back_former(std::size_t i, std::shared_ptr<holding::hold> const& h) {
   bool revoked = false;
   try {
-    revoked = managing::voting(peers_.at(i).parts()).is_revoked(*h);
+    revoked = managing::voting::is_revoked(peers_.at(i).parts(), *h);
   } catch (std::exception const&) {  // it can't be asked; then the next take looks at the mark
   }
   (void)peers_.at(i).release(h);
@@ -165,7 +165,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
         std::optional<error> failure;
         bool confirmed = false;
         try {
-          confirmed = managing::voting(peers_.at(i).parts()).confirm(granted, token, epoch_id, lasts);
+          confirmed = managing::voting::confirm(peers_.at(i).parts(), granted, token, epoch_id, lasts);
         } catch (error const& e) {
           failure = e;
         } catch (std::exception const& e) {

@@ -66,7 +66,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
       std::optional<strategies::member_state> state;
       std::optional<error> failure;
       try {
-        state = managing::voting(peers_.at(i).parts()).read(false);
+        state = managing::voting::read(peers_.at(i).parts(), false);
       } catch (error const& e) {
         failure = e;
       } catch (std::exception const& e) {
@@ -148,7 +148,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
     std::lock_guard const guard(mutex_);
     if (view_ && view_->record.epoch_id != epoch_id) return view_;
   }
-  auto const state = managing::voting(peers_.at(i).parts()).read(false);
+  auto const state = managing::voting::read(peers_.at(i).parts(), false);
   auto const& its = state.record;
   std::lock_guard const guard(mutex_);
   if (!view_) return nullptr;

@@ -53,7 +53,7 @@ std::vector<quorum_members::answer> quorum_members::ask(bool with_highest) {
   std::vector<answer> all(peers_.size());
   peers_.ask_all([&](std::size_t i) {
     try {
-      all[i].state = managing::voting(peers_.at(i).parts()).read(with_highest);
+      all[i].state = managing::voting::read(peers_.at(i).parts(), with_highest);
     } catch (error const& e) {
       all[i].failure = e;
     } catch (std::exception const& e) {
@@ -70,14 +70,15 @@ std::vector<quorum_member_info> quorum_members::status() {
     auto& told = all[i];
     told.database = peers_.where(i);
     try {
-      managing::voting ask(peers_.at(i).parts());
-      (void)ask.read(false);  // connects, so that the next one tells the time without that
+      auto& member = peers_.at(i).parts();
+      (void)managing::voting::read(member,
+                                   false);  // connects, so that the next one tells the time without that
       auto const before = std::chrono::system_clock::now();
-      auto const s = ask.read(false);
+      auto const s = managing::voting::read(member, false);
       auto const after = std::chrono::system_clock::now();
       told.clock_ahead =
           std::chrono::round<std::chrono::milliseconds>(s.clock - (before + (after - before) / 2));
-      told.highest = ask.read(true).highest;
+      told.highest = managing::voting::read(member, true).highest;
       told.database_id = s.database_id;
       told.quorum_id = s.record.quorum_id;
       told.epoch = s.record.epoch;
@@ -85,7 +86,7 @@ std::vector<quorum_member_info> quorum_members::status() {
       told.members = s.record.members;
       told.max_ttl = s.record.max_ttl;
       told.votes = s.record.votes;
-      told.server = ask.server();
+      told.server = managing::voting::server(member);
     } catch (std::exception const& e) {
       told.trouble = e.what();
     }
@@ -165,11 +166,11 @@ void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token con
   if (voteless.empty()) return;
   if (voting == nullptr) raise_to_highest(asked, voteless);  // of quorums that were dropped
   for (auto const i : voteless)
-    if (!managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, waits))
+    if (!managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, waits))
       throw changed_meanwhile(i);
   if (voting != nullptr) wait_for_who_may_have_voted(voteless, max_ttl, stop);
   for (auto const i : voteless)
-    if (!managing::voting(peers_.at(i).parts()).write(waits.epoch_id, fresh)) throw changed_meanwhile(i);
+    if (!managing::voting::write(peers_.at(i).parts(), waits.epoch_id, fresh)) throw changed_meanwhile(i);
 }
 
 void quorum_members::raise_to_highest(std::vector<answer> const& asked,
@@ -179,7 +180,7 @@ void quorum_members::raise_to_highest(std::vector<answer> const& asked,
     if (a.failure) throw error(*a.failure);
     highest.value = std::max(highest.value, a.state->highest.value);
   }
-  for (auto const i : those) managing::voting(peers_.at(i).parts()).raise_tokens(highest);
+  for (auto const i : those) managing::voting::raise_tokens(peers_.at(i).parts(), highest);
 }
 
 // Where others vote, one that does not was never let vote, or it is as it was before that: from a backup, or
@@ -262,16 +263,17 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   auto const asked = ask(false);
   if (asked[place].failure) throw error(*asked[place].failure);
   auto next = next_epoch(asked, place, replaces);
-  managing::voting joins(peers_.at(place).parts());
+  auto& joins = peers_.at(place).parts();
   auto waits = next;
   waits.votes = false;
-  if (!joins.write(asked[place].state->record.epoch_id, waits)) throw changed_meanwhile(place);
+  if (!managing::voting::write(joins, asked[place].state->record.epoch_id, waits))
+    throw changed_meanwhile(place);
   std::vector<std::size_t> told;
   std::optional<error> trouble;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (i == place || !asked[i].state || !asked[i].state->record.votes) continue;
     try {
-      if (managing::voting(peers_.at(i).parts()).write(asked[i].state->record.epoch_id, next))
+      if (managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, next))
         told.push_back(i);
     } catch (error const& e) {  // the others may be enough
       trouble = e;
@@ -287,7 +289,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   std::size_t heard = 0;
   for (auto const i : told) {
     try {
-      auto const s = managing::voting(peers_.at(i).parts()).read(true);
+      auto const s = managing::voting::read(peers_.at(i).parts(), true);
       if (s.record.epoch_id != next.epoch_id) continue;
       highest.value = std::max(highest.value, s.highest.value);
       ++heard;
@@ -299,8 +301,8 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
                 fmt::format("only {} of the other members can be asked for their highest token, and {} are "
                             "needed: {} does not vote yet; join it again",
                             heard, needed, peers_.where(place)));
-  joins.raise_tokens(highest);
-  if (!joins.write(next.epoch_id, next)) throw changed_meanwhile(place);
+  managing::voting::raise_tokens(joins, highest);
+  if (!managing::voting::write(joins, next.epoch_id, next)) throw changed_meanwhile(place);
 }
 
 quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std::size_t)> const& what) {
@@ -327,9 +329,9 @@ quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std
 // It is for when most of them are gone: one that can be asked is enough.
 quorum_outcome quorum_members::drop() {
   return change(1, [&](std::size_t i) {
-    managing::voting m(peers_.at(i).parts());
-    auto const its = m.read(false).record;
-    return !its.quorum_id.empty() && m.write(its.epoch_id, {});
+    auto& member = peers_.at(i).parts();
+    auto const its = managing::voting::read(member, false).record;
+    return !its.quorum_id.empty() && managing::voting::write(member, its.epoch_id, {});
   });
 }
 
