@@ -56,7 +56,7 @@ class steps {
     std::exception_ptr failed;
 
     template <class Need>
-    std::suspend_always await_transform(Need const& n) noexcept {
+    std::suspend_always await_transform(Need const& n) {
       needs = n;
       return {};
     }
