@@ -51,7 +51,7 @@ class standing_still {
   void begin() {
     taker_->send(
         fmt::format("WITH queue AS MATERIALIZED (SELECT pg_advisory_lock_shared({})::text AS open) {}", key_,
-                    place_.section("wait queue, LATERAL ", "'n' || left(wait queue.open, 0)")));
+                    place_.section("queue, LATERAL ", "'n' || left(queue.open, 0)")));
     REQUIRE(eventually([&] {
       return queue_->run(fmt::format("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = {} "
                                      "AND NOT granted;",
