@@ -31,8 +31,8 @@ constexpr char const* was_recorded = "it was recorded as done";
               fmt::format("'{}' is not held any more ({}): roll the transaction back", name, why));
 }
 
-/// The pauses between tries for a row that a transaction has locked. Waiting in the server instead would last
-/// as long as a setting of the program says.
+/// Pauses between tries for a row that a transaction has locked. A wait in the server would depend on the
+/// program's settings.
 class look_again {
  public:
   explicit look_again(boot_time_point until) : until_(until) {}
@@ -64,8 +64,8 @@ backend::result guarded_transaction::run(std::string const& statement, std::vect
   return caller_->execute(engine().database.statements().at(statement), parameters);
 }
 
-// The connection might lead to another database, or by another search path to other tables. This plain read
-// can make the transaction's snapshot: then the caller reads only after the lock.
+// The connection might lead to another database, or by a search path to other tables. Where this plain read
+// makes the transaction's snapshot, it comes only after the lock.
 void guarded_transaction::expect_this_database() {
   if (right_database_) return;
   if (engine().database.id().empty()) (void)engine().pool.borrow(reply_deadline());
@@ -343,8 +343,8 @@ fencing_token guarded_transaction::draw_token(std::string const& name) {
   });
 }
 
-// At SERIALIZABLE an earlier plain read of this transaction has locked the entry until its end, and a draw
-// would wait for this transaction. Then an entry with a random name serves, which the reaper deletes. [C32]
+// At SERIALIZABLE an earlier plain read of this transaction has locked the entry, and a draw would wait for
+// its end. Then an entry with a random name serves, which the reaper deletes. [C32]
 std::string guarded_transaction::entry_to_draw(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const ask = [&](char const* statement) {
@@ -405,7 +405,7 @@ void guarded_transaction::undo_insert(std::string const& name) {
     caller_->undo_to_savepoint();
   } catch (error const& e) {
     if (e.reason() == errc::unreachable) throw;
-    // Without a transaction there is no savepoint. The program must not commit the rest of its work.
+    // Without a transaction there is no savepoint, and the program must not commit the rest of its work.
     throw error(errc::transaction_ended,
                 fmt::format("'{}': the insert could not be undone: roll the transaction back ({})", name,
                             base::plain_message(e)));

@@ -1,6 +1,6 @@
 #pragma once
-// The statements of rowlock inside the program's own transaction, their order, and the questions on the
-// manager's sessions meanwhile. lib/doc/guard.md says which other transactions can come in between.
+// The statements of rowlock inside the program's own transaction, and their order. The manager's sessions ask
+// other questions meanwhile. lib/doc/guard.md says which other transactions can come in between.
 
 #include <chrono>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace rowlock::guard {
 
-/// A lock that a transaction will depend on, as its handle knows it.
+/// A lock that a transaction will depend on.
 struct required_lock {
   std::shared_ptr<managing::manager> manager;
   std::shared_ptr<holding::hold> hold;

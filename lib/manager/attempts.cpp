@@ -113,7 +113,7 @@ bool attempts::ask() {
   return ask(*engine_.session_to_write(engine_.reply_deadline(), stop_));
 }
 
-// The thread that waits for a connection takes along the takes that come meanwhile (lib/doc/together.md).
+// See lib/doc/together.md.
 std::optional<bool> attempts::ask_with_others() {
   shared_take mine{&strategy_, request()};
   std::optional<sessions::connection_pool::loan> alone;
@@ -224,7 +224,7 @@ bool attempts::refused_by_itself() noexcept {
   return false;
 }
 
-// Looks at each row, also after one that can't be taken over, because the watch of each counts.
+// Looks at each row, because each is watched.
 // @return empty if a held term can't be taken over, or no term is held
 std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
   to_be_superseded old(rows_.size());

@@ -1,6 +1,6 @@
 #pragma once
-// The attempts of one call to take a lock, or several locks all or none: their questions to the database, and
-// their findings. They wait only for replies. The lock_call decides when the next attempt is made.
+// The attempts of one lock_call: their questions to the database, and their findings. They wait only for
+// replies. The lock_call decides when the next attempt is made.
 
 #include <chrono>
 #include <optional>
@@ -22,51 +22,49 @@ class attempts {
   /// `specs`: as for lock_call.
   attempts(engine&, std::span<lock_spec const> specs, owner_id, std::stop_token);
 
-  /// One attempt. `wait_until`: for a strategy that waits in the server. Without it, the attempt does not
-  /// wait. `where`: for permits.
-  /// @return true if all were granted: see granted(). If false, nothing was taken, and seen() and contended()
-  /// say why
-  /// @throws error. in_doubt() says whether this or an earlier attempt might have been granted
+  /// One attempt. `wait_until`: for a strategy that waits in the server (empty: no wait). `where`: for
+  /// permits.
+  /// @return true if all were granted. If false, nothing was taken: see seen() and contended()
+  /// @throws error. in_doubt() says whether an attempt might have been granted
   bool make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where);
 
   struct grant {
     holding::grant_facts facts;
     std::optional<holding::session_pinger::anchor> session{};  ///< if the strategy owns one
   };
-  /// In the order of the names. Empty: no grant.
+  /// In the order of the names.
   std::vector<grant>& granted() noexcept { return granted_; }
-  /// The granted locks are held: their holds release them from now on.
+  /// The holds release the granted locks from now on.
   void are_held() noexcept { takes_.settle(); }
 
   /// The first busy name, and its row as last seen, or its holder in this process.
   std::optional<std::size_t> busy() const noexcept { return busy_; }
   strategies::term_row const* seen() const noexcept { return busy_ ? &*rows_[*busy_] : nullptr; }
-  /// Notes the holder of the name in this process. Empty: no thread has it any more.
+  /// Notes the name's holder in this process. Empty: none any more.
   void look_at(std::size_t, std::optional<holder_info> holder);
-  /// Reports to the program (`on_wait`) the holder that the call will wait for, if known.
+  /// Calls `on_wait` with the holder, if known.
   void report_wait() const noexcept;
-  /// The name's row is a record that the work is done: it has no holder, and waiting is useless.
+  /// The name's row is a record that the work is done.
   bool was_done() const noexcept;
   /// The last attempt failed without a holder: a transaction has a row locked.
   bool contended() const noexcept { return contended_; }
-  /// Other takes of permits leave room for this call just now. A later attempt finds the room gone.
+  /// Other takes leave a permit for this call just now, but not for long.
   bool waited_for() const noexcept { return std::chrono::steady_clock::now() < waited_for_until_; }
   bool in_doubt() const noexcept { return takes_.in_doubt(); }
-  /// All were granted, but the reply came after trust had ended.
+  /// The reply to a grant came after trust had ended.
   bool came_too_late() const noexcept { return takes_.came_too_late(); }
   /// The time until the busy name can be taken even without a release. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
-  /// The token that the other quorum members are asked for meanwhile. Empty: none.
+  /// The token that the other quorum members are asked for.
   void propose(std::optional<fencing_token> token) noexcept { proposed_ = token; }
 
-  /// From now on each take of a single name draws a block of tokens, for hand-offs.
+  /// Later takes of a single name draw a block of tokens, for hand-offs.
   void draw_for_others() noexcept;
 
  private:
   using rows = std::vector<std::optional<strategies::term_row>>;
   using to_be_superseded = std::vector<std::optional<strategies::superseded>>;  ///< empty: none
-  /// The outcome of a take.
   struct outcome {
     std::vector<fencing_token> tokens{};  ///< the lowest for each name. Empty: refused
     int drawn = 1;
@@ -77,7 +75,7 @@ class attempts {
   bool one() const noexcept { return specs_.size() == 1; }
   bool ask();
   bool ask(backend::connection&);
-  /// @return empty if the common statement did not grant this take: then it is tried alone
+  /// @return empty if the take is still to be tried alone
   std::optional<bool> ask_with_others();
   bool wait_in_server(std::optional<boot_time_point> until);
   bool take(backend::connection&, to_be_superseded const&);
@@ -94,7 +92,7 @@ class attempts {
 
   engine& engine_;
   std::span<lock_spec const> const specs_;
-  lock_spec const& any_;  ///< for the options, which all specs share
+  lock_spec const& any_;
   strategies::locking_strategy const& strategy_;
   owner_id const owner_;
   std::stop_token const stop_;

@@ -29,7 +29,7 @@ closer& closer::of_this_process() { return base::per_process<closer>(); }
 
 void closer::know(std::shared_ptr<manager> const& m, backend::source const& source) {
   std::lock_guard const guard(mutex_);
-  // One handler for each kind of driver: it must be registered after the driver's own.
+  // One handler for each kind of driver, registered after the driver's own.
   bool const is_new = sources_.emplace(typeid(source), source.sql().name).second;
   if (is_new && std::atexit(at_exit) != 0)
     throw std::runtime_error("no handler for the end of the process can be registered");
@@ -38,8 +38,7 @@ void closer::know(std::shared_ptr<manager> const& m, backend::source const& sour
                  known_.end());
   known_.push_back(m);
   auto const& o = m->parts().options;
-  // A SOCI session connects in a call without a deadline. A library below would abort if the process ended
-  // during that call.
+  // A SOCI session connects without a deadline. A library below would abort if the process ended meanwhile.
   std::chrono::nanoseconds const time =
       o.release_timeout + (source.uses_the_programs() ? o.reply_timeout : std::chrono::milliseconds(0));
   longest_ = std::max(longest_.load(), time.count());
@@ -94,12 +93,12 @@ void closer::begin_asked() {
   }
 }
 
-// One thread for each manager, because a dead server takes up all of a manager's time.
+// One thread for each manager, because a dead server costs a manager all of its time.
 void closer::begin(closing& c) {
   auto const close = [&c] {
     c.whom->shut_down();
     c.whom->finish();
-    // At the end of the process a thread might still use the manager by a static object that was destroyed.
+    // At the end of the process a thread might still use a destroyed static object.
     if (!base::process_ends()) auto const last = std::move(c.whom);
   };
   try {
@@ -128,7 +127,7 @@ void closer::begin_all() {
   for (auto const& m : all) {
     auto& c = m->its_closing();
     if (c.asked.exchange(true)) continue;
-    m->parts().events.mute();  // objects that the hook uses might be destroyed already
+    m->parts().events.mute();  // the hook's objects might be destroyed already
     c.by = all_by_;
     c.calls_of_by = m->parts().under_way.in(calls_of_all_by_);
     c.time = m->parts().options.release_timeout;
@@ -140,8 +139,8 @@ void closer::begin_all() {
   all_closed_.set();
 }
 
-// Includes workers of managers that were destroyed a moment ago: at the end of the process OpenSSL frees its
-// data of each thread, and a thread that ends at the same time frees it, too.
+// Includes workers of managers that were destroyed before: at the end of the process OpenSSL frees the data
+// of each thread, and so does a thread that ends just then.
 void closer::join_all(boot_time_point deadline) {
   for (;;) {
     join_done();

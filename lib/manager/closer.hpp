@@ -1,6 +1,6 @@
 #pragma once
-// Managers end on threads of the library (lib/doc/ending.md). So the thread that destroys a manager, or ends
-// the process, never waits beyond its bound, and can have been interrupted anywhere.
+// Managers end on threads of the library (lib/doc/ending.md). So a thread that destroys a manager, or ends
+// the process, waits only as long as it may.
 
 #include <atomic>
 #include <list>
@@ -25,16 +25,16 @@ namespace rowlock::managing {
 
 class manager;
 
-/// The state of a manager's end. Made with the manager, because exit() in a signal handler that interrupted
-/// malloc() can't allocate memory.
+/// A manager's end. Made with the manager, because exit() in a signal handler might have interrupted
+/// malloc().
 struct closing {
   std::atomic<bool> asked{false};
-  std::shared_ptr<manager> whom;  ///< the manager, until its end is done
-  std::thread::id by;             ///< the asking thread, which is not waited for
+  std::shared_ptr<manager> whom;  ///< until the end is done
+  std::thread::id by;             ///< not waited for
   int calls_of_by = 0;
   std::chrono::nanoseconds time{0};
   base::event given_back;  ///< no lock is held, and no thread waits for one
-  base::event ended;       ///< also, no thread of the manager runs
+  base::event ended;       ///< also, no thread runs
   closing* next = nullptr;
 };
 
@@ -43,15 +43,14 @@ class closer {
  public:
   static closer& of_this_process();
 
-  /// Registers a manager. If it still exists at the end of the process, it is closed then, before the
-  /// handlers of the drivers that were initialized until now.
+  /// A manager that still exists at the end of the process is closed then, before the exit handlers of the
+  /// drivers that are initialized now.
   void know(std::shared_ptr<manager> const&, backend::source const&);
 
-  /// Starts the thread. Call it before a lock is held. @throws std::system_error
+  /// Starts the thread, before a lock is held. @throws std::system_error
   void get_ready();
 
-  /// Has another thread close the manager. Takes no mutex and no memory.
-  /// @return false without get_ready()
+  /// Has a thread close the manager. Takes no mutex and no memory. @return false without get_ready()
   bool ask(closing&) noexcept;
 
   /// Has all remaining managers closed, and waits. Takes no mutex and no memory.
@@ -76,7 +75,7 @@ class closer {
   std::atomic<bool> all_asked_{false};
   std::thread::id all_by_;
   base::calls::scope const* calls_of_all_by_ = nullptr;
-  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< bound for the end of a manager
+  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< bound of an end
   base::event all_closed_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<manager>> known_;

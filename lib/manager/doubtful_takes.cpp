@@ -103,8 +103,8 @@ doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
   return came;
 }
 
-// A commit can be read without a standby having it, if its wait for the standby was cut short, for example by
-// the end of its session or server. The renewal commits after it and waits for the standby.
+// If the end of a session or server cuts a commit's wait for the standby short, readers see a commit that the
+// standby lacks. The renewal's commit comes after it and waits for the standby.
 bool doubtful_takes::are_kept(backend::connection& session, terms const& these) {
   in_doubt_ = true;
   bool const all =
@@ -148,7 +148,7 @@ void doubtful_takes::give_back_later(strategies::name_and_term const& which, boo
     engine_.renewals.give_back_later(which.name, which.term, how_.strategy, 0ms, until, may_come_until);
 }
 
-// The server can go on with the take for as long as the session waited, and longest_wait_in_server more.
+// The server can go on with the take after the session has given up.
 void doubtful_takes::give_back_later(sent_take const& take) noexcept {
   auto const waited = take.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
   for (auto const& which : take.what) give_back_later(which, waited, waited + longest_wait_in_server);

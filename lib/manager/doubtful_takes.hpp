@@ -2,14 +2,15 @@
 // Takes whose outcome is unknown, of one name or of several. All calls that take follow this rule:
 // - A take is noted before it is sent. After any exception from then on, it is released.
 // - A reply settles the take: it was refused, or the caller holds the granted locks.
-// - A take without a reply is in doubt. The server might have granted it, or might still do so, because a
-//   statement runs on after its session was given up. A take is also in doubt if its own terms refused it:
-//   then the reply to its grant was lost.
-// - Rows with all terms of the take prove the grant. Trust counts from when the take was sent. A row that can
-//   be read can still be forgotten (its commit waits for a standby). So a renewal, whose commit comes after
-//   it, proves that the row is durable.
+// - A take without a reply is in doubt. The server might grant it even later, because a statement runs on
+// after
+//   its session was given up. A take that its own terms refused is in doubt, too: the reply to its grant was
+//   lost.
+// - Rows with all terms of the take prove the grant. Trust counts from when the take was sent. A row can be
+//   read and still be forgotten (its commit waits for a standby). A renewal proves that the row is durable.
 // - A grant whose reply comes after trust has ended is refused.
-// - Takes that are in doubt at the end of the call, or are too many, go to the renewer. It tries to release
+// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. It tries to
+// release
 //   them for as long as the server might go on with them.
 
 #include <chrono>
@@ -30,10 +31,9 @@ struct sent_take {
   std::vector<fencing_token> tokens{};  ///< the lowest for each name, once found in the rows
 };
 
-/// The takes of one call. Used by one thread.
+/// Those of one call. Used by one thread.
 class doubtful_takes {
  public:
-  /// The properties that all takes of the call share.
   struct manner {
     rowlock::strategy strategy;
     rowlock::takeover takeover;
@@ -45,8 +45,7 @@ class doubtful_takes {
   doubtful_takes(doubtful_takes const&) = delete;
   doubtful_takes& operator=(doubtful_takes const&) = delete;
 
-  /// Notes a take that is about to be sent, of the same names each time. Precondition: the take before was
-  /// not granted.
+  /// Notes a take before it is sent, of the same names each time. Precondition: the last one was not granted.
   void send(std::vector<strategies::name_and_term>, int drawn = 1);
   /// The last take. Null if it is settled or in doubt.
   sent_take* sent() noexcept { return sent_ ? &*sent_ : nullptr; }
@@ -54,22 +53,22 @@ class doubtful_takes {
   void settle() noexcept { sent_.reset(); }
   void reply_was_lost() noexcept;
   void failed(errc) noexcept;
-  /// Releases the last take, at once if possible.
+  /// Releases the last take, at once or by the renewer.
   void give_back(backend::connection&) noexcept;
-  /// Leaves the last take, if there is one, to the renewer.
+  /// Leaves the last take to the renewer.
   void abandon() noexcept;
   /// @throws error(errc::unreachable) if trust has ended. The caller still has to release the take
   void refuse_if_late(boot_time_point trusted_until);
 
   enum class fate {
-    absent,   ///< no row has a term of them
-    granted,  ///< one take was granted: sent() has it, with its tokens
-    unkept    ///< granted, but the renewal failed: gone, revoked, at its hard limit, or locked
+    absent,   ///< no row has their terms
+    granted,  ///< sent() has the granted take, with its tokens
+    unkept    ///< granted, but not renewed: gone, revoked, at its hard limit, or locked
   };
   bool none() const noexcept { return doubts_.empty(); }
-  /// The outcome of the takes in doubt. Precondition: not none(). @throws error
+  /// Reads the rows. Precondition: not none(). @throws error
   fate look(backend::connection&);
-  /// The outcome by the names' rows, which were just read. @throws error
+  /// For rows that were just read. @throws error
   fate look_at(backend::connection&, std::span<std::optional<strategies::term_row> const>);
 
   /// No rows could be read since the last lost reply.

@@ -38,11 +38,10 @@ struct engine {
   sessions::connection_pool& pool_of(strategy s) noexcept {
     return traits(s).owns_session ? session_pool : pool;
   }
-  /// Ends sessions that have been idle for long. @return the time of the next possible one
+  /// @return the time to call it again
   boot_time_point close_unused() noexcept {
     return std::min({pool.close_unused(), session_pool.close_unused(), wait_queues.close_unused()});
   }
-  /// A session that takes or releases.
   sessions::connection_pool::loan session_to_write(boot_time_point deadline,
                                                    std::stop_token const& stop = {}) {
     return pool.borrow(deadline, stop, boot_time_point::max(), sessions::connection_pool::use::writing);
@@ -53,7 +52,7 @@ struct engine {
   sessions::events events;
   sessions::database database;
   sessions::connection_pool pool;
-  sessions::connection_pool session_pool;  ///< one for each row_lock that is held or waited for
+  sessions::connection_pool session_pool;  ///< for strategies that own a session
   managing::traffic traffic;
   waiting::wait_queues wait_queues;
   rowlock::strategies::term_tables const tables;
@@ -62,13 +61,12 @@ struct engine {
   holding::watchdog expiries;
   holding::renewer renewals;
   holding::session_pinger pings;
-  /// How long hand-offs keep a term in this process, so that other processes get their turn. Some tests set
-  /// more.
+  /// How long hand-offs keep a term in this process. (Some tests set more.)
   std::chrono::milliseconds hand_on_for{50};
   std::chrono::milliseconds confirmed_for = base::confirmed_for;
-  std::stop_source closing;  ///< then waits end, and no lock is taken
+  std::stop_source closing;
   base::calls under_way;
-  /// The database has accepted a write once. So a later refusal (a switch-over, a full disk) can pass.
+  /// The database has accepted a write, so a later refusal (a switch-over, a full disk) can pass.
   std::atomic<bool> has_granted = false;
 };
 

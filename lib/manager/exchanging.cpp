@@ -78,7 +78,7 @@ void exchanging::exchange() {
   }
 }
 
-// The same place as in lock_call: a writer's is the name's, a reader's its own.
+// As in lock_call: a writer has the name's place, a reader its own.
 std::optional<waiting::local_queue::turn> exchanging::place() const {
   auto const& f = former_->facts();
   auto& queue = waiting::local_queue::of_this_process();
@@ -89,7 +89,7 @@ std::optional<waiting::local_queue::turn> exchanging::place() const {
   return turn == nullptr ? std::nullopt : std::optional<waiting::local_queue::turn>(std::move(*turn));
 }
 
-// Refused at once if a transaction has the permit locked, because takes that count permits would wait for it.
+// Refused if a transaction has the permit locked, because all takes that count would wait for that.
 exchanging::facts exchanging::take() {
   auto const& f = former_->facts();
   auto const& wanted = wanted_;
@@ -115,8 +115,8 @@ exchanging::facts exchanging::take() {
     auto const* const told = dynamic_cast<error const*>(&e);
     if (told != nullptr) takes.failed(told->reason());
     if (takes.sent() == nullptr && takes.none()) throw;  // nothing was sent, or it was refused
-    // Other exceptions: no memory after it was sent. With an unreadable reply the statement has ended: a term
-    // that is not in its row now will not come.
+    // Memory can run out, too. After an unreadable reply the statement has ended: an absent term will not
+    // come.
     bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
     if (takes.sent() != nullptr) takes.reply_was_lost();
     auto came = doubtful_takes::fate::unkept;
@@ -159,9 +159,8 @@ exchanging::facts exchanging::granted(backend::connection& session, holding::gra
   return asked;
 }
 
-// The outcome is unknown: the exchange might still be applied, and the new permit might count less. So the
-// previous permit is lost. The renewer gets it before the new one (doubtful_takes): without the previous
-// permit the exchange is not granted.
+// The exchange might still be applied, and the new permit might count less. So the previous one is lost. Its
+// release comes before that of the new one (doubtful_takes): without it the exchange is not granted.
 void exchanging::lose() noexcept {
   auto const& f = former_->facts();
   engine_.expiries.report_lost(former_, loss_reason::database_unreachable);

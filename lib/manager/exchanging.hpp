@@ -1,6 +1,4 @@
 #pragma once
-// Exchanges a held permit for another one: a reader's for a writer's, or the reverse.
-
 #include <memory>
 #include <optional>
 #include <rowlock/error.hpp>
@@ -13,22 +11,22 @@
 
 namespace rowlock::managing {
 
-/// One call: see lock_call.
+/// Exchanges a held permit for another one: a reader's for a writer's, or the reverse. One call: see
+/// lock_call.
 class exchanging {
  public:
   using held = std::shared_ptr<holding::hold>;
 
-  /// The held permit outlives the call.
   exchanging(engine&, held const&, permit_spec const&);
   exchanging(exchanging const&) = delete;
   exchanging& operator=(exchanging const&) = delete;
 
-  /// The result is null if the exchange was refused. @throws error
+  /// The result: null if refused. @throws error
   steps<held>::need next() { return run_.next(false); }
   void ask();
 
  private:
-  using facts = std::optional<holding::grant_facts>;  ///< of the new permit. Empty: refused
+  using facts = std::optional<holding::grant_facts>;  ///< empty: refused
 
   steps<held> run();
   std::optional<waiting::local_queue::turn> place() const;

@@ -17,10 +17,10 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// The longest pause while other takes of permits leave room for this one (half a second).
+// The longest pause while other takes leave a permit for this call (half a second).
 constexpr std::chrono::milliseconds while_waited_for = 25ms;
 
-// Attempts for several names that soon try again: a skipped row is mostly locked by a single statement.
+// So many attempts for several names are repeated soon: mostly a single statement has locked the skipped row.
 constexpr int soon_again = 5;
 
 }  // namespace
@@ -122,7 +122,7 @@ steps<taken> lock_call::run() {
         if (!one()) keep_only(i);
         co_await at(kind::stand, *i);
         if (stopped()) break;
-        // Without room there, the call rests and then asks for a queue place once more.
+        // Without room there, the call rests once and asks again.
         stood_ = queue_->stood() || rested_ || waits_.attempts() == 0;
         if (stood_) continue;
         auto const again = next_attempt_at();
@@ -138,7 +138,6 @@ steps<taken> lock_call::run() {
       co_await all(kind::attempt);
     }
 
-    // The outcome.
     late_ = !won_.empty() && is_late();
     if (!won_.empty() && !late_) co_return hand_out();
     if (late_) co_await all(kind::give_back);
@@ -230,7 +229,7 @@ void lock_call::ask() {
         return give_back_won(true);
       case question::kind::look:
       case question::kind::exchange:
-        return;  // questions of other kinds of calls
+        return;  // not of this kind of call
     }
   } catch (error const& e) {
     failure_ = e;
@@ -246,8 +245,7 @@ waiting::local_queue::key lock_call::place(std::size_t i) const {
   return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), specs_[i].name};
 }
 
-// A reading thread gets one more handle of its permit. A thread that reads and wants to write would wait for
-// itself.
+// A reading thread gets one more handle, but would wait for itself as a writer.
 std::shared_ptr<holding::hold> lock_call::own_permit() {
   if (!any_.permit || any_.is(permit_spec::kind::counted) || as_reader_) return nullptr;
   auto entered = waiting::local_queue::of_this_process().enter(place(0).of(owner_), owner_, nullptr);
@@ -345,8 +343,7 @@ lock_call::time_point lock_call::next_look_in_line() const {
   return wait_policy_.deadline ? std::min(*look_at_, *wait_policy_.deadline) : *look_at_;
 }
 
-// Whether this call would accept the term by hand-off (lib/doc/hand_on.md). Called with the local queue's
-// mutex.
+// Called with the local queue's mutex. The conditions: lib/doc/hand_on.md.
 bool lock_call::takes_over(waiting::local_holder const& o, void const* of) const noexcept {
   auto const* h = dynamic_cast<holding::hold const*>(&o);
   if (h == nullptr || of != &engine_ || owner_.is_explicit() || any_.permit) return false;
@@ -358,8 +355,8 @@ bool lock_call::takes_over(waiting::local_holder const& o, void const* of) const
   return same && plain && !(mine.fair && engine_.wait_queues.begins_at(any_.name));
 }
 
-// Reads the clock again: this thread might have been stopped since its bell rang. A term that the database
-// has not confirmed for long might be revoked, and another owner might have a higher token. [C62]
+// Reads the clock, because this thread might have been stopped since its bell rang. A term without a recent
+// confirmation might be revoked, and another owner might have a higher token. [C62]
 // @return false if the term must not be used any more: the renewer releases it
 bool lock_call::accept_hand_off() {
   auto const left = std::exchange(handed_off_, nullptr);
@@ -454,15 +451,14 @@ bool lock_call::make_attempt() {
   return had;
 }
 
-// The place goes to the lock, and leaves this call even if the lock can't be held.
 waiting::local_queue::turn lock_call::turn_for(std::size_t i) {
   if (previous_holders_[i]) return supersede(i);
   if (any_.alone()) return std::exchange(places_[i], std::nullopt).value();
   return as_reader_ ? *std::exchange(as_reader_, std::nullopt) : waiting::local_queue::turn();
 }
 
-// The new term gets the place of the previous holder's term, before the waiting threads. If that term has
-// ended meanwhile, the call enters the local queue as any other.
+// The new term gets the previous term's place, before the waiting threads. If that term has ended meanwhile,
+// the call enters the local queue as any other.
 waiting::local_queue::turn lock_call::supersede(std::size_t i) {
   if (auto turn = engine_.expiries.report_superseded(previous_holders_[i])) return std::move(*turn);
   auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
@@ -470,7 +466,7 @@ waiting::local_queue::turn lock_call::supersede(std::size_t i) {
   return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
 
-// Holds all of them or none: if one can't be held, all are released.
+// If one can't be held, all are released.
 void lock_call::hold_all() {
   auto& granted = attempts_.granted();
   std::exception_ptr failed;
@@ -500,16 +496,15 @@ void lock_call::hold_all() {
   if (failed) std::rethrow_exception(failed);
 }
 
-// Whether a lock was lost, or nearly, before the call could return it: the thread had no processor.
 bool lock_call::is_late() const noexcept {
   return std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
 }
 
-// Other threads of an explicit owner can share a lock. They get the loss reported, and the last of them
-// releases the lock.
+// Other threads of an explicit owner can share a lock. They learn of its loss, and the last of them releases
+// it.
 void lock_call::give_back_won(bool whole) {
   for (auto const& h : won_) {
-    if (!one()) (void)h->share_term();  // no hand-off: all of them are released
+    if (!one()) (void)h->share_term();  // no hand-off
     if (h->unshare())
       (void)releasing::give_back(engine_, h, boot_clock::now() + engine_.options.release_timeout);
     else
@@ -561,20 +556,20 @@ std::optional<lock_call::time_point> lock_call::next_attempt_at() {
   return wait_policy_.deadline ? std::min(at, *wait_policy_.deadline) : at;
 }
 
-// The status busy means that a lock is held. A locked row or file does not say so.
+// Busy means held. A locked row or file does not say that.
 std::optional<lock_call::time_point> lock_call::moment_ends_at() const {
   auto const now = steady_clock::now();
   if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
 }
 
-// After 1 to 5 ms at random, so that calls that were refused together do not return together.
+// Random, so that calls that were refused together do not return together.
 lock_call::time_point lock_call::soon() const {
   std::chrono::duration<double, std::milli> const part(4 * waiting::random_part());
   return steady_clock::now() + 1ms + std::chrono::duration_cast<std::chrono::nanoseconds>(part);
 }
 
-// A quorum member's call ends if the row has been locked for a second without a holder.
+// A quorum member's call gives up a row that is locked without a holder for a second.
 bool lock_call::asks_others() const noexcept {
   return !wait_policy_.rides_out_outages && attempts_.contended() &&
          steady_clock::now() - called_at_ >= longest_moment;

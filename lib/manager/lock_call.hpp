@@ -1,26 +1,26 @@
 #pragma once
-// A call that takes a lock, or several locks all or none. The coroutine run() in lock_call.cpp is the whole
-// procedure. run() never waits: it yields its next need (steps.hpp).
+// A call that takes a lock, or several locks all or none. The coroutine run() is the whole procedure. It
+// never waits, but yields its next need (steps.hpp).
 //
 // The call can wait in three ways, the cheapest first:
 // - In the local queue. One thread of this process deals with a name. The other threads stand in line behind
-//   it and cost no round trip. The first of them can get the lock by a hand-off.
-// - In the wait queue of a name, in the server. It orders the waiters of several processes, and never decides
+//   it, without a round trip. The first of them can get the lock by a hand-off.
+// - In the name's wait queue, in the server. It orders the waiters of several processes, and never decides
 //   which waiter gets the lock.
 // - By polling, where there is no wait queue, or with a retry policy or a bound of attempts.
 //
 // run() asks `connect` until the database was reached once: the keys of the local queue need its identity.
-// Then it goes round:
+// Then each round has these steps:
 // 1. The call takes its place in the local queue of each name, in the order of the names, without waiting.
 //    If the thread holds a recursive lock or a reader's permit already, the result is one more handle. If
-//    another thread has a place, the call stands in line for it. The turn can bring a lock by hand-off.
-//    Otherwise a new round begins.
+//    another thread has a place, the call stands in line for it. The turn brings the lock by hand-off, or a
+//    new round begins.
 // 2. `stand`: with `fair`, or if other processes waited for a name a moment ago, the call enters the wait
 //    queue first, and a new round begins. Otherwise a busy process could overtake them for ever.
 // 3. `attempt`: one attempt for all names (attempts.hpp). A grant ends the call. If trust has ended by then,
 //    the locks are released (`give_back`).
-// 4. If the wait policy allows no other attempt, the call ends with a status or an error. Otherwise it waits
-//    for one busy name, in its wait queue (`stand`) or by a rest.
+// 4. If the wait policy allows no other attempt, the call ends. Otherwise it waits for one busy name, in its
+//    wait queue (`stand`) or by a rest.
 // A call without a lock leaves the wait queue (`leave`) before it returns, unless it was cancelled.
 //
 // Invariants:
@@ -57,7 +57,7 @@ namespace rowlock::managing {
 
 /// The result of a call that takes.
 struct taken {
-  std::vector<std::shared_ptr<holding::hold>> won{};  ///< in the order of the specs. Empty: see why
+  std::vector<std::shared_ptr<holding::hold>> won{};  ///< in the order of the specs
   acquire_status why = acquire_status::acquired;
   std::optional<holder_info> holder{};
   std::string busy{};  ///< the first busy name, if known
@@ -68,17 +68,15 @@ class lock_call : private waiting::successor {
  public:
   using need = steps<taken>::need;
 
-  /// `specs` and `to_ring` outlive the call. At least one spec. They differ only in their names, are ordered
-  /// by them, and no name comes twice. `to_ring` rings when a pause ends early: at the turn in line, or if
-  /// the call is stopped.
+  /// `specs` and `to_ring` outlive the call. Specs: at least one, in the order of their names, none twice,
+  /// and otherwise equal. `to_ring` rings when a pause ends early: at the turn in line, or if the call is
+  /// stopped.
   lock_call(engine&, std::span<lock_spec const> specs, wait_policy, std::stop_token, waiting::bell& to_ring);
   ~lock_call() override;
   lock_call(lock_call const&) = delete;
   lock_call& operator=(lock_call const&) = delete;
 
-  /// Goes on without waiting. A call before the end of a pause returns the rest of the pause. Not after a
-  /// result or an exception.
-  /// @throws error, and the exceptions of the program's retry policy
+  /// See steps::next(). @throws error, and the exceptions of the program's retry policy
   need next() { return run_.next(stopped()); }
   /// Asks the question that next() returned. Waits for replies of the database. In a wait queue, and with a
   /// strategy that waits in the server, until the call's deadline.
@@ -87,16 +85,15 @@ class lock_call : private waiting::successor {
  private:
   using time_point = std::chrono::steady_clock::time_point;
   using index = std::optional<std::size_t>;
-  /// The end of a call without a lock.
   struct ending {
     acquire_status why = acquire_status::cancelled;
     std::optional<error> thrown{};
   };
   /// The outcome of take_places().
   struct entrance {
-    index busy{};                             ///< the first place that another thread has
-    std::shared_ptr<holding::hold> shared{};  ///< a lock that this thread has already
-    bool again = false;                       ///< another thread has just released that lock
+    index busy{};                             ///< the first that another thread has
+    std::shared_ptr<holding::hold> shared{};  ///< this thread's lock
+    bool again = false;                       ///< that lock is just being released
   };
 
   steps<taken> run();
@@ -156,7 +153,7 @@ class lock_call : private waiting::successor {
 
   engine& engine_;
   std::span<lock_spec const> const specs_;
-  lock_spec const& any_;  ///< for the options, which all specs share
+  lock_spec const& any_;  ///< for what all specs share
   wait_policy const wait_policy_;
   waiting::bell& bell_;
   stop_request const stop_;
@@ -169,23 +166,23 @@ class lock_call : private waiting::successor {
   std::shared_ptr<waiting::local_holder> in_front_;               ///< the holder of the busy place
   std::optional<waiting::local_queue::turn> as_reader_;  ///< a reader's own place, besides the name's
   std::optional<waiting::local_queue::in_line> line_;
-  std::optional<time_point> look_at_;          ///< the next look at the holder, if looks count
-  std::shared_ptr<holding::hold> handed_off_;  ///< came with the turn
+  std::optional<time_point> look_at_;  ///< if looks count
+  std::shared_ptr<holding::hold> handed_off_;
   attempts attempts_;  ///< after places_: takes in doubt go to the renewer before the places are left
   std::optional<queue_place> queue_;
   std::size_t queue_of_ = 0;
 
-  index waited_for_;           ///< the name that was waited for last
+  index waited_for_;           ///< last
   bool stood_ = false;         ///< since the last attempt: in a wait queue, or it had no room
   bool rested_ = false;        ///< since the last attempt
   bool had_turn_ = false;      ///< after other threads of this process
   bool was_in_front_ = false;  ///< the quorum's hook has been called
-  bool others_asked_ = false;  ///< the hook asks the other quorum members for the last attempt
+  bool others_asked_ = false;  ///< by the hook, for the last attempt
 
   // The outcome of the last question.
   std::optional<error> failure_;
   bool granted_ = false;
-  bool late_ = false;  ///< the grant came after trust had ended
+  bool late_ = false;  ///< trust ended before the grant
   std::vector<std::shared_ptr<holding::hold>> won_;
 
   steps<taken> run_;  ///< last: it uses the others

@@ -14,24 +14,23 @@ namespace rowlock::managing {
 struct permit_spec {
   enum class kind {
     counted,  ///< a number of units
-    reader,   ///< one unit. A thread can have several handles of it
-    writer    ///< all units: no other thread can have the name
+    reader,   ///< one unit, with several handles
+    writer    ///< all units
   };
   kind what = kind::counted;
   std::int64_t units = 1;
-  std::optional<std::int64_t> limit{};  ///< empty: the name's set limit
+  std::optional<std::int64_t> limit{};  ///< empty: as set for the name
 };
 
 /// A name and its options, checked once.
 struct lock_spec {
   /// `permit`: only for strategies with permits (default: all units). `vote`: only for `quorum_member`.
-  /// @throws error(errc::invalid_argument) for a bad value, errc::unsupported if database and options don't
-  /// allow the strategy
+  /// @throws error(errc::invalid_argument), errc::unsupported
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual, backend::dialect const&,
             std::optional<permit_spec> permit = {}, std::optional<strategies::wanted_vote> vote = {});
 
   owner_id owner() const;  ///< of a call
-  /// owner().thread. Precondition: known_again().
+  /// Precondition: known_again().
   std::int64_t thread_of_owner() const noexcept;
   /// Whether unlock() can find the lock that lock() took.
   bool known_again() const noexcept { return !std::holds_alternative<each_acquire>(options.owner); }

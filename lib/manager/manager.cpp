@@ -234,18 +234,17 @@ release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> 
 }
 
 bool manager::can_release(release_result& what) const noexcept {
-  // exit() in a hook or in a signal handler (a thread_local handle is destroyed before rowlock can know that
-  // the process ends). The closer releases the lock.
+  // exit() in a hook or in a signal handler. (rowlock does not yet know of it when a thread_local handle
+  // ends.)
   if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library())) {
     what = release_result::in_doubt;
     return false;
   }
   if (!engine_->closing.stop_requested()) return true;
-  what = release_result::already_lost;  // the closer releases it
+  what = release_result::already_lost;
   return false;
 }
 
-// Watchdog, renewer and closer forget the lock: from now on it is only a row.
 std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
   auto const here = begin_call();
   auto const& f = h->facts();
@@ -340,8 +339,7 @@ void manager::close() noexcept {
     }
   }
   auto const deadline = boot_clock::now() + time + closing_grace;
-  // A callback does not wait for the threads: each of two managers might be destroyed by the other's
-  // callback.
+  // A callback does not wait for threads: two managers might each be destroyed by the other's callback.
   if (base::inside_the_library() && !base::process_ends())
     base::wait_for(c.given_back, deadline);
   else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
@@ -376,7 +374,7 @@ void manager::shut_down() noexcept {
   end_threads(deadline, closing_.by);
   bool const all_left = engine_->under_way.wait_until_gone(never_leave(), deadline);
   if (all_left) end_sessions();
-  // The thread that waits for `ended` might then destroy objects that the source uses.
+  // After `ended` the program can destroy objects that the source uses.
   if (all_left || !source_is_the_programs_) closing_.ended.set();
 }
 
@@ -384,7 +382,7 @@ void manager::shut_down() noexcept {
 int manager::never_leave() const noexcept { return base::process_ends() ? closing_.calls_of_by : 0; }
 
 void manager::finish() noexcept {
-  // A late attempt releases its own lock.
+  // Late attempts release their locks.
   engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
   // A thread of the manager that ends the process never ends itself.
   end_threads(boot_clock::now() + engine_->options.release_timeout,

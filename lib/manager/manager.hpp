@@ -1,6 +1,4 @@
 #pragma once
-// The part that a lock_manager, its mutexes and its handles share. Handles can outlive the lock_manager.
-
 #include <memory>
 #include <rowlock/types.hpp>
 #include <unordered_map>
@@ -12,24 +10,23 @@
 
 namespace rowlock::managing {
 
-/// Thread-safe. In a forked child calls throw error(errc::forked), and releases return already_lost.
+/// Shared by a lock_manager, its mutexes and its handles, which can outlive the lock_manager. Thread-safe. In
+/// a forked child calls throw error(errc::forked), and releases return already_lost.
 class manager : public std::enable_shared_from_this<manager> {
  public:
   static std::shared_ptr<manager> make(std::shared_ptr<backend::source> const&, manager_options);
-  /// In a forked child all parts are leaked: threads and sessions are the parent's.
+  /// In a forked child all parts leak: they are the parent's.
   ~manager();
   manager(manager const&) = delete;
   manager& operator=(manager const&) = delete;
 
   lock_spec spec(std::string name, mutex_options, bool recursive, std::optional<permit_spec> permit = {},
                  std::optional<strategies::wanted_vote> vote = {}) const;
-  /// For locks that are taken together, in the order of the names. @throws error as lock_spec, and if there
-  /// are no names, too many, or one name twice
+  /// In the order of the names. @throws error as lock_spec, and for no names, too many, or one twice
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
   void connect();
-  /// The result of a call for one name.
   struct one_taken {
-    std::shared_ptr<holding::hold> won{};  ///< null: see why
+    std::shared_ptr<holding::hold> won{};
     acquire_status why = acquire_status::acquired;
     std::optional<holder_info> holder{};
   };
@@ -37,10 +34,10 @@ class manager : public std::enable_shared_from_this<manager> {
   taken acquire_all(std::span<lock_spec const>, wait_policy const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
-  /// Ends the lock by the record that its work is done. @return false if it was lost before
+  /// Ends the lock by the record that its work is done. @return false if lost before
   bool record(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds keep_for,
               std::string const& result);
-  /// Whether a transaction of the program has recorded the work as done. If so, ends the lock.
+  /// Whether a transaction of the program has recorded that. If so, ends the lock.
   bool was_recorded(std::shared_ptr<holding::hold> const&);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
   /// @return the result of the first lock that was not released
@@ -54,9 +51,8 @@ class manager : public std::enable_shared_from_this<manager> {
   /// Exchanges a held permit for a new term with other units.
   /// @return null if other holders are in the way, or the permit is lost. Then nothing was changed
   std::shared_ptr<holding::hold> exchange(std::shared_ptr<holding::hold> const&, permit_spec const&);
-  /// The limit for callers that give none.
   void set_limit(lock_spec const&, std::int64_t limit);
-  /// The free units. Empty: neither the spec nor the database has a limit.
+  /// Empty: no limit is known.
   std::optional<std::int64_t> free_units(lock_spec const&);
   bool release(detached_lock const&);
   bool renew(detached_lock const&);
@@ -64,16 +60,15 @@ class manager : public std::enable_shared_from_this<manager> {
   /// For the folders above.
   engine& parts() const noexcept { return *engine_; }
 
-  /// Has the closer end the manager: waits end, no lock is taken any more, held locks are released. Waits for
-  /// this and for the threads, for release_timeout at most (reply_timeout longer if the source uses objects
-  /// of the program). Never waits for the calling thread. Mutexes and handles remain usable: attempts end as
-  /// cancelled.
+  /// Has the closer end all waits, release all locks and end the threads. Waits for that, for release_timeout
+  /// at most (reply_timeout longer if the source uses objects of the program), but never for the calling
+  /// thread. Mutexes and handles remain usable: attempts end as cancelled.
   void close() noexcept;
 
-  /// For lock(), after a cancelled attempt. @throws error(errc::closed), after a while: at the end of the
-  /// process an uncaught exception would end it too early
+  /// For lock(), after a cancelled attempt. @throws error(errc::closed), after a while: an uncaught exception
+  /// would end a closing process too early
   [[noreturn]] void say_closed() const;
-  /// @throws error(errc::closed) if the lock_manager has ended. While the process ends, say_closed() does so
+  /// @throws error(errc::closed) if the lock_manager has ended, except while the process ends (say_closed())
   void refuse_if_ended() const;
 
   /// For the closer: shut_down(), within the deadline, then finish().
@@ -86,17 +81,16 @@ class manager : public std::enable_shared_from_this<manager> {
   void refuse_if_closed() const;
   void tell_refused(std::string_view name, std::string_view label, acquire_status why,
                     boot_time_point began) const noexcept;
-  /// Counts the call during the lifetime of the result. @throws error as refuse_if_closed()
+  /// Counts the call while the result lives. @throws error as refuse_if_closed()
   base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
   int never_leave() const noexcept;
-  /// Whether a lock can be released now. If not, sets `what` to the result.
+  /// @return false, with the result in `what`, if the closer releases the lock
   bool can_release(release_result& what) const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
   bool set_row_note(std::shared_ptr<holding::hold> const&, std::string const& note);
-  /// Reports the lock as lost if its database is gone.
   bool report_if_gone(std::shared_ptr<holding::hold> const&);
 
   unsigned const epoch_ = base::fork_epoch();

@@ -21,7 +21,7 @@ using strategies::name_and_term;
 
 /// The strategy of the lock. Empty if the name certainly has no such term.
 static std::optional<rowlock::strategy> strategy_of(engine&, backend::connection&, detached_lock const&);
-/// @return false, with the session, if the row has another term
+/// @return false, and keeps the session, if the row has another term
 static bool take_away(engine&, strategies::name_and_term const&, rowlock::strategy,
                       std::optional<sessions::connection_pool::loan>& session);
 
@@ -29,12 +29,12 @@ static void add_waiters(engine&, backend::connection&, std::span<lock_info>) noe
 
 namespace {
 
-/// The bound if this process dies, or loses its connections, before it opens the name again.
+/// In case this process can't open the name again.
 constexpr std::chrono::milliseconds closed_at_most = 2s;
 
 }  // namespace
 
-// Without the right to see waiters, or after an error, the list has no waiters.
+// After an error the list has no waiters.
 void add_waiters(engine& in, backend::connection& session, std::span<lock_info> locks) noexcept try {
   if (!session.has_queues()) return;
   std::vector<std::string> names;
@@ -47,13 +47,13 @@ void add_waiters(engine& in, backend::connection& session, std::span<lock_info> 
     if (!lock.held || found == known.end()) continue;
     lock.waiters = std::move(found->second);
     lock.waiting = static_cast<int>(lock.waiters.size());
-    known.erase(found);  // only the first of several permits gets the waiters
+    known.erase(found);  // for the first of several permits
   }
 } catch (std::exception const&) {
 }
 
 std::vector<lock_info> list(engine& in, list_options const& options) {
-  constexpr std::size_t asked_at_once = 1000;  // names in a question about waiters
+  constexpr std::size_t asked_at_once = 1000;
   auto loan = in.pool.borrow(in.reply_deadline());
   listing names(in, *loan, options);
   std::vector<lock_info> found;
@@ -89,7 +89,7 @@ bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const
   std::optional loan = in.pool.borrow(in.reply_deadline());
   std::optional<bool> was_done;
   return sessions::retry_deadlocks(in.events, name, in.reply_deadline(), [&] {
-    // Reads first, because some databases' UPDATE waits for a locked row before it checks the condition.
+    // Reads first: on some databases an UPDATE waits for a row before it checks its condition.
     auto const row = in.tables.locks.read(**loan, name, in.reply_deadline());
     if (!row) return false;
     auto const how = row->holder.strategy;
@@ -104,7 +104,7 @@ bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const
     name_and_term const held{name, row->term};
     if (held.term.empty() || (!only.empty() && held.term != only)) return false;
     if (!was_done) was_done = row->holder.done;
-    if (row->holder.done && !*was_done) return false;  // its work was recorded as done just now
+    if (row->holder.done && !*was_done) return false;  // its work was done just now
     bool const done = row->holder.done                 // a record has no holder
                           ? in.strategies.of(how).give_back(**loan, held, 0ms, in.reply_deadline()).was_there
                           : mode == revoke_mode::now && !traits(how).by_majority

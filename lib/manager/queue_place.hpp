@@ -1,6 +1,4 @@
 #pragma once
-// The queue place of one call, and the pauses between its attempts while it is first.
-
 #include <chrono>
 #include <optional>
 #include <string>
@@ -9,7 +7,8 @@
 
 namespace rowlock::managing {
 
-/// Used by one thread at a time. Its destructor leaves the wait queue without waiting for the server.
+/// The queue place of one call. Used by one thread at a time. Its destructor leaves the wait queue without
+/// waiting for the server.
 class queue_place {
  public:
   /// All three outlive the object.
@@ -24,14 +23,13 @@ class queue_place {
   void stand(boot_time_point until, std::stop_token const&) noexcept;
   /// Takes over the previous holder's queue place.
   void accept_hand_off(waiting::wait_queues::ticket) noexcept;
-  /// The time of the next attempt while first: a holder that did not queue wakes no waiter. `often`: for
-  /// permits, where most holders did not.
+  /// The next attempt while first, because a holder that did not queue wakes no waiter. `often`: for permits.
   std::chrono::steady_clock::time_point next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
                                                   bool often = false) const;
 
-  /// The queue place goes to the granted lock.
+  /// For the granted lock.
   std::optional<waiting::wait_queues::ticket> take() noexcept;
-  /// One round trip, until `deadline`. Without a queue place, no effect.
+  /// One round trip, if it has a place.
   void leave(boot_time_point deadline) noexcept;
 
  private:

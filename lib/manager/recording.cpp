@@ -74,9 +74,8 @@ bool was_recorded(engine& in, std::shared_ptr<holding::hold> const& h) {
   return done;
 }
 
-// Repeats the statement after a deadlock, a locked row, a refused write or a lost reply, on another session
-// and perhaps another host. The statement names the same two terms each time. So it can be applied several
-// times, or late, without harm.
+// Repeats the statement after a deadlock, a locked row, a refused write or a lost reply. Each time it names
+// the same two terms. So it can be applied several times, or late, without harm.
 template <class Ask>
 bool ride_out(engine& in, holding::hold const& h, Ask const& ask) {
   auto const until = std::max(in.reply_deadline(), h.trusted_until());

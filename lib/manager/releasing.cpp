@@ -17,7 +17,7 @@ using holds = std::vector<std::shared_ptr<holding::hold>>;
 /// Steps without the database. @return the result; empty if the row or session still has to be released
 static std::optional<release_result> let_go(engine&, std::shared_ptr<holding::hold> const&) noexcept;
 static release_result end(engine&, holding::hold&, boot_time_point deadline) noexcept;
-/// Releases by one statement the locks that allow it. @return which are released. The others need end()
+/// By one statement, if possible. @return the locks that are released. The others need end()
 static std::vector<bool> end_together(engine&, holds const&, boot_time_point deadline);
 static bool goes_with_others(engine&, holding::hold const&) noexcept;
 static release_result end_session(engine&, holding::hold&, boot_time_point deadline) noexcept;
@@ -29,7 +29,7 @@ static std::optional<strategies::given_back> give_back_at_queue(engine&, holding
 static loss_reason why_gone(engine&, holding::hold const&,
                             std::optional<sessions::connection_pool::loan> session,
                             boot_time_point deadline) noexcept;
-/// The result for a term that is gone from its row: lost, or its work is done.
+/// The term is gone from its row: lost, or its work is done.
 static release_result not_there(engine&, holding::hold&,
                                 std::optional<sessions::connection_pool::loan> session,
                                 boot_time_point deadline, loss_reason& why);
@@ -85,7 +85,7 @@ std::optional<release_result> let_go(engine& in, std::shared_ptr<holding::hold> 
     if (h->begin_release()) h->end_release();
     return release_result::released;
   }
-  // After a pause of the process this thread might be here before the watchdog, and reports the loss itself.
+  // After a pause of the process this thread might come before the watchdog.
   if (h->held() && !h->valid()) in.expiries.report_lost(h, h->why_expired());
   bool const nobodys = offer(in, h);
   if (nobodys && holding::hold::hand_on(h, &in)) {
@@ -128,7 +128,6 @@ release_result end(engine& in, holding::hold& h, boot_time_point deadline) noexc
   return outcome;
 }
 
-// let_go() first: a lock can be lost, or have a successor.
 release_result give_back_all(engine& in, holds all, boot_time_point deadline) noexcept {
   auto whole = release_result::released;
   auto const heard = [&whole](release_result one) {
@@ -144,7 +143,7 @@ release_result give_back_all(engine& in, holds all, boot_time_point deadline) no
     ended = end_together(in, all, deadline);
   } catch (error const& e) {
     tell_error(in, *all.front(), e);
-    // No time to ask for each lock again: the renewer does so, by their terms.
+    // No time to ask for each lock: the renewer does.
     bool const answered = e.reason() == errc::row_locked || e.reason() == errc::conflict;
     if (e.reason() == errc::row_locked) in.pool.locked_out();
     if (!answered) deadline = boot_clock::now();
@@ -199,7 +198,7 @@ void forget(engine& in, holding::hold const& h) noexcept {
   in.expiries.forget(h);
 }
 
-// Offers the lock to its successor if the conditions of lib/doc/hand_on.md hold.
+// The conditions: lib/doc/hand_on.md.
 bool offer(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
   auto const& f = h->facts();
   auto const now = boot_clock::now();
@@ -282,8 +281,7 @@ strategies::given_back try_to_give_back(engine& in, holding::hold const& h,
   } catch (error const& e) {
     if (e.reason() != errc::unreachable) throw;
   }
-  // No transaction was in the way: this process had no processor. Nothing was done, and the session was given
-  // up.
+  // This process had no processor, and the session was given up. Nothing was done.
   session.reset();
   session.emplace(in.pool.borrow(deadline));
   return give_back_alone(in, h, **session, deadline);
@@ -309,8 +307,8 @@ loss_reason why_gone(engine& in, holding::hold const& h,
   return loss_reason::taken_over;
 }
 
-// Looks for the record after the reason, to find a record that is written between the two questions. If the
-// record can't be read, the exception leads to in_doubt: lost, or done.
+// Asks for the record last, to find one that is written between the two questions. If it can't be read, the
+// result is in_doubt.
 release_result not_there(engine& in, holding::hold& h, std::optional<sessions::connection_pool::loan> session,
                          boot_time_point deadline, loss_reason& why) {
   why = why_gone(in, h, std::move(session), deadline);
@@ -319,7 +317,7 @@ release_result not_there(engine& in, holding::hold& h, std::optional<sessions::c
   return done ? release_result::released : release_result::already_lost;
 }
 
-/// @param alone  gets the session if no other thread's release came along
+/// @param alone  gets the session if no other release came along
 strategies::given_back give_back_with_others(engine& in, holding::hold const& h, boot_time_point deadline,
                                              std::optional<sessions::connection_pool::loan>& alone) {
   auto const& f = h.facts();

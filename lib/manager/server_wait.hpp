@@ -1,7 +1,7 @@
 #pragma once
 // An attempt of a strategy that waits in the server, on a session of its own. If other calls need a session,
-// the wait gives its session up after connection_pool::longest_turn, and its place in the server with it, and
-// begins again. So calls for free names get a session.
+// it gives up its own, with its place in the server, after connection_pool::longest_turn, and begins again.
+// So calls for free names get a session.
 
 #include <optional>
 #include <rowlock/types.hpp>

@@ -24,18 +24,17 @@ struct granted_lock {
   std::chrono::nanoseconds waited{0};
 };
 
-/// Whether the lock is lost, or a loss is about to be reported, before its caller has got it.
+/// Whether its loss has been, or is about to be, reported before its caller has it.
 bool is_too_late(holding::hold const&) noexcept;
-/// The error in that case, for a caller that asks once.
 error too_late(std::string const& name);
 
-/// How start_holding() releases a lock that it can't hold.
+/// The release of a lock that can't be held.
 enum class when_unwatched {
   give_back,
   give_back_later  ///< by the renewer: the caller must not reach the database
 };
-/// @return null if the manager was closed meanwhile, or the process ends. The lock has been released
-/// @throws std::system_error, std::bad_alloc without a thread or memory. The lock has been released
+/// If it returns null (the manager was closed, or the process ends) or throws, the lock has been released.
+/// @throws std::system_error, std::bad_alloc without a thread or memory
 std::shared_ptr<holding::hold> start_holding(engine&, granted_lock,
                                              when_unwatched = when_unwatched::give_back);
 

@@ -28,7 +28,7 @@ struct question {
     stand,      ///< enter the wait queue of a name
     attempt,    ///< take all names
     leave,      ///< leave the wait queue
-    give_back,  ///< release granted locks that the caller will not get
+    give_back,  ///< release granted locks
     look,       ///< is a name free?
     exchange    ///< exchange a permit for another one
   };
@@ -74,11 +74,11 @@ class steps {
     if (frame_) frame_.destroy();
   }
 
-  /// The current need, if it is a question. Otherwise null.
+  /// The current question, or null.
   question const* asks() const noexcept { return std::get_if<question>(&frame_.promise().needs); }
 
-  /// Goes on without waiting. Not after a result or an exception. A call before the end of a rest returns the
-  /// rest again.
+  /// Goes on without waiting. Before the end of a rest, returns the rest again. Not after a result or an
+  /// exception.
   /// @throws the exceptions of the call
   need next(bool stopped) {
     assert(!frame_.done());
@@ -100,7 +100,7 @@ class steps {
   std::coroutine_handle<promise_type> frame_;
 };
 
-/// Drives a call with the calling thread, which sleeps at its bell during pauses.
+/// The calling thread asks, and sleeps at its bell during pauses.
 template <class Call>
 auto drive(Call& call, waiting::thread_bell& bell) {
   for (;;) {

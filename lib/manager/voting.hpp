@@ -10,8 +10,7 @@
 
 namespace rowlock::managing::voting {
 
-/// Renews the term at this member, and raises its token to the highest of all granting members.
-/// @return false if the term is lost here
+/// Renews the term, and raises its token to the highest of all granting members. @return false if lost here
 /// @throws error(errc::not_voting) if the member does not vote in that epoch. The lock is as before
 bool confirm(engine&, std::shared_ptr<holding::hold> const&, fencing_token, std::string const& epoch_id,
              std::chrono::milliseconds lasts);
@@ -23,7 +22,7 @@ strategies::member_state read(engine&, bool with_highest);
 bool write(engine&, std::string const& former_epoch_id, strategies::member_record const&);
 /// Later tokens are higher than this one.
 void raise_tokens(engine&, fencing_token);
-/// The same text for all databases of a server. Known after the first call of another function.
+/// One text for all databases of a server. Known after another call.
 std::string server(engine&);
 
 }  // namespace rowlock::managing::voting

@@ -1,6 +1,4 @@
 #pragma once
-// The limits of a call that takes locks: its duration, and the errors that it rides out.
-
 #include <chrono>
 #include <optional>
 #include <rowlock/error.hpp>
@@ -10,14 +8,14 @@
 
 namespace rowlock::managing {
 
-/// The quorum's hook. It asks the other quorum members while a waiting call, now first in line, asks its own.
-/// Runs once in a call, on the thread that asks.
+/// The quorum's hook: asks the other quorum members while a call that waited, and is now first, asks its own.
+/// Once in a call, on the thread that asks.
 class beside_front {
  public:
   virtual ~beside_front() = default;
-  /// The call asks now. @return the token to ask for
+  /// @return the token to ask for
   virtual fencing_token asks() = 0;
-  /// The attempt was refused or failed. The call's later attempts do not run the hook.
+  /// The attempt was refused or failed. Later attempts run without the hook.
   virtual void refused() = 0;
 };
 
@@ -27,7 +25,7 @@ struct wait_policy {
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: none
   bool rides_out_outages = true;  ///< false for a quorum, which has other members to ask
   beside_front* beside = nullptr;
-  bool* came_too_late = nullptr;  ///< set to true if a grant's reply comes after trust has ended
+  bool* came_too_late = nullptr;  ///< set if a grant's reply comes after trust has ended
 
   bool over() const noexcept;
   boot_time_point ends() const noexcept;
@@ -41,15 +39,15 @@ std::optional<std::chrono::steady_clock::time_point> deadline_after(
 /// no database of that name (it is being renamed, or restored).
 bool may_end(error const&) noexcept;
 
-/// Whether the call goes on after this error of an attempt. Reports it as an event, unless a row was locked.
-/// `attempts`: made so far, this one included.
+/// Whether the call goes on after an attempt's error. Reports the error, unless a row was locked.
+/// `attempts`: with this one.
 bool rides_out(engine&, std::string_view name, error const&, wait_policy const&, int attempts) noexcept;
 
 /// How long a single attempt rides out a row that is locked without a holder. A waiting statement's own
 /// second comes on top.
 inline constexpr std::chrono::milliseconds longest_moment{1000};
 
-/// How long an abandoned statement can wait in the server for a locked row: a second (its session's limit),
+/// How long an abandoned statement can wait in the server for a locked row: its session's limit, a second,
 /// and one more, because some servers check only each second.
 inline constexpr std::chrono::milliseconds longest_wait_in_server{2000};
 
