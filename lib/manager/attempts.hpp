@@ -1,6 +1,6 @@
 #pragma once
-// The attempts of one lock_call: their questions to the database, and their findings. They wait only for
-// replies. The lock_call decides when the next attempt is made.
+// The attempts of one lock_call: their questions to the database, and their findings. An attempt waits only
+// for replies. The lock_call decides when the next attempt is made.
 
 #include <chrono>
 #include <optional>

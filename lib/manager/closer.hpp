@@ -75,7 +75,7 @@ class closer {
   std::atomic<bool> all_asked_{false};
   std::thread::id all_by_;
   base::calls::scope const* calls_of_all_by_ = nullptr;
-  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< bound of an end
+  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< the longest end
   base::event all_closed_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<manager>> known_;

@@ -3,15 +3,14 @@
 // - A take is noted before it is sent. After any exception from then on, it is released.
 // - A reply settles the take: it was refused, or the caller holds the granted locks.
 // - A take without a reply is in doubt. The server might grant it even later, because a statement runs on
-// after
-//   its session was given up. A take that its own terms refused is in doubt, too: the reply to its grant was
-//   lost.
+//   after its session was given up. A take that its own terms refused is in doubt, too: the reply to its
+//   grant was lost.
 // - Rows with all terms of the take prove the grant. Trust counts from when the take was sent. A row can be
 //   read and still be forgotten (its commit waits for a standby). A renewal proves that the row is durable.
 // - A grant whose reply comes after trust has ended is refused.
-// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. It tries to
-// release
-//   them for as long as the server might go on with them.
+// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. The renewer
+// tries
+//   to release them for as long as the server might go on with them.
 
 #include <chrono>
 #include <optional>
@@ -31,7 +30,7 @@ struct sent_take {
   std::vector<fencing_token> tokens{};  ///< the lowest for each name, once found in the rows
 };
 
-/// Those of one call. Used by one thread.
+/// The takes of one call. Used by one thread.
 class doubtful_takes {
  public:
   struct manner {

@@ -115,7 +115,7 @@ exchanging::facts exchanging::take() {
     auto const* const told = dynamic_cast<error const*>(&e);
     if (told != nullptr) takes.failed(told->reason());
     if (takes.sent() == nullptr && takes.none()) throw;  // nothing was sent, or it was refused
-    // Memory can run out, too. After an unreadable reply the statement has ended: an absent term will not
+    // Memory might have run out. After an unreadable reply the statement has ended: an absent term won't
     // come.
     bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
     if (takes.sent() != nullptr) takes.reply_was_lost();

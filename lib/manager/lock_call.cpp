@@ -20,7 +20,7 @@ namespace {
 // The longest pause while other takes leave a permit for this call (half a second).
 constexpr std::chrono::milliseconds while_waited_for = 25ms;
 
-// So many attempts for several names are repeated soon: mostly a single statement has locked the skipped row.
+// Attempts for several names that are repeated soon: mostly a single statement has locked the skipped row.
 constexpr int soon_again = 5;
 
 }  // namespace
@@ -500,8 +500,8 @@ bool lock_call::is_late() const noexcept {
   return std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
 }
 
-// Other threads of an explicit owner can share a lock. They learn of its loss, and the last of them releases
-// it.
+// Other threads of an explicit owner can share a lock. These threads learn of its loss, and the last of them
+// releases it.
 void lock_call::give_back_won(bool whole) {
   for (auto const& h : won_) {
     if (!one()) (void)h->share_term();  // no hand-off

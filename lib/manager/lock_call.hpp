@@ -1,12 +1,12 @@
 #pragma once
-// A call that takes a lock, or several locks all or none. The coroutine run() is the whole procedure. It
+// A call that takes a lock, or several locks all or none. The coroutine run() is the whole procedure. run()
 // never waits, but yields its next need (steps.hpp).
 //
 // The call can wait in three ways, the cheapest first:
 // - In the local queue. One thread of this process deals with a name. The other threads stand in line behind
 //   it, without a round trip. The first of them can get the lock by a hand-off.
-// - In the name's wait queue, in the server. It orders the waiters of several processes, and never decides
-//   which waiter gets the lock.
+// - In the name's wait queue, in the server. The queue orders the waiters of several processes, and never
+//   decides which waiter gets the lock.
 // - By polling, where there is no wait queue, or with a retry policy or a bound of attempts.
 //
 // run() asks `connect` until the database was reached once: the keys of the local queue need its identity.
@@ -32,7 +32,7 @@
 // - handed_off_ is set only from the turn's arrival until accept_hand_off().
 // - won_ is set only from the grant until the result. The destructor leaves these locks to the manager's
 //   threads. Otherwise they would be renewed for ever.
-// - Only ask() reaches the database. It stores an error in failure_, and run() judges it.
+// - Only ask() reaches the database. ask() stores an error in failure_, and run() judges it.
 
 #include <chrono>
 #include <memory>
@@ -130,7 +130,7 @@ class lock_call : private waiting::successor {
   /// `whole`: all names were granted and held.
   void give_back_won(bool whole);
 
-  // What is next.
+  // The next step.
   bool is_late() const noexcept;
   taken hand_out();
   void keep_only(index) noexcept;
@@ -182,7 +182,7 @@ class lock_call : private waiting::successor {
   // The outcome of the last question.
   std::optional<error> failure_;
   bool granted_ = false;
-  bool late_ = false;  ///< trust ended before the grant
+  bool late_ = false;  ///< granted, but trust has ended
   std::vector<std::shared_ptr<holding::hold>> won_;
 
   steps<taken> run_;  ///< last: it uses the others

@@ -25,7 +25,7 @@ struct permit_spec {
 /// A name and its options, checked once.
 struct lock_spec {
   /// `permit`: only for strategies with permits (default: all units). `vote`: only for `quorum_member`.
-  /// @throws error(errc::invalid_argument), errc::unsupported
+  /// @throws error(errc::invalid_argument), or errc::unsupported for the database or the strategy
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual, backend::dialect const&,
             std::optional<permit_spec> permit = {}, std::optional<strategies::wanted_vote> vote = {});
 

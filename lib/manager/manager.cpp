@@ -234,8 +234,7 @@ release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> 
 }
 
 bool manager::can_release(release_result& what) const noexcept {
-  // exit() in a hook or in a signal handler. (rowlock does not yet know of it when a thread_local handle
-  // ends.)
+  // exit() in a hook, or in a signal handler: thread_local handles end before rowlock knows of it.
   if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library())) {
     what = release_result::in_doubt;
     return false;

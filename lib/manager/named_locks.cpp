@@ -21,7 +21,7 @@ using strategies::name_and_term;
 
 /// The strategy of the lock. Empty if the name certainly has no such term.
 static std::optional<rowlock::strategy> strategy_of(engine&, backend::connection&, detached_lock const&);
-/// @return false, and keeps the session, if the row has another term
+/// @return false, and keeps the session, if the term is gone
 static bool take_away(engine&, strategies::name_and_term const&, rowlock::strategy,
                       std::optional<sessions::connection_pool::loan>& session);
 
@@ -29,7 +29,7 @@ static void add_waiters(engine&, backend::connection&, std::span<lock_info>) noe
 
 namespace {
 
-/// In case this process can't open the name again.
+/// The limit if this process can't open the name again.
 constexpr std::chrono::milliseconds closed_at_most = 2s;
 
 }  // namespace

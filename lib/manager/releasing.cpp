@@ -14,14 +14,14 @@ using namespace std::chrono_literals;
 
 using holds = std::vector<std::shared_ptr<holding::hold>>;
 
-/// Steps without the database. @return the result; empty if the row or session still has to be released
+/// Steps without the database. @return empty if the row or session still has to be released
 static std::optional<release_result> let_go(engine&, std::shared_ptr<holding::hold> const&) noexcept;
 static release_result end(engine&, holding::hold&, boot_time_point deadline) noexcept;
-/// By one statement, if possible. @return the locks that are released. The others need end()
+/// One statement, where possible. @return which locks are released. The rest needs end()
 static std::vector<bool> end_together(engine&, holds const&, boot_time_point deadline);
 static bool goes_with_others(engine&, holding::hold const&) noexcept;
 static release_result end_session(engine&, holding::hold&, boot_time_point deadline) noexcept;
-/// Sets `why` if the row has another term.
+/// Sets `why` if the term is gone.
 static release_result tell_row(engine&, holding::hold&, boot_time_point deadline, loss_reason& why);
 /// On the wait queue's session. Empty if there is none, or it released nothing.
 static std::optional<strategies::given_back> give_back_at_queue(engine&, holding::hold&,

@@ -11,7 +11,7 @@
 
 namespace rowlock::managing::releasing {
 
-/// The renewer repeats a release that fails until `deadline`.
+/// A release that has failed by `deadline` goes to the renewer.
 release_result give_back(engine&, std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
 /// Several locks, by one statement if possible. @return the result of the first lock that was not released
 release_result give_back_all(engine&, std::vector<std::shared_ptr<holding::hold>>,

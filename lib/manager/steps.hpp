@@ -1,8 +1,7 @@
 #pragma once
-// A call as a coroutine that never waits. It yields its next need: a question to the database, or a pause.
-// Its driver satisfies the need, with a thread (drive()) or without one. Between two needs a call only
-// computes. No code of it, destructors included, reaches the database, so a thread that must not wait can run
-// it.
+// A call as a coroutine that never waits, but yields its next need: a question to the database, or a pause.
+// The driver satisfies the need, with a thread (drive()) or without one. Between two needs, and in
+// destructors, the call never reaches the database. So a thread that must not wait can run it.
 //
 // g++ 12 destroys some temporaries of a co_await expression twice. So the awaited types here own nothing.
 // [F: one loop]
