@@ -13,7 +13,7 @@ namespace rowlock {
 held_lock::held_lock(std::shared_ptr<managing::manager> m, std::shared_ptr<holding::hold> h) noexcept
     : manager_(std::move(m)), hold_(std::move(h)), live_(true) {}
 
-// What was moved from still says what it was.
+// A moved-from handle keeps its facts.
 // NOLINTBEGIN(performance-move-constructor-init)
 held_lock::held_lock(held_lock&& other) noexcept
     : manager_(other.manager_), hold_(other.hold_), live_(other.live_.exchange(false)) {}

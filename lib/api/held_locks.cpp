@@ -23,7 +23,7 @@ release_result held_locks::release() noexcept try {
       live.push_back(one.hold_);
     }
   return manager ? manager->release_all(std::move(live)) : release_result::released;
-} catch (std::exception const&) {  // no memory for the list; nothing was let go
+} catch (std::exception const&) {  // no memory for the list, and no lock was released
   auto worst = release_result::released;
   for (auto& one : locks_) {
     auto const what = one.release();

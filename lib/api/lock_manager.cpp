@@ -42,11 +42,11 @@ lock_manager::lock_manager(connection_source const& source, manager_options opti
   manager_ = managing::manager::make(source.implementation(), std::move(options));
 }
 
-// The pointer stays as it is: threads that go on while the process ends may use a static lock_manager after
-// its end, and what it points to is kept then.
+// The pointer stays: while the process ends, other threads might use a static lock_manager after its end. The
+// manager is kept then.
 lock_manager::~lock_manager() { manager_->close(); }
 
-// A copy in each call, for a hook may destroy *this meanwhile.
+// Each call copies the pointer, because a hook can destroy *this meanwhile.
 void lock_manager::connect() {
   auto const m = manager_;
   m->connect();
@@ -78,15 +78,15 @@ semaphore lock_manager::make_semaphore(std::string name, std::optional<std::int6
                                        mutex_options options) {
   require_no_strategy(name, options);
   options.strategy = strategy::semaphore;
-  // Units are told apart by their terms, not by their threads: a thread may take some more.
+  // Terms, not threads, tell units apart: a thread can take more units.
   if (std::holds_alternative<calling_thread>(options.owner)) options.owner = each_acquire{};
   auto spec =
       manager_->spec(std::move(name), std::move(options), false, managing::permit_spec{.limit = limit});
   return semaphore(std::make_shared<semaphore::state>(manager_, std::move(spec)));
 }
 
-// In the order of the names inside, and of the caller's list outside.
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the public ones hand theirs over
+// The manager sorts by name. The result has the order of the caller's list.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the public functions move theirs
 acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mutex_options options,
                                              managing::wait_policy const& wait_policy, std::stop_token stop) {
   auto const m = manager_;
@@ -98,7 +98,7 @@ acquisition_of_all lock_manager::acquire_all(std::vector<std::string> names, mut
   locks.reserve(order.size());
   auto came = m->acquire_all(specs, wait_policy, std::move(stop));
   if (came.won.empty()) return {came.why, std::move(came.busy), std::move(came.holder)};
-  // From here on nothing may need memory: nobody would give them back.
+  // No allocation from here on: an exception would leave locks without a handle.
   for (auto const& name : order) locks.push_back(held_lock(m, std::move(came.won[place.find(name)->second])));
   return held_locks(std::move(locks));
 }

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using base::prometheus_text;
 
-// From a round trip on the same machine to a wait for a long job.
+// From a local round trip to a wait for a long job.
 constexpr std::array<std::chrono::milliseconds, 17> bounds{
     1ms, 2ms, 5ms, 10ms, 20ms, 50ms, 100ms, 200ms, 500ms, 1s, 2s, 5s, 10s, 30s, 1min, 5min, 30min};
 
@@ -36,7 +36,7 @@ constexpr std::array reasons{loss_reason::expired,
 }  // namespace
 
 class metrics::counts {
-  // Nothing else is read because of what one of these says, so that no order is needed.
+  // Relaxed: no other data depends on a counter's value.
   class counter {
    public:
     void add(std::uint64_t n = 1) noexcept { n_.fetch_add(n, std::memory_order_relaxed); }
@@ -56,7 +56,7 @@ class metrics::counts {
       buckets_[static_cast<std::size_t>(bucket)].add();
     }
 
-    /// `total` counts them; `histogram` has how long they took, of the same moment.
+    /// `total` is the count and `histogram` the durations, of the same moment.
     void print(prometheus_text& out, char const* total, char const* total_help, char const* histogram,
                char const* histogram_help) const {
       std::array<std::uint64_t, bounds.size() + 1> up_to;  // NOLINT(*-member-init): filled just below
@@ -76,10 +76,10 @@ class metrics::counts {
 
    private:
     counter sum_ns_;
-    std::array<counter, bounds.size() + 1> buckets_;  // the last has what is longer than all bounds
+    std::array<counter, bounds.size() + 1> buckets_;  // the last: longer than all bounds
   };
 
-  /// What is told apart by the program's own labels, of which there are few.
+  /// Counts by the program's own labels, of which there are few.
   class by_label {
    public:
     void taken(std::string_view label) noexcept { add_held(label, 1); }

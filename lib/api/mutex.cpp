@@ -44,7 +44,7 @@ void basic_mutex::end() noexcept {
   bool const forked = state_->epoch != base::fork_epoch();
   bool const interrupted = state_->manager->parts().under_way.interrupted();
   if (forked || interrupted || base::process_ends()) state_->self = state_;
-  // exit() in a signal handler or hook: what this thread has in its hands is left to the manager's end.
+  // exit() in a signal handler or hook: the manager's end releases this thread's locks.
   if (forked || interrupted || (base::process_ends() && base::inside_the_library())) return;
   state_->give_back_all();
 }
@@ -55,7 +55,7 @@ acquisition basic_mutex::state::acquire(managing::wait_policy p, std::stop_token
   return held_lock(manager, std::move(came.won));
 }
 
-// std::mutex leaves that undefined.
+// With std::mutex this is undefined behaviour.
 void basic_mutex::state::say_not_this_threads() const noexcept {
   manager->parts().events.tell(
       {.kind = event_kind::error,
@@ -116,7 +116,7 @@ void basic_mutex::lock() {
   for (;;) {
     auto came = s->acquire({.retry_forever = true}, {});
     if (came.status() == acquire_status::cancelled) s->manager->say_closed();
-    if (came.status() == acquire_status::done) (void)came.value();  // throws: it will not be had
+    if (came.status() == acquire_status::done) (void)came.value();  // throws: the lock can't be had any more
     if (s->keep(std::move(came))) return;
   }
 }

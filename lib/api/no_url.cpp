@@ -3,9 +3,9 @@
 
 namespace rowlock {
 
-// A program of one back end, without component rowlock: it gets this, and a sentence rather than a linker's
-// error. What the component defines comes first: it stands before core in each link line, and is not weak.
-// NOLINTNEXTLINE(performance-unnecessary-value-param): that one keeps its options.
+// For a program that links one back end without component rowlock: a clear error instead of a linker error.
+// The component's own definition is not weak, and comes first in each link line.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the component's definition keeps its options.
 [[gnu::weak]] lock_manager::lock_manager(std::string_view, manager_options) {
   throw error(errc::unsupported,
               "the constructor from a URL is in component rowlock: link rowlock::rowlock (pkg-config: "

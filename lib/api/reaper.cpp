@@ -97,8 +97,7 @@ reap_result reaper::run(std::stop_token stop) {
     none.holder = lease.holder();
     return none;
   }
-  // Safety does not depend on the lease: without it another run may be under way, and two runs only do more
-  // work.
+  // Safety does not depend on the lease: two runs at once only do more work.
   std::stop_source both;
   std::stop_callback const by_caller(stop, [&both] { both.request_stop(); });
   std::stop_callback const by_loss(lease->loss_token(), [&both] { both.request_stop(); });

@@ -7,7 +7,7 @@
 
 namespace rowlock {
 
-/// Shared with the calls that are under way.
+/// Shared with calls that are under way.
 struct semaphore::state {
   state(std::shared_ptr<managing::manager> m, managing::lock_spec s)
       : manager(std::move(m)), spec(std::move(s)) {}

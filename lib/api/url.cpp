@@ -12,7 +12,7 @@ backend::scheme const& known(std::string_view url) {
   if (auto const* found = backend::scheme_of(url)) return *found;
   std::string examples;
   for (auto const& one : backend::schemes()) examples += fmt::format("{}, ", one.example);
-  // Not echoed: what stands there may be a password.
+  // The text is not echoed: it might contain a password.
   throw error(
       errc::invalid_argument,
       fmt::format(
@@ -21,7 +21,7 @@ backend::scheme const& known(std::string_view url) {
           examples));
 }
 
-// Nobody else could have migrated a database that is this manager's alone.
+// A private database (SQLite in memory) is new: only this manager can migrate it.
 connection_source ready_source(std::string_view url, manager_options const& options) {
   auto source = source_from_url(url);
   if (source.implementation()->is_private())
@@ -54,7 +54,7 @@ std::vector<back_end> back_ends() {
   return built;
 }
 
-// Braces: from left to right, so that the options are moved last.
+// Braces evaluate from left to right, so that the options are moved last.
 lock_manager::lock_manager(std::string_view url, manager_options options)
     : lock_manager{ready_source(url, options), std::move(options)} {}
 

@@ -31,8 +31,8 @@ constexpr char const* was_recorded = "it was recorded as done";
               fmt::format("'{}' is not held any more ({}): roll the transaction back", name, why));
 }
 
-/// For a row that a transaction has locked: nothing announces its end, and waiting in the server would take
-/// as long as a setting of the program's says, or one that we would have to change.
+/// Pauses between tries for a row that a transaction has locked. A wait in the server would depend on the
+/// program's settings.
 class look_again {
  public:
   explicit look_again(boot_time_point until) : until_(until) {}
@@ -64,8 +64,8 @@ backend::result guarded_transaction::run(std::string const& statement, std::vect
   return caller_->execute(engine().database.statements().at(statement), parameters);
 }
 
-// The same names may be found in another database, or by another search path. A plain read: where it would
-// make the transaction's snapshot, only after the lock.
+// The connection might lead to another database, or by a search path to other tables. Where this plain read
+// makes the transaction's snapshot, it comes only after the lock.
 void guarded_transaction::expect_this_database() {
   if (right_database_) return;
   if (engine().database.id().empty()) (void)engine().pool.borrow(reply_deadline());
@@ -92,7 +92,7 @@ void guarded_transaction::sort(std::vector<required_lock>& locks) {
 void guarded_transaction::execute_commit(std::vector<required_lock> locks) {
   manager_->refuse_if_forked();
   sort(locks);
-  // Whoever asked for a commit that did not come may not commit unguarded with the next one. [C56]
+  // After a failure the program's next COMMIT must not commit unguarded work. [C56]
   try {
     commit_guarded(locks);
   } catch (...) {
@@ -114,7 +114,7 @@ void guarded_transaction::commit_guarded(std::vector<required_lock> const& locks
     return holding::traits_of(one.hold->facts()).counted;
   });
   if (of_locks && caller_->commit_if(engine().database.statements(), which)) return;
-  // A row is locked by somebody else, or the lock is lost, or ...: this waits, or tells which.
+  // The quick form refused. require_one() waits, or throws the reason.
   caller_->expect_transaction();
   for (auto const& one : locks) require_one(one);
   caller_->commit();
@@ -129,12 +129,12 @@ void guarded_transaction::expect_requirable(required_lock const& lock) {
                             "moment: use lease or unique_insert, or transaction::lock()",
                             facts.name, to_string(facts.strategy)));
   auto const& here = engine().database;
-  if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());  // not known before
+  if (here.identity().empty()) (void)engine().pool.borrow(reply_deadline());
   if (lock.manager->parts().database.identity() != here.identity())
     throw error(errc::invalid_argument,
                 fmt::format("'{}' is a lock of another database than this lock_manager's: {}", facts.name,
                             here.describe()));
-  // Trust that has ended does not come back, whatever the row says.
+  // Trust that has ended does not come back.
   if (!lock.live || !held.valid() || !lock.hold->share_term())
     lost(lock, held.held() ? held.why_expired() : held.loss());
   auto const& home = lock.manager->parts().database;
@@ -155,7 +155,7 @@ void guarded_transaction::done(required_lock const& lock, std::chrono::milliseco
   managing::recording::require_recordable(facts, keep_for, result);
   caller_->expect_transaction();
   expect_requirable(lock);
-  // Before it is sent: whoever finds this term in the row knows that it is done.
+  // Before it is sent, so that other threads know the record by its term.
   auto const as = lock.hold->term_of_record();
   lock.hold->mark_recorded_in_transaction();
   depend_on(
@@ -187,7 +187,7 @@ void guarded_transaction::depend_on(required_lock const& lock, char const* state
     auto const came = attempt(facts, statement, parameters);
     if (came == guarded::yes) return;
     expect_this_database();
-    // Before the manager's session looks, which sees what another transaction has committed by then. [C72]
+    // Before the manager's session reads, which can see a later commit of another transaction. [C72]
     bool const recorded_here = sees_record(*lock.hold);
     auto loan = engine().pool.borrow(reply_deadline());
     auto const fate = holding::fate_of(engine().tables, *loan, *lock.hold, reply_deadline());
@@ -227,12 +227,12 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
       if (row.rows[0].at(0) != value(f.term.value)) return guarded::old_snapshot;
     }
     if (run(statement, parameters).affected > 0) return guarded::yes;
-    // Skipped because it is locked; or not to be seen.
+    // The row is locked, or the snapshot does not show it.
     auto const seen = run("guard_look", {f.name, f.term.value});
     return seen.rows.at(0).at(0) == value(f.term.value) ? guarded::row_is_locked_or_gone
                                                         : guarded::old_snapshot;
   } catch (error const& e) {
-    // The row was changed since the snapshot: by a renewal, or by a takeover?
+    // The row has changed since the snapshot, by a renewal or a takeover.
     if (e.reason() == errc::snapshot_too_old) return guarded::old_snapshot;
     throw;
   }
@@ -264,7 +264,7 @@ bool guarded_transaction::lock(std::span<std::string_view const> names, wait_pol
   if (!engine().database.sql().plain_reads_may_be_stale) expect_this_database();
   for (auto const& name : ordered)
     if (!lock_one(name, p)) return false;
-  // Seen once all are locked: it makes a snapshot, if there is none.
+  // After all are locked, because the read makes a snapshot if there is none.
   if (engine().database.sql().plain_reads_may_be_stale && !ordered.empty())
     expect_fresh(ordered.back(), entry_to_draw(ordered.back()));
   return true;
@@ -275,8 +275,8 @@ bool guarded_transaction::lock_one(std::string const& name, wait_policy const& p
     run("guard_try", {name});
     return true;
   }
-  // Before the transaction looks for it: at some databases' default isolation level a row that is looked for
-  // and not found is a gap that is locked, and our own INSERT would wait for ourselves.
+  // Before the transaction searches the row: at InnoDB's default isolation level a missing row is a locked
+  // gap, and the manager's INSERT would wait for this transaction.
   try {
     auto loan = engine().session_pool.borrow(reply_deadline());
     anchors_.make_ready(*loan, name, reply_deadline());
@@ -287,7 +287,7 @@ bool guarded_transaction::lock_one(std::string const& name, wait_policy const& p
   return lock_anchor(name, p);
 }
 
-// The manager's session has waited for this transaction itself. [C72]
+// The manager's session has waited for this transaction. [C72]
 void guarded_transaction::refuse_own_insert(std::string const& name) {
   auto const mine = run("guard_strategy", {name});
   if (mine.rows.empty() || as_text(mine.rows[0].at(0)) == to_string(strategy::row_lock)) return;
@@ -312,7 +312,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, wait_policy const
     if (!run("guard_try", {name}).rows.empty()) return true;
     refuse_level(name);
   } while (again.wait());
-  // Whoever only looks, as `rowlock list` does, makes a try fail on some databases: that is nobody's lock.
+  // On some databases a mere reader (`rowlock list`) makes a try fail.
   look_again past_lookers(boot_clock::now() + 1s);
   while (only_looked_at(name) && past_lookers.wait())
     if (!run("guard_try", {name}).rows.empty()) return true;
@@ -335,7 +335,7 @@ void guarded_transaction::refuse_level(std::string const& name) {
                   name, level));
 }
 
-// On a session of the manager's, and committed there: a number that was given out must not be rolled back.
+// Committed on a session of the manager, because no ROLLBACK may undo a token.
 fencing_token guarded_transaction::draw_token(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   return sessions::retry_deadlocks(engine().events, name, reply_deadline(), [&] {
@@ -343,9 +343,8 @@ fencing_token guarded_transaction::draw_token(std::string const& name) {
   });
 }
 
-// At SERIALIZABLE the transaction's own plain read has locked the entry that it looked at the last time,
-// until it ends: a draw from it would wait for ourselves. Then an entry with a random name will do; the
-// reaper deletes it. [C32]
+// At SERIALIZABLE an earlier plain read of this transaction has locked the entry, and a draw would wait for
+// its end. Then an entry with a random name serves, which the reaper deletes. [C32]
 std::string guarded_transaction::entry_to_draw(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const ask = [&](char const* statement) {
@@ -356,9 +355,8 @@ std::string guarded_transaction::entry_to_draw(std::string const& name) {
   return base::random_id();
 }
 
-// What was drawn, and committed, after the lock was granted is seen by this transaction's plain reads, or
-// they are older than the lock. The isolation level need not be known for that, which not every database
-// tells.
+// A token is drawn and committed after the lock was granted. If this transaction's plain read misses it, its
+// snapshot is older than the lock. This works at any isolation level, which not every database tells.
 void guarded_transaction::expect_fresh(std::string const& name, std::string const& entry) {
   expect_fresh(name, entry, draw_token(entry));
 }
@@ -407,15 +405,15 @@ void guarded_transaction::undo_insert(std::string const& name) {
     caller_->undo_to_savepoint();
   } catch (error const& e) {
     if (e.reason() == errc::unreachable) throw;
-    // Where the transaction is gone there is no savepoint either; and nobody may commit what is left of it.
+    // Without a transaction there is no savepoint, and the program must not commit the rest of its work.
     throw error(errc::transaction_ended,
                 fmt::format("'{}': the insert could not be undone: roll the transaction back ({})", name,
                             base::plain_message(e)));
   }
 }
 
-// What may be taken is deleted by the manager: on some databases the program's transaction would keep the row
-// locked even if it turned out that somebody has it. With one writer, only this transaction can.
+// The manager's session deletes an expired row: on some databases the program's transaction would keep the
+// row locked even if it has a holder. With a single writer (SQLite), only this transaction can delete it.
 bool guarded_transaction::is_free(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const row = engine().tables.locks.read(*loan, name, reply_deadline());
@@ -438,7 +436,7 @@ bool guarded_transaction::is_free(std::string const& name) {
   return true;
 }
 
-// Never the transaction's own session's: the program may have set another time there. [B42]
+// Never the time of the transaction's session, where the program might have set another one. [B42]
 value guarded_transaction::time_of_manager() {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const& clock = engine().database.statements().at("guard_clock");
@@ -452,7 +450,7 @@ std::optional<detached_lock> guarded_transaction::insert_row(managing::lock_spec
   auto const inserted =
       run("guard_insert", {spec.name, taken.term.value, owner.host, owner.pid, owner.process, owner.thread,
                            std::int64_t{spec.options.ttl.count()}, now, spec.options.note});
-  // Where the INSERT has to change an existing row to say that there is one, it says 2, and is undone.
+  // An INSERT that has to change an existing row to report it says 2, and is undone.
   if (inserted.affected != 1) {
     auto loan = engine().pool.borrow(reply_deadline());
     engine().tables.locks.refuse_if_hidden(*loan, spec.name, reply_deadline());

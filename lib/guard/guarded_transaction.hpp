@@ -1,6 +1,6 @@
 #pragma once
-// What rowlock does inside the program's own transaction: which statements, in which order, and what is asked
-// of the manager's own sessions meanwhile. lib/doc/guard.md says who may come in between.
+// The statements of rowlock inside the program's own transaction, and their order. The manager's sessions ask
+// other questions meanwhile. lib/doc/guard.md says which other transactions can come in between.
 
 #include <chrono>
 #include <memory>
@@ -16,32 +16,32 @@
 
 namespace rowlock::guard {
 
-/// A lock that a transaction is to depend on: what its handle knows.
+/// A lock that a transaction will depend on.
 struct required_lock {
   std::shared_ptr<managing::manager> manager;
   std::shared_ptr<holding::hold> hold;
-  bool live = false;  ///< was not given back by its handle
+  bool live = false;  ///< not released by its handle
 };
 
 /// Used by one thread at a time.
 class guarded_transaction {
  public:
-  /// How long a locked row is waited for.
+  /// How long lock() waits for a locked row.
   struct wait_policy {
-    bool in_server = false;  ///< as long as the session's own settings allow
-    boot_time_point until;   ///< else
+    bool in_server = false;  ///< as long as the session's settings allow
+    boot_time_point until;   ///< otherwise
   };
 
   guarded_transaction(std::shared_ptr<managing::manager>, std::unique_ptr<backend::caller_connection>);
 
   void require(std::vector<required_lock> locks);
-  /// Records, with the transaction's COMMIT, that the work for which the lock was taken is done.
+  /// Records with the transaction's COMMIT that the work is done.
   void done(required_lock const&, std::chrono::milliseconds keep_for, std::string const& result);
-  /// For a lock that other databases have granted.
+  /// For a lock that other databases granted.
   void admit(std::string const& name, fencing_token);
   /// require() and COMMIT. If it throws, the transaction is rolled back.
   void execute_commit(std::vector<required_lock> locks);
-  /// @return false if one of them could not be locked in time
+  /// @return false if a row could not be locked in time
   bool lock(std::span<std::string_view const> names, wait_policy const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                       std::string const& note);
@@ -55,12 +55,12 @@ class guarded_transaction {
 
   void expect_this_database();
   static void sort(std::vector<required_lock>&);
-  /// What can be told without the transaction.
+  /// Checks without the transaction.
   void expect_requirable(required_lock const&);
   void require_one(required_lock const&);
-  /// Until `statement`, by name and term, and what else it takes, has met the row.
+  /// Repeats `statement` until it has changed the lock's row.
   void depend_on(required_lock const&, char const* statement, std::vector<backend::value> const& parameters);
-  /// Whether this transaction sees that the work is recorded as done: by itself, or by another.
+  /// Whether this transaction sees the record of its own, or another's, done().
   bool sees_record(holding::hold&);
   backend::value time_of_manager();
   void commit_guarded(std::vector<required_lock> const&);
@@ -74,7 +74,7 @@ class guarded_transaction {
   bool lock_anchor(std::string const& name, wait_policy const&);
   void refuse_level(std::string const& name);
   fencing_token draw_token(std::string const& name);
-  /// The entry of the tokens' table whose next number shows how new the transaction's reads are.
+  /// The entry of the tokens' table for expect_fresh().
   std::string entry_to_draw(std::string const& name);
   void expect_fresh(std::string const& name, std::string const& entry);
   void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);

@@ -59,8 +59,6 @@ strategies::take_request attempts::request() const {
           std::move(vote)};
 }
 
-// A session that others need meanwhile is given up after connection_pool::longest_turn, and with it the place
-// in the server's line: a name that is held must not keep one that is free from its caller.
 bool attempts::wait_in_server(std::optional<boot_time_point> until) {
   auto what = request();
   what.term = {base::random_id()};
@@ -115,7 +113,7 @@ bool attempts::ask() {
   return ask(*engine_.session_to_write(engine_.reply_deadline(), stop_));
 }
 
-// The one that waits for a connection takes along those that come meanwhile.
+// See lib/doc/together.md.
 std::optional<bool> attempts::ask_with_others() {
   shared_take mine{&strategy_, request()};
   std::optional<sessions::connection_pool::loan> alone;
@@ -145,7 +143,7 @@ std::optional<bool> attempts::ask_with_others() {
 bool attempts::ask(backend::connection& session) {
   if (!takes_.none() && found_granted(session, takes_.look(session))) return true;
   if (stop_.stop_requested() || base::process_ends_elsewhere())
-    return false;  // connecting may have taken its time
+    return false;  // connecting might have taken long
   if (take(session, {})) return true;
   if (found_granted(session, takes_.look_at(session, rows_))) return true;
   auto const old = what_may_be_superseded();
@@ -209,7 +207,7 @@ attempts::outcome attempts::send_all(backend::connection& session, strategies::t
   return refused;
 }
 
-// Of several, what nobody has is not in the way.
+// Among several names, a name without a holder is not busy.
 void attempts::saw(outcome came) {
   rows_ = std::move(came.read);
   contended_ = came.by_nobody;
@@ -226,8 +224,8 @@ bool attempts::refused_by_itself() noexcept {
   return false;
 }
 
-// Each of them is looked at, also behind one that can't be replaced: how long it was silent counts.
-// @return nothing if one of them is held and may not be replaced, or none need be
+// Looks at each row, because each is watched.
+// @return empty if a held term can't be taken over, or no term is held
 std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
   to_be_superseded old(rows_.size());
   bool any = false;
@@ -235,7 +233,7 @@ std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     auto const& row = rows_[i];
     if (!row || row->term.empty() || (!one() && row->takeable())) continue;
-    // Not what an operator wants back: its former self has to let go of it first, or it expires (C33).
+    // Not a revoked term: the previous holder has to release it first, or it expires. [C33]
     auto const& by = row->holder;
     if (owner_.is_explicit() && by.owner.same(owner_) && !by.revoked)
       old[i] = strategies::superseded{row->term, std::nullopt};

@@ -1,7 +1,6 @@
 #pragma once
-// One call's attempts to take a lock, or several, all or none: what each of them asks the database, and what
-// they have found out together. Waits for nothing but replies; when the next one is made is the lock_call's
-// business.
+// The attempts of one lock_call: their questions to the database, and their findings. An attempt waits only
+// for replies. The lock_call decides when the next attempt is made.
 
 #include <chrono>
 #include <optional>
@@ -20,56 +19,54 @@ namespace rowlock::managing {
 /// Used by one thread.
 class attempts {
  public:
-  /// `specs` outlive it: at least one, the same but for their names, in the order of those.
+  /// `specs`: as for lock_call.
   attempts(engine&, std::span<lock_spec const> specs, owner_id, std::stop_token);
 
-  /// One attempt. `wait_until`: for a strategy that waits in the server; empty: it only looks. `where`: for
-  /// one that counts.
-  /// @return true if all were had: granted() has them. If not, seen() and contended() say what was in the
-  /// way, and nothing was taken
-  /// @throws error; in_doubt() tells whether this or a former attempt may have been granted all the same
+  /// One attempt. `wait_until`: for a strategy that waits in the server (empty: no wait). `where`: for
+  /// permits.
+  /// @return true if all were granted. If false, nothing was taken: see seen() and contended()
+  /// @throws error. in_doubt() says whether an attempt might have been granted
   bool make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where);
 
   struct grant {
     holding::grant_facts facts;
-    std::optional<holding::session_pinger::anchor> session{};  ///< of a strategy that owns it
+    std::optional<holding::session_pinger::anchor> session{};  ///< if the strategy owns one
   };
-  /// In the order of the names; empty if there was none.
+  /// In the order of the names.
   std::vector<grant>& granted() noexcept { return granted_; }
-  /// They are held: from now on others see to it that they are given back.
+  /// The holds release the granted locks from now on.
   void are_held() noexcept { takes_.settle(); }
 
-  /// The first name that is in the way, and its row as last seen, or who of this process has it.
+  /// The first busy name, and its row as last seen, or its holder in this process.
   std::optional<std::size_t> busy() const noexcept { return busy_; }
   strategies::term_row const* seen() const noexcept { return busy_ ? &*rows_[*busy_] : nullptr; }
-  /// Another thread of this process has that name, or none has it any more.
+  /// Notes the name's holder in this process. Empty: none any more.
   void look_at(std::size_t, std::optional<holder_info> holder);
-  /// Tells the program whom the call is going to wait for, as far as that is known.
+  /// Calls `on_wait` with the holder, if known.
   void report_wait() const noexcept;
-  /// The name was seen to be recorded as done: nobody holds it, and nobody is to wait for it.
+  /// The name's row is a record that the work is done.
   bool was_done() const noexcept;
-  /// The last attempt failed although nobody holds any of them.
+  /// The last attempt failed without a holder: a transaction has a row locked.
   bool contended() const noexcept { return contended_; }
-  /// Others keep away for a moment: whoever comes back later has had its turn in vain.
+  /// Other takes leave a permit for this call just now, but not for long.
   bool waited_for() const noexcept { return std::chrono::steady_clock::now() < waited_for_until_; }
   bool in_doubt() const noexcept { return takes_.in_doubt(); }
-  /// All were granted, and trust was over when the reply came.
+  /// The reply to a grant came after trust had ended.
   bool came_too_late() const noexcept { return takes_.came_too_late(); }
-  /// How soon what was seen can be had, if nobody gives it back before; empty if that is not known.
+  /// The time until the busy name can be taken even without a release. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
-  /// The token that a quorum's other members are asked for meanwhile; empty: none.
+  /// The token that the other quorum members are asked for.
   void propose(std::optional<fencing_token> token) noexcept { proposed_ = token; }
 
-  /// From now on as many tokens as several owners of this process need are drawn by each take of one name.
+  /// Later takes of a single name draw a block of tokens, for hand-offs.
   void draw_for_others() noexcept;
 
  private:
   using rows = std::vector<std::optional<strategies::term_row>>;
   using to_be_superseded = std::vector<std::optional<strategies::superseded>>;  ///< empty: none
-  /// Of a take.
   struct outcome {
-    std::vector<fencing_token> tokens{};  ///< the lowest for each name; empty: it was refused
+    std::vector<fencing_token> tokens{};  ///< the lowest for each name. Empty: refused
     int drawn = 1;
     rows read{};
     bool by_nobody = false;
@@ -78,8 +75,7 @@ class attempts {
   bool one() const noexcept { return specs_.size() == 1; }
   bool ask();
   bool ask(backend::connection&);
-  /// @return nothing if this take was not granted together with those of other threads: it is to be tried
-  /// alone
+  /// @return empty if the take is still to be tried alone
   std::optional<bool> ask_with_others();
   bool wait_in_server(std::optional<boot_time_point> until);
   bool take(backend::connection&, to_be_superseded const&);
@@ -96,7 +92,7 @@ class attempts {
 
   engine& engine_;
   std::span<lock_spec const> const specs_;
-  lock_spec const& any_;  ///< for what is the same for all
+  lock_spec const& any_;
   strategies::locking_strategy const& strategy_;
   owner_id const owner_;
   std::stop_token const stop_;
@@ -109,7 +105,7 @@ class attempts {
   doubtful_takes takes_;
   rows rows_;
   std::optional<std::size_t> busy_;
-  std::vector<watched_row> watch_;  ///< of the rows as last seen
+  std::vector<watched_row> watch_;
   std::vector<grant> granted_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Beyond the deadline of the work itself: until whoever did it has said so.
+// After the deadline of the work, for its report.
 constexpr auto grace = 200ms;
 
 void at_exit() {
@@ -29,7 +29,7 @@ closer& closer::of_this_process() { return base::per_process<closer>(); }
 
 void closer::know(std::shared_ptr<manager> const& m, backend::source const& source) {
   std::lock_guard const guard(mutex_);
-  // One handler for each kind of driver: it has to come after the driver's own.
+  // One handler for each kind of driver, registered after the driver's own.
   bool const is_new = sources_.emplace(typeid(source), source.sql().name).second;
   if (is_new && std::atexit(at_exit) != 0)
     throw std::runtime_error("no handler for the end of the process can be registered");
@@ -38,8 +38,7 @@ void closer::know(std::shared_ptr<manager> const& m, backend::source const& sour
                  known_.end());
   known_.push_back(m);
   auto const& o = m->parts().options;
-  // A SOCI session connects in one call that nothing cuts short: a library below it would abort if it were at
-  // it when the process is gone half way.
+  // A SOCI session connects without a deadline. A library below would abort if the process ended meanwhile.
   std::chrono::nanoseconds const time =
       o.release_timeout + (source.uses_the_programs() ? o.reply_timeout : std::chrono::milliseconds(0));
   longest_ = std::max(longest_.load(), time.count());
@@ -94,12 +93,12 @@ void closer::begin_asked() {
   }
 }
 
-// On a thread for each, because one that talks to a dead server takes all of its time.
+// One thread for each manager, because a dead server costs a manager all of its time.
 void closer::begin(closing& c) {
   auto const close = [&c] {
     c.whom->shut_down();
     c.whom->finish();
-    // At the end of the process a thread may still use it, by way of a static object that was destroyed.
+    // At the end of the process a thread might still use a destroyed static object.
     if (!base::process_ends()) auto const last = std::move(c.whom);
   };
   try {
@@ -111,7 +110,7 @@ void closer::begin(closing& c) {
       w.done = true;
       wake_.set();
     });
-  } catch (std::exception const&) {  // no thread, or memory, left
+  } catch (std::exception const&) {  // no thread or memory
     if (!workers_.empty() && !workers_.back().thread.joinable()) workers_.pop_back();
     close();
   }
@@ -128,7 +127,7 @@ void closer::begin_all() {
   for (auto const& m : all) {
     auto& c = m->its_closing();
     if (c.asked.exchange(true)) continue;
-    m->parts().events.mute();  // what the hook uses may be destroyed already
+    m->parts().events.mute();  // the hook's objects might be destroyed already
     c.by = all_by_;
     c.calls_of_by = m->parts().under_way.in(calls_of_all_by_);
     c.time = m->parts().options.release_timeout;
@@ -140,8 +139,8 @@ void closer::begin_all() {
   all_closed_.set();
 }
 
-// Also of managers that were destroyed a moment ago: OpenSSL frees what it has kept for each thread when the
-// process ends, and so does a thread that ends just then.
+// Includes workers of managers that were destroyed before: at the end of the process OpenSSL frees the data
+// of each thread, and so does a thread that ends just then.
 void closer::join_all(boot_time_point deadline) {
   for (;;) {
     join_done();

@@ -1,6 +1,6 @@
 #pragma once
-// Where managers are ended: on threads of the library's own, so that whoever destroys one, or ends the
-// process, waits for as long as it may and no longer, whatever its own thread was doing.
+// Managers end on threads of the library (lib/doc/ending.md). So a thread that destroys a manager, or ends
+// the process, waits only as long as it may.
 
 #include <atomic>
 #include <list>
@@ -25,36 +25,35 @@ namespace rowlock::managing {
 
 class manager;
 
-/// What a manager needs for its own end. Made with the manager, because at the end it may be impossible to
-/// allocate memory: exit() may have been called by a signal handler that interrupted malloc().
+/// A manager's end. Made with the manager, because exit() in a signal handler might have interrupted
+/// malloc().
 struct closing {
   std::atomic<bool> asked{false};
-  std::shared_ptr<manager> whom;  ///< kept until it is done
-  std::thread::id by;             ///< is not waited for
+  std::shared_ptr<manager> whom;  ///< until the end is done
+  std::thread::id by;             ///< not waited for
   int calls_of_by = 0;
   std::chrono::nanoseconds time{0};
-  base::event given_back;  ///< no lock is held any more, and nobody waits for one
-  base::event ended;       ///< nor does any thread run
+  base::event given_back;  ///< no lock is held, and no thread waits for one
+  base::event ended;       ///< also, no thread runs
   closing* next = nullptr;
 };
 
-/// One per process, with a thread that sleeps until a manager is to be ended. Thread-safe.
+/// One per process, with a thread that sleeps until a manager ends. Thread-safe.
 class closer {
  public:
   static closer& of_this_process();
 
-  /// If the manager still exists at the end of the process, it is closed then: before the handlers of the
-  /// drivers run that were initialized until now.
+  /// A manager that still exists at the end of the process is closed then, before the exit handlers of the
+  /// drivers that are initialized now.
   void know(std::shared_ptr<manager> const&, backend::source const&);
 
-  /// Starts the thread. Needed before a lock can be held. @throws std::system_error
+  /// Starts the thread, before a lock is held. @throws std::system_error
   void get_ready();
 
-  /// Has the manager closed, by another thread. Takes no mutex and no memory.
-  /// @return false if it was never needed to get ready
+  /// Has a thread close the manager. Takes no mutex and no memory. @return false without get_ready()
   bool ask(closing&) noexcept;
 
-  /// Has all closed that are left, and waits. Takes no mutex and no memory.
+  /// Has all remaining managers closed, and waits. Takes no mutex and no memory.
   void close_all() noexcept;
 
  private:
@@ -74,14 +73,14 @@ class closer {
   std::atomic<bool> ready_{false};
   std::atomic<closing*> asked_{nullptr};
   std::atomic<bool> all_asked_{false};
-  std::thread::id all_by_;  ///< as closing has it
+  std::thread::id all_by_;
   base::calls::scope const* calls_of_all_by_ = nullptr;
-  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< that the end of one may take
+  std::atomic<std::chrono::nanoseconds::rep> longest_{0};  ///< the longest end
   base::event all_closed_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<manager>> known_;
-  std::set<std::pair<std::type_index, std::string_view>> sources_;  ///< kinds of them, and dialects
-  std::list<worker> workers_;                                       ///< of run() alone
+  std::set<std::pair<std::type_index, std::string_view>> sources_;  ///< kind and dialect
+  std::list<worker> workers_;                                       ///< for the thread of run()
   std::jthread thread_;
 };
 

@@ -40,7 +40,7 @@ void doubtful_takes::reply_was_lost() noexcept {
   doubts_.erase(doubts_.begin());
 }
 
-// What fails may have been a reply that can't be read: it is kept, and given back.
+// errc::failed can mean a reply that can't be read. So that take stays noted, and is released.
 void doubtful_takes::failed(errc why) noexcept {
   if (!sent_) return;
   if (why == errc::in_doubt)
@@ -54,7 +54,6 @@ void doubtful_takes::abandon() noexcept {
   sent_.reset();
 }
 
-// Looks at the clock again after the reply.
 void doubtful_takes::refuse_if_late(boot_time_point trusted_until) {
   came_too_late_ = boot_clock::now() >= trusted_until;
   if (came_too_late_)
@@ -77,7 +76,7 @@ doubtful_takes::fate doubtful_takes::look(backend::connection& session) {
   return look_at(session, rows);
 }
 
-// Where some terms of a take are gone already, the others are given back.
+// If a take has only some of its terms left, these are released.
 doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
                                              std::span<std::optional<strategies::term_row> const> rows) {
   auto came = fate::absent;
@@ -104,8 +103,8 @@ doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
   return came;
 }
 
-// A commit whose wait for a standby was ended, as by the end of its session or of its server, can be read
-// although no standby has it. A renewal names the terms, and is a commit behind theirs that is waited for.
+// If the end of a session or server cuts a commit's wait for the standby short, readers see a commit that the
+// standby lacks. The renewal's commit comes after it and waits for the standby.
 bool doubtful_takes::are_kept(backend::connection& session, terms const& these) {
   in_doubt_ = true;
   bool const all =
@@ -149,7 +148,7 @@ void doubtful_takes::give_back_later(strategies::name_and_term const& which, boo
     engine_.renewals.give_back_later(which.name, which.term, how_.strategy, 0ms, until, may_come_until);
 }
 
-// The server may go on with it for as long as the session waited, and longer.
+// The server can go on with the take after the session has given up.
 void doubtful_takes::give_back_later(sent_take const& take) noexcept {
   auto const waited = take.sent_at + std::chrono::nanoseconds(engine_.options.reply_timeout);
   for (auto const& which : take.what) give_back_later(which, waited, waited + longest_wait_in_server);

@@ -1,16 +1,16 @@
 #pragma once
-// Takes whose fate is not known, of one name or of several. Every call that takes follows the rule that
-// stands here, and nowhere else:
-// - A take is written down before it is sent. Whatever is thrown from then on, it is given back.
-// - A reply settles it: it was refused, or the caller has in hand what was granted.
-// - Its reply was lost: it is in doubt. It may have been granted, or may yet be: a server goes on with a
-//   statement after its session was given up. So is a take that was refused by its own terms: the reply to
-//   its grant was no good.
-// - Rows with all of its terms say that it was granted. Trust counts from when it was sent. A row that can be
-//   read may yet be forgotten (its commit waits for a standby): a renewal behind it says that it is kept.
-// - A grant whose trust is over when its reply comes is none.
-// - What is in doubt at the end of the call, or would be too much to look for, is given back without it, for
-//   as long as the server may go on with it.
+// Takes whose outcome is unknown, of one name or of several. All calls that take follow this rule:
+// - A take is noted before it is sent. After any exception from then on, it is released.
+// - A reply settles the take: it was refused, or the caller holds the granted locks.
+// - A take without a reply is in doubt. The server might grant it even later, because a statement runs on
+//   after its session was given up. A take that its own terms refused is in doubt, too: the reply to its
+//   grant was lost.
+// - Rows with all terms of the take prove the grant. Trust counts from when the take was sent. A row can be
+//   read and still be forgotten (its commit waits for a standby). A renewal proves that the row is durable.
+// - A grant whose reply comes after trust has ended is refused.
+// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. The renewer
+// tries
+//   to release them for as long as the server might go on with them.
 
 #include <chrono>
 #include <optional>
@@ -23,18 +23,16 @@
 
 namespace rowlock::managing {
 
-/// A take that was sent.
 struct sent_take {
   std::vector<strategies::name_and_term> what;
-  int drawn = 1;                        ///< tokens, for each name
+  int drawn = 1;                        ///< tokens for each name
   boot_time_point sent_at{};            ///< trust counts from here
-  std::vector<fencing_token> tokens{};  ///< the first for each name, once they were found in its rows
+  std::vector<fencing_token> tokens{};  ///< the lowest for each name, once found in the rows
 };
 
-/// Of one call. Used by one thread.
+/// The takes of one call. Used by one thread.
 class doubtful_takes {
  public:
-  /// What its takes have in common.
   struct manner {
     rowlock::strategy strategy;
     rowlock::takeover takeover;
@@ -46,34 +44,33 @@ class doubtful_takes {
   doubtful_takes(doubtful_takes const&) = delete;
   doubtful_takes& operator=(doubtful_takes const&) = delete;
 
-  /// One is about to be sent, of the same names each time. The one before it came to nothing.
+  /// Notes a take before it is sent, of the same names each time. Precondition: the last one was not granted.
   void send(std::vector<strategies::name_and_term>, int drawn = 1);
-  /// The last one; null if its fate is known, or it is in doubt.
+  /// The last take. Null if it is settled or in doubt.
   sent_take* sent() noexcept { return sent_ ? &*sent_ : nullptr; }
-  /// It was refused, or others see to it from now on.
+  /// The take was refused, or its holds release it from now on.
   void settle() noexcept { sent_.reset(); }
   void reply_was_lost() noexcept;
-  /// The attempt ended with this error.
   void failed(errc) noexcept;
-  /// Gives it back, at once if that can be done.
+  /// Releases the last take, at once or by the renewer.
   void give_back(backend::connection&) noexcept;
-  /// Gives it back later, if there is one.
+  /// Leaves the last take to the renewer.
   void abandon() noexcept;
-  /// Of a grant. @throws error(errc::unreachable) if its trust is over; it is still to be given back
+  /// @throws error(errc::unreachable) if trust has ended. The caller still has to release the take
   void refuse_if_late(boot_time_point trusted_until);
 
   enum class fate {
-    absent,   ///< none of them is there
-    granted,  ///< one of them: sent() has it, with its tokens
-    unkept    ///< as granted, but it can't be renewed: gone, revoked, at its hard limit, or locked
+    absent,   ///< no row has their terms
+    granted,  ///< sent() has the granted take, with its tokens
+    unkept    ///< granted, but not renewed: gone, revoked, at its hard limit, or locked
   };
   bool none() const noexcept { return doubts_.empty(); }
-  /// What has become of those that are in doubt. @throws error
+  /// Reads the rows. Precondition: not none(). @throws error
   fate look(backend::connection&);
-  /// As the rows of the names say, which were just read. @throws error
+  /// For rows that were just read. @throws error
   fate look_at(backend::connection&, std::span<std::optional<strategies::term_row> const>);
 
-  /// Since the last lost reply the rows could not be looked at.
+  /// No rows could be read since the last lost reply.
   bool in_doubt() const noexcept { return in_doubt_; }
   bool came_too_late() const noexcept { return came_too_late_; }
 

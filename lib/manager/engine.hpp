@@ -1,5 +1,5 @@
 #pragma once
-// The parts that a lock_manager is made of, in the order in which they depend on each other.
+// The parts of a lock_manager, in the order of their dependencies.
 
 #include <algorithm>
 #include <atomic>
@@ -35,15 +35,13 @@ struct engine {
         renewals(database, pool, strategies, expiries, events, options, [this] { return close_unused(); }),
         pings(strategies, expiries, events, options.reply_timeout, [this] { return close_unused(); }) {}
 
-  /// Where a session for this strategy comes from.
   sessions::connection_pool& pool_of(strategy s) noexcept {
     return traits(s).owns_session ? session_pool : pool;
   }
-  /// Ends sessions that nobody has used for long. @return when there may be the next one
+  /// @return the time to call it again
   boot_time_point close_unused() noexcept {
     return std::min({pool.close_unused(), session_pool.close_unused(), wait_queues.close_unused()});
   }
-  /// A session to take or give back with.
   sessions::connection_pool::loan session_to_write(boot_time_point deadline,
                                                    std::stop_token const& stop = {}) {
     return pool.borrow(deadline, stop, boot_time_point::max(), sessions::connection_pool::use::writing);
@@ -54,7 +52,7 @@ struct engine {
   sessions::events events;
   sessions::database database;
   sessions::connection_pool pool;
-  sessions::connection_pool session_pool;  ///< one for each lock that is held or waited for
+  sessions::connection_pool session_pool;  ///< for strategies that own a session
   managing::traffic traffic;
   waiting::wait_queues wait_queues;
   rowlock::strategies::term_tables const tables;
@@ -63,14 +61,12 @@ struct engine {
   holding::watchdog expiries;
   holding::renewer renewals;
   holding::session_pinger pings;
-  /// For so long a term goes on from thread to thread of this process, so that others get their turn. Tests
-  /// that are about something else have more time.
+  /// How long hand-offs keep a term in this process. (Some tests set more.)
   std::chrono::milliseconds hand_on_for{50};
   std::chrono::milliseconds confirmed_for = base::confirmed_for;
-  std::stop_source closing;  ///< nobody waits any more, and nothing is taken any more
+  std::stop_source closing;
   base::calls under_way;
-  /// That the database has taken our writes once: if it refuses them now, that may end (a switch-over, a full
-  /// disk).
+  /// The database has accepted a write, so a later refusal (a switch-over, a full disk) can pass.
   std::atomic<bool> has_granted = false;
 };
 

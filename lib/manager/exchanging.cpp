@@ -34,7 +34,6 @@ steps<exchanging::held> exchanging::run() {
     throw error(errc::unsupported, fmt::format("'{}' is not the lock of a shared_mutex", f.name));
   if (!former_->share_term() || !former_->valid() || engine_.database.gone(f.server)) co_return nullptr;
   if (f.units == wanted_.units) co_return former_;
-  // Other handles of the thread would be left without it.
   if (former_->is_shared())
     throw error(errc::invalid_argument,
                 fmt::format("'{}': this thread has taken it more than once: give the others back", f.name));
@@ -73,13 +72,13 @@ void exchanging::exchange() {
   try {
     now_ = start_holding(engine_,
                          {.facts = *std::move(fresh), .turn = *std::move(turn_), .session = {}, .queue = {}});
-  } catch (...) {  // its row is gone all the same
+  } catch (...) {  // the previous permit's row is gone
     engine_.expiries.report_lost(former_, loss_reason::row_gone);
     throw;
   }
 }
 
-// As the lock_call has them: where nobody else of this process can be, or where a reader is known again.
+// As in lock_call: a writer has the name's place, a reader its own.
 std::optional<waiting::local_queue::turn> exchanging::place() const {
   auto const& f = former_->facts();
   auto& queue = waiting::local_queue::of_this_process();
@@ -90,13 +89,13 @@ std::optional<waiting::local_queue::turn> exchanging::place() const {
   return turn == nullptr ? std::nullopt : std::optional<waiting::local_queue::turn>(std::move(*turn));
 }
 
-// Refused at once if a transaction has the permit locked: whoever counts must not wait for it.
+// Refused if a transaction has the permit locked, because all takes that count would wait for that.
 exchanging::facts exchanging::take() {
   auto const& f = former_->facts();
   auto const& wanted = wanted_;
   auto asked = f;
   asked.units = static_cast<std::int32_t>(wanted.units);
-  if (f.hard_limit != 0ms)  // what is left of it
+  if (f.hard_limit != 0ms)  // the rest of the limit
     asked.hard_limit -= std::chrono::ceil<std::chrono::milliseconds>(boot_clock::now() - f.sent_at);
   strategies::take_request what{f.name,           {},         f.owner,   f.ttl,
                                 asked.hard_limit, f.takeover, f.fencing, std::string(f.note())};
@@ -115,9 +114,9 @@ exchanging::facts exchanging::take() {
   } catch (std::exception const& e) {
     auto const* const told = dynamic_cast<error const*>(&e);
     if (told != nullptr) takes.failed(told->reason());
-    if (takes.sent() == nullptr && takes.none()) throw;  // it was only looked at, or came to nothing
-    // Memory, too, may have run out once it was sent. A reply that can't be read is one all the same: what is
-    // not there by then does not come.
+    if (takes.sent() == nullptr && takes.none()) throw;  // nothing was sent, or it was refused
+    // Memory might have run out. After an unreadable reply the statement has ended: an absent term won't
+    // come.
     bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
     if (takes.sent() != nullptr) takes.reply_was_lost();
     auto came = doubtful_takes::fate::unkept;
@@ -126,7 +125,7 @@ exchanging::facts exchanging::take() {
       came = takes.look(*loan);
       if (came == doubtful_takes::fate::granted)
         return granted(*loan, asked, takes.sent()->tokens.front(), takes);
-    } catch (std::exception const&) {  // it can't be told
+    } catch (std::exception const&) {
       came = doubtful_takes::fate::unkept;
     }
     if (may_come || came != doubtful_takes::fate::absent) lose();
@@ -160,9 +159,8 @@ exchanging::facts exchanging::granted(backend::connection& session, holding::gra
   return asked;
 }
 
-// The attempt may yet be carried out: then the former permit is gone, and what has come in its place may
-// count less. It is not to be trusted meanwhile. Given back before the new one is, at the end of the call:
-// without the former one nothing is granted.
+// The exchange might still be applied, and the new permit might count less. So the previous one is lost. Its
+// release comes before that of the new one (doubtful_takes): without it the exchange is not granted.
 void exchanging::lose() noexcept {
   auto const& f = former_->facts();
   engine_.expiries.report_lost(former_, loss_reason::database_unreachable);

@@ -1,6 +1,4 @@
 #pragma once
-// How a permit that is held becomes another one: a reader a writer, or a writer a reader.
-
 #include <memory>
 #include <optional>
 #include <rowlock/error.hpp>
@@ -13,22 +11,22 @@
 
 namespace rowlock::managing {
 
-/// Made for one call: see lock_call.
+/// Exchanges a held permit for another one: a reader's for a writer's, or the reverse. One call: see
+/// lock_call.
 class exchanging {
  public:
   using held = std::shared_ptr<holding::hold>;
 
-  /// See manager::exchange(). What is held outlives it.
   exchanging(engine&, held const&, permit_spec const&);
   exchanging(exchanging const&) = delete;
   exchanging& operator=(exchanging const&) = delete;
 
-  /// Its result is null if it was refused. @throws error
+  /// The result: null if refused. @throws error
   steps<held>::need next() { return run_.next(false); }
   void ask();
 
  private:
-  using facts = std::optional<holding::grant_facts>;  ///< of the new one; nothing if it was refused
+  using facts = std::optional<holding::grant_facts>;  ///< empty: refused
 
   steps<held> run();
   std::optional<waiting::local_queue::turn> place() const;
@@ -37,7 +35,6 @@ class exchanging {
   facts attempt(backend::connection&, strategies::take_request&, holding::grant_facts const& asked,
                 doubtful_takes&);
   facts granted(backend::connection&, holding::grant_facts asked, fencing_token, doubtful_takes&);
-  /// Whether the former one is still there can't be told.
   void lose() noexcept;
   void end() noexcept;
 

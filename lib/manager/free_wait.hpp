@@ -1,6 +1,6 @@
 #pragma once
-// Waiting until nobody holds a lock, without taking it: by looking at it again and again. It stands at no
-// wait queue, where whoever is rung is expected to take the lock.
+// Waits until a lock has no holder, without taking it, by polling. No wait queue: its first waiter is
+// expected to take the lock.
 
 #include <chrono>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace rowlock::managing {
 
-/// Made for one call: see lock_call.
+/// One call: see lock_call.
 class free_wait {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -24,8 +24,8 @@ class free_wait {
   free_wait(free_wait const&) = delete;
   free_wait& operator=(free_wait const&) = delete;
 
-  /// Its result is false if the name is still held.
-  /// @throws error; what is retryable only if there is no time left
+  /// The result is false if the name is still held.
+  /// @throws error. A retryable one only if no time is left
   steps<bool>::need next() { return run_.next(stop_.now()); }
   void ask();
 
@@ -40,7 +40,7 @@ class free_wait {
   stop_request const stop_;
   bool free_ = false;
   std::optional<error> failure_;
-  std::optional<std::chrono::milliseconds> ends_in_;  ///< the term that was seen
+  std::optional<std::chrono::milliseconds> ends_in_;  ///< of the seen term
   steps<bool> run_;                                   ///< last: it uses the others
 };
 

@@ -5,18 +5,17 @@
 
 namespace rowlock::managing {
 
-/// The calling thread as an owner: host, pid, a random id of this process (a new one in a forked child:
-/// containers share host names and pid 1, and pids are reused), and a number of the thread that is never used
-/// again.
+/// The calling thread: host, pid, a random id of the process, and a thread number that is never used again.
+/// The random id (a new one in a forked child) is needed because containers share host names and pids.
 owner_id this_thread_owner();
 
-/// Its number, which an owner_id has as `thread`.
+/// owner_id::thread of the calling thread.
 std::int64_t this_thread_number() noexcept;
 
-/// One that no other call of this process gives, of this function or the former one.
+/// A new owner for each call.
 owner_id fresh_owner();
 
-/// An owner that is not bound to a process or thread; host and pid are for people.
+/// An owner without a process or thread. Host and pid are for people.
 owner_id explicit_owner(std::string const& text);
 
 }  // namespace rowlock::managing

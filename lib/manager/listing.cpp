@@ -7,12 +7,12 @@
 namespace rowlock::managing {
 namespace {
 
-/// Rows in a reply. With the longest texts it is just below wire's most_reply_bytes.
+/// Rows in a reply. With the longest texts a reply is just below wire's most_reply_bytes.
 constexpr std::int64_t at_a_time = 1000;
-/// Rows that one statement looks at, whether they are listed or not.
+/// Rows that one statement examines.
 constexpr std::int64_t window = 2000;
 
-/// The smallest name above it.
+/// The next possible name.
 std::string behind(std::string name) { return name += '\x01'; }
 
 }  // namespace
@@ -51,7 +51,7 @@ std::vector<lock_info> listing::next() {
   }
 }
 
-/// @return false if there is none: no more rows, or only names behind those with the prefix
+/// @return false if no more rows have the prefix
 bool listing::begin_window() {
   if (wanted_.from > prefix_ && !wanted_.from.starts_with(prefix_)) return false;
   auto end = engine_.tables.locks.list_end(session_, wanted_.from, window, engine_.reply_deadline());
@@ -97,7 +97,7 @@ void listing::read_permits() {
   all_permits_ = std::ssize(rows) < permits_wanted_.most;
   for (auto& row : rows) {
     if (std::tie(row.name, row.term.value) <= std::tie(permits_wanted_.from, permits_wanted_.after)) {
-      all_permits_ = true;  // no server that keeps to the order
+      all_permits_ = true;  // the server does not keep the order
       break;
     }
     permits_wanted_.from = row.name;

@@ -1,6 +1,6 @@
 #pragma once
-// The locks of a database in the order of their names, read in parts: a reply of any size would not do, nor a
-// statement that takes any time. What changes meanwhile is seen or not.
+// The locks of a database in the order of their names, read in parts to bound replies and statements. A
+// change during the listing might be missed.
 
 #include <deque>
 #include <map>
@@ -17,13 +17,12 @@ namespace rowlock::managing {
 
 lock_info as_info(strategies::term_row);
 
-/// Of one call, on one session. Names come from two tables: each has a cursor, and next() takes the smaller
-/// name.
+/// One call, on one session. Two tables have names: each has a cursor, and next() returns the smaller name.
 class listing {
  public:
   listing(engine&, backend::connection&, list_options const&);
 
-  /// What is held of the next name: one lock, or several permits. Empty: the end. @throws error
+  /// The next name's lock, or its permits. Empty: the end. @throws error
   std::vector<lock_info> next();
 
  private:
@@ -36,12 +35,12 @@ class listing {
   backend::connection& session_;
   base::glob const names_;
   std::string const prefix_;
-  strategies::rows_wanted wanted_;  ///< from: where the next part begins; to: where the window ends, or ""
+  strategies::rows_wanted wanted_;  ///< from: start of the next part. to: end of the window, or ""
   strategies::permits_wanted permits_wanted_;
-  std::map<std::string, holder_info> by_sessions_;  ///< in the window, what the rows do not tell
+  std::map<std::string, holder_info> by_sessions_;  ///< in the window, locks without a row
   std::deque<lock_info> locks_;
   std::deque<lock_info> permits_;
-  bool all_locks_ = false;  ///< were read
+  bool all_locks_ = false;
   bool all_permits_ = false;
 };
 

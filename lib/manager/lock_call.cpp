@@ -17,11 +17,10 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Between two looks of whoever others keep away for: half a second at most.
+// The longest pause while other takes leave a permit for this call (half a second).
 constexpr std::chrono::milliseconds while_waited_for = 25ms;
 
-// Of several names, what is skipped is mostly locked by one statement of another session, and free in a
-// moment.
+// Attempts for several names that are repeated soon: mostly a single statement has locked the skipped row.
 constexpr int soon_again = 5;
 
 }  // namespace
@@ -42,13 +41,13 @@ lock_call::lock_call(engine& e, std::span<lock_spec const> specs, wait_policy p,
       run_(run()) {}
 
 lock_call::~lock_call() {
-  try {  // what it was handed on just as it gave up
+  try {  // a hand-off that came just as the call gave up
     if (auto came = line_ ? line_->leave() : std::nullopt; came && came->handed_off) {
       handed_off_ = std::static_pointer_cast<holding::hold>(std::move(came->handed_off));
       places_.front().emplace(std::move(came->turn));
     }
     if (handed_off_) (void)accept_hand_off();
-  } catch (std::exception const&) {  // no thread to be had: it is given back
+  } catch (std::exception const&) {  // no memory or thread: the lock has been released
   }
   for (auto const& h : won_) releasing::leave_behind(engine_, h);
 }
@@ -56,8 +55,6 @@ lock_call::~lock_call() {
 steps<taken> lock_call::run() {
   using kind = question::kind;
   using status = acquire_status;
-  // Until the database was reached once it is not known which tables these are, and so whether this process
-  // holds a name already.
   while (engine_.database.identity().empty()) {
     if (stopped()) co_return lost(status::cancelled);
     co_await all(kind::connect);
@@ -75,12 +72,12 @@ steps<taken> lock_call::run() {
     failure_.reset();
     if (stopped()) break;
 
-    // The line of this process.
+    // The local queue.
     if (auto mine = own_permit()) co_return taken{{std::move(mine)}};
     auto in_process = take_places();
     if (in_process.shared) co_return taken{{std::move(in_process.shared)}};
     if (in_process.again) continue;
-    if (in_process.busy && (may_wait() || any_.alone())) {  // else there may be room for both
+    if (in_process.busy && (may_wait() || any_.alone())) {  // else there might be permits for both
       auto const i = *in_process.busy;
       auto const holder = std::exchange(in_front_, nullptr);
       if (!one() && has_queue()) co_await all(kind::leave);
@@ -115,17 +112,17 @@ steps<taken> lock_call::run() {
         else
           co_await pause{wait_policy_.deadline};
       }
-      if (!handed_off_) continue;  // the other places
+      if (!handed_off_) continue;  // take the other places
     }
 
     if (!(handed_off_ && accept_hand_off())) {
-      // The wait queue. Others waited there a moment ago: or they would be overtaken for ever.
+      // The wait queue.
       if (auto const i = begins_at()) {
         if (leaves_queue(i)) co_await all(kind::leave);
         if (!one()) keep_only(i);
         co_await at(kind::stand, *i);
         if (stopped()) break;
-        // Who could not stand there waits elsewhere, and then asks for a place once more.
+        // Without room there, the call rests once and asks again.
         stood_ = queue_->stood() || rested_ || waits_.attempts() == 0;
         if (stood_) continue;
         auto const again = next_attempt_at();
@@ -141,7 +138,6 @@ steps<taken> lock_call::run() {
       co_await all(kind::attempt);
     }
 
-    // Won, or what was in the way.
     late_ = !won_.empty() && is_late();
     if (!won_.empty() && !late_) co_return hand_out();
     if (late_) co_await all(kind::give_back);
@@ -149,7 +145,7 @@ steps<taken> lock_call::run() {
     if (failure_) {
       late_ = late_ || attempts_.came_too_late();
       if (late_ && wait_policy_.came_too_late != nullptr) *wait_policy_.came_too_late = true;
-      // The newer self of an explicit owner may have the name by now: from that another try would take it.
+      // A newer call of the same explicit owner might hold the name by now. Another try would take it over.
       if (!ride_out() || (late_ && owner_.is_explicit())) {
         end = {status::busy, attempts_.in_doubt() ? doubtful() : *failure_};
         break;
@@ -159,7 +155,7 @@ steps<taken> lock_call::run() {
       break;
     }
     if (wait_policy_.one_attempt) {
-      // Whether a lost reply meant yes or no can only be told by looking again.
+      // Only another attempt finds out whether a take with a lost reply was granted.
       if (attempts_.in_doubt() && waits_.attempts() == 1) continue;
       auto const again = moment_ends_at();
       if (!again) {
@@ -176,7 +172,7 @@ steps<taken> lock_call::run() {
       break;
     }
 
-    // The wait: for one of the names.
+    // The wait for one of the names.
     auto const i = failure_ ? std::nullopt : one() ? index(0) : attempts_.busy();
     bool const crosswise = i && turns_to(*i) && !counts_looks();
     if (!one()) {
@@ -233,7 +229,7 @@ void lock_call::ask() {
         return give_back_won(true);
       case question::kind::look:
       case question::kind::exchange:
-        return;  // other calls' questions
+        return;  // not of this kind of call
     }
   } catch (error const& e) {
     failure_ = e;
@@ -249,7 +245,7 @@ waiting::local_queue::key lock_call::place(std::size_t i) const {
   return {waiting::local_queue::of_this_process().number_of(engine_.database.identity()), specs_[i].name};
 }
 
-// A thread that reads has what it asks for; one that wants to write would wait for itself.
+// A reading thread gets one more handle, but would wait for itself as a writer.
 std::shared_ptr<holding::hold> lock_call::own_permit() {
   if (!any_.permit || any_.is(permit_spec::kind::counted) || as_reader_) return nullptr;
   auto entered = waiting::local_queue::of_this_process().enter(place(0).of(owner_), owner_, nullptr);
@@ -270,7 +266,6 @@ void lock_call::say_would_deadlock(char const* does) const {
                           does, any_.name));
 }
 
-// All of them, in the order of the names, without waiting for any.
 lock_call::entrance lock_call::take_places() {
   entrance all;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
@@ -291,7 +286,7 @@ lock_call::entrance lock_call::take_places() {
 
 void lock_call::meet(std::size_t i, std::shared_ptr<holding::hold> mine, entrance& all) {
   if (any_.recursive) {
-    all.again = !mine->share();  // another thread has just given back the last handle: it is to be waited for
+    all.again = !mine->share();  // another thread just releases the last handle: wait for it
     if (!all.again) all.shared = std::move(mine);
     return;
   }
@@ -322,20 +317,19 @@ bool lock_call::arrived(std::size_t i) {
   look_at_.reset();
   places_[i].emplace(std::move(came->turn));
   handed_off_ = std::static_pointer_cast<holding::hold>(std::move(came->handed_off));
-  attempts_.look_at(i, std::nullopt);  // whom it was waited for has given it back
+  attempts_.look_at(i, std::nullopt);  // the holder has released it
   attempts_.draw_for_others();
   had_turn_ = true;
   return true;
 }
 
-// Each look at a holder of this process is an attempt like any other, for which the database need not be
-// asked.
+// Each look at a holder in this process counts as an attempt, without a question to the database.
 bool lock_call::counts_looks() const noexcept {
   auto const& retry = any_.options.retry;
   return retry.policy || (retry.attempts > 0 && !wait_policy_.retry_forever);
 }
 
-// @return false if there is to be no other
+// @return false if the retry options allow no other look
 bool lock_call::count_look() {
   waits_.count_attempt();
   auto const holder = line_->in_front();
@@ -349,7 +343,7 @@ lock_call::time_point lock_call::next_look_in_line() const {
   return wait_policy_.deadline ? std::min(*look_at_, *wait_policy_.deadline) : *look_at_;
 }
 
-// The same term, with an owner and a token of its own.
+// Called with the local queue's mutex. The conditions: lib/doc/hand_on.md.
 bool lock_call::takes_over(waiting::local_holder const& o, void const* of) const noexcept {
   auto const* h = dynamic_cast<holding::hold const*>(&o);
   if (h == nullptr || of != &engine_ || owner_.is_explicit() || any_.permit) return false;
@@ -361,9 +355,9 @@ bool lock_call::takes_over(waiting::local_holder const& o, void const* of) const
   return same && plain && !(mine.fair && engine_.wait_queues.begins_at(any_.name));
 }
 
-// Looks at the clock: this thread may have been stopped since it was rung. What was not confirmed for long
-// may have been taken away since, and another owner may have a higher token. [C62]
-// @return false if it is over, or the manager was closed meanwhile
+// Reads the clock, because this thread might have been stopped since its bell rang. A term without a recent
+// confirmation might be revoked, and another owner might have a higher token. [C62]
+// @return false if the term must not be used any more: the renewer releases it
 bool lock_call::accept_hand_off() {
   auto const left = std::exchange(handed_off_, nullptr);
   holding::grant_facts f;
@@ -393,8 +387,8 @@ bool lock_call::accept_hand_off() {
   return true;
 }
 
-// Where others waited a moment ago; a policy of the program's, or a bound of attempts, says itself when to
-// try.
+// The name at whose wait queue the call begins. A retry policy or a bound of attempts rules out the wait
+// queue, but not with `fair`.
 lock_call::index lock_call::begins_at() const {
   if (stood_ || has_queue() || wait_policy_.one_attempt || !engine_.wait_queues.there()) return std::nullopt;
   if (any_.options.fair) return waited_for_.value_or(0);
@@ -457,15 +451,14 @@ bool lock_call::make_attempt() {
   return had;
 }
 
-// What has gone to a lock is no place any more, whatever becomes of that lock.
 waiting::local_queue::turn lock_call::turn_for(std::size_t i) {
   if (previous_holders_[i]) return supersede(i);
   if (any_.alone()) return std::exchange(places_[i], std::nullopt).value();
   return as_reader_ ? *std::exchange(as_reader_, std::nullopt) : waiting::local_queue::turn();
 }
 
-// The new term stands where the former one stood, before the others in line. If that one ended by itself
-// meanwhile, as anybody may.
+// The new term gets the previous term's place, before the waiting threads. If that term has ended meanwhile,
+// the call enters the local queue as any other.
 waiting::local_queue::turn lock_call::supersede(std::size_t i) {
   if (auto turn = engine_.expiries.report_superseded(previous_holders_[i])) return std::move(*turn);
   auto entered = waiting::local_queue::of_this_process().enter(place(i), owner_, nullptr);
@@ -473,7 +466,7 @@ waiting::local_queue::turn lock_call::supersede(std::size_t i) {
   return turn == nullptr ? waiting::local_queue::turn() : std::move(*turn);
 }
 
-// All, or none of them. What is none after all has been given back.
+// If one can't be held, all are released.
 void lock_call::hold_all() {
   auto& granted = attempts_.granted();
   std::exception_ptr failed;
@@ -490,7 +483,7 @@ void lock_call::hold_all() {
       failed = std::current_exception();
     }
   if (!any_.alone()) {
-    places_.front().reset();  // the next one may come in beside
+    places_.front().reset();  // the next thread can take a permit, too
     if (has_queue()) queue_->leave(engine_.reply_deadline());
   }
   bool const whole = std::find(won_.begin(), won_.end(), nullptr) == won_.end();
@@ -503,15 +496,15 @@ void lock_call::hold_all() {
   if (failed) std::rethrow_exception(failed);
 }
 
-// The thread was kept from its work for so long: what is lost already, or is about to be, is not handed out.
 bool lock_call::is_late() const noexcept {
   return std::any_of(won_.begin(), won_.end(), [](auto const& h) { return is_too_late(*h); });
 }
 
-// Other threads of an explicit owner may share one: they hear of it, and the last of them gives it back.
+// Other threads of an explicit owner can share a lock. These threads learn of its loss, and the last of them
+// releases it.
 void lock_call::give_back_won(bool whole) {
   for (auto const& h : won_) {
-    if (!one()) (void)h->share_term();  // not to the next in line: all of them go back
+    if (!one()) (void)h->share_term();  // no hand-off
     if (h->unshare())
       (void)releasing::give_back(engine_, h, boot_clock::now() + engine_.options.release_timeout);
     else
@@ -534,7 +527,7 @@ void lock_call::keep_only(index kept) noexcept {
     if (kept != i) places_[i].reset();
 }
 
-// Whether another name was waited for before: then others wait crosswise, perhaps.
+// Whether the call waited for another name before. Then two calls might wait crosswise.
 bool lock_call::turns_to(std::size_t i) noexcept {
   bool const another = waited_for_ && *waited_for_ != i;
   waited_for_ = i;
@@ -554,7 +547,7 @@ std::optional<std::chrono::milliseconds> lock_call::next_wait() {
   return std::clamp<std::chrono::milliseconds>(*wait, 0ms, again_soon ? while_waited_for : longest_pause);
 }
 
-// @return nothing if there is to be no other attempt
+// @return empty if there will be no other attempt
 std::optional<lock_call::time_point> lock_call::next_attempt_at() {
   if (wait_policy_.over() || wait_policy_.one_attempt) return std::nullopt;
   auto const wait = next_wait();
@@ -563,20 +556,20 @@ std::optional<lock_call::time_point> lock_call::next_attempt_at() {
   return wait_policy_.deadline ? std::min(at, *wait_policy_.deadline) : at;
 }
 
-// Busy means held: a locked row or file says nothing of that.
+// Busy means held. A locked row or file does not say that.
 std::optional<lock_call::time_point> lock_call::moment_ends_at() const {
   auto const now = steady_clock::now();
   if (!attempts_.contended() || now - called_at_ >= longest_moment) return std::nullopt;
   return now + waits_.short_wait();
 }
 
-// By chance, so that those who were refused together do not come back together.
+// Random, so that calls that were refused together do not return together.
 lock_call::time_point lock_call::soon() const {
   std::chrono::duration<double, std::milli> const part(4 * waiting::random_part());
   return steady_clock::now() + 1ms + std::chrono::duration_cast<std::chrono::nanoseconds>(part);
 }
 
-// Nobody has it, and it can't be had.
+// A quorum member's call gives up a row that is locked without a holder for a second.
 bool lock_call::asks_others() const noexcept {
   return !wait_policy_.rides_out_outages && attempts_.contended() &&
          steady_clock::now() - called_at_ >= longest_moment;

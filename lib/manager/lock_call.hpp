@@ -1,14 +1,38 @@
 #pragma once
-// One call that takes a lock, or several, all or none. It never waits by itself, but says what it needs next:
-// run() in lock_call.cpp is the whole of it, from top to bottom.
+// A call that takes a lock, or several locks all or none. The coroutine run() is the whole procedure. run()
+// never waits, but yields its next need (steps.hpp).
 //
-// - Inside the process one thread deals with a name; the others stand in line behind it, and cost no round
-//   trip. Whoever is next may get the lock from the one before, as it is.
-// - Who comes from elsewhere stands at the name's wait queue in the server, which decides nothing, but rings
-// in order.
-// - An attempt asks for all names at once (attempts).
-// - While it waits for one of several names it has none of the others, not even a place in line: so it is in
-//   nobody's way, and no two calls wait for each other.
+// The call can wait in three ways, the cheapest first:
+// - In the local queue. One thread of this process deals with a name. The other threads stand in line behind
+//   it, without a round trip. The first of them can get the lock by a hand-off.
+// - In the name's wait queue, in the server. The queue orders the waiters of several processes, and never
+//   decides which waiter gets the lock.
+// - By polling, where there is no wait queue, or with a retry policy or a bound of attempts.
+//
+// run() asks `connect` until the database was reached once: the keys of the local queue need its identity.
+// Then each round has these steps:
+// 1. The call takes its place in the local queue of each name, in the order of the names, without waiting.
+//    If the thread holds a recursive lock or a reader's permit already, the result is one more handle. If
+//    another thread has a place, the call stands in line for it. The turn brings the lock by hand-off, or a
+//    new round begins.
+// 2. `stand`: with `fair`, or if other processes waited for a name a moment ago, the call enters the wait
+//    queue first, and a new round begins. Otherwise a busy process could overtake them for ever.
+// 3. `attempt`: one attempt for all names (attempts.hpp). A grant ends the call. If trust has ended by then,
+//    the locks are released (`give_back`).
+// 4. If the wait policy allows no other attempt, the call ends. Otherwise it waits for one busy name, in its
+//    wait queue (`stand`) or by a rest.
+// A call without a lock leaves the wait queue (`leave`) before it returns, unless it was cancelled.
+//
+// Invariants:
+// - An attempt needs the places of all names. Two exceptions: a name that the same explicit owner holds
+//   (previous_holders_), and a call that must not wait for a permit that several threads can have.
+// - While the call waits for one of several names, it has no lock, and no place or queue place of another
+//   name. So no two calls wait for each other.
+// - The call stands in at most one line (line_) and one wait queue (queue_, of the name queue_of_).
+// - handed_off_ is set only from the turn's arrival until accept_hand_off().
+// - won_ is set only from the grant until the result. The destructor leaves these locks to the manager's
+//   threads. Otherwise they would be renewed for ever.
+// - Only ask() reaches the database. ask() stores an error in failure_, and run() judges it.
 
 #include <chrono>
 #include <memory>
@@ -31,55 +55,50 @@
 
 namespace rowlock::managing {
 
-/// What a call that takes has come to.
+/// The result of a call that takes.
 struct taken {
-  std::vector<std::shared_ptr<holding::hold>> won{};  ///< in the order of the specs; empty: see why
+  std::vector<std::shared_ptr<holding::hold>> won{};  ///< in the order of the specs
   acquire_status why = acquire_status::acquired;
   std::optional<holder_info> holder{};
-  std::string busy{};  ///< the first name that was in the way, if that is known
+  std::string busy{};  ///< the first busy name, if known
 };
 
-/// Made for one call, in the thread that is to own the locks. Used by one thread at a time.
+/// One call, made in the thread that will own the locks. Used by one thread at a time.
 class lock_call : private waiting::successor {
  public:
   using need = steps<taken>::need;
 
-  /// `specs` outlive it: at least one, the same but for their names, in the order of those, none twice.
-  /// `to_ring` outlives it, too. It is rung when a pause is over before its time: at its turn in line, or if
-  /// the call is stopped.
+  /// `specs` and `to_ring` outlive the call. Specs: at least one, in the order of their names, none twice,
+  /// and otherwise equal. `to_ring` rings when a pause ends early: at the turn in line, or if the call is
+  /// stopped.
   lock_call(engine&, std::span<lock_spec const> specs, wait_policy, std::stop_token, waiting::bell& to_ring);
-  /// What was granted and not handed out by next() is given back by the manager's threads: nobody else could,
-  /// and it would be renewed for ever.
   ~lock_call() override;
   lock_call(lock_call const&) = delete;
   lock_call& operator=(lock_call const&) = delete;
 
-  /// Goes on as far as that can be done at once. May be called too early: then the pause is what is left of
-  /// it. After a result, or if it throws, this is at its end.
-  /// @throws error, and what a retry policy of the program's throws
+  /// See steps::next(). @throws error, and the exceptions of the program's retry policy
   need next() { return run_.next(stopped()); }
-  /// Asks the question that next() came to. Waits for replies of the database (a strategy that waits in the
-  /// server, and at a wait queue: for as long as the call may last).
+  /// Asks the question that next() returned. Waits for replies of the database. In a wait queue, and with a
+  /// strategy that waits in the server, until the call's deadline.
   void ask();
 
  private:
   using time_point = std::chrono::steady_clock::time_point;
   using index = std::optional<std::size_t>;
-  /// How the call ends without a lock.
   struct ending {
     acquire_status why = acquire_status::cancelled;
     std::optional<error> thrown{};
   };
-  /// Of all places in the process.
+  /// The outcome of take_places().
   struct entrance {
     index busy{};                             ///< the first that another thread has
-    std::shared_ptr<holding::hold> shared{};  ///< what this thread has already
-    bool again = false;                       ///< it was just given back
+    std::shared_ptr<holding::hold> shared{};  ///< this thread's lock
+    bool again = false;                       ///< that lock is just being released
   };
 
   steps<taken> run();
 
-  // The line of this process.
+  // The local queue.
   std::shared_ptr<holding::hold> own_permit();
   entrance take_places();
   void meet(std::size_t, std::shared_ptr<holding::hold> mine, entrance&);
@@ -108,10 +127,10 @@ class lock_call : private waiting::successor {
   void attempt();
   bool make_attempt();
   void hold_all();
-  /// `whole`: all of them are there.
+  /// `whole`: all names were granted and held.
   void give_back_won(bool whole);
 
-  // What is next.
+  // The next step.
   bool is_late() const noexcept;
   taken hand_out();
   void keep_only(index) noexcept;
@@ -134,7 +153,7 @@ class lock_call : private waiting::successor {
 
   engine& engine_;
   std::span<lock_spec const> const specs_;
-  lock_spec const& any_;  ///< for what is the same for all
+  lock_spec const& any_;  ///< for what all specs share
   wait_policy const wait_policy_;
   waiting::bell& bell_;
   stop_request const stop_;
@@ -143,27 +162,27 @@ class lock_call : private waiting::successor {
   waiting::retry_waits waits_;
 
   std::vector<std::optional<waiting::local_queue::turn>> places_;
-  std::vector<std::shared_ptr<holding::hold>> previous_holders_;  ///< whom the same owner takes over from
-  std::shared_ptr<waiting::local_holder> in_front_;               ///< of the place that was not to be had
-  std::optional<waiting::local_queue::turn> as_reader_;  ///< what is kept instead, if others may come in
-  std::optional<waiting::local_queue::in_line> line_;    ///< for one of the places
-  std::optional<time_point> look_at_;                    ///< at who is in front, if that counts
-  std::shared_ptr<holding::hold> handed_off_;            ///< what came with the turn
-  attempts attempts_;  ///< ends before the places are left: what is in doubt is given back first
+  std::vector<std::shared_ptr<holding::hold>> previous_holders_;  ///< same explicit owner
+  std::shared_ptr<waiting::local_holder> in_front_;               ///< the holder of the busy place
+  std::optional<waiting::local_queue::turn> as_reader_;  ///< a reader's own place, besides the name's
+  std::optional<waiting::local_queue::in_line> line_;
+  std::optional<time_point> look_at_;  ///< if looks count
+  std::shared_ptr<holding::hold> handed_off_;
+  attempts attempts_;  ///< after places_: takes in doubt go to the renewer before the places are left
   std::optional<queue_place> queue_;
   std::size_t queue_of_ = 0;
 
   index waited_for_;           ///< last
-  bool stood_ = false;         ///< at a wait queue, or there was no place, since the last attempt
+  bool stood_ = false;         ///< since the last attempt: in a wait queue, or it had no room
   bool rested_ = false;        ///< since the last attempt
-  bool had_turn_ = false;      ///< after others of this process
-  bool was_in_front_ = false;  ///< and somebody was told
-  bool others_asked_ = false;  ///< by that one, for the last attempt
+  bool had_turn_ = false;      ///< after other threads of this process
+  bool was_in_front_ = false;  ///< the quorum's hook has been called
+  bool others_asked_ = false;  ///< by the hook, for the last attempt
 
-  // What became of the last question.
+  // The outcome of the last question.
   std::optional<error> failure_;
   bool granted_ = false;
-  bool late_ = false;  ///< what was won was too late to be handed out
+  bool late_ = false;  ///< granted, but trust has ended
   std::vector<std::shared_ptr<holding::hold>> won_;
 
   steps<taken> run_;  ///< last: it uses the others

@@ -40,7 +40,7 @@ void require_sense(retry_options const& retry) {
   require(retry.attempts >= 0, "a negative number of attempts");
 }
 
-// Such a lock is only an open session: no row says anything about it, and it has no expiry.
+// Such a lock is only an open session, without a row and an expiry.
 void refuse_what_needs_a_term(std::string const& name, strategy s, mutex_options const& o) {
   auto const refuse = [&](bool given, char const* what) {
     if (given)
@@ -66,7 +66,7 @@ void refuse_what_no_permit_has(std::string const& name, mutex_options const& o) 
 }
 
 void require_sense(std::string const& name, permit_spec const& p) {
-  // As many as a writer takes is what nobody else has: it tells a shared_mutex.
+  // all_units marks a writer of a shared_mutex.
   auto const highest =
       p.what == permit_spec::kind::counted ? strategies::all_units - 1 : strategies::all_units;
   auto const most = p.limit.value_or(highest);
@@ -96,7 +96,7 @@ lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy u
                 fmt::format("'{}': strategy {} is for locks that several databases grant together: use "
                             "rowlock::quorum",
                             name, to_string(strategy)));
-  // A mutex is whoever writes.
+  // A mutex of such a strategy is a writer.
   if (traits(strategy).counted && !permit)
     permit = permit_spec{permit_spec::kind::writer, strategies::all_units, strategies::all_units};
   if (permit) {

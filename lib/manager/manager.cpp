@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Beyond the closer's own deadline, until it has said that it is done.
+// After the closer's own deadline, for its report.
 constexpr auto closing_grace = 200ms;
 
 }  // namespace
@@ -32,14 +32,14 @@ manager::manager(std::shared_ptr<backend::source> const& source, manager_options
 
 std::shared_ptr<manager> manager::make(std::shared_ptr<backend::source> const& source,
                                        manager_options options) {
-  if (source->uses_the_programs()) options.queue_connections = 0;  // that many it may not have to spare
+  if (source->uses_the_programs()) options.queue_connections = 0;  // the program might not have enough
   std::shared_ptr<manager> made(new manager(source, std::move(options)));
   closer::of_this_process().know(made, *source);
   return made;
 }
 
 manager::~manager() {
-  if (forked()) (void)engine_.release();  // its threads don't exist here, and its sessions are the parent's
+  if (forked()) (void)engine_.release();
 }
 
 void manager::refuse_if_forked() const {
@@ -177,7 +177,7 @@ bool manager::set_note(std::shared_ptr<holding::hold> const& h, std::string cons
   if (!holding::traits_of(f).has_expiry)
     throw error(errc::unsupported,
                 fmt::format("'{}' is held with {}, which writes no note", f.name, to_string(f.strategy)));
-  // Exposed: a term whose row says other things than its facts is not for others to go on with.
+  // Exposed: no successor may get a term whose row and facts differ.
   if (!h->share_term() || !h->valid() || report_if_gone(h)) return false;
   try {
     return set_row_note(h, note);
@@ -234,19 +234,16 @@ release_result manager::release_all(std::vector<std::shared_ptr<holding::hold>> 
 }
 
 bool manager::can_release(release_result& what) const noexcept {
-  // exit() in a signal handler (a thread_local handle is destroyed before anything knows that the process
-  // ends), or in a hook. The closer gives it back.
+  // exit() in a hook, or in a signal handler: thread_local handles end before rowlock knows of it.
   if (engine_->under_way.interrupted() || (base::process_ends() && base::inside_the_library())) {
     what = release_result::in_doubt;
     return false;
   }
   if (!engine_->closing.stop_requested()) return true;
-  what = release_result::already_lost;  // the closer gives it back
+  what = release_result::already_lost;
   return false;
 }
 
-// The watchdog and the renewer forget it, and so does the closer: from now on it is a row that nobody here
-// holds.
 std::optional<detached_lock> manager::detach(std::shared_ptr<holding::hold> const& h) {
   auto const here = begin_call();
   auto const& f = h->facts();
@@ -341,7 +338,7 @@ void manager::close() noexcept {
     }
   }
   auto const deadline = boot_clock::now() + time + closing_grace;
-  // In a callback nobody waits for the threads: two managers may each be destroyed by the other's callback.
+  // A callback does not wait for threads: two managers might each be destroyed by the other's callback.
   if (base::inside_the_library() && !base::process_ends())
     base::wait_for(c.given_back, deadline);
   else if (!base::wait_for(c.ended, deadline) && source_is_the_programs_)
@@ -356,7 +353,7 @@ void manager::refuse_if_ended() const {
 void manager::say_closed() const {
   auto const& o = engine_->options;
   base::event const never;
-  // Longer than close() takes: whoever ends the process next has to have the time to begin.
+  // Longer than close() takes, so that the thread that ends the process next can begin.
   auto const closing_takes =
       o.release_timeout + closing_grace + (source_is_the_programs_ ? o.reply_timeout : 0ms);
   base::wait_for(never, boot_clock::now() + closing_takes + o.release_timeout);
@@ -376,17 +373,17 @@ void manager::shut_down() noexcept {
   end_threads(deadline, closing_.by);
   bool const all_left = engine_->under_way.wait_until_gone(never_leave(), deadline);
   if (all_left) end_sessions();
-  // Whoever hears of it may destroy what a source of the program's uses.
+  // After `ended` the program can destroy objects that the source uses.
   if (all_left || !source_is_the_programs_) closing_.ended.set();
 }
 
-// Whoever ends the process in a hook or policy does not come back from it.
+// Calls of the thread that ends the process in a hook or policy never return.
 int manager::never_leave() const noexcept { return base::process_ends() ? closing_.calls_of_by : 0; }
 
 void manager::finish() noexcept {
-  // What an attempt that took longer has won, it gives back.
+  // Late attempts release their locks.
   engine_->under_way.wait_until_gone(never_leave(), boot_time_point::max());
-  // A thread of the manager's own that ends the process does not come to its end.
+  // A thread of the manager that ends the process never ends itself.
   end_threads(boot_clock::now() + engine_->options.release_timeout,
               base::process_ends_by(closing_.by) ? closing_.by : std::thread::id{});
   end_sessions();

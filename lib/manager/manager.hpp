@@ -1,7 +1,4 @@
 #pragma once
-// What a lock_manager, its mutexes and its handles share. Outlives the lock_manager as long as a handle is
-// left.
-
 #include <memory>
 #include <rowlock/types.hpp>
 #include <unordered_map>
@@ -13,23 +10,23 @@
 
 namespace rowlock::managing {
 
+/// Shared by a lock_manager, its mutexes and its handles, which can outlive the lock_manager. Thread-safe. In
+/// a forked child calls throw error(errc::forked), and releases return already_lost.
 class manager : public std::enable_shared_from_this<manager> {
  public:
   static std::shared_ptr<manager> make(std::shared_ptr<backend::source> const&, manager_options);
-  /// In a forked child everything is left as it is: threads and sessions are the parent's.
+  /// In a forked child all parts leak: they are the parent's.
   ~manager();
   manager(manager const&) = delete;
   manager& operator=(manager const&) = delete;
 
   lock_spec spec(std::string name, mutex_options, bool recursive, std::optional<permit_spec> permit = {},
                  std::optional<strategies::wanted_vote> vote = {}) const;
-  /// For locks that are taken together: in the order of the names. @throws error as lock_spec, and if there
-  /// are none, too many, or two of one name
+  /// In the order of the names. @throws error as lock_spec, and for no names, too many, or one twice
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
   void connect();
-  /// What a call for one name has come to.
   struct one_taken {
-    std::shared_ptr<holding::hold> won{};  ///< null: see why
+    std::shared_ptr<holding::hold> won{};
     acquire_status why = acquire_status::acquired;
     std::optional<holder_info> holder{};
   };
@@ -37,48 +34,44 @@ class manager : public std::enable_shared_from_this<manager> {
   taken acquire_all(std::span<lock_spec const>, wait_policy const&, std::stop_token);
   bool extend(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds);
   bool set_note(std::shared_ptr<holding::hold> const&, std::string const& note);
-  /// Ends it by the record that its work is done. @return false if it was lost before
+  /// Ends the lock by the record that its work is done. @return false if lost before
   bool record(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds keep_for,
               std::string const& result);
-  /// Whether a transaction of the program's has recorded it; if so, it is ended.
+  /// Whether a transaction of the program has recorded that. If so, ends the lock.
   bool was_recorded(std::shared_ptr<holding::hold> const&);
   release_result release(std::shared_ptr<holding::hold> const&) noexcept;
-  /// @return what became of the first that was not released
+  /// @return the result of the first lock that was not released
   release_result release_all(std::vector<std::shared_ptr<holding::hold>>) noexcept;
   std::optional<detached_lock> detach(std::shared_ptr<holding::hold> const&);
   std::vector<lock_info> list(list_options const&);
   std::optional<lock_info> find(std::string const& name);
-  /// See basic_mutex::wait_until_free_for().
   bool wait_until_free(lock_spec const&, std::optional<std::chrono::steady_clock::time_point> deadline,
                        std::stop_token);
   bool revoke(std::string const& name, revoke_mode, term_id const& only);
-  /// Of a permit that is held: the same with other units, as a term of its own. The one that was held ends.
-  /// @return null if others are in the way, or it is lost; then nothing was done
+  /// Exchanges a held permit for a new term with other units.
+  /// @return null if other holders are in the way, or the permit is lost. Then nothing was changed
   std::shared_ptr<holding::hold> exchange(std::shared_ptr<holding::hold> const&, permit_spec const&);
-  /// The limit for all who name none.
   void set_limit(lock_spec const&, std::int64_t limit);
-  /// How many units can be had, by `limit` if there is one; empty: no limit is known.
+  /// Empty: no limit is known.
   std::optional<std::int64_t> free_units(lock_spec const&);
   bool release(detached_lock const&);
   bool renew(detached_lock const&);
   void refuse_if_forked() const;
-  /// For what works beside the manager, on its sessions: lib/guard.
+  /// For the folders above.
   engine& parts() const noexcept { return *engine_; }
 
-  /// Has it closed by the closer: nobody waits any more, nothing is taken any more, what is held is given
-  /// back. Waits for that, and for the threads, for release_timeout at most (and a last reply_timeout, if the
-  /// source uses objects of the program's); never for the calling thread itself. Mutexes and handles that
-  /// share the manager may still be used: attempts come back as cancelled.
+  /// Has the closer end all waits, release all locks and end the threads. Waits for that, for release_timeout
+  /// at most (reply_timeout longer if the source uses objects of the program), but never for the calling
+  /// thread. Mutexes and handles remain usable: attempts end as cancelled.
   void close() noexcept;
 
-  /// For lock(), whose attempt came back as cancelled. @throws error(errc::closed), but not at once: at the
-  /// end of the process an exception that nobody catches would end it before its time
+  /// For lock(), after a cancelled attempt. @throws error(errc::closed), after a while: an uncaught exception
+  /// would end a closing process too early
   [[noreturn]] void say_closed() const;
-  /// For a call that begins; while the process ends, say_closed() does it with its delay.
-  /// @throws error(errc::closed) if the lock_manager has ended
+  /// @throws error(errc::closed) if the lock_manager has ended, except while the process ends (say_closed())
   void refuse_if_ended() const;
 
-  /// What the closer does: first what others wait for, and then what is left.
+  /// For the closer: shut_down(), within the deadline, then finish().
   void shut_down() noexcept;
   void finish() noexcept;
   closing& its_closing() noexcept { return closing_; }
@@ -88,17 +81,16 @@ class manager : public std::enable_shared_from_this<manager> {
   void refuse_if_closed() const;
   void tell_refused(std::string_view name, std::string_view label, acquire_status why,
                     boot_time_point began) const noexcept;
-  /// Refuses too, and counts the call as long as it lives.
+  /// Counts the call while the result lives. @throws error as refuse_if_closed()
   base::calls::scope begin_call() const;
   void end_threads(boot_time_point deadline, std::thread::id spare) noexcept;
   void end_sessions() noexcept;
   int never_leave() const noexcept;
-  /// Whether a lock can be given back now; if not, `what` came of it, or comes.
+  /// @return false, with the result in `what`, if the closer releases the lock
   bool can_release(release_result& what) const noexcept;
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
   bool set_row_note(std::shared_ptr<holding::hold> const&, std::string const& note);
-  /// Whether the database that it is held in is gone, and the lock lost with it.
   bool report_if_gone(std::shared_ptr<holding::hold> const&);
 
   unsigned const epoch_ = base::fork_epoch();

@@ -19,23 +19,22 @@ namespace rowlock::managing::named_locks {
 using namespace std::chrono_literals;
 using strategies::name_and_term;
 
-/// By which its term is found; empty if the name certainly has no such term.
+/// The strategy of the lock. Empty if the name certainly has no such term.
 static std::optional<rowlock::strategy> strategy_of(engine&, backend::connection&, detached_lock const&);
-/// @return false, with the session, if the term is not there any more
+/// @return false, and keeps the session, if the term is gone
 static bool take_away(engine&, strategies::name_and_term const&, rowlock::strategy,
                       std::optional<sessions::connection_pool::loan>& session);
 
-/// To those of which the database tells it.
 static void add_waiters(engine&, backend::connection&, std::span<lock_info>) noexcept;
 
 namespace {
 
-/// Should this process die, or lose its connections, before it opens the name again.
+/// The limit if this process can't open the name again.
 constexpr std::chrono::milliseconds closed_at_most = 2s;
 
 }  // namespace
 
-// Who may not see it, or is in a hurry, sees the locks all the same.
+// After an error the list has no waiters.
 void add_waiters(engine& in, backend::connection& session, std::span<lock_info> locks) noexcept try {
   if (!session.has_queues()) return;
   std::vector<std::string> names;
@@ -48,13 +47,13 @@ void add_waiters(engine& in, backend::connection& session, std::span<lock_info> 
     if (!lock.held || found == known.end()) continue;
     lock.waiters = std::move(found->second);
     lock.waiting = static_cast<int>(lock.waiters.size());
-    known.erase(found);  // of several permits the first tells it
+    known.erase(found);  // for the first of several permits
   }
 } catch (std::exception const&) {
 }
 
 std::vector<lock_info> list(engine& in, list_options const& options) {
-  constexpr std::size_t asked_at_once = 1000;  // about whose waiters
+  constexpr std::size_t asked_at_once = 1000;
   auto loan = in.pool.borrow(in.reply_deadline());
   listing names(in, *loan, options);
   std::vector<lock_info> found;
@@ -84,13 +83,13 @@ std::optional<lock_info> find(engine& in, std::string const& name) {
   return as_info(*std::move(row));
 }
 
-// By the term that was read: one that came in between, a record even, is not what was looked at.
+// Revokes the term that was read, and no term or record that came later.
 bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const& only) {
   base::require_name(name);
   std::optional loan = in.pool.borrow(in.reply_deadline());
   std::optional<bool> was_done;
   return sessions::retry_deadlocks(in.events, name, in.reply_deadline(), [&] {
-    // Looked at first: where an UPDATE waits for the row before it looks at it, it would wait for the holder.
+    // Reads first: on some databases an UPDATE waits for a row before it checks its condition.
     auto const row = in.tables.locks.read(**loan, name, in.reply_deadline());
     if (!row) return false;
     auto const how = row->holder.strategy;
@@ -105,8 +104,8 @@ bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const
     name_and_term const held{name, row->term};
     if (held.term.empty() || (!only.empty() && held.term != only)) return false;
     if (!was_done) was_done = row->holder.done;
-    if (row->holder.done && !*was_done) return false;  // it ended well, just now
-    bool const done = row->holder.done                 // nobody could be asked
+    if (row->holder.done && !*was_done) return false;  // its work was done just now
+    bool const done = row->holder.done                 // a record has no holder
                           ? in.strategies.of(how).give_back(**loan, held, 0ms, in.reply_deadline()).was_there
                           : mode == revoke_mode::now && !traits(how).by_majority
                                 ? take_away(in, held, how, loan)
@@ -117,8 +116,7 @@ bool revoke(engine& in, std::string const& name, revoke_mode mode, term_id const
   });
 }
 
-// The name stays closed until no thread of the holder's process can go on with the term that is taken away:
-// lib/doc/hand_on.md.
+// The name stays closed until no successor can get the ended term (lib/doc/hand_on.md).
 bool take_away(engine& in, name_and_term const& held, rowlock::strategy how,
                std::optional<sessions::connection_pool::loan>& session) {
   name_and_term const closed{held.name, {base::random_id()}};
@@ -133,7 +131,7 @@ bool take_away(engine& in, name_and_term const& held, rowlock::strategy how,
     auto const deadline = in.reply_deadline();
     auto again = in.pool.borrow(deadline);
     in.strategies.of(how).give_back(*again, closed, 0ms, deadline);
-  } catch (std::exception const& e) {  // then it ends by itself
+  } catch (std::exception const& e) {  // then the term expires
     in.events.tell({.kind = event_kind::error, .name = held.name, .message = e.what()});
     in.renewals.give_back_later(held.name, closed.term, how, 0ms, since + closed_at_most);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What is done with locks by their names and terms, whoever holds them.
+// Operations on locks by name and term, whatever process holds them.
 
 #include <optional>
 #include <rowlock/options.hpp>
@@ -12,7 +12,7 @@
 
 namespace rowlock::managing::named_locks {
 
-/// Everything throws error.
+/// All throw error.
 std::vector<lock_info> list(engine&, list_options const&);
 std::optional<lock_info> find(engine&, std::string const& name);
 bool revoke(engine&, std::string const& name, revoke_mode, term_id const& only);

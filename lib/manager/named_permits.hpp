@@ -1,5 +1,5 @@
 #pragma once
-// What is asked about the units of a name, whoever holds permits.
+// Operations on the units of a name.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace rowlock::managing::named_permits {
 
-/// Everything throws error.
+/// All throw error.
 void set_limit(engine&, lock_spec const&, std::int64_t limit);
 std::optional<std::int64_t> free_units(engine&, lock_spec const&);
 

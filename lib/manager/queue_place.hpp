@@ -1,7 +1,4 @@
 #pragma once
-// Where one call stands at the wait queue of its name, and how often it looks at the row when it is first
-// there.
-
 #include <chrono>
 #include <optional>
 #include <string>
@@ -10,30 +7,29 @@
 
 namespace rowlock::managing {
 
-/// Used by one thread at a time. Leaves the wait queue when destroyed, without waiting for the server.
+/// The queue place of one call. Used by one thread at a time. Its destructor leaves the wait queue without
+/// waiting for the server.
 class queue_place {
  public:
-  /// All three outlive it.
+  /// All three outlive the object.
   queue_place(waiting::wait_queues& g, std::string const& name, owner_id const& who) noexcept
       : wait_queues_(g), name_(name), who_(who) {}
 
-  /// Whether the wait queue is this call's: it is first in line.
+  /// Whether the call is first in the wait queue.
   bool got() const noexcept { return ticket_.has_value(); }
-  /// Whether it stood in line, the last time that it asked for it. If not, there was no place for it.
+  /// Whether the last stand() found room in the wait queue.
   bool stood() const noexcept { return stood_; }
 
-  /// Stands in line until `until` at most.
   void stand(boot_time_point until, std::stop_token const&) noexcept;
-  /// It has the wait queue of who gave the lock on.
+  /// Takes over the previous holder's queue place.
   void accept_hand_off(waiting::wait_queues::ticket) noexcept;
-  /// Who is first in line looks again then: whoever gives the lock back without having stood here rings
-  /// nobody. `often`: where most do.
+  /// The next attempt while first, because a holder that did not queue wakes no waiter. `often`: for permits.
   std::chrono::steady_clock::time_point next_look(std::optional<std::chrono::milliseconds> can_be_had_in,
                                                   bool often = false) const;
 
-  /// For the lock that was got, with which it is kept.
+  /// For the granted lock.
   std::optional<waiting::wait_queues::ticket> take() noexcept;
-  /// Nothing if it has none; else one round trip, for which there is time until `deadline`.
+  /// One round trip, if it has a place.
   void leave(boot_time_point deadline) noexcept;
 
  private:

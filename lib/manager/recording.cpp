@@ -66,7 +66,7 @@ bool record(engine& in, std::shared_ptr<holding::hold> const& h, std::chrono::mi
 bool was_recorded(engine& in, std::shared_ptr<holding::hold> const& h) {
   if (h->recorded()) return true;
   bool const done = ride_out(in, *h, [&](backend::connection& session, boot_time_point deadline) {
-    // Read first: a transaction that has not ended has the row locked, and then it is not recorded.
+    // Reads first: before the transaction ends, its row is locked and nothing is recorded.
     return holding::is_recorded(in.tables, session, *h, deadline) &&
            holding::keep_record(in.tables, session, *h, deadline);
   });
@@ -74,9 +74,8 @@ bool was_recorded(engine& in, std::shared_ptr<holding::hold> const& h) {
   return done;
 }
 
-// A statement that is a deadlock's victim, meets a locked row, a server that takes no writes just now, or
-// whose reply is lost, is repeated, on another session and perhaps another host: it names the same two terms,
-// so that it does not matter how often it is applied, and a late ghost of it does no harm.
+// Repeats the statement after a deadlock, a locked row, a refused write or a lost reply. Each time it names
+// the same two terms. So it can be applied several times, or late, without harm.
 template <class Ask>
 bool ride_out(engine& in, holding::hold const& h, Ask const& ask) {
   auto const until = std::max(in.reply_deadline(), h.trusted_until());

@@ -14,24 +14,22 @@ using namespace std::chrono_literals;
 
 using holds = std::vector<std::shared_ptr<holding::hold>>;
 
-/// @return what became of it; empty if its row, or session, is still to be told
+/// Steps without the database. @return empty if the row or session still has to be released
 static std::optional<release_result> let_go(engine&, std::shared_ptr<holding::hold> const&) noexcept;
 static release_result end(engine&, holding::hold&, boot_time_point deadline) noexcept;
-/// Of several, what a single statement can give back. @return whether it was; if not, it is to be done
-/// alone
+/// One statement, where possible. @return which locks are released. The rest needs end()
 static std::vector<bool> end_together(engine&, holds const&, boot_time_point deadline);
 static bool goes_with_others(engine&, holding::hold const&) noexcept;
 static release_result end_session(engine&, holding::hold&, boot_time_point deadline) noexcept;
-/// Sets `why` if the term is not in the row any more.
+/// Sets `why` if the term is gone.
 static release_result tell_row(engine&, holding::hold&, boot_time_point deadline, loss_reason& why);
-/// On the wait queue's own session, if there is one; else, or if nothing was done there, empty.
+/// On the wait queue's session. Empty if there is none, or it released nothing.
 static std::optional<strategies::given_back> give_back_at_queue(engine&, holding::hold&,
                                                                 boot_time_point deadline);
-/// `session`: if there is one already.
 static loss_reason why_gone(engine&, holding::hold const&,
                             std::optional<sessions::connection_pool::loan> session,
                             boot_time_point deadline) noexcept;
-/// Of a term that is not in its row any more: it was lost, or its work is done.
+/// The term is gone from its row: lost, or its work is done.
 static release_result not_there(engine&, holding::hold&,
                                 std::optional<sessions::connection_pool::loan> session,
                                 boot_time_point deadline, loss_reason& why);
@@ -82,12 +80,12 @@ void leave_behind(engine& in, std::shared_ptr<holding::hold> const& h) noexcept 
 }
 
 std::optional<release_result> let_go(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
-  if (h->recorded()) {  // somebody has seen that in its row
+  if (h->recorded()) {
     forget(in, *h);
     if (h->begin_release()) h->end_release();
     return release_result::released;
   }
-  // A paused process may be here before its watchdog: trust that has ended is a loss, and is said to be one.
+  // After a pause of the process this thread might come before the watchdog.
   if (h->held() && !h->valid()) in.expiries.report_lost(h, h->why_expired());
   bool const nobodys = offer(in, h);
   if (nobodys && holding::hold::hand_on(h, &in)) {
@@ -96,7 +94,7 @@ std::optional<release_result> let_go(engine& in, std::shared_ptr<holding::hold> 
     return release_result::released;
   }
   bool const ours = nobodys || h->begin_release();
-  forget(in, *h);  // not if its loss is still to be told
+  forget(in, *h);  // no effect on a loss that is still to be reported
   if (ours) return std::nullopt;
   give_back_lost(in, *h);
   return release_result::already_lost;
@@ -130,7 +128,6 @@ release_result end(engine& in, holding::hold& h, boot_time_point deadline) noexc
   return outcome;
 }
 
-// Each is let go by itself: it may have been lost, or go on to the next thread in line.
 release_result give_back_all(engine& in, holds all, boot_time_point deadline) noexcept {
   auto whole = release_result::released;
   auto const heard = [&whole](release_result one) {
@@ -146,7 +143,7 @@ release_result give_back_all(engine& in, holds all, boot_time_point deadline) no
     ended = end_together(in, all, deadline);
   } catch (error const& e) {
     tell_error(in, *all.front(), e);
-    // The rest of the time would go by in asking for each again. The keeper does, by their terms.
+    // No time to ask for each lock: the renewer does.
     bool const answered = e.reason() == errc::row_locked || e.reason() == errc::conflict;
     if (e.reason() == errc::row_locked) in.pool.locked_out();
     if (!answered) deadline = boot_clock::now();
@@ -201,8 +198,7 @@ void forget(engine& in, holding::hold const& h) noexcept {
   in.expiries.forget(h);
 }
 
-// To the next thread in line, without a round trip: lib/doc/hand_on.md. Trust must be fresh, so that the next
-// one has nearly what one that asks the database has; and others must get the name soon.
+// The conditions: lib/doc/hand_on.md.
 bool offer(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
   auto const& f = h->facts();
   auto const now = boot_clock::now();
@@ -276,7 +272,7 @@ strategies::given_back give_back_alone(engine& in, holding::hold const& h, backe
   });
 }
 
-// Where a transaction, perhaps this thread's own, locks the whole file, it can only be tried.
+// A single short try, because a transaction, perhaps of this thread, can lock the whole file.
 strategies::given_back try_to_give_back(engine& in, holding::hold const& h,
                                         std::optional<sessions::connection_pool::loan>& session,
                                         boot_time_point deadline) {
@@ -285,8 +281,7 @@ strategies::given_back try_to_give_back(engine& in, holding::hold const& h,
   } catch (error const& e) {
     if (e.reason() != errc::unreachable) throw;
   }
-  // Nobody was in the way: this process got no processor meanwhile. Nothing was done, and the session was
-  // given up.
+  // This process had no processor, and the session was given up. Nothing was done.
   session.reset();
   session.emplace(in.pool.borrow(deadline));
   return give_back_alone(in, h, **session, deadline);
@@ -303,7 +298,6 @@ std::optional<strategies::given_back> give_back_at_queue(engine& in, holding::ho
   return done;
 }
 
-// Lost it is, whatever became of the row.
 loss_reason why_gone(engine& in, holding::hold const& h,
                      std::optional<sessions::connection_pool::loan> session,
                      boot_time_point deadline) noexcept try {
@@ -313,8 +307,8 @@ loss_reason why_gone(engine& in, holding::hold const& h,
   return loss_reason::taken_over;
 }
 
-// The record is looked for after the reason: so one that is written between the two questions is found. Where
-// it can't be read, the lock may have been lost, or its work be done: that is in doubt.
+// Asks for the record last, to find one that is written between the two questions. If it can't be read, the
+// result is in_doubt.
 release_result not_there(engine& in, holding::hold& h, std::optional<sessions::connection_pool::loan> session,
                          boot_time_point deadline, loss_reason& why) {
   why = why_gone(in, h, std::move(session), deadline);
@@ -323,7 +317,7 @@ release_result not_there(engine& in, holding::hold& h, std::optional<sessions::c
   return done ? release_result::released : release_result::already_lost;
 }
 
-/// @param alone  a session, if nobody else is there
+/// @param alone  gets the session if no other release came along
 strategies::given_back give_back_with_others(engine& in, holding::hold const& h, boot_time_point deadline,
                                              std::optional<sessions::connection_pool::loan>& alone) {
   auto const& f = h.facts();

@@ -1,5 +1,6 @@
 #pragma once
-// How a lock that this manager holds, or has lost, is given back.
+// The release of a lock that this manager holds or has lost: by hand-off to a successor (lib/doc/hand_on.md),
+// together with other threads' releases (lib/doc/together.md), or alone.
 
 #include <memory>
 #include <optional>
@@ -10,19 +11,17 @@
 
 namespace rowlock::managing::releasing {
 
-/// What can't be given back by `deadline` is given back later.
+/// A release that has failed by `deadline` goes to the renewer.
 release_result give_back(engine&, std::shared_ptr<holding::hold> const&, boot_time_point deadline) noexcept;
-/// The same for several, in one statement where that can be done. @return what became of the first that was
-/// not released
+/// Several locks, by one statement if possible. @return the result of the first lock that was not released
 release_result give_back_all(engine&, std::vector<std::shared_ptr<holding::hold>>,
                              boot_time_point deadline) noexcept;
-/// To the next in line, or by the manager's threads, later; a session ends, and its lock with it. Nothing
-/// is asked here.
+/// Without the database: leaves a row to the renewer, and ends a session.
 void leave_behind(engine&, std::shared_ptr<holding::hold> const&) noexcept;
-/// A lost term may still be in its row (revoked, or out of time by this process's clock). The next owner
-/// need not wait until it expires, because the work here has stopped.
+/// Leaves a lost term that might still be in its row to the renewer, so that the next owner need not wait for
+/// its expiry. Precondition: the work under the lock has stopped.
 void give_back_lost(engine&, holding::hold const&) noexcept;
-/// The same, but at once: no thread will come back to it.
+/// The same, but tries at once.
 void give_back_lost(engine&, holding::hold const&, boot_time_point deadline) noexcept;
 
 }  // namespace rowlock::managing::releasing

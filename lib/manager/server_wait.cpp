@@ -8,7 +8,7 @@ std::variant<server_grant, strategies::refused> wait_in_server(
   auto const place_by = deadline.value_or(boot_time_point::max());
   for (;;) {
     auto session = e.session_pool.borrow(e.reply_deadline(), stop, place_by);
-    std::stop_source give_way;  // by the caller, or because others need the session
+    std::stop_source give_way;  // by the caller, or because other calls need the session
     std::stop_callback const forward(stop, [&give_way] { give_way.request_stop(); });
     strategies::server_wait const wait{!deadline, give_way.get_token(), e.options.reply_timeout,
                                        [&e] { return e.database.open(e.reply_deadline()); }};

@@ -1,6 +1,7 @@
 #pragma once
-// An attempt of a strategy that waits in the server: on a session of its own, for as long as others can do
-// without it.
+// An attempt of a strategy that waits in the server, on a session of its own. If other calls need a session,
+// it gives up its own, with its place in the server, after connection_pool::longest_turn, and begins again.
+// So calls for free names get a session.
 
 #include <optional>
 #include <rowlock/types.hpp>
@@ -16,9 +17,8 @@ struct server_grant {
   fencing_token token;
 };
 
-/// Tries once (`deadline` empty) or waits until `deadline`. A session that others need meanwhile is given up
-/// after connection_pool::longest_turn, and the wait begins again.
-/// @throws error as the strategy's take(), and what opening a session throws
+/// Without `deadline`, tries once.
+/// @throws error as the strategy's take(), or from opening a session
 std::variant<server_grant, strategies::refused> wait_in_server(engine&, strategies::locking_strategy const&,
                                                                strategies::take_request,
                                                                std::optional<boot_time_point> deadline,

@@ -77,7 +77,7 @@ std::shared_ptr<holding::hold> start_holding(engine& e, granted_lock w, when_unw
   std::shared_ptr<holding::hold> h;
   try {
     h = holding::hold::make(std::move(w.facts), std::move(w.turn));
-  } catch (...) {  // no memory; the facts are still there
+  } catch (...) {  // no memory: the facts are as before
     auto const& f = w.facts;
     if (!w.session)
       e.renewals.give_back_later(f.name, f.term, f.strategy, 0ms,
@@ -95,7 +95,7 @@ std::shared_ptr<holding::hold> start_holding(engine& e, granted_lock w, when_unw
       give_back_unwatched(e, *h, how);
       return nullptr;
     }
-  } catch (...) {  // no thread to be had: nobody would renew it, nobody would say that it is lost
+  } catch (...) {  // no thread could renew the lock or report its loss
     give_back_unwatched(e, *h, how);
     throw;
   }

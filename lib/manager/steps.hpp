@@ -1,10 +1,10 @@
 #pragma once
-// A call that never waits: a coroutine, which says what it needs before it can go on. Its driver sees to
-// that, with a thread (drive()) or without one. Between two needs it only computes: nothing reaches the
-// database, in destructors neither, so that who must not wait can run it.
+// A call as a coroutine that never waits, but yields its next need: a question to the database, or a pause.
+// The driver satisfies the need, with a thread (drive()) or without one. Between two needs, and in
+// destructors, the call never reaches the database. So a thread that must not wait can run it.
 //
-// g++ 12 destroys some temporaries twice that are made inside a co_await expression: what is awaited here has
-// no member that owns anything. [F: one loop]
+// g++ 12 destroys some temporaries of a co_await expression twice. So the awaited types here own nothing.
+// [F: one loop]
 
 #include <cassert>
 #include <chrono>
@@ -20,27 +20,27 @@
 
 namespace rowlock::managing {
 
-/// Something that the database is asked. The call knows how; what has come of it is for the call to judge.
+/// A question to the database. The call asks it, and judges the outcome.
 struct question {
   enum class kind {
-    connect,    ///< a session
-    stand,      ///< in line at the wait queue of a name
-    attempt,    ///< to take all of the names
-    leave,      ///< the wait queue
-    give_back,  ///< what was granted, and is not to be handed out
-    look,       ///< whether a name is free
-    exchange    ///< a permit for another one
+    connect,    ///< open a session
+    stand,      ///< enter the wait queue of a name
+    attempt,    ///< take all names
+    leave,      ///< leave the wait queue
+    give_back,  ///< release granted locks
+    look,       ///< is a name free?
+    exchange    ///< exchange a permit for another one
   };
   kind what;
-  std::span<lock_spec const> of{};  ///< the names: one, or all of the call; none of what is held already
+  std::span<lock_spec const> of{};  ///< one name, or all of the call. Empty for an exchange
 };
 
-/// Time, or that the call's bell is rung.
+/// A wait that the call's bell can end early.
 struct pause {
   std::optional<std::chrono::steady_clock::time_point> until;  ///< empty: only the bell ends it
 };
 
-/// As a pause, but no bell ends it, unless the call was told to stop.
+/// A pause that the bell ends early only if the call was told to stop.
 struct rest {
   std::chrono::steady_clock::time_point until;
 };
@@ -73,12 +73,12 @@ class steps {
     if (frame_) frame_.destroy();
   }
 
-  /// What it waits for, if that is a question.
+  /// The current question, or null.
   question const* asks() const noexcept { return std::get_if<question>(&frame_.promise().needs); }
 
-  /// Goes on as far as that can be done at once. Not after a result, or an exception. May be called too
-  /// early: then the rest is not over.
-  /// @throws whatever the call does
+  /// Goes on without waiting. Before the end of a rest, returns the rest again. Not after a result or an
+  /// exception.
+  /// @throws the exceptions of the call
   need next(bool stopped) {
     assert(!frame_.done());
     auto& p = frame_.promise();
@@ -99,7 +99,7 @@ class steps {
   std::coroutine_handle<promise_type> frame_;
 };
 
-/// Drives a call by the calling thread, which sleeps at its bell meanwhile.
+/// The calling thread asks, and sleeps at its bell during pauses.
 template <class Call>
 auto drive(Call& call, waiting::thread_bell& bell) {
   for (;;) {

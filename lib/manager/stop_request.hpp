@@ -1,6 +1,4 @@
 #pragma once
-// What ends a call before its time.
-
 #include <stop_token>
 #include <utility>
 
@@ -10,8 +8,8 @@
 
 namespace rowlock::managing {
 
-/// Whether a call was told to stop: by its caller's token, or because its manager is closed; or the process
-/// ends, and what is given back as its static objects are destroyed is for others. Rings the call's bell.
+/// Whether a call was told to stop: by its caller's token, by its manager's end (both ring the call's bell),
+/// or because the process ends.
 class stop_request {
  public:
   stop_request(engine const& e, std::stop_token by_caller, waiting::bell& to_ring)

@@ -13,7 +13,7 @@
 namespace rowlock::managing {
 namespace {
 
-/// In the order of their names, in which rows are locked; each name once.
+/// Each name once, in the order in which rows are locked.
 template <class Job, class Name>
 std::vector<Job*> in_order(std::span<Job* const> jobs, Name name) {
   std::vector<Job*> all(jobs.begin(), jobs.end());
@@ -23,13 +23,12 @@ std::vector<Job*> in_order(std::span<Job* const> jobs, Name name) {
   return all;
 }
 
-/// What all of them are told if the reply was lost, or the whole database is locked; else each tries alone,
-/// and sees what is wrong.
+/// Reports a lost reply or a locked database to all jobs. After other errors each tries alone.
 template <class Job>
 void tell_all(engine& in, std::span<Job* const> jobs, error const& e) {
   bool const is_locked = e.reason() == errc::row_locked && in.database.sql().writes_lock_database;
   if (e.reason() != errc::in_doubt && !is_locked) return;
-  for (auto* one : jobs)  // each its own: copies of an exception share its text
+  for (auto* one : jobs)  // not a copy: copies of an exception share its text
     one->failed.emplace(e.reason(), base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
 }
 
@@ -47,7 +46,8 @@ bool go_together(shared_take const& a, shared_take const& b) noexcept {
 void take_together(engine& e, backend::connection& session, std::span<shared_take* const> jobs) noexcept {
   std::vector<shared_take*> all;
   try {
-    if (e.closing.stop_requested() || base::process_ends_elsewhere()) return;  // each says so
+    if (e.closing.stop_requested() || base::process_ends_elsewhere())
+      return;  // each call notices that itself
     all = in_order(jobs, [](shared_take const& t) -> std::string const& { return t.what.name; });
     std::vector<strategies::wanted_lock> wanted;
     wanted.reserve(all.size());
@@ -72,7 +72,7 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
       for (std::size_t i = 0; i < all.size(); ++i) all[i]->won = won[i];
       was_sent(false);
     } catch (error const& problem) {
-      was_sent(problem.reason() == errc::in_doubt);  // first: to say why needs memory
+      was_sent(problem.reason() == errc::in_doubt);  // before tell_all(), which needs memory
       tell_all(e, std::span<shared_take* const>(all), problem);
     } catch (std::exception const&) {  // no memory for the reply
       was_sent(true);
@@ -100,7 +100,7 @@ void release_together(engine& e, backend::connection& session, std::span<shared_
     } catch (error const& problem) {
       tell_all(e, std::span<shared_release* const>(all), problem);
     }
-  } catch (std::exception const&) {  // as above
+  } catch (std::exception const&) {  // no memory
   }
 }
 

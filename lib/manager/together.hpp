@@ -1,7 +1,6 @@
 #pragma once
-// Takes and releases of several threads that go to the database together: one statement, one flush. Each is
-// for itself: what can't be done this way (the name is busy, absent, locked by a transaction) its thread does
-// alone.
+// Takes and releases of several threads in one statement and one flush (lib/doc/together.md). Each succeeds
+// or fails by itself. A thread whose name is busy, absent or locked then tries alone.
 
 #include <optional>
 #include <rowlock/error.hpp>
@@ -15,22 +14,22 @@ namespace rowlock::managing {
 
 struct engine;
 
-/// A thread's take, and what became of it.
+/// A thread's take and its outcome.
 struct shared_take {
   strategies::locking_strategy const* strategy = nullptr;
-  strategies::take_request what{};  ///< the one that leads gives it a term
+  strategies::take_request what{};  ///< the leader sets the term
   std::optional<strategies::granted> won{};
   boot_time_point sent_at{};
   std::size_t server = 0;
-  bool doubtful = false;          ///< the term may have been granted, or may still be granted
-  std::optional<error> failed{};  ///< why, if there was memory to say so. Without it, it is tried alone
+  bool doubtful = false;          ///< the term might be granted, now or later
+  std::optional<error> failed{};  ///< the reason, if there was memory for it
 };
 
 /// Whether one statement can take both.
 bool go_together(shared_take const&, shared_take const&) noexcept;
 void take_together(engine&, backend::connection&, std::span<shared_take* const>) noexcept;
 
-/// A thread's release, and what became of it.
+/// A thread's release and its outcome.
 struct shared_release {
   strategies::locking_strategy const* strategy = nullptr;
   strategies::name_and_term which{};
@@ -41,7 +40,6 @@ struct shared_release {
 void release_together(engine&, backend::connection&, std::span<shared_release* const>,
                       boot_time_point deadline) noexcept;
 
-/// Those of one manager.
 struct traffic {
   static constexpr std::size_t most = 64;
   base::combining<shared_take> takes{most};

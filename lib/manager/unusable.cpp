@@ -9,7 +9,7 @@
 namespace rowlock::managing {
 namespace {
 
-/// As the word of a command, if no shell reads it otherwise.
+/// The name, if a shell reads it as one plain word.
 std::string as_word(std::string const& name) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
   bool const good = !name.starts_with('-') && name.find_first_not_of(plain) == name.npos;

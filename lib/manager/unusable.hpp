@@ -8,8 +8,8 @@
 
 namespace rowlock::managing {
 
-/// After a take that the database has refused. @throws error(errc::unsupported), which says what to run, if
-/// that was because the name's fencing token leaves no room above it
+/// After a take that the database has refused. @throws error(errc::unsupported), with the command to run, if
+/// no fencing token above the name's is left
 void refuse_if_unusable(engine&, error const&, std::string const& name);
 
 }  // namespace rowlock::managing

@@ -1,5 +1,6 @@
 #pragma once
-// What a quorum asks a manager, as one of its members: lib/doc/quorum.md.
+// Requests of a quorum to the manager of one quorum member: lib/doc/quorum.md. Calls wait for replies, for
+// reply_timeout at most, and throw error.
 
 #include <memory>
 #include <string>
@@ -9,22 +10,19 @@
 
 namespace rowlock::managing::voting {
 
-/// All of them wait for replies, for reply_timeout at most.
-/// Renews what this member has granted, and has it know the highest token of all members that have granted.
-/// @return false if it is lost here
-/// @throws error; errc::not_voting if it does not vote in that epoch: the lock is as it was
+/// Renews the term, and raises its token to the highest of all granting members. @return false if lost here
+/// @throws error(errc::not_voting) if the member does not vote in that epoch. The lock is as before
 bool confirm(engine&, std::shared_ptr<holding::hold> const&, fencing_token, std::string const& epoch_id,
              std::chrono::milliseconds lasts);
 
-/// Whether an operator has revoked what this member has granted, also if it has been lost by its expiry
-/// since: then nobody may have looked.
+/// Whether an operator has revoked the term, even if it has expired since.
 bool is_revoked(engine&, holding::hold const&);
 
 strategies::member_state read(engine&, bool with_highest);
 bool write(engine&, std::string const& former_epoch_id, strategies::member_record const&);
-/// No later token is as low as that.
+/// Later tokens are higher than this one.
 void raise_tokens(engine&, fencing_token);
-/// The same text for two databases of one server; known after the first call of the others.
+/// One text for all databases of a server. Known after another call.
 std::string server(engine&);
 
 }  // namespace rowlock::managing::voting

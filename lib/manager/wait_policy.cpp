@@ -10,7 +10,7 @@ using std::chrono::steady_clock;
 std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds timeout) noexcept {
   auto const now = steady_clock::now();
   if (timeout > steady_clock::time_point::max() - now) return std::nullopt;
-  return now + std::max(timeout, 0ns);  // so that what is left until then can be calculated
+  return now + std::max(timeout, 0ns);  // so that the time left can be calculated
 }
 
 bool wait_policy::over() const noexcept { return deadline && steady_clock::now() >= *deadline; }
@@ -29,7 +29,7 @@ bool may_end(error const& e) noexcept {
 
 bool rides_out(engine& in, std::string_view name, error const& e, wait_policy const& p,
                int attempts) noexcept {
-  // At first it is a wrong address; later it is an outage that may yet end.
+  // At the first attempt it means a wrong address. Later it is an outage that can end.
   bool const ends = may_end(e) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;
   bool const ride = (e.retryable() || (ends && !p.one_attempt)) && (p.rides_out_outages || passes);

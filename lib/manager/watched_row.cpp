@@ -10,8 +10,8 @@ boot_time_point watched_row::observation::ripe() const noexcept {
   return since + std::chrono::nanoseconds(silence) + std::chrono::nanoseconds(silence) / 50;
 }
 
-// `since` is the moment after the reply, and ripe() is looked at before the claim is sent: in between the
-// holder's trust, which counts from before its renewal was sent, is over if no other renewal came.
+// `since` is after the reply, and ripe() is checked before the claim is sent. The holder's trust counts from
+// before its last renewal was sent. So it has ended if no other renewal came in between.
 std::optional<strategies::superseded> watched_row::look(strategies::term_row const& row,
                                                         waiting::observations& of_manager, bool over_calls) {
   auto const silence = row.must_be_silent_for();

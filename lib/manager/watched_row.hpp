@@ -1,6 +1,6 @@
 #pragma once
-// Since when one call has seen a row unchanged, by its own clock: takeover::observed, or the database's clock
-// went back.
+// How long one call has seen a row unchanged, by its own boot clock. For takeover::observed, and if the
+// database's clock went back (lib/doc/lease.md).
 
 #include <chrono>
 #include <optional>
@@ -13,14 +13,13 @@ namespace rowlock::managing {
 /// Used by one thread.
 class watched_row {
  public:
-  /// After the reply that showed the row. `over_calls`: what other calls of this manager have seen counts,
-  /// too.
-  /// @return what may be taken now
+  /// Call it after the reply that showed the row. `over_calls`: observations of the manager's other calls
+  /// count.
+  /// @return the term that can be taken over now
   std::optional<strategies::superseded> look(strategies::term_row const&, waiting::observations& of_manager,
                                              bool over_calls);
 
-  /// How soon the term that was seen last can be had, if nobody gives it back before; empty if that is not
-  /// known.
+  /// The time until the last seen term can be taken over. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in(strategies::term_row const& seen) const;
 
  private:
@@ -31,7 +30,7 @@ class watched_row {
     boot_time_point since;
     boot_time_point ripe() const noexcept;
   };
-  std::optional<observation> seen_;  ///< if watching it is of use
+  std::optional<observation> seen_;
 };
 
 }  // namespace rowlock::managing
