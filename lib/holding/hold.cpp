@@ -17,15 +17,15 @@ boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds l
 
 namespace {
 
-// The hard limit is usually much longer than the ttl. A fiftieth of it covers the different rates of the
-// clocks. A tenth of the ttl covers steps of the database's clock.
+// The limit is usually much longer than the ttl. A fiftieth of it covers the clocks' rates, and a tenth of
+// the ttl steps of the database's clock.
 boot_time_point hard_trust(grant_facts const& f) noexcept {
   if (f.hard_limit == 0ms) return boot_time_point::max();
   return f.sent_at + f.hard_limit - std::chrono::nanoseconds(f.hard_limit) / 50 -
          std::min(std::chrono::nanoseconds(f.ttl), std::chrono::nanoseconds(f.hard_limit)) / 10;
 }
 
-// One for all: a process can hold many locks, and few of them are ever hindered.
+// One for all holds, because few of them are ever hindered.
 std::mutex& mutex_of_hindrances() {
   static std::mutex one;
   return one;
@@ -79,7 +79,7 @@ std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn
 std::optional<loss_reason> hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
   if (state_.load() == state::lost) return static_cast<loss_reason>(reason_.load());
-  // The watchdog can be late (a paused process): trust that has ended is a loss all the same.
+  // The watchdog can be late, as in a paused process.
   if (is_held(state_.load()) && boot_clock::now() >= trusted_until()) return why_expired();
   return std::nullopt;
 }
@@ -128,7 +128,6 @@ std::string hold::loss_details() const {
   auto const since = unconfirmed_since_.load();
   auto const until =
       lost_at_.load() == boot_clock::duration(0) ? boot_clock::now().time_since_epoch() : lost_at_.load();
-  // A renewal that is on its way is not worth a word.
   bool const unconfirmed = since != boot_clock::duration(0) &&
                            (lost || known || until - since > std::chrono::nanoseconds(facts_.ttl) / 10);
   auto const lasted = std::chrono::duration<double>(until - since).count();
@@ -202,7 +201,6 @@ bool hold::leave_held(loss_reason why) noexcept {
   reason_.compare_exchange_strong(none, static_cast<std::int8_t>(why));
   lost_at_.store(boot_clock::now().time_since_epoch());
   if (!change_if_held(state::lost)) return false;
-  // Otherwise the row is ours until its expiry (revoked, expired), and the holder can use the rest to stop.
   if (why == loss_reason::taken_over || why == loss_reason::row_gone || !traits_of(facts_).has_expiry)
     end_trust_now();
   return true;
@@ -254,7 +252,6 @@ bool hold::share_term() noexcept {
   return now != state::offered && now != state::handed_on;
 }
 
-// Trust does not change: a successor goes on with it.
 bool hold::offer() noexcept {
   auto unexposed = state::held;
   return state_.compare_exchange_strong(unexposed, state::offered);

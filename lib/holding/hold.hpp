@@ -1,42 +1,39 @@
 #pragma once
-// A granted term, and what this process knows about it. Only class hold decides whether the lock is still
-// held.
+// A granted term, and what this process knows about it. Only class hold decides whether it is still held.
 //
 // States
 //
-//   state        trust                      next state
-//   held         of the grant, or of the    term_shared, offered, releasing, lost
-//                last confirmed renewal
-//   term_shared  as held                    releasing, lost
-//   offered      none                       handed_on
-//   handed_on    none                       releasing, if no successor accepts
-//   releasing    ended                      released, lost
-//   released     ended                      -
-//   lost         ended, or as held          -
+//   state        trust               next state
+//   held         runs                term_shared, offered, releasing, lost
+//   term_shared  runs                releasing, lost
+//   offered      none                handed_on
+//   handed_on    none                releasing, if no successor accepts
+//   releasing    ended               released, lost
+//   released     ended               -
+//   lost         ended, or runs out  -
 //
-// - term_shared: the program or the database can use the term. It ends with this hold, because the previous
-//   owner could still pass require() after a hand-off. [C46]
+// - term_shared: program or database can use the term. There is no hand-off any more, because the previous
+//   owner could still pass require(). [C46]
 // - offered, handed_on: row, term and trust pass to the successor's hold (lib/doc/hand_on.md).
-// - lost: a holder can use the rest of its trust to stop, if the row is its own until the expiry (revoked,
-//   expired). If not, or without an expiry, trust ends at once.
-// - In a forked child a hold is never held, whatever its state.
-// - One thread makes the step out of held or term_shared. From then on it alone uses turn_ and queue_.
+// - lost: trust ends at once, unless the row is ours until its expiry. Then the holder can use it to stop.
+// - In a forked child no hold is held.
+// - The thread that makes the step out of held or term_shared then owns turn_ and queue_.
 //
 // Flags
 //
-//   flag                     set                                 possible together with
-//   guarded                  before require(), execute_commit()  each state except offered, handed_on
-//                            or done() of a transaction
-//   may_be_recorded          before a record is sent             as guarded
-//   recorded_in_transaction  before transaction::done() is sent  implies guarded and may_be_recorded
-//   recorded                 when the record was read            implies may_be_recorded, also if lost
-//   handed_out               when the caller gets the lock       each state
-//   had_queue                before the hold is published        each state
-//   hindered                 when a renewal fails; cleared by    each state
-//                            the next one that is confirmed
+//   flag                     set                               together with
+//   guarded                  by require(), execute_commit(),   not offered, not handed_on
+//                            transaction::done()
+//   may_be_recorded          before a record is sent           not offered, not handed_on
+//   recorded_in_transaction  by transaction::done()            always guarded and may_be_recorded
+//   recorded                 when the record was read          always may_be_recorded; also lost
+//   handed_out               when the caller has the lock      any
+//   had_queue                before the hold is published      any
+//   hindered                 from a failed renewal to the      any
+//                            next confirmed one
 //
-// The calls of lib/manager make and end holds. The renewer, the session_pinger and the watchdog prolong or
-// lose them, each by its own thread.
+// The calls of lib/manager make and end holds. The threads of renewer, session_pinger and watchdog prolong or
+// lose them.
 
 #include <atomic>
 #include <chrono>
@@ -56,12 +53,11 @@
 
 namespace rowlock::holding {
 
-/// The end of trust: the holder may act until then. It counts from when the granting or renewing statement
-/// was sent, less a tenth of the ttl. This margin covers clock rates within 1 %, and steps of the database's
-/// clock up to half the margin.
+/// The end of trust, counted from when the granting or renewing statement was sent. The margin, a tenth of
+/// the ttl, covers clock rates within 1 %, and steps of the database's clock up to half the margin.
 boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
 
-/// The mutex_options that few locks have. Separate, because a process can hold many locks.
+/// Options that few locks have.
 struct extras {
   std::string note;
   std::function<void(boot_time_point)> on_trust;
@@ -70,7 +66,6 @@ struct extras {
 /// @return null if none of them is set
 std::shared_ptr<extras const> extras_of(mutex_options const&);
 
-/// The facts of a grant, which never change.
 struct grant_facts {
   std::string name;
   rowlock::strategy strategy = rowlock::strategy::lease;
@@ -83,7 +78,7 @@ struct grant_facts {
   std::chrono::milliseconds hard_limit{0};
   bool renew = true;
   bool fencing = true;
-  // For hand-offs: lib/doc/hand_on.md. Small, because a process can hold many locks.
+  // For hand-offs (lib/doc/hand_on.md). Small, because a process can hold many locks.
   std::uint8_t tokens_left = 0;                       ///< of the block that the take drew, after `token`
   std::uint8_t handed_on = 0;                         ///< number of hand-offs
   std::int32_t units = 0;                             ///< of a permit
@@ -103,62 +98,60 @@ struct grant_facts {
 inline strategy_traits const& traits_of(grant_facts const& f) noexcept { return traits(f.strategy); }
 
 /// Until when a row, last prolonged at `from`, can keep its name from other owners. With takeover::observed
-/// an expiry alone ends nothing: this bounds how long a release is tried.
+/// no expiry does that, and this bounds how long a release is tried.
 boot_time_point leftover_until(rowlock::takeover, std::chrono::milliseconds ttl,
                                boot_time_point from) noexcept;
 
-/// Why renewals fail, as far as that is known.
+/// Why renewals fail.
 struct trouble {
   loss_reason why = loss_reason::database_unreachable;
   std::string what{};  ///< for people: an error, or which session has the row locked
 };
 
-/// The end of trust in a term that was never renewed.
+/// The end of trust without a renewal.
 boot_time_point first_trust(grant_facts const&) noexcept;
 
-/// When the last statement that confirmed the term was sent, from the trust it gave. Preconditions: no hard
-/// limit, never extended.
+/// When the last statement to confirm the term was sent. Preconditions: no hard limit, never extended.
 boot_time_point confirmed_at(grant_facts const&, boot_time_point trusted_until) noexcept;
 
-/// The facts of a hand-off to `to`: the trust is `trusted_until`, and the token the block's next.
+/// The facts of a hand-off: with the block's next token.
 grant_facts for_successor(grant_facts const& from, owner_id const& to, boot_time_point trusted_until);
 
-/// A held lock of this process: see the head of this file. Thread-safe.
+/// Thread-safe.
 class hold final : public waiting::local_holder {
  public:
   /// @throws std::bad_alloc; then both arguments are unchanged
   hold(grant_facts&&, waiting::local_queue::turn&&);
-  /// Keeps the place in the wait queue until the release. Precondition: no other thread knows this hold.
+  /// Precondition: no other thread knows this hold.
   void keep_queue(waiting::wait_queues::ticket t) noexcept {
     queue_.emplace(std::move(t));
     queue_->keep();
     had_queue_ = true;
   }
-  /// For the thread that ends the hold. A loss drops the queue place.
+  /// For the thread that ends the hold.
   bool has_queue() const noexcept { return queue_.has_value(); }
-  /// For any thread.
   bool had_queue() const noexcept { return had_queue_; }
-  /// During the release: see waiting::wait_queues::ticket::leave_with().
+  /// See waiting::wait_queues::ticket::leave_with().
   bool leave_queue_with(std::function<void(backend::connection&)> const& give_back) {
     return queue_ && queue_->leave_with(give_back);
   }
-  /// Makes a hold that the local queue knows. @throws std::bad_alloc; then both arguments are unchanged
+  /// As the constructor, and tells the local queue.
   static std::shared_ptr<hold> make(grant_facts&&, waiting::local_queue::turn&&);
 
   grant_facts const& facts() const noexcept { return facts_; }
 
-  /// The caller has the lock from now on. Without that, a release ignores at_least.
+  /// Before this call, a release ignores at_least.
   void hand_out() noexcept { handed_out_.store(true); }
-  /// For a caller that could not use the lock: a quorum member's term without a majority.
+  /// If the caller could not use the lock: a quorum member's term without a majority.
   void forget_at_least() noexcept { handed_out_.store(false); }
-  /// How long after its take the name stays taken, also if it is released earlier.
+  /// How long after its take the name stays taken.
   std::chrono::milliseconds at_least() const noexcept {
     return handed_out_.load() ? facts_.at_least : std::chrono::milliseconds(0);
   }
 
-  /// Before an extension is sent: the row might last until then, whatever its reply is.
+  /// Before an extension is sent: the row might last until then, whatever the reply.
   void may_last(boot_time_point until) noexcept;
-  /// Until when the row can keep the name from other owners without further renewals.
+  /// Until when the row can keep its name from other owners without a renewal.
   boot_time_point leftover_until() const noexcept;
 
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
@@ -172,48 +165,45 @@ class hold final : public waiting::local_holder {
   std::stop_token loss_token() const noexcept { return stop_.get_token(); }
   holder_info as_holder() const override;
 
-  /// A renewal or extension that was sent at `sent_at` is confirmed. Reads the clock again: trust that has
-  /// ended does not come back. @return false if it has ended
+  /// A renewal or extension is confirmed. Reads the clock again, because trust that has ended does not come
+  /// back. @return false if it has ended
   bool prolong(boot_time_point sent_at, std::chrono::milliseconds lasts) noexcept;
 
-  /// Reports the new end of trust to the program. Call it after prolong().
+  /// Reports the end of trust to the program. Call it after prolong().
   void tell_trust(sessions::events const& events) const noexcept {
     if (facts_.more && facts_.more->on_trust) events.call([this] { facts_.more->on_trust(trusted_until()); });
   }
 
-  /// Call it before a renewal is sent. If trust runs out, its start is part of the loss reason.
+  /// Before a renewal is sent.
   void renewal_begins(boot_time_point now) noexcept;
-  /// The last renewal was not confirmed, because of `what`.
+  /// After a renewal that was not confirmed.
   void hindered_by(std::shared_ptr<trouble const> what) noexcept;
   std::shared_ptr<trouble const> hindrance() const noexcept;
-  /// When the loss is reported at the latest: shortly before trust ends.
+  /// When the loss is reported at the latest, shortly before trust ends.
   boot_time_point told_at() const noexcept;
   /// The loss reason if trust has run out, or is about to.
   loss_reason why_expired() const noexcept;
   std::string loss_details() const;
 
-  /// A transaction of the program can have its row locked from now on.
   void mark_guarded() noexcept { guarded_.store(true); }
   bool guarded() const noexcept { return guarded_.load(); }
 
-  /// The term that the row gets with a record that the work is done. Each try uses the same term, so a record
-  /// whose reply or COMMIT was in doubt is recognised.
+  /// The term that the row gets with a record. It is the same for each try, so that a record whose reply was
+  /// lost is recognised.
   term_id const& term_of_record();
   bool may_be_recorded() const noexcept { return may_be_recorded_.load(); }
-  /// A transaction of the program records the work. No other statement may record it, because only that
-  /// COMMIT makes it done.
+  /// Only the COMMIT of the program's transaction makes the work done, so no other statement may record it.
   void mark_recorded_in_transaction() noexcept { recorded_in_transaction_.store(true); }
   bool recorded_in_transaction() const noexcept { return recorded_in_transaction_.load(); }
-  /// The record was read in its row: the lock has ended well, whatever happens later.
   void mark_recorded() noexcept { recorded_.store(true); }
   bool recorded() const noexcept { return recorded_.load(); }
 
-  /// held -> lost. @return false if it was not held. On true the caller informs the watchdog.
+  /// held -> lost. @return false if it was not held; else the caller informs the watchdog
   bool lose(loss_reason) noexcept;
-  /// As lose(taken_over), if the same owner took over: its new term gets the turn. Empty if it was not held.
+  /// As lose(taken_over) by the same owner: its new term gets the turn. Empty if it was not held.
   std::optional<waiting::local_queue::turn> lose_to_successor() noexcept;
-  /// held -> term_shared. Call it before the term is used outside of the hold. @return false if the hold is
-  /// offered or handed on: then the term must not be used
+  /// held -> term_shared. Call it before the term is used outside of the hold. @return false if it is offered
+  /// or handed on: then do not use the term
   bool share_term() noexcept;
 
   /// held -> releasing. @return false if it was not held
@@ -221,28 +211,27 @@ class hold final : public waiting::local_holder {
   bool has_successor(void const* manager) const noexcept { return turn_.has_successor_for(*this, manager); }
   /// held -> offered. @return false in any other state
   bool offer() noexcept;
-  /// offered -> handed_on: the successor has it, with the turn. Without a successor: -> releasing, and false.
+  /// offered -> handed_on, or without a successor -> releasing. @return false then
   static bool hand_on(std::shared_ptr<hold> const&, void const* manager) noexcept;
-  /// The end of trust that passes to a successor.
   boot_time_point offered_until() const noexcept { return boot_time_point(trust_.load()); }
   std::optional<waiting::wait_queues::ticket> take_queue() noexcept {
     auto taken = std::move(queue_);
     queue_.reset();
     return taken;
   }
-  /// releasing -> released, or -> lost if the term was gone. The next local waiter gets the turn. `leave_by`:
-  /// the deadline for leaving the wait queue. After it, the queue place ends with its session.
+  /// releasing -> released, or -> lost. Passes the turn on. After `leave_by` the queue place ends with its
+  /// session.
   void end_release(std::optional<loss_reason> lost = {},
                    boot_time_point leave_by = boot_time_point::min()) noexcept;
 
-  /// Runs the loss callbacks. Only the watchdog calls it.
+  /// Runs the loss callbacks. For the watchdog.
   void announce_loss() noexcept { stop_.request_stop(); }
 
-  /// Counts the handles of a recursive lock, from one. @return false if the last one is just being released
+  /// Counts the handles of a recursive lock, from one. @return false if the last one is being released
   bool share() noexcept;
   bool is_shared() const noexcept { return handles_.load() > 1; }
   bool has_handles() const noexcept override { return valid() && handles_.load() > 0; }
-  /// @return true if this was the last handle
+  /// @return true if it was the last
   bool unshare() noexcept { return handles_.fetch_sub(1) == 1; }
 
  private:
@@ -260,20 +249,19 @@ class hold final : public waiting::local_holder {
   std::atomic<state> state_{state::held};
   std::atomic<boot_clock::duration> trust_;
   std::atomic<boot_clock::duration> extended_until_{boot_clock::duration::min()};  ///< of the row, at most
-  // Small, because a process can hold many locks.
   static constexpr std::int8_t no_reason = -1;
   std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason; set before the state
-  /// When the first of the unconfirmed renewals was sent. 0: the last renewal was confirmed.
+  /// When the first unconfirmed renewal was sent; 0: there is none.
   std::atomic<boot_clock::duration> unconfirmed_since_{boot_clock::duration(0)};
   std::atomic<boot_clock::duration> lost_at_{boot_clock::duration(0)};
-  std::atomic<bool> hindered_{false};         ///< hindrance_ is set
+  std::atomic<bool> hindered_{false};
   std::shared_ptr<trouble const> hindrance_;  ///< guarded by one mutex for all holds
   std::atomic<bool> guarded_{false};
   std::atomic<bool> may_be_recorded_{false};  ///< record_ is set
   std::atomic<bool> recorded_in_transaction_{false};
   std::atomic<bool> recorded_{false};
   std::atomic<bool> handed_out_{false};
-  bool had_queue_ = false;  ///< written before other threads know the hold
+  bool had_queue_ = false;
   std::atomic<int> handles_{1};
   std::once_flag record_made_;
   std::unique_ptr<term_id const> record_;

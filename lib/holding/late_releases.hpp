@@ -11,7 +11,7 @@
 
 namespace rowlock::holding {
 
-/// The first pause between two tries. Each pause is twice as long as the one before.
+/// The first pause between two tries. Each further one is twice as long.
 inline constexpr std::chrono::milliseconds first_late_pause{200};
 
 struct late_release {
@@ -31,7 +31,7 @@ struct late_release {
 /// Not thread-safe: its owner's mutex guards it.
 class late_releases {
  public:
-  /// A map, because taking a node out and putting it back needs no memory.
+  /// A map, because moving its nodes needs no memory.
   using numbered = std::map<std::uint64_t, late_release>;
   using taken = numbered::node_type;  ///< empty if another thread has it
 

@@ -17,7 +17,6 @@ namespace {
 
 std::chrono::nanoseconds interval(hold const& h) { return std::chrono::nanoseconds(h.facts().ttl) / 3; }
 
-// After a failure: soon, but a server in trouble gets few statements.
 std::chrono::nanoseconds retry_interval(hold const& h) {
   return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
 }
@@ -25,7 +24,7 @@ std::chrono::nanoseconds retry_interval(hold const& h) {
 // Where a writer locks the whole database, a release can only be tried.
 constexpr auto late_try_of_a_file = 100ms;
 
-// Bounds of one renewal. The smallest packet that a server takes in practice is 1 MiB.
+// Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
 constexpr std::size_t most_rows = 1000;
 constexpr std::size_t most_bytes = std::size_t{128} * 1024;
 
@@ -88,7 +87,7 @@ void renewer::give_back_later(std::string const& name, term_id const& term, rowl
   late_.add(std::move(r));
   start();
   waiter_.wake();
-} catch (std::exception const& e) {  // no memory, or no thread
+} catch (std::exception const& e) {
   failed(e.what());
 }
 
@@ -107,7 +106,7 @@ void renewer::run(std::stop_token stop) {
     }
     borrowed_.reset();
     if (stop.stop_requested() && nothing_left()) {
-      connection_.reset();  // handles keep the manager's memory, but a pool of the program wants it back
+      connection_.reset();  // handles keep the manager's memory, but a program's pool wants it back
       return;
     }
     waiter_.wait_until(next);
@@ -147,7 +146,6 @@ renewer::batch renewer::due(boot_time_point now) {
 
 boot_time_point renewer::next_work() {
   std::lock_guard const guard(mutex_);
-  // As in the watchdog: the hold that it was armed for might be released.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
   armed_for_ = std::min(armed_for_, late_.next());
   for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
@@ -184,7 +182,7 @@ backend::connection& renewer::connection(boot_time_point deadline) {
   return **borrowed_;
 }
 
-// The copy of a removed or replaced file can't renew: other processes might have the old file open.
+// A removed or replaced file can't renew: other processes might have the old one open.
 renewer::batch renewer::still_there(batch const& holds) {
   batch there;
   std::map<std::size_t, bool> gone;
@@ -211,8 +209,8 @@ renewer::batch renewer::renew(batch const& holds) {
   return soon;
 }
 
-// A server limits the size of a statement (max_allowed_packet), and a refused part must not cost all locks.
-// The most urgent go first.
+// A server limits a statement's size (max_allowed_packet), and a refused part must not cost all locks. The
+// most urgent go first.
 renewer::batch renewer::renew_in_parts(batch const& of_a_table) {
   std::multimap<boot_time_point, std::shared_ptr<hold>>
       urgent;  // with copies of the keys: trust can end meanwhile
@@ -224,7 +222,7 @@ renewer::batch renewer::renew_in_parts(batch const& of_a_table) {
       auto const& h = next->second;
       bytes += strategies::room_for(which(*h));
       if (!part.empty() && bytes > most_bytes) break;
-      if (h->valid()) part.push_back(h);  // else the watchdog reports it: a lost lock is never renewed
+      if (h->valid()) part.push_back(h);  // else the watchdog reports it
     }
     auto again = renew_part(part);
     soon.insert(soon.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
@@ -271,15 +269,14 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
                     .trusted_until = h->trusted_until()});
       h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
-      // The row was prolonged, but this process no longer holds the lock.
+      // The row was prolonged, but the lock is lost.
       give_back_later(*h);
     }
   }
   return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
 }
 
-// Only a plain read proves a loss: another term, or none. A renewal also skips rows that a transaction has
-// locked.
+// A renewal also skips locked rows. Only a plain read proves a loss.
 renewer::batch renewer::settle(backend::connection& session, batch const& unconfirmed,
                                boot_time_point deadline) {
   std::vector<strategies::name_and_term> wanted;
@@ -329,7 +326,6 @@ void renewer::ask_who_locks() noexcept {
   }
 }
 
-// Waits for no locked row, because other locks need renewals.
 bool renewer::keep_its_record(backend::connection& session, hold& h, boot_time_point deadline) {
   strategies::name_and_term const record{h.facts().name, h.term_of_record()};
   return !tables_.locks.is_locked(session, record, deadline) && keep_record(tables_, session, h, deadline);
@@ -385,7 +381,7 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
   } catch (error const& e) {
     failed(e.what());
     if (e.reason() != errc::row_locked && e.reason() != errc::conflict) what = tried::no_answer;
-  } catch (std::exception const& e) {  // no memory, perhaps
+  } catch (std::exception const& e) {
     failed(e.what());
     what = tried::no_answer;
   }
@@ -430,7 +426,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   stop_by_ = deadline;
   late_.hurry();
   try {
-    if (!late_.empty()) start();       // a call that was under way during an earlier stop() has added it
+    if (!late_.empty()) start();       // added by a call that was under way during an earlier stop()
   } catch (std::exception const& e) {  // no thread: the term ends by its expiry
     failed(e.what());
   }
@@ -448,7 +444,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   stopping_ = false;
 }
 
-// On the calling thread: the renewer's own thread is the one that ends the process or the manager.
+// On the calling thread: the renewer's own is the one that ends the process or the manager.
 void renewer::give_back_here(boot_time_point deadline) noexcept try {
   base::event const never;
   for (;;) {
@@ -474,7 +470,7 @@ void renewer::give_back_here(boot_time_point deadline) noexcept try {
     lock.unlock();
     base::wait_for(never, std::min<boot_time_point>(deadline, boot_clock::now() + first_late_pause / 4));
   }
-} catch (std::exception const& e) {  // no memory, or no descriptor
+} catch (std::exception const& e) {
   failed(e.what());
 }
 

@@ -1,30 +1,28 @@
 #pragma once
 // Renews the locks of a manager, and repeats failed releases.
 //
-// One thread per manager does both, on a connection of its own, so that a busy pool delays no renewal. An
-// exception is reported as an event, and never ends the thread. A round of work has this order:
+// One thread per manager does both, on a connection of its own. An exception is reported as an event, and
+// never ends the thread. Each round of work has this order:
 //
-// 1. Renewals that are due. A lock is due a third of its ttl after the last renewal began. Locks that are due
-//    soon go along, so locks taken at different moments share a statement. Locks and permits have separate
-//    tables, and so separate statements.
-// 2. Late releases (late_releases), as long as no renewal is due.
-// 3. The question which session has a row locked, for loss_details().
+// 1. Renewals. A lock is due a third of its ttl after the last renewal began. Locks that are due soon go
+//    along. Locks and permits have separate statements.
+// 2. Late releases, as long as no renewal is due.
+// 3. For loss_details(): which session has a row locked.
 //
 //   result of a renewal                       effect
 //   confirmed in time                         hold::prolong()
 //   confirmed after trust has ended           loss, and a late release
 //   error, or no reply                        retry after ttl / 30 (20 ms to 1 s); trust runs on
-//   row skipped, because it is locked         the same
+//   row locked, so it was skipped             the same
 //   revoked, at the hard limit, another term  loss
-//   the row has the hold's record             end as released (holding/fate.hpp)
+//   the row has the hold's record             end, as released (holding/fate.hpp)
 //   the database's file was replaced          loss
 //
-// A renewal waits for half of the time that the most urgent lock has left, and reply_timeout at most. So
-// there is time for a second try on a new session. A late release waits for no locked row, and never beyond
-// the moment when the next renewal becomes urgent.
-//
-// Losses go to the watchdog, which reports them. After stop() nothing is renewed, and late releases are tried
-// until a deadline.
+// - A renewal waits for half of the most urgent lock's trust, and reply_timeout at most. So there is time
+//   for a second try.
+// - A late release waits for no locked row, and never until a renewal becomes urgent.
+// - The watchdog reports the losses.
+// - After stop() nothing is renewed, and late releases are tried until a deadline.
 
 #include <cstdint>
 #include <functional>
@@ -44,27 +42,25 @@
 
 namespace rowlock::holding {
 
-/// See the head of this file. The thread starts when it is first needed. Thread-safe.
+/// The thread starts when it is first needed. Thread-safe.
 class renewer {
  public:
-  /// `pool`: lends a session if the server has none left for the renewer. `close_unused`: closes idle
-  /// sessions of other owners in each round. It returns when the next one can be due.
+  /// `pool`: lends a session if the server has none left. `close_unused`: closes idle sessions of other
+  /// owners, and returns when the next can be due.
   renewer(sessions::database&, sessions::connection_pool& pool, strategies::catalogue const&, watchdog&,
           sessions::events const&, manager_options const&, std::function<boot_time_point()> close_unused);
   ~renewer() { stop(boot_clock::now(), {}); }
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  /// Releases the term, with tries until `until`. Without memory for that, the term ends by its expiry.
-  /// `may_come_until`: of a take in doubt, which might wait in the server behind a locked row. Until then a
-  /// missing term is looked for again.
+  /// Tries until `until`. Without memory, the term ends by its expiry. `may_come_until`: until then a take in
+  /// doubt might wait behind a locked row, so a missing term is looked for again.
   void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
                        std::chrono::milliseconds at_least, boot_time_point until,
                        boot_time_point may_come_until = {}) noexcept;
-  /// The same for a hold.
   void give_back_later(hold const&) noexcept;
 
-  /// Ends the thread. Late releases are tried until `deadline`. Does not wait for the thread `spare`.
+  /// Tries late releases until `deadline`. Does not wait for the thread `spare`.
   void stop(boot_time_point deadline, std::thread::id spare) noexcept;
 
  private:
@@ -91,12 +87,12 @@ class renewer {
   batch renew_in_parts(batch const& of_a_table);
   batch renew_part(batch const&);
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
-  /// Finds out why a renewal left these out. @return those that are not lost
+  /// Finds out why these were left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
   void remember_locked(std::shared_ptr<hold> const&);
   void ask_who_locks() noexcept;
   bool keep_its_record(backend::connection&, hold&, boot_time_point deadline);
-  /// The row has the record of a program's transaction.
+  /// A program's transaction has recorded the work.
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due();
@@ -114,7 +110,7 @@ class renewer {
   watchdog& watchdog_;
   sessions::events const& events_;
   std::chrono::milliseconds const reply_timeout_;
-  /// For late releases, because destructors wait for a call that is under way.
+  /// Of late releases: destructors wait for a call that is under way.
   std::chrono::milliseconds const release_timeout_;
   std::chrono::milliseconds const idle_timeout_;
   std::function<boot_time_point()> const close_unused_;

@@ -28,7 +28,7 @@ constexpr std::size_t most_pings_at_once = 64;
 void remember_problem(hold& h, loss_reason why, std::string& where, std::exception const& e) noexcept try {
   where = e.what();
   h.hindered_by(std::make_shared<trouble const>(trouble{why, e.what()}));
-} catch (std::exception const&) {  // no memory: the loss is reported without it
+} catch (std::exception const&) {  // no memory
   return;
 }
 
@@ -73,7 +73,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     one = std::move(found->second);
     kept_.erase(found);
   }
-  // The ping that is not answered by then is the last user of the session, and ends it.
+  // A ping that is not answered by then ends the session, as its last user.
   if (!one->in_use.enter(std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 24h)))
     return false;
   leaving const guard(one->in_use);
@@ -85,13 +85,13 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     strategy.give_back(session, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const& e) {
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
-    session.close();  // the server then ends the transaction, whatever happened
+    session.close();  // so the server ends the transaction
     return false;
   }
   one->lock.given_back = true;
   try {
     if (one->lock.long_unused) strategy.was_used(session, f.name, deadline);
-  } catch (std::exception const& e) {  // the reaper may delete the anchor: the next taker makes another
+  } catch (std::exception const& e) {  // if the reaper deletes the anchor, the next taker makes another
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
   }
   return true;
@@ -115,13 +115,12 @@ void session_pinger::run(std::stop_token stop) {
 boot_time_point session_pinger::ping_due() {
   ping_all(due());
   std::lock_guard const guard(mutex_);
-  // As in the watchdog: the hold that it was armed for might be released.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
   for (auto const& [h, one] : kept_) armed_for_ = std::min(armed_for_, one->next_ping);
   return armed_for_;
 }
 
-// Also sessions that are due soon, so that a silent server delays no ping by another.
+// Also sessions due soon, so that no silent server delays another ping.
 session_pinger::batch session_pinger::due() {
   std::lock_guard const guard(mutex_);
   batch all;
@@ -150,12 +149,12 @@ void session_pinger::ping_all(batch const& all) {
           base::serving const here;
           ping_next();
         });
-    } catch (std::exception const& e) {  // no thread: the present ones do it
+    } catch (std::exception const& e) {  // no thread: fewer ping
       events_.tell({.kind = event_kind::error, .message = e.what()});
     }
     ping_next();
   }
-  // On this thread, because a hook may end the manager or the process.
+  // On this thread: a hook may end the manager or the process.
   for (auto const& one : all) {
     if (one->problem.empty()) continue;
     auto const h = one->what.lock();
@@ -176,7 +175,7 @@ void session_pinger::ping(kept& one) noexcept {
   auto const deadline = start + std::min<std::chrono::nanoseconds>(
                                     reply_timeout_, std::max(one.interval, std::chrono::nanoseconds(1s)));
   std::optional<loss_reason> lost;
-  // A thread that releases the lock keeps the session until it is done.
+  // A release keeps the session until it is done.
   if (one.in_use.enter(deadline - start)) {
     leaving const guard(one.in_use);
     try {
@@ -199,7 +198,7 @@ void session_pinger::stop(std::thread::id spare) noexcept {
   thread_.request_stop();
   if (thread_.get_id() == spare) return;
   auto ending = std::move(thread_);
-  stopping_ = true;  // a session kept from now on needs no pings: it is released at once
+  stopping_ = true;  // a session kept from now on is released at once, without pings
   lock.unlock();
   ending.join();
   lock.lock();

@@ -44,8 +44,8 @@ class session_pinger {
   };
   void keep(std::shared_ptr<hold> const&, anchor);
 
-  /// Releases the lock. Waits until `deadline` at most for a ping that is under way. If the server does not
-  /// answer it, the session ends. @return false if the session has ended, and so the lock
+  /// Releases the lock. Waits until `deadline` for a ping that is under way. If the server does not answer
+  /// it, the session ends. @return false if the session has ended, and so the lock
   bool give_back(hold const&, boot_time_point deadline) noexcept;
 
   /// Ends the session, and so the lock, without a round trip.

@@ -124,15 +124,15 @@ boot_time_point watchdog::look() noexcept {
     auto const now = boot_clock::now();
     for (auto it = watched_.begin(); it != watched_.end();) {
       hold& h = **it++;
-      if (!h.held()) continue;  // the thread that ended it is about to call forget() or to_be_announced()
+      if (!h.held()) continue;  // its thread is about to report that here
       auto const alarm = h.told_at();
       if (alarm > now)
         next = std::min(next, alarm);
       else if (h.lose(h.why_expired()))
         move_to(lost_, h);
     }
-    // The hold that it was armed for might be released. One useless look costs less than to be woken by each
-    // new lock.
+    // The hold that it was armed for might be released. A useless look costs less than a wake-up by each new
+    // lock.
     if (armed_for_ > now) next = std::min(next, armed_for_);
     armed_for_ = next;
     lost.swap(lost_);

@@ -2,22 +2,27 @@
 // Reports each loss of a lock, also if the database or the renewer hangs.
 //
 // One thread per manager, started with the first lock, does no I/O. It sleeps until the first
-// hold::told_at(), and then makes that hold lost. Other threads report the losses that they find with
-// report_lost(). The watchdog's thread reports all losses to the program: event `lost`, event `ended`, then
-// the callbacks of loss_token().
+// hold::told_at(), and makes that hold lost. Other threads report the losses that they find by report_lost().
 //
-//   list      its holds are                                  a hold leaves it by
-//   watched_  held, or just being released                   forget(), or a loss
-//   lost_     lost, not reported yet                         the thread's report
-//   told_     reported, and their handles may still exist    forget(): the handle was released
+// In both cases the watchdog's thread tells the program:
 //
-// - Each watched hold has one event `ended`: from forget(), or after its loss.
+// 1. event `lost`
+// 2. event `ended`
+// 3. the callbacks of loss_token()
+//
+//   list      its holds are                 a hold leaves it by
+//   watched_  held, or just being released  forget(), or a loss
+//   lost_     lost, not reported yet        the report
+//   told_     reported                      forget(), when the handle is released
+//
+// - Each watched hold has one event `ended`: from forget(), or after its loss. forget() stops no report.
 // - A loss needs no memory. Holds move between lists by splice(), and make_room() reserves the result of
 //   close().
-// - forget() does not stop the report of a loss that has happened.
 // - Hooks and callbacks run without mutex_. They may end the manager or the process, so stop() does not wait
 //   for a given thread.
-// - A hold of another manager can be lost here, if the same owner takes over. Its own watchdog reports it.
+// - The same owner can take over a lock of another manager. The other watchdog reports that loss.
+//
+// Renewer, session_pinger and the calls of lib/manager report losses.
 
 #include <list>
 #include <memory>
@@ -32,7 +37,7 @@
 
 namespace rowlock::holding {
 
-/// See the head of this file. Thread-safe.
+/// Thread-safe.
 class watchdog {
  public:
   explicit watchdog(sessions::events const&);

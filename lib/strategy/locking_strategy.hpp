@@ -100,8 +100,7 @@ struct all_granted {
   std::vector<fencing_token> tokens;
 };
 
-/// The rows were read afterwards; empty where there is none. If all are takeable, a transaction had one
-/// locked.
+/// The rows were read afterwards. If all are takeable, a transaction had one locked.
 struct all_refused {
   std::vector<std::optional<term_row>> rows;
 };
@@ -144,7 +143,7 @@ class locking_strategy {
                        boot_time_point deadline, boot_time_point& sent_at) const = 0;
 
   /// `at_least`: so long after its take the name stays taken.
-  /// @throws error; if the strategy owns its session, the lock has ended with it
+  /// @throws error. Then a lock that owns its session has ended.
   virtual given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                                boot_time_point deadline) const = 0;
 
@@ -160,29 +159,27 @@ class locking_strategy {
   /// One attempt to take several locks, all or none. `wanted`: from 1 to most_at_once(), sorted by name,
   /// without duplicates. `how` applies to each, except for name and term. Waits for no row: a locked row is a
   /// refusal.
-  /// @throws error as take() does; errc::unsupported if most_at_once() is 1. After errc::in_doubt all terms
-  /// might be granted, now or later.
+  /// @throws error as take() does, and errc::unsupported if most_at_once() is 1
   virtual outcome_for_all take_all(backend::connection&, take_request const& how,
                                    std::span<wanted_lock const> wanted, boot_time_point deadline,
                                    boot_time_point& sent_at) const;
 
-  /// As take_all(), but each lock by itself. @return in the order of `wanted`: what was granted; nothing for
-  /// a name to ask for alone (busy, absent, locked, of another strategy)
+  /// As take_all(), but each lock by itself. @return the grants in the order of `wanted`. Empty ones (busy,
+  /// absent, locked, of another strategy) need a take() each.
   virtual std::vector<std::optional<granted>> take_each(backend::connection&, take_request const& how,
                                                         std::span<wanted_lock const> wanted,
                                                         boot_time_point deadline,
                                                         boot_time_point& sent_at) const;
 
-  /// Releases the terms, sorted by name, that are there and whose rows are not locked. The caller releases
-  /// the rest one by one.
-  /// @throws error; after errc::in_doubt each term might be released
+  /// Releases the terms, sorted by name, whose rows are not locked. The caller releases the rest one by one.
+  /// @return the results in the same order
+  /// @throws error. After errc::in_doubt each term might be released.
   virtual std::vector<given_back> give_back_all(backend::connection&, std::span<name_and_term const>,
                                                 boot_time_point deadline) const;
 
   /// Ends the term by a record. Waits for the row, a second at most.
   /// @return false if neither the term nor this record is there
-  /// @throws error; errc::unsupported if the traits have no records. After errc::in_doubt the record might be
-  /// made, now or later: try again.
+  /// @throws error, and errc::unsupported if the traits have no records. After errc::in_doubt: try again.
   virtual bool record(backend::connection&, record_of_done const&, boot_time_point deadline) const;
 
   /// After a lost reply to a take: the row of one of `terms`, if granted, else whatever row the name has.

@@ -189,7 +189,7 @@ std::int64_t permits::purge(backend::connection& c, backend::statement_book cons
   return gone;
 }
 
-// A hint: the order may suffer if it fails.
+// A hint: if it fails, only the order suffers.
 bool permits::intend(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   using place = wanted_permit::place;
   if (r.permit.where == place::in_line) return false;

@@ -71,7 +71,7 @@ bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_t
   for (int round = 0; round < 5; ++round) {
     auto const found = c.wait_for_row(statement, parameters, deadline, reply_timeout, stop);
     if (!found.rows.empty()) return long_unused(c, found.rows.front());
-    // After the transaction: an INSERT within it could wait for a row that it has locked.
+    // Outside of the transaction: an INSERT could wait for its locks.
     auto const reply_by = boot_clock::now() + reply_timeout;
     end_transaction(c, reply_by);
     auto const row = rows_.read(c, r.name, reply_by);

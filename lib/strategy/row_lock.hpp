@@ -31,11 +31,11 @@ class row_lock final : public locking_strategy {
 
   /// For callers that lock the row on their own session: makes a missing anchor, and marks an old one as
   /// used, so that the reaper leaves it for a day. For a session without a transaction.
-  /// @throws error(errc::strategy_mismatch), and unsupported where row locks exclude nobody
+  /// @throws error(errc::strategy_mismatch), and unsupported where row locks do not exclude other sessions
   void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// Whether the row was only locked by a session that looks, as list() does where the server does not show
-  /// holders. Then the row is free in a moment. For a session without a transaction.
+  /// Whether only a session that looks has the row locked, as list() does where the server shows no holders.
+  /// Then the row is free in a moment. For a session without a transaction.
   bool only_looked_at(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
  private:

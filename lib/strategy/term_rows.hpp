@@ -1,33 +1,30 @@
 #pragma once
-// The statements on rows that hold terms, shared by the strategies: reading them, and changing a row by its
-// term.
+// The shared statements on rows that hold terms.
 //
-//   table            rows per name          used by
-//   rowlock_locks    one                    lease, unique_insert, once, quorum; row_lock's anchors
-//   rowlock_permits  one for each permit    shared, semaphore
+//   table            rows                 strategies
+//   rowlock_locks    one per name         lease, unique_insert, once, quorum; anchors of row_lock
+//   rowlock_permits  one per permit       shared, semaphore
 //
-// Isolation: autocommit at READ COMMITTED. lib/doc/interleavings.md has the statements that can come in
-// between.
+// Isolation: autocommit at READ COMMITTED. lib/doc/interleavings.md shows the statements that can
+// come in between.
 //
-// - A read decides nothing. Each change names a term, and changes nothing if the row has another one.
-// - Terms are random and never used again. So a statement that is repeated or applied late harms no other
-// owner.
+// - A read decides nothing. A change names a term, and changes nothing if the row has another one.
+//   Only revoke() can also name all permits of a name.
+// - Terms are never used again, so a statement that is repeated or applied late harms no other owner.
+// - A taker looks at takeable(), by the database's clock, and at must_be_silent_for(), by observation
+//   (lib/doc/lease.md). Its statement checks the row again.
 //
-//   a row that a transaction has locked
-//   renew()                                      skips it: check() tells why a term was left out
-//   extend(), set_note(), revoke(), release_*()  wait, a second at most
-//   keep_record()                                waits the same; SQLite: a plain read
-//   is_locked()                                  does not wait; SQLite: waits for the file
+//   if a transaction has locked the row
+//   renew()                                      skips it; check() tells why
+//   extend(), set_note(), revoke(), release_*()  wait a second at most
+//   keep_record()                                waits a second at most; SQLite: a plain read
+//   is_locked()                                  does not wait; SQLite: for the file
 //
-// A row can have values that this version can't read: a later version, or a person, wrote them.
+//   if a later version, or a person, wrote values that can't be read
+//   read(), read_all()              throw schema_new for an unknown strategy or takeover, not for a time
+//   find(), list(), list_permits()  do not throw: see term_row::unreadable
 //
-//   read(), read_all()             throw if strategy or takeover is unknown; accept unreadable times
-//   find(), list(), list_permits() never throw for a row: term_row::unreadable says why
-//
-// Two questions decide about takeovers: term_row::takeable() by the database's clock, must_be_silent_for() by
-// observation (lib/doc/lease.md). The taking statement asks both again.
-//
-// Thread-safe, as all objects here are const. A connection is used by one thread at a time.
+// Thread-safe, because term_rows is immutable.
 
 #include <chrono>
 #include <optional>
@@ -49,15 +46,15 @@ struct term_row {
   rowlock::takeover takeover = takeover::clock;
   holder_info holder;
   bool hard_limit_reached = false;
-  /// Why the row can't be read whole. The other columns are set, and times are clamped.
+  /// Why the row can't be read whole. Times are clamped.
   std::string unreadable;
   /// takeover::clock: the longest time from a change to the expiry; empty if plain SQL took the row.
   std::optional<std::chrono::milliseconds> longest{};
 
-  /// Whether it is free, or has expired by the database's clock.
+  /// Free, or expired by the database's clock.
   bool takeable() const noexcept;
 
-  /// How long the row must be unchanged before its term can be taken by observation; empty: it can't. With
+  /// How long the row must be unchanged before the term can be taken by observation; empty: it can't. With
   /// takeover::clock only if the expiry is further away than `longest`: the clock went back (C5, C57).
   std::optional<std::chrono::milliseconds> must_be_silent_for() const;
 };
@@ -67,21 +64,21 @@ struct name_and_term {
   term_id term;
 };
 
-/// The parameter of statements on several terms: [{"name":..., "term":...}, ...].
+/// [{"name":..., "term":...}, ...], for statements on several terms.
 std::string to_json(std::span<name_and_term const>);
-/// The same in parts: begin_entry() leaves the entry open, and the caller adds "}".
+/// The same in parts. The caller adds the "}" of an entry.
 void begin_entry(std::string& entries, std::string_view name, term_id const&);
 std::string in_brackets(std::string entries);
 
 /// An upper bound of its bytes in that list.
 std::size_t room_for(name_and_term const&) noexcept;
 
-/// The waiting sessions of each held lock, where the database shows them.
+/// Of held locks, where the database shows waiters.
 using waiters_by_name = std::unordered_map<std::string, std::vector<waiter_info>>;
 
 struct rows_wanted {
   bool idle = false;  ///< also rows without a term
-  bool done = false;  ///< also records that work is done
+  bool done = false;  ///< also records
   std::chrono::milliseconds held_longer_than{0};
   std::string like = "%";  ///< for LIKE, with ESCAPE '|'
   std::string from{};      ///< the first name
@@ -104,7 +101,6 @@ struct term_state {
   bool hard_limit_reached = false;
 };
 
-/// See the head of this file.
 class term_rows {
  public:
   enum class table { locks, permits };
@@ -113,8 +109,7 @@ class term_rows {
 
   bool one_for_each_name() const noexcept { return table_ == table::locks; }
 
-  /// Of several rows the one that expires first. @throws error(errc::schema_new) as the head of this file
-  /// says
+  /// Of several rows the one that expires first.
   std::optional<term_row> read(backend::connection&, std::string const& name, boot_time_point deadline) const;
   std::optional<term_row> find(backend::connection&, std::string const& name, boot_time_point deadline) const;
   /// Sorted by name.
@@ -134,11 +129,11 @@ class term_rows {
   std::vector<std::optional<term_row>> read_all(backend::connection&, std::span<name_and_term const>,
                                                 boot_time_point deadline) const;
 
-  /// Call it for a row that can neither be read nor inserted.
-  /// @throws error(errc::access_denied) if row-level security hides rows from this role: the name may be free
+  /// For a row that can neither be read nor inserted. @throws error(errc::access_denied) if row-level
+  /// security hides rows from this role: the name might be free
   void refuse_if_hidden(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// Prolongs terms in one statement. @return those that were prolonged
+  /// @return the terms that were prolonged
   std::vector<term_id> renew(backend::connection&, std::span<name_and_term const>,
                              boot_time_point deadline) const;
   std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
@@ -146,11 +141,11 @@ class term_rows {
 
   std::optional<term_state> check(backend::connection&, name_and_term const&, boot_time_point deadline) const;
 
-  /// Whether the term is in its row, and a transaction has locked the row.
+  /// Whether the term is there, and a transaction has locked its row.
   bool is_locked(backend::connection&, name_and_term const&, boot_time_point deadline) const;
 
-  /// The sessions that have the row locked, for people; empty if the database does not show them.
-  /// @throws error if the session can't be used any more
+  /// The sessions that have the row locked, for people; empty if the database does not show them. @throws
+  /// error if the session must be closed
   std::string who_locks(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
   /// @return false if the term is gone, revoked, or at its hard limit
@@ -161,19 +156,19 @@ class term_rows {
   bool set_note(backend::connection&, name_and_term const&, std::string const& note,
                 boot_time_point deadline) const;
 
-  /// Makes a record durable by another commit, by the record's own term: a record that can be read might not
-  /// be kept (lib/doc/once.md). @return false if the record is gone
+  /// Makes a record durable by a further commit, by the record's term (lib/doc/once.md). @return false if it
+  /// is gone
   bool keep_record(backend::connection&, name_and_term const&, boot_time_point deadline) const;
 
-  /// Releases the term, but the row keeps a term that no process knows until `at_least` after the take.
-  /// @return false if the term is gone
+  /// Releases the term, but until `at_least` after the take the row has one that no process knows. @return
+  /// false if the term is gone
   bool release_at_least(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                         boot_time_point deadline) const;
-  /// The same, but does nothing once that time is over. @return false then, and if the term is gone
+  /// The same, unless that time is over. @return false then, and if the term is gone
   bool release_until(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                      boot_time_point deadline) const;
 
-  /// Of permits without a term: all of the name. @return false if it is gone
+  /// Without a term: all permits of the name. @return false if there is none
   bool revoke(backend::connection&, name_and_term const&, revoke_mode, boot_time_point deadline) const;
 
  private:

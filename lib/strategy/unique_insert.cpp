@@ -59,7 +59,7 @@ std::optional<granted> unique_insert::insert(backend::connection& c, take_reques
   return insert_by_steps(c, r, false, old, deadline);
 }
 
-// All or nothing. If the reply is lost, the row may have term and token.
+// All or nothing. If the reply is lost, the row might have term and token.
 std::optional<granted> unique_insert::insert_at_once(backend::connection& c, take_request const& r,
                                                      boot_time_point deadline) const {
   auto const parameters = granting_parameters(r, rowlock::strategy::unique_insert);

@@ -1,29 +1,27 @@
 #pragma once
 // The local queue: which names this process holds, and which of its threads wait for them, over all managers.
-// For each database and name one thread talks to the database. The others cost no round trip.
+// For each database and name one thread talks to the database. The other threads cost no round trip.
 //
-// A thread enters with a name, an owner and perhaps a bell:
-//
-//   enter() returns  when
+//   enter() returns  if
 //   turn             no thread of the process has the name
-//   already_held     the owner holds the name: it can share the lock
-//   in_line          another thread has the turn, and there is a bell to ring
+//   already_held     the same owner holds the name, and can share it
+//   in_line          another thread has the turn, and there is a bell
 //   busy             another thread has the turn, and there is no bell
 //
-// The turn lasts from the attempt until the lock is released or lost. Its life:
+// The life of a turn, from the attempt to the end of the lock:
 //
-//   enter() -> took() a lock -> leave(), or leave_to_successor() with the lock
-//           -> leave() without a lock
+//   enter() -> took() -> leave()
+//                     -> leave_to_successor(), with the lock
+//           -> leave(), without a lock
 //
-// - A name has a place exactly as long as it has a turn. The first waiter gets the turn, and its bell rings.
-// - A waiter that leaves when its turn has come passes it on.
-// - leave_to_successor() is the hand-off (lib/doc/hand_on.md). The waiter's object `successor` decides
-// whether it
-//   accepts. From then on the waiter answers for the lock, so it calls in_line::leave() before its end.
-// - In a forked child turns and places do nothing: the parent's mutex may be locked for ever.
-// - One mutex guards the queue, and is locked while a bell rings and while a successor decides.
+// - A name has a place exactly while a thread has its turn.
+// - The first waiter gets the turn, and its bell rings. If it leaves, it passes the turn on.
+// - A hand-off (lib/doc/hand_on.md) needs a waiter that accepts by its `successor`. This waiter must use or
+//   release the lock, so it calls in_line::leave() before its end.
+// - In a forked child the parent's turns and places do nothing: the mutex can stay locked for ever.
+// - The mutex is locked while a bell rings and while a successor decides.
 //
-// lock_call and exchanging enter the queue. holding::hold has the turn of a lock that is held.
+// lock_call and exchanging enter the queue. holding::hold has the turn of a held lock.
 
 #include <list>
 #include <memory>
@@ -39,7 +37,7 @@
 
 namespace rowlock::waiting {
 
-/// A lock that is held, as its place in the queue knows it. Thread-safe.
+/// A held lock. Thread-safe.
 class local_holder {
  public:
   virtual ~local_holder() = default;
@@ -53,12 +51,11 @@ class local_holder {
   local_holder& operator=(local_holder const&) = default;
 };
 
-/// A waiter that decides about a hand-off.
 class successor {
  public:
   virtual ~successor() = default;
-  /// Whether it accepts the lock as it is. `of`: the manager that has the lock, for comparing. Called with
-  /// the queue's mutex: must neither wait nor call back.
+  /// Whether the waiter accepts the lock as it is. `of`: the lock's manager, for comparing. Called with the
+  /// queue's mutex: must neither wait nor call back.
   virtual bool takes_over(local_holder const&, void const* of) const noexcept = 0;
 
  protected:
@@ -79,7 +76,7 @@ class local_queue {
     }
   };
 
-  /// The right to deal with the name in this process. Move-only. The destructor leaves.
+  /// Move-only. The destructor leaves.
   class turn {
    public:
     turn() = default;
@@ -87,12 +84,11 @@ class local_queue {
     turn& operator=(turn&&) = delete;
     ~turn() { leave(); }
     void leave() noexcept;
-    /// From now on enter() by the same owner finds this lock.
+    /// enter() by the same owner finds the lock from now on.
     void took(std::shared_ptr<local_holder> const&) noexcept;
     /// Whether the first waiter would accept it at this moment.
     bool has_successor_for(local_holder const&, void const* of) const noexcept;
-    /// Hands turn and lock to the first waiter, if it accepts. @return false if there is none, and nothing
-    /// was done
+    /// @return false if the first waiter does not accept, and nothing was done
     bool leave_to_successor(std::shared_ptr<local_holder> const&, void const* of) noexcept;
 
    private:
@@ -102,24 +98,22 @@ class local_queue {
     key key_;
   };
 
-  /// The turn of a waiter.
   struct arrival {
     local_queue::turn turn;
-    std::shared_ptr<local_holder> handed_off;  ///< the lock of a hand-off: the waiter answers for it
+    std::shared_ptr<local_holder> handed_off;  ///< by a hand-off
   };
 
-  /// A waiter's place in the line. Move-only. The destructor leaves the line, and passes on a turn that has
-  /// come, but not a hand-off: for that, call leave() first.
+  /// Move-only. The destructor leaves, and passes on a turn that has come, but not a lock: see leave().
   class in_line {
    public:
     in_line(in_line&& other) noexcept = default;
     in_line& operator=(in_line&&) = delete;
     ~in_line();
-    /// The turn, once it has come. Then this is empty.
+    /// The turn, if it has come. Then this is empty.
     std::optional<arrival> come() noexcept;
-    /// Leaves the line, and is empty then. @return the turn, if it had come
+    /// This is empty then. @return the turn, if it had come
     std::optional<arrival> leave() noexcept;
-    /// Who has the name; null while no lock is taken. Precondition: this is not empty.
+    /// The holder; null while no lock is taken. Precondition: this is not empty.
     std::shared_ptr<local_holder> in_front() const;
 
    private:
@@ -147,7 +141,7 @@ class local_queue {
 
   static local_queue& of_this_process();
 
-  /// A number for the server and the set of tables, because keys are many and databases few.
+  /// A number for a server and a set of tables, because keys are many.
   std::size_t number_of(std::string const& database_identity);
 
   using entrance = std::variant<turn, already_held, in_line, busy>;

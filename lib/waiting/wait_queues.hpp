@@ -1,25 +1,28 @@
 #pragma once
-// Wait queues: the order in which waiters of several processes try. A wait queue is a lock in the server: one
-// session has it, and other sessions wait for it in order (lib/doc/waiting.md). It decides nothing. The
-// session that has it is only the next to try, and the row says who holds the lock. A call without a queue
-// place polls.
+// Wait queues: the order in which waiters of several processes try (lib/doc/waiting.md).
 //
-// The life of a queue place (`ticket`):
+// A wait queue is a lock in the server. One session has it, and the other sessions wait for it in order. It
+// decides nothing: that session is only the next to try. A call without a queue place polls.
+//
+// The life of a queue place:
 //
 //   step          by                          its session
-//   enter()       a call that was refused     waits in the server, `longest_wait` at most
-//   keep()        the call that got the lock  stays in the queue, so that the release wakes the next waiter
-//   leave()       a call that gave up         back to the pool, after a round trip
-//   leave_with()  the release of the lock     the same; the statement that releases the lock runs on it
-//   destructor    a loss, or an error         closed without a round trip; the server ends the queue place
+//   enter()       a call that waits           waits in the server, `longest_wait` at most
+//   keep()        the call that got the lock  stays, so that the release wakes the next waiter
+//   leave()       a release, or a call that   returns to the pool, after a round trip
+//                 gave up
+//   leave_with()  a release                   the same, by the statement that releases the lock
+//   destructor    a loss, or an error         is closed, which ends the queue place
 //
-// - A session has one queue place at most. There are `queue_connections` sessions.
-// - If another name needs a session and all are in use, the oldest kept place loses its session. Then the
-//   next waiter polls until it notices the release.
+// - A session has one queue place at most.
+// - There are `queue_connections` sessions. If another name needs one, the oldest kept place gives up its
+//   session. The next waiter there then polls until it notices the release.
 // - A hung process at the head delays the other waiters by `longest_wait`.
-// - waited_for_ is a hint: a call for such a name begins in the queue, so a busy holder can't overtake for
-// ever.
-// - If a server refuses wait queues for good, there() is false from then on, and waiters poll.
+// - waited_for_ is a hint: a call for such a name begins in the queue. So a busy holder can't overtake for
+//   ever.
+// - If a server refuses wait queues for good, there() is false from then on.
+//
+// A `queue_place` of lib/manager has the ticket of a call, and then the hold that of a lock.
 
 #include <atomic>
 #include <chrono>
@@ -39,9 +42,8 @@
 
 namespace rowlock::waiting {
 
-/// The wait queues of a manager. Thread-safe.
+/// Of one manager. Thread-safe.
 class wait_queues {
-  /// Of a ticket. Its session can be taken for another name.
   struct place {
     std::string name;
     std::optional<sessions::connection_pool::loan> session;
@@ -50,26 +52,22 @@ class wait_queues {
   };
 
  public:
-  /// The longest wait in the server.
   static constexpr std::chrono::milliseconds longest_wait{900};
 
   wait_queues(sessions::database&, sessions::events const&, manager_options const&);
 
-  /// A queue place, on a session of its own. Move-only; used by one thread at a time.
+  /// A queue place. Move-only; used by one thread at a time.
   class ticket {
    public:
     ticket(ticket&&) noexcept = default;
     ticket& operator=(ticket&&) = delete;
-    /// Closes the session. In a forked child it does nothing: the session is the parent's.
+    /// In a forked child it does nothing: the session is the parent's.
     ~ticket();
-    /// Keeps the queue place for a lock that was taken.
     void keep() noexcept;
-    /// Leaves the queue in one round trip, and keeps the session. Waits until `deadline`, and a second at
-    /// most. If that fails, as the destructor.
+    /// Waits until `deadline`, and a second at most. If it fails, the session is closed.
     void leave(boot_time_point deadline) noexcept;
-    /// Leaves the queue by `give_back`, which also releases the lock on this session. If it throws, the
-    /// session is closed.
-    /// @return false if there was no session, or nothing was done: then the lock must be released elsewhere
+    /// Leaves the queue by `give_back`, which also releases the lock. If it throws, the session is closed.
+    /// @return false if nothing was done: then the lock must be released elsewhere
     /// @throws error of `give_back`
     bool leave_with(std::function<void(backend::connection&)> const& give_back);
 
@@ -85,7 +83,7 @@ class wait_queues {
     std::optional<ticket> mine{};
     bool stood = false;  ///< whether there was a session and a queue to wait in
   };
-  /// Waits in the queue of `name` until `until` at most. `who`: see connection::enter_queue().
+  /// `who`: see connection::enter_queue().
   result enter(std::string const& name, std::string const& who, boot_time_point until,
                std::stop_token const&) noexcept;
 
@@ -94,7 +92,7 @@ class wait_queues {
 
   bool there() const noexcept { return there_.load(); }
 
-  /// Whether a call for the name begins in its queue, because processes waited there a moment ago.
+  /// Whether a call begins in the queue, because processes waited there a moment ago.
   bool begins_at(std::string const& name) const;
   void others_wait(std::string const& name, bool) noexcept;
 
