@@ -17,7 +17,7 @@ bool keep_record(strategies::term_tables const& tables, backend::connection& ses
          tables.locks.keep_record(session, {h.facts().name, h.term_of_record()}, deadline);
 }
 
-// In this order: what is recorded between the two questions is found.
+// In this order, so that a record made between the two questions is found.
 fate fate_of(strategies::term_tables const& tables, backend::connection& session, hold& h,
              boot_time_point deadline) {
   auto const why = why_lost(tables, session, h.facts(), deadline);

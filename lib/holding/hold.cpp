@@ -17,15 +17,15 @@ boot_time_point trust_after(boot_time_point sent_at, std::chrono::milliseconds l
 
 namespace {
 
-// The hard limit is usually much longer than the ttl: a fiftieth of it covers the clocks' different rates, a
-// tenth of the ttl steps of the database's clock as ever.
+// The limit is usually much longer than the ttl. A fiftieth of it covers the clocks' rates, and a tenth of
+// the ttl steps of the database's clock.
 boot_time_point hard_trust(grant_facts const& f) noexcept {
   if (f.hard_limit == 0ms) return boot_time_point::max();
   return f.sent_at + f.hard_limit - std::chrono::nanoseconds(f.hard_limit) / 50 -
          std::min(std::chrono::nanoseconds(f.ttl), std::chrono::nanoseconds(f.hard_limit)) / 10;
 }
 
-// There may be many holds, and few of them are ever in trouble.
+// One for all holds, because few of them are ever hindered.
 std::mutex& mutex_of_hindrances() {
   static std::mutex one;
   return one;
@@ -41,7 +41,7 @@ boot_time_point leftover_until(rowlock::takeover how, std::chrono::milliseconds 
 }
 
 boot_time_point first_trust(grant_facts const& f) noexcept {
-  if (!traits_of(f).has_expiry) return boot_time_point::max();  // as long as the session lives
+  if (!traits_of(f).has_expiry) return boot_time_point::max();
   return std::min(trust_after(f.sent_at, f.ttl), hard_trust(f));
 }
 
@@ -79,7 +79,7 @@ std::shared_ptr<hold> hold::make(grant_facts&& facts, waiting::local_queue::turn
 std::optional<loss_reason> hold::loss() const noexcept {
   if (forked()) return loss_reason::forked;
   if (state_.load() == state::lost) return static_cast<loss_reason>(reason_.load());
-  // The watchdog may be late (a paused process): trust that has ended is a loss all the same.
+  // The watchdog can be late, as in a paused process.
   if (is_held(state_.load()) && boot_clock::now() >= trusted_until()) return why_expired();
   return std::nullopt;
 }
@@ -101,15 +101,14 @@ std::shared_ptr<trouble const> hold::hindrance() const noexcept {
   return hindrance_;
 }
 
-// A twentieth of the ttl before trust ends, or of the hard limit if that is shorter, so that whoever hears of
-// it can still stop in time.
+// A twentieth of the ttl (or of a shorter hard limit) before trust ends: a holder can still stop in time.
 boot_time_point hold::told_at() const noexcept {
   auto const lasts = facts_.hard_limit == 0ms ? facts_.ttl : std::min(facts_.ttl, facts_.hard_limit);
   return trusted_until() - std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(lasts) / 20, 1s);
 }
 
-// Asked at told_at() by the watchdog. If it is asked later than that, this process did not run meanwhile, and
-// what the renewer has met since tells nothing.
+// The watchdog asks at told_at(). If it asks much later, this process did not run, and a hindrance since then
+// proves nothing.
 loss_reason hold::why_expired() const noexcept {
   if (!facts_.renew || trusted_until() >= hard_trust(facts_)) return loss_reason::expired;
   auto const now = boot_clock::now();
@@ -129,7 +128,6 @@ std::string hold::loss_details() const {
   auto const since = unconfirmed_since_.load();
   auto const until =
       lost_at_.load() == boot_clock::duration(0) ? boot_clock::now().time_since_epoch() : lost_at_.load();
-  // A renewal that is on its way is nothing to speak of.
   bool const unconfirmed = since != boot_clock::duration(0) &&
                            (lost || known || until - since > std::chrono::nanoseconds(facts_.ttl) / 10);
   auto const lasted = std::chrono::duration<double>(until - since).count();
@@ -184,7 +182,7 @@ void hold::may_last(boot_time_point until) noexcept {
 }
 
 boot_time_point hold::leftover_until() const noexcept {
-  // A renewal may be on its way.
+  // A renewal might be on its way.
   return std::max(holding::leftover_until(facts_.takeover, facts_.ttl, boot_clock::now()),
                   boot_time_point(extended_until_.load()));
 }
@@ -198,13 +196,11 @@ void hold::end_trust_now() noexcept {
 
 bool hold::leave_held(loss_reason why) noexcept {
   if (!is_held(state_.load())) return false;
-  // Before the state, so that whoever sees `lost` sees why; of two at once the first reason stays.
+  // Before the state, so that a thread that sees `lost` also sees the reason. The first reason stays.
   auto none = no_reason;
   reason_.compare_exchange_strong(none, static_cast<std::int8_t>(why));
   lost_at_.store(boot_clock::now().time_since_epoch());
   if (!change_if_held(state::lost)) return false;
-  // Where the row is still ours until its expiry (revoked, out of time), what is left of trust may be used to
-  // stop. Without an expiry nothing is.
   if (why == loss_reason::taken_over || why == loss_reason::row_gone || !traits_of(facts_).has_expiry)
     end_trust_now();
   return true;
@@ -256,14 +252,13 @@ bool hold::share_term() noexcept {
   return now != state::offered && now != state::handed_on;
 }
 
-// Trust stays as it is, for whoever takes it over; here it is over.
 bool hold::offer() noexcept {
   auto unexposed = state::held;
   return state_.compare_exchange_strong(unexposed, state::offered);
 }
 
 bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept {
-  // Before others see it: the next one takes it from there.
+  // Before the successor can see it.
   h->state_.store(state::handed_on);
   if (h->turn_.leave_to_successor(h, manager)) return true;
   h->end_trust_now();

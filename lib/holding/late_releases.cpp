@@ -9,8 +9,8 @@ namespace rowlock::holding {
 namespace {
 
 constexpr std::chrono::milliseconds longest_late_pause{5'000};
-// Each attempt on a database that refuses what it is asked leaves one more, which can't be given back there
-// either. Those of a name are counted only where there are many.
+// Each take on a database that fails all statements adds a take in doubt that can't be released either. They
+// are counted per name only if there are many.
 constexpr std::size_t few = 256;
 constexpr std::ptrdiff_t most_of_a_name = 64;
 
@@ -21,7 +21,7 @@ void late_release::lengthen_pause() noexcept {
 }
 
 void late_releases::add(late_release r) {
-  // What somebody has had counts, however many there are: permits of a semaphore have one name.
+  // Terms that were held always count: all permits of a semaphore have one name.
   bool const too_many =
       r.doubtful() && all_.size() >= few && std::count_if(all_.begin(), all_.end(), [&](auto const& one) {
                                               return one.second.which.name == r.which.name;
@@ -29,8 +29,8 @@ void late_releases::add(late_release r) {
   if (!too_many) all_.emplace_hint(all_.end(), ++number_, std::move(r));
 }
 
-// Each is given back by its own term, and so waits for no other. But what may yet come waits for what was
-// held and came first of its name: an exchange of permits that meets the former one no more grants nothing.
+// Releases are independent, because each names its term. But a take in doubt waits for the held terms of its
+// name that came before it: an exchange of permits that no longer finds the previous one grants nothing.
 template <class Look>
 void late_releases::each_to_be_tried(Look const& look) const {
   std::unordered_set<std::string_view> held;

@@ -1,5 +1,5 @@
 #pragma once
-// What could not be given back at once, in the order in which it came: which of it is to be tried, and when.
+// Releases that failed, in the order of their arrival: which of them to repeat, and when.
 
 #include <chrono>
 #include <cstdint>
@@ -11,46 +11,45 @@
 
 namespace rowlock::holding {
 
-/// Between two tries to give something back, at first: the pause doubles with each.
+/// The first pause between two tries. Each further one is twice as long.
 inline constexpr std::chrono::milliseconds first_late_pause{200};
 
-/// Something to be given back as soon as the database lets us.
 struct late_release {
   strategies::name_and_term which;
   rowlock::strategy strategy;
   std::chrono::milliseconds at_least{0};
-  boot_time_point until;               ///< dropped then: what is left in the row is in nobody's way any more
-  boot_time_point may_come_until{};    ///< of a doubtful take: that it was not there proves nothing before
-  boot_time_point next{};              ///< when it is to be tried
-  std::chrono::milliseconds pause{0};  ///< after the last try, which failed; 0: it was not tried yet
+  boot_time_point until;               ///< dropped then: the row no longer keeps the name from other owners
+  boot_time_point may_come_until{};    ///< of a take in doubt: a missing term proves nothing before
+  boot_time_point next{};              ///< the next try
+  std::chrono::milliseconds pause{0};  ///< after the last try; 0: not tried yet
 
   bool doubtful() const noexcept { return may_come_until != boot_time_point{}; }
-  /// It was tried in vain: the next pause is twice as long as the last one, within bounds.
+  /// After a try that failed. Doubles the pause, within bounds.
   void lengthen_pause() noexcept;
 };
 
-/// Not thread-safe: under its owner's mutex.
+/// Not thread-safe: its owner's mutex guards it.
 class late_releases {
  public:
-  /// A map, because its nodes are taken out and put back without memory.
+  /// A map, because moving its nodes needs no memory.
   using numbered = std::map<std::uint64_t, late_release>;
-  using taken = numbered::node_type;  ///< empty if there is none
+  using taken = numbered::node_type;  ///< empty if another thread has it
 
-  /// Not if it is one more doubtful take of a name that has very many already: that ends by its expiry.
+  /// Drops a take in doubt if its name has very many already: then the term ends by its expiry.
   void add(late_release);
   bool empty() const noexcept { return all_.empty(); }
 
-  /// Numbers of those that are to be tried now, those that were not tried yet before those that have failed.
+  /// The releases to try now, untried ones first.
   std::vector<std::uint64_t> due(boot_time_point now) const;
-  /// When there is one to be tried.
+  /// When the next one is due.
   boot_time_point next() const;
-  /// Only while it is tried, and so that none gets lost: whatever is thrown, it is put back.
+  /// For one try. The caller puts it back whatever is thrown.
   taken take(std::uint64_t number) { return all_.extract(number); }
   void put_back(taken one) { all_.insert(std::move(one)); }
 
-  /// The database did not answer: none is due before `moment`.
+  /// The database did not answer: no release is due before `moment`.
   void none_before(boot_time_point moment) noexcept { not_before_ = moment; }
-  /// All that are there are due now.
+  /// Makes all releases due now.
   void hurry() noexcept;
 
   numbered take_all() noexcept { return std::exchange(all_, {}); }
@@ -61,8 +60,8 @@ class late_releases {
   void each_to_be_tried(Look const&) const;
 
   numbered all_;
-  std::uint64_t number_ = 0;    ///< of the last one
-  boot_time_point not_before_;  ///< none is tried before
+  std::uint64_t number_ = 0;  ///< of the last one
+  boot_time_point not_before_;
 };
 
 }  // namespace rowlock::holding

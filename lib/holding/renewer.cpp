@@ -17,12 +17,11 @@ namespace {
 
 std::chrono::nanoseconds interval(hold const& h) { return std::chrono::nanoseconds(h.facts().ttl) / 3; }
 
-// After a failure: soon, but not so often that an ailing server is hammered.
 std::chrono::nanoseconds retry_interval(hold const& h) {
   return std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(h.facts().ttl) / 30, 20ms, 1s);
 }
 
-// Where whoever writes locks the whole database, that can only be tried.
+// Where a writer locks the whole database, a release can only be tried.
 constexpr auto late_try_of_a_file = 100ms;
 
 // Of one renewal. The smallest packet that a server takes in practice is 1 MiB.
@@ -33,7 +32,7 @@ loss_reason why_not_renewed(error const& e) noexcept {
   switch (e.reason()) {
     case errc::read_only:
       return loss_reason::read_only;
-    case errc::row_locked:  // the whole file, where there is one
+    case errc::row_locked:  // SQLite: the whole file
       return loss_reason::row_locked;
     default:
       return loss_reason::database_unreachable;
@@ -61,7 +60,7 @@ renewer::renewer(sessions::database& d, sessions::connection_pool& pool, strateg
 void renewer::keep(std::shared_ptr<hold> const& h) {
   auto const next = h->facts().sent_at + interval(*h);
   std::lock_guard const guard(mutex_);
-  if (closed_) return;  // about to be given back
+  if (closed_) return;  // the closer releases it
   kept_.emplace(h.get(), kept{h, next});
   start();
   if (next >= armed_for_) return;
@@ -88,7 +87,7 @@ void renewer::give_back_later(std::string const& name, term_id const& term, rowl
   late_.add(std::move(r));
   start();
   waiter_.wake();
-} catch (std::exception const& e) {  // no memory or thread left: the term ends by its expiry
+} catch (std::exception const& e) {
   failed(e.what());
 }
 
@@ -100,14 +99,14 @@ void renewer::run(std::stop_token stop) {
     auto next = boot_clock::now() + 100ms;
     try {
       next = work();
-    } catch (std::exception const& e) {  // also std::bad_alloc: renewal must go on after anything
+    } catch (std::exception const& e) {
       failed(e.what());
     } catch (...) {
       failed("something that is no std::exception was thrown");
     }
     borrowed_.reset();
     if (stop.stop_requested() && nothing_left()) {
-      connection_.reset();  // handles keep the rest of the manager for longer, and a pool wants it back
+      connection_.reset();  // handles keep the manager's memory, but a program's pool wants it back
       return;
     }
     waiter_.wait_until(next);
@@ -136,8 +135,6 @@ boot_time_point renewer::stop_by() {
   return stop_by_;
 }
 
-// All that are due, and those that would be soon: so that locks that were taken at different moments come
-// together into one statement.
 renewer::batch renewer::due(boot_time_point now) {
   std::lock_guard const guard(mutex_);
   batch holds;
@@ -149,7 +146,6 @@ renewer::batch renewer::due(boot_time_point now) {
 
 boot_time_point renewer::next_work() {
   std::lock_guard const guard(mutex_);
-  // As in the watchdog: what it was to wake for may have been given back.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
   armed_for_ = std::min(armed_for_, late_.next());
   for (auto const& [key, k] : kept_) armed_for_ = std::min(armed_for_, k.next);
@@ -181,13 +177,12 @@ backend::connection& renewer::connection(boot_time_point deadline) {
   } catch (error const& e) {
     if (e.reason() != errc::too_many_connections) throw;
   }
-  // Others have taken the rest of the server's: what this manager has already must do.
+  // Other programs use up the server's connections.
   if (!borrowed_) borrowed_.emplace(pool_.borrow(deadline));
   return **borrowed_;
 }
 
-// Where a database's file was removed or replaced, what its copy says is no renewal: others may have the old
-// one.
+// A removed or replaced file can't renew: other processes might have the old one open.
 renewer::batch renewer::still_there(batch const& holds) {
   batch there;
   std::map<std::size_t, bool> gone;
@@ -214,10 +209,11 @@ renewer::batch renewer::renew(batch const& holds) {
   return soon;
 }
 
-// In parts, each on its own: a server takes statements of a limited size (max_allowed_packet), and one that
-// is refused must not cost all locks. The most urgent first.
+// A server limits a statement's size (max_allowed_packet), and a refused part must not cost all locks. The
+// most urgent go first.
 renewer::batch renewer::renew_in_parts(batch const& of_a_table) {
-  std::multimap<boot_time_point, std::shared_ptr<hold>> urgent;  // trust may end while they are put in order
+  std::multimap<boot_time_point, std::shared_ptr<hold>>
+      urgent;  // with copies of the keys: trust can end meanwhile
   for (auto const& h : of_a_table) urgent.emplace(h->trusted_until(), h);
   batch soon;
   for (auto next = urgent.begin(); next != urgent.end();) {
@@ -226,7 +222,7 @@ renewer::batch renewer::renew_in_parts(batch const& of_a_table) {
       auto const& h = next->second;
       bytes += strategies::room_for(which(*h));
       if (!part.empty() && bytes > most_bytes) break;
-      if (h->valid()) part.push_back(h);  // else the watchdog says so; a lost lock is never renewed
+      if (h->valid()) part.push_back(h);  // else the watchdog reports it
     }
     auto again = renew_part(part);
     soon.insert(soon.end(), std::move_iterator(again.begin()), std::move_iterator(again.end()));
@@ -239,7 +235,6 @@ renewer::batch renewer::renew_part(batch const& alive) {
   auto const earliest_end = alive.front()->trusted_until();
   auto const now = boot_clock::now();
   for (auto const& h : alive) h->renewal_begins(now);
-  // A session that does not answer is given up while there is time for another try on a new one.
   auto const deadline =
       now + std::max<std::chrono::nanoseconds>(
                 20ms, std::min<std::chrono::nanoseconds>((earliest_end - now) / 2, reply_timeout_));
@@ -274,15 +269,14 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
                     .trusted_until = h->trusted_until()});
       h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
-      // Too late for us: the row has just been prolonged although nobody holds the lock.
+      // The row was prolonged, but the lock is lost.
       give_back_later(*h);
     }
   }
   return unconfirmed.empty() ? unconfirmed : settle(session, unconfirmed, deadline);
 }
 
-// Not renewed: locked by a transaction just now (trust runs on, try again), revoked, at the hard limit, or
-// lost. Only a plain read that shows another term, or none, means lost.
+// A renewal also skips locked rows. Only a plain read proves a loss.
 renewer::batch renewer::settle(backend::connection& session, batch const& unconfirmed,
                                boot_time_point deadline) {
   std::vector<strategies::name_and_term> wanted;
@@ -305,8 +299,7 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
   return again;
 }
 
-// Who has the row locked is asked for what is still locked at the second try: a transaction that requires the
-// lock is usually over by then.
+// Only from the second try on: a transaction that requires the lock is usually over by then.
 void renewer::remember_locked(std::shared_ptr<hold> const& h) {
   auto const before = h->hindrance();
   if (!before || before->why != loss_reason::row_locked)
@@ -315,8 +308,6 @@ void renewer::remember_locked(std::shared_ptr<hold> const& h) {
     locked_.push_back(h);
 }
 
-// After all that is urgent, and for no longer than renewals can wait: so neither they nor a loss that is due
-// wait for it.
 void renewer::ask_who_locks() noexcept {
   auto const all = std::exchange(locked_, {});
   for (auto const& h : all) {
@@ -335,7 +326,6 @@ void renewer::ask_who_locks() noexcept {
   }
 }
 
-// A row that somebody has locked is not waited for: other locks are to be renewed.
 bool renewer::keep_its_record(backend::connection& session, hold& h, boot_time_point deadline) {
   strategies::name_and_term const record{h.facts().name, h.term_of_record()};
   return !tables_.locks.is_locked(session, record, deadline) && keep_record(tables_, session, h, deadline);
@@ -345,7 +335,7 @@ void renewer::end_recorded(hold& h) noexcept {
   h.mark_recorded();
   forget(h);
   watchdog_.forget(h);
-  if (!h.begin_release()) return;  // its handle has heard of it, too
+  if (!h.begin_release()) return;  // another thread has released it
   h.end_release();
   events_.tell({.kind = event_kind::released, .name = h.facts().name, .term = h.facts().term.value});
 }
@@ -364,14 +354,13 @@ std::vector<std::uint64_t> renewer::late_due() {
   return late_.due(boot_clock::now());
 }
 
-// Renewal comes first.
 void renewer::give_back_due() {
   for (auto const number : late_due()) {
     if (renewal_waits()) return;
     std::unique_lock lock(mutex_);
     auto one = late_.take(number);
     lock.unlock();
-    if (one.empty()) continue;  // it is given back elsewhere
+    if (one.empty()) continue;  // another thread releases it
     auto const what = try_late(one.mapped());
     if (what == tried::done) continue;
     lock.lock();
@@ -392,7 +381,7 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
   } catch (error const& e) {
     failed(e.what());
     if (e.reason() != errc::row_locked && e.reason() != errc::conflict) what = tried::no_answer;
-  } catch (std::exception const& e) {  // no memory, perhaps: there may be some in a moment
+  } catch (std::exception const& e) {
     failed(e.what());
     what = tried::no_answer;
   }
@@ -400,7 +389,6 @@ renewer::tried renewer::try_late(late_release& one) noexcept {
   return what;
 }
 
-// Waits neither for a row that somebody has locked, nor for a reply for longer than a renewal can wait.
 // @return done, not_there, or again if the row is locked
 renewer::tried renewer::give_back(late_release const& one) {
   auto const start = boot_clock::now();
@@ -431,15 +419,15 @@ void renewer::failed(std::string_view what) noexcept {
 }
 
 void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
-  std::unordered_map<hold const*, kept> dropped;  // after the mutex is free
+  std::unordered_map<hold const*, kept> dropped;  // destroyed when the mutex is free
   std::unique_lock lock(mutex_);
   closed_ = true;
   dropped.swap(kept_);
   stop_by_ = deadline;
   late_.hurry();
   try {
-    if (!late_.empty()) start();       // a call that was under way at the first stop() has left it
-  } catch (std::exception const& e) {  // no thread could be started: the term ends by its expiry
+    if (!late_.empty()) start();       // added by a call that was under way during an earlier stop()
+  } catch (std::exception const& e) {  // no thread: the term ends by its expiry
     failed(e.what());
   }
   if (!thread_.joinable()) return;
@@ -456,7 +444,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   stopping_ = false;
 }
 
-// On the calling thread, because the renewer's own is where the process ends, or the manager is destroyed.
+// On the calling thread: the renewer's own is the one that ends the process or the manager.
 void renewer::give_back_here(boot_time_point deadline) noexcept try {
   base::event const never;
   for (;;) {
@@ -482,7 +470,7 @@ void renewer::give_back_here(boot_time_point deadline) noexcept try {
     lock.unlock();
     base::wait_for(never, std::min<boot_time_point>(deadline, boot_clock::now() + first_late_pause / 4));
   }
-} catch (std::exception const& e) {  // no memory, or descriptor, left
+} catch (std::exception const& e) {
   failed(e.what());
 }
 

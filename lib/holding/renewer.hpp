@@ -1,6 +1,28 @@
 #pragma once
-// Renews what is held, many in one statement, on a connection of its own; and gives back later what
-// could not be given back at once. Nothing that goes wrong here ends the thread.
+// Renews the locks of a manager, and repeats failed releases.
+//
+// One thread per manager does both, on a connection of its own. An exception is reported as an event, and
+// never ends the thread. Each round of work has this order:
+//
+// 1. Renewals. A lock is due a third of its ttl after the last renewal began. Locks that are due soon go
+//    along. Locks and permits have separate statements.
+// 2. Late releases, as long as no renewal is due.
+// 3. For loss_details(): which session has a row locked.
+//
+//   result of a renewal                       effect
+//   confirmed in time                         hold::prolong()
+//   confirmed after trust has ended           loss, and a late release
+//   error, or no reply                        retry after ttl / 30 (20 ms to 1 s); trust runs on
+//   row locked, so it was skipped             the same
+//   revoked, at the hard limit, another term  loss
+//   the row has the hold's record             end, as released (holding/fate.hpp)
+//   the database's file was replaced          loss
+//
+// - A renewal waits for half of the most urgent lock's trust, and reply_timeout at most. So there is time
+//   for a second try.
+// - A late release waits for no locked row, and never until a renewal becomes urgent.
+// - The watchdog reports the losses.
+// - After stop() nothing is renewed, and late releases are tried until a deadline.
 
 #include <cstdint>
 #include <functional>
@@ -20,62 +42,57 @@
 
 namespace rowlock::holding {
 
-/// One thread, started when first needed. Thread-safe.
+/// The thread starts when it is first needed. Thread-safe.
 class renewer {
  public:
-  /// `pool`: where a session is borrowed while the server has none left for the renewer's own.
-  /// `close_unused`: called whenever the thread runs; ends sessions of others that nobody has used for long.
-  /// Returns when there may be the next one.
+  /// `pool`: lends a session if the server has none left. `close_unused`: closes idle sessions of other
+  /// owners, and returns when the next can be due.
   renewer(sessions::database&, sessions::connection_pool& pool, strategies::catalogue const&, watchdog&,
           sessions::events const&, manager_options const&, std::function<boot_time_point()> close_unused);
   ~renewer() { stop(boot_clock::now(), {}); }
 
   void keep(std::shared_ptr<hold> const&);
   void forget(hold const&) noexcept;
-  /// Tried until `until`. If there is no memory for it, the term ends by its expiry. `may_come_until`: of a
-  /// doubtful take, which may stand in the server behind a locked row; what is not there before is looked for
-  /// again, behind what was held and came first of its name, and where there are very many of a name, no more
-  /// are taken on.
+  /// Tries until `until`. Without memory, the term ends by its expiry. `may_come_until`: until then a take in
+  /// doubt might wait behind a locked row, so a missing term is looked for again.
   void give_back_later(std::string const& name, term_id const&, rowlock::strategy,
                        std::chrono::milliseconds at_least, boot_time_point until,
                        boot_time_point may_come_until = {}) noexcept;
-  /// What is left of it.
   void give_back_later(hold const&) noexcept;
 
-  /// Nothing is renewed from now on. Ends the thread; what is still to be given back is tried until
-  /// `deadline`. Does not wait for the thread `spare`, which is told to end all the same.
+  /// Tries late releases until `deadline`. Does not wait for the thread `spare`.
   void stop(boot_time_point deadline, std::thread::id spare) noexcept;
 
  private:
   struct kept {
     std::shared_ptr<hold> what;
-    boot_time_point next;  ///< when it is to be renewed
+    boot_time_point next;
   };
   using batch = std::vector<std::shared_ptr<hold>>;
 
-  void start();  ///< with the mutex; not while a former thread still ends
+  void start();  ///< needs mutex_; not while `stopping_`
   void run(std::stop_token);
   bool nothing_left();
   boot_time_point stop_by();
   boot_time_point work();
   batch due(boot_time_point now);
-  bool any_due(boot_time_point now) const;  ///< with the mutex
+  bool any_due(boot_time_point now) const;  ///< needs mutex_
   bool renewal_waits();
   boot_time_point next_work();
   boot_time_point close_own_unused();
-  /// Reports those whose database is gone. @return the others
+  /// Reports the holds whose database is gone. @return the other holds
   batch still_there(batch const&);
-  /// @return those that have to be tried again soon
+  /// @return the holds that need a retry
   batch renew(batch const&);
   batch renew_in_parts(batch const& of_a_table);
   batch renew_part(batch const&);
   batch renew_on(backend::connection&, batch const&, boot_time_point deadline);
-  /// Finds out what became of those that a renewal left out. @return those that are not lost
+  /// Finds out why these were left out. @return those that are not lost
   batch settle(backend::connection&, batch const& unconfirmed, boot_time_point deadline);
   void remember_locked(std::shared_ptr<hold> const&);
   void ask_who_locks() noexcept;
   bool keep_its_record(backend::connection&, hold&, boot_time_point deadline);
-  /// A transaction of the program's has recorded that it is done.
+  /// A program's transaction has recorded the work.
   void end_recorded(hold&) noexcept;
   void reschedule(batch const&, boot_time_point from, std::chrono::nanoseconds (*after)(hold const&));
   void give_back_due();
@@ -93,7 +110,7 @@ class renewer {
   watchdog& watchdog_;
   sessions::events const& events_;
   std::chrono::milliseconds const reply_timeout_;
-  /// For what is given back late: destructors wait for a call that is under way.
+  /// Of late releases: destructors wait for a call that is under way.
   std::chrono::milliseconds const release_timeout_;
   std::chrono::milliseconds const idle_timeout_;
   std::function<boot_time_point()> const close_unused_;
@@ -107,11 +124,13 @@ class renewer {
   boot_time_point armed_for_ = boot_time_point::max();
   boot_time_point stop_by_ = boot_time_point::max();
 
-  batch locked_;  ///< whose rows others have locked for some time; the thread's own, as these:
-  std::unique_ptr<backend::connection> connection_;          ///< the thread's own
-  boot_time_point used_;                                     ///< that it was last
-  std::optional<sessions::connection_pool::loan> borrowed_;  ///< instead of it, for one round of work
-  bool stopping_ = false;                                    ///< a former thread still ends
+  // Used by the thread only:
+  batch locked_;  ///< holds whose rows were locked twice in a row
+  std::unique_ptr<backend::connection> connection_;
+  boot_time_point used_;                                     ///< when connection_ was last used
+  std::optional<sessions::connection_pool::loan> borrowed_;  ///< instead of connection_, for one round
+
+  bool stopping_ = false;  ///< stop() joins the former thread
   bool closed_ = false;
   std::jthread thread_;
 };

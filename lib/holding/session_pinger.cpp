@@ -28,7 +28,7 @@ constexpr std::size_t most_pings_at_once = 64;
 void remember_problem(hold& h, loss_reason why, std::string& where, std::exception const& e) noexcept try {
   where = e.what();
   h.hindered_by(std::make_shared<trouble const>(trouble{why, e.what()}));
-} catch (std::exception const&) {  // no memory: the loss is reported all the same
+} catch (std::exception const&) {  // no memory
   return;
 }
 
@@ -56,7 +56,7 @@ void session_pinger::keep(std::shared_ptr<hold> const& h, anchor held) {
 }
 
 void session_pinger::drop(hold const& h) noexcept {
-  std::shared_ptr<kept> one;  // ends after the guard; or with the ping that is under way
+  std::shared_ptr<kept> one;  // destroyed when the mutex is free, or with a ping that is under way
   std::lock_guard const guard(mutex_);
   if (auto const found = kept_.find(&h); found != kept_.end()) {
     one = std::move(found->second);
@@ -73,7 +73,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     one = std::move(found->second);
     kept_.erase(found);
   }
-  // A ping that is not answered by then is the last to have the session, and ends it.
+  // A ping that is not answered by then ends the session, as its last user.
   if (!one->in_use.enter(std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 24h)))
     return false;
   leaving const guard(one->in_use);
@@ -85,13 +85,13 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
     strategy.give_back(session, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const& e) {
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
-    session.close();  // whatever became of it, the server ends the transaction with it
+    session.close();  // so the server ends the transaction
     return false;
   }
   one->lock.given_back = true;
   try {
     if (one->lock.long_unused) strategy.was_used(session, f.name, deadline);
-  } catch (std::exception const& e) {  // the reaper may take it: then the next taker makes another
+  } catch (std::exception const& e) {  // if the reaper deletes the anchor, the next taker makes another
     events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
   }
   return true;
@@ -105,7 +105,7 @@ void session_pinger::run(std::stop_token stop) {
     auto next = boot_clock::now() + 100ms;
     try {
       next = std::min(ping_due(), close_unused_());
-    } catch (std::exception const& e) {  // also std::bad_alloc
+    } catch (std::exception const& e) {
       events_.tell({.kind = event_kind::error, .message = e.what()});
     }
     waiter_.wait_until(next);
@@ -115,14 +115,12 @@ void session_pinger::run(std::stop_token stop) {
 boot_time_point session_pinger::ping_due() {
   ping_all(due());
   std::lock_guard const guard(mutex_);
-  // As in the watchdog: what it was to wake for may have been given back.
   if (armed_for_ <= boot_clock::now()) armed_for_ = boot_time_point::max();
   for (auto const& [h, one] : kept_) armed_for_ = std::min(armed_for_, one->next_ping);
   return armed_for_;
 }
 
-// All that are due, and those that would be soon: so that a server that is silent keeps none of them waiting
-// behind another.
+// Also sessions due soon, so that no silent server delays another ping.
 session_pinger::batch session_pinger::due() {
   std::lock_guard const guard(mutex_);
   batch all;
@@ -151,12 +149,12 @@ void session_pinger::ping_all(batch const& all) {
           base::serving const here;
           ping_next();
         });
-    } catch (std::exception const& e) {  // no thread to be had: with those that there are
+    } catch (std::exception const& e) {  // no thread: fewer ping
       events_.tell({.kind = event_kind::error, .message = e.what()});
     }
     ping_next();
   }
-  // By this thread, for a hook may end the manager, or the process.
+  // On this thread: a hook may end the manager or the process.
   for (auto const& one : all) {
     if (one->problem.empty()) continue;
     auto const h = one->what.lock();
@@ -169,7 +167,7 @@ void session_pinger::ping_all(batch const& all) {
 
 void session_pinger::ping(kept& one) noexcept {
   auto const h = one.what.lock();
-  if (!h || !h->held()) {  // being given back, or lost already
+  if (!h || !h->held()) {  // being released, or lost
     one.next_ping = boot_time_point::max();
     return;
   }
@@ -177,7 +175,7 @@ void session_pinger::ping(kept& one) noexcept {
   auto const deadline = start + std::min<std::chrono::nanoseconds>(
                                     reply_timeout_, std::max(one.interval, std::chrono::nanoseconds(1s)));
   std::optional<loss_reason> lost;
-  // Whoever gives the lock back meanwhile has the session for as long as that takes.
+  // A release keeps the session until it is done.
   if (one.in_use.enter(deadline - start)) {
     leaving const guard(one.in_use);
     try {
@@ -193,14 +191,14 @@ void session_pinger::ping(kept& one) noexcept {
 }
 
 void session_pinger::stop(std::thread::id spare) noexcept {
-  decltype(kept_) lost;  // after the mutex is free
+  decltype(kept_) lost;  // destroyed when the mutex is free
   std::unique_lock lock(mutex_);
   lost.swap(kept_);
   if (!thread_.joinable()) return;
   thread_.request_stop();
   if (thread_.get_id() == spare) return;
   auto ending = std::move(thread_);
-  stopping_ = true;  // one that is kept now needs no pings: it is given back at once
+  stopping_ = true;  // a session kept from now on is released at once, without pings
   lock.unlock();
   ending.join();
   lock.lock();

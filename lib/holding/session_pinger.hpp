@@ -1,7 +1,6 @@
 #pragma once
-// The sessions that hold locks (strategy_traits::owns_session). Each is pinged now and then: so it is not
-// idle for too long, and so we hear when the server has ended it and given the lock away. Nothing else tells
-// that.
+// Pings the sessions that hold locks (strategy_traits::owns_session). Only a ping shows that the server has
+// ended a session and granted its lock again. Pings also keep a session from being idle for too long.
 
 #include <condition_variable>
 #include <functional>
@@ -20,18 +19,17 @@
 
 namespace rowlock::holding {
 
-/// One thread, started when first needed, and others for as long as it pings several sessions at once: none
-/// waits for the reply to another. Thread-safe.
+/// One thread, started when first needed, and more threads while several sessions are pinged: no ping waits
+/// for another. Thread-safe.
 class session_pinger {
  public:
-  /// `close_unused`: as the renewer's.
+  /// `close_unused`: as in renewer.
   session_pinger(strategies::catalogue const&, watchdog&, sessions::events const&,
                  std::chrono::milliseconds reply_timeout, std::function<boot_time_point()> close_unused);
   ~session_pinger() { stop({}); }
 
-  /// The session that holds the lock, and whether its name was not used for long. Whatever is thrown, a
-  /// session that was not given back is closed: it never goes to its next borrower while it still holds the
-  /// lock.
+  /// The session that holds the lock. If the lock was not released, the session is closed, so that its next
+  /// borrower does not hold the lock.
   struct anchor {
     anchor(sessions::connection_pool::loan s, bool unused) noexcept
         : session(std::move(s)), long_unused(unused) {}
@@ -46,19 +44,18 @@ class session_pinger {
   };
   void keep(std::shared_ptr<hold> const&, anchor);
 
-  /// Gives the lock back. Waits until `deadline` at most for a ping that is under way; if the server does not
-  /// answer that, the session ends with it. @return false if the session had ended before, or ends so, and
-  /// the lock with it
+  /// Releases the lock. Waits until `deadline` for a ping that is under way. If the server does not answer
+  /// it, the session ends. @return false if the session has ended, and so the lock
   bool give_back(hold const&, boot_time_point deadline) noexcept;
 
-  /// Ends the session, and the lock with it, without asking the server.
+  /// Ends the session, and so the lock, without a round trip.
   void drop(hold const&) noexcept;
 
-  /// Ends the thread, but does not wait for `spare`, and the sessions of locks that were lost.
+  /// Ends the thread, and the sessions of lost locks. Does not wait for `spare`.
   void stop(std::thread::id spare) noexcept;
 
  private:
-  /// A session is one thread's at a time. (ThreadSanitizer does not know std::timed_mutex.)
+  /// Gives a session to one thread at a time. (ThreadSanitizer does not know std::timed_mutex.)
   class one_user {
    public:
     bool enter(std::chrono::nanoseconds wait_policy) noexcept {
@@ -93,7 +90,7 @@ class session_pinger {
     anchor lock;
     std::chrono::nanoseconds const interval;
     boot_time_point next_ping;
-    std::string problem;  ///< of the last ping
+    std::string problem;  ///< the error of the last ping
   };
   using batch = std::vector<std::shared_ptr<kept>>;
 

@@ -15,10 +15,10 @@ namespace {
 std::string details_of(hold const& h) noexcept try {
   return h.loss_details();
 } catch (std::exception const&) {
-  return {};  // no memory: the loss is reported all the same
+  return {};  // no memory: the loss is reported without them
 }
 
-/// Those of this process: the same owner may take a lock once more by way of another manager.
+/// Of this process: the same owner can take a lock again with another manager.
 struct all_watchdogs {
   std::mutex mutex;
   std::vector<watchdog*> all;
@@ -47,7 +47,7 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
   if (closed_) return false;
   make_room();
   start();
-  if (!h->held()) {  // superseded already: whoever did it did not find it here
+  if (!h->held()) {  // lost by a takeover before it was watched
     lost_.splice(lost_.end(), one);
     waiter_.wake();
     return true;
@@ -62,7 +62,7 @@ bool watchdog::watch(std::shared_ptr<hold> const& h) {
 }
 
 void watchdog::forget(hold const& h) noexcept {
-  holds forgotten;  // dropped after the mutex is free
+  holds forgotten;  // destroyed when the mutex is free
   {
     std::lock_guard const guard(mutex_);
     move_to(forgotten, h);
@@ -96,7 +96,7 @@ bool watchdog::to_be_announced(hold const& h) noexcept {
 
 void watchdog::make_room() {
   auto const all = watched_.size() + lost_.size() + told_.size() + 1;
-  if (left_.capacity() < all) left_.reserve(all + all / 4 + 8);  // not twice as many: there may be many locks
+  if (left_.capacity() < all) left_.reserve(all + all / 4 + 8);  // not doubled: there can be many locks
 }
 
 bool watchdog::report_lost(std::shared_ptr<hold> const& h, loss_reason why) noexcept {
@@ -109,7 +109,7 @@ std::optional<waiting::local_queue::turn> watchdog::report_superseded(
     std::shared_ptr<hold> const& h) noexcept {
   auto turn = h->lose_to_successor();
   if (!turn || to_be_announced(*h)) return turn;
-  // One that is watched nowhere yet will be told by whoever comes to watch it.
+  // If no watchdog has it yet, watch() reports the loss.
   auto& known = base::per_process<all_watchdogs>();
   std::lock_guard const guard(known.mutex);
   (void)std::any_of(known.all.begin(), known.all.end(), [&](watchdog* w) { return w->to_be_announced(*h); });
@@ -124,15 +124,15 @@ boot_time_point watchdog::look() noexcept {
     auto const now = boot_clock::now();
     for (auto it = watched_.begin(); it != watched_.end();) {
       hold& h = **it++;
-      if (!h.held()) continue;  // whoever ended it is about to say so here
+      if (!h.held()) continue;  // its thread is about to report that here
       auto const alarm = h.told_at();
       if (alarm > now)
         next = std::min(next, alarm);
       else if (h.lose(h.why_expired()))
         move_to(lost_, h);
     }
-    // What the thread was to wake for may have been given back. It stays as it is: to look once for nothing
-    // costs less than to be woken by the next lock, and each one after it.
+    // The hold that it was armed for might be released. A useless look costs less than a wake-up by each new
+    // lock.
     if (armed_for_ > now) next = std::min(next, armed_for_);
     armed_for_ = next;
     lost.swap(lost_);
@@ -157,7 +157,7 @@ boot_time_point watchdog::look() noexcept {
 void watchdog::remember_told(std::shared_ptr<hold> const& h) noexcept {
   try {
     told_.insert_or_assign(h.get(), h);
-  } catch (std::exception const&) {  // no memory: its row ends by its expiry
+  } catch (std::exception const&) {  // no memory: the row expires
   }
 }
 
@@ -176,7 +176,7 @@ void watchdog::run(std::stop_token stop) {
 std::vector<std::shared_ptr<hold>> watchdog::close() noexcept {
   std::lock_guard const guard(mutex_);
   closed_ = true;
-  auto all = std::move(left_);  // with room for all of them: nothing may fail here
+  auto all = std::move(left_);  // has room: nothing may throw here
   all.insert(all.end(), watched_.begin(), watched_.end());
   all.insert(all.end(), lost_.begin(), lost_.end());
   for (auto const& [key, one] : told_)
@@ -195,9 +195,9 @@ void watchdog::stop(std::thread::id spare) noexcept {
     ending.join();
     lock.lock();
     stopping_ = false;
-    try {  // a loss that was reported after the last look
+    try {  // a loss reported after the last look
       if (!lost_.empty()) start();
-    } catch (std::exception const&) {  // no thread could be started: hold::loss() asks the clock anyway
+    } catch (std::exception const&) {  // no thread: hold::loss() reads the clock anyway
     }
   }
 }

@@ -13,7 +13,7 @@ std::optional<loss_reason> why_lost(strategies::term_tables const& tables, backe
   if (!rows.one_for_each_name()) return loss_reason::row_gone;
   auto const row = rows.read(session, facts.name, deadline);
   if (!row) return loss_reason::row_gone;
-  // Of nobody's: what an operator has left behind, who took the term away.
+  // An operator who ends a term leaves a row without an owner.
   bool const nobodys = row->term.empty() || row->holder.owner.process.empty();
   return nobodys && row->holder.revoked ? loss_reason::revoked : loss_reason::taken_over;
 }

@@ -7,8 +7,8 @@
 
 namespace rowlock::holding {
 
-/// Reads the row of a term that could not be prolonged. @return why it is lost; empty if it is not: the row
-/// was only locked by somebody's transaction.
+/// Reads the row of a term that could not be prolonged. @return the loss reason; empty if a transaction has
+/// just locked the row
 std::optional<loss_reason> why_lost(strategies::term_tables const&, backend::connection&, grant_facts const&,
                                     boot_time_point deadline);
 

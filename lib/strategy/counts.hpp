@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of a reply that are added up, and must not run over.
+// Numbers of a reply that are added up, and must not overflow.
 
 #include <fmt/format.h>
 
@@ -10,9 +10,8 @@
 
 namespace rowlock::strategies {
 
-/// How many there are of something, or what they add up to.
-/// @throws error(errc::failed) unless it is from 0 to `most`; without that, to a number of which hundreds can
-/// be added
+/// @throws error(errc::failed) unless it is from 0 to `most`. Hundreds of numbers below the default can be
+/// added.
 inline std::int64_t as_count(backend::value const& v, std::int64_t most = std::int64_t{1} << 53) {
   auto const n = backend::as_int(v);
   if (n >= 0 && n <= most) return n;

@@ -16,19 +16,19 @@ granted block_up_to(std::int64_t highest, take_request const& r) {
 
 outcome lease::take(backend::connection& c, take_request const& r, std::optional<superseded> const& old,
                     boot_time_point deadline, boot_time_point& sent_at) const {
-  // A second round for a row that was absent, a third for one that was reaped just after it was put there.
+  // A second round for an absent row, a third if the reaper deletes it again.
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
       if (auto decided = claim(c, r, old, deadline, sent_at)) return *std::move(decided);
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
-      locked = true;  // by a transaction: a plain read tells whose row it is, and of which strategy
+      locked = true;  // a plain read shows its owner and strategy
     }
     auto const row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, kind_);
     if (locked || (row && !row->term.empty())) return refused_by(row, old);
-    if (old) return refused_by(row, old);  // what was to be superseded is gone; the caller looks again
+    if (old) return refused_by(row, old);  // the term to replace is gone: the caller looks again
     if (!row) c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(kind_)}, deadline);
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
@@ -56,8 +56,8 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
   return read_back(c, r, deadline);
 }
 
-// Where neither the UPDATE returns values nor the driver tells its number. It has been applied: any error
-// from here on is `in_doubt`.
+// Where the UPDATE returns nothing, and the driver no number. Its term was granted, so each error is
+// in_doubt.
 outcome lease::read_back(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   try {
     auto row = rows_.read(c, r.name, deadline);

@@ -1,5 +1,5 @@
 #pragma once
-// Strategy lease: a row that outlives its terms; a take is one UPDATE that claims a takeable row, or several.
+// Strategy lease: a row that outlives its terms. A take is one UPDATE that claims a takeable row, or several.
 
 #include <span>
 
@@ -11,16 +11,15 @@ class lease : public row_strategy {
  public:
   explicit lease(backend::statement_book const& book) : lease(book, rowlock::strategy::lease) {}
 
-  /// The UPDATE; if it met no row, one SELECT that tells absent from busy; if absent, a free row is put there
-  /// and the UPDATE repeated.
+  /// If the UPDATE met no row, a SELECT tells absent from busy. An absent row is inserted, and the UPDATE
+  /// repeated.
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
   std::size_t most_at_once() const noexcept override { return 64; }
 
-  /// One statement, or a transaction where an UPDATE can't skip locked rows. If it met not all rows, one
-  /// SELECT that tells absent from busy; if none is busy, free rows are put where they are absent, one by one
-  /// in the order of their names, and it is repeated.
+  /// One statement, or a transaction where an UPDATE can't skip locked rows. If it met not all rows, a SELECT
+  /// tells absent from busy. If none is busy, absent rows are inserted, sorted by name, and it is repeated.
   outcome_for_all take_all(backend::connection&, take_request const& how, std::span<wanted_lock const> wanted,
                            boot_time_point deadline, boot_time_point& sent_at) const override;
   std::vector<std::optional<granted>> take_each(backend::connection&, take_request const& how,
@@ -32,10 +31,9 @@ class lease : public row_strategy {
   int most_tokens() const noexcept override { return 64; }
 
  protected:
-  /// For a strategy that is a lease as far as it is taken, renewed and given back; one name has one strategy.
+  /// For a strategy that is a lease in its takes, renewals and releases.
   lease(backend::statement_book const& book, rowlock::strategy kind) : row_strategy(book), kind_(kind) {}
 
-  /// The statement that claims a row, and what it takes.
   struct claiming {
     char const* statement;
     std::vector<backend::value> parameters;
@@ -47,14 +45,14 @@ class lease : public row_strategy {
   char const* release_statement() const noexcept override { return "lock_release"; }
   std::optional<outcome> claim(backend::connection&, take_request const&, std::optional<superseded> const&,
                                boot_time_point deadline, boot_time_point& sent_at) const;
-  /// Of what was taken, in the order in which it was wanted.
+  /// In the order of the wanted locks.
   using highest_tokens = std::vector<std::optional<fencing_token>>;
   highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
                             boot_time_point deadline, boot_time_point& sent_at) const;
-  /// What a statement of all.sql returned.
+  /// The rows that a statement of all.sql returned.
   backend::row_list rows_of(backend::connection&, std::string const& statement,
                             std::span<backend::value const> parameters, boot_time_point deadline) const;
-  /// @return false if it met a transaction's
+  /// @return false if a transaction was in the way
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;

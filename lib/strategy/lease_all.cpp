@@ -33,7 +33,7 @@ std::string to_json(std::span<wanted_lock const> wanted) {
   return in_brackets(std::move(list));
 }
 
-/// @return the place of the one with that name
+/// @return its index
 template <class Named>
 std::optional<std::size_t> find(std::span<Named const> in_order, std::string_view name) {
   auto const at = std::lower_bound(in_order.begin(), in_order.end(), name,
@@ -42,7 +42,7 @@ std::optional<std::size_t> find(std::span<Named const> in_order, std::string_vie
   return static_cast<std::size_t>(at - in_order.begin());
 }
 
-// As for one lock, but name and term, which are in the list.
+// As for one lock, but the list has names and terms.
 std::vector<value> parameters_for_all(take_request const& how, std::string list) {
   auto parameters = granting_parameters(how, rowlock::strategy::lease);
   parameters.erase(parameters.begin() + 2);
@@ -51,7 +51,7 @@ std::vector<value> parameters_for_all(take_request const& how, std::string list)
   return parameters;
 }
 
-// As the statement has it. If what was to be superseded is gone, the caller looks again.
+// As the statement decides. If the term to replace is gone, the caller looks again.
 bool may_be_taken(std::optional<term_row> const& row, std::optional<superseded> const& old) {
   if (!old) return !row || row->takeable();
   if (!row || row->term != old->term) return false;
@@ -84,7 +84,7 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
                                 boot_time_point& sent_at) const {
   several const all(how, wanted);
   std::vector<std::optional<term_row>> rows;
-  // A second round for rows that were absent, a third for one that was reaped just after it was put there.
+  // A second round for absent rows, a third if the reaper deletes one again.
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
@@ -128,7 +128,7 @@ std::vector<std::optional<granted>> lease::take_each(backend::connection& c, tak
   return done;
 }
 
-/// Takes what may be taken, if that is `at_least` so many.
+/// Takes what it can if that is `at_least` so many, else nothing.
 lease::highest_tokens lease::claim_each(backend::connection& c, several const& all, std::size_t at_least,
                                         boot_time_point deadline, boot_time_point& sent_at) const {
   auto parameters = all.parameters;
@@ -144,8 +144,8 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   return got;
 }
 
-// Where an UPDATE can neither skip what others have locked nor return anything, a statement before it chooses
-// the rows, and one behind it tells.
+// Where an UPDATE can neither skip locked rows nor return rows: a statement before it locks the free rows,
+// and another after it returns them.
 backend::row_list lease::rows_of(backend::connection& c, std::string const& statement,
                                  std::span<value const> parameters, boot_time_point deadline) const {
   if (book_.returning()) return c.execute(book_.at(statement), parameters, deadline).rows;

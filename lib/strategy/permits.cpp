@@ -21,10 +21,10 @@ using backend::value;
 
 namespace {
 
-// Longer than two looks of whoever is first in line, and a slow reply.
+// Longer than two looks of the first waiter, and a slow reply.
 constexpr std::chrono::milliseconds intent_lasts = 200ms;
 
-// Of one statement: where an UPDATE can't skip locked rows there is a bit for each.
+// Of one statement. Where an UPDATE can't skip locked rows, each has a bit.
 constexpr std::size_t most_purged = 64;
 
 value text_or_null(std::string const& text) { return text.empty() ? value(nullptr) : value(text); }
@@ -35,12 +35,12 @@ value obeyed(wanted_permit const& p) { return obeys(p) ? value(p.intent) : value
 
 }  // namespace
 
-/// What permit_look tells.
+/// The reply to permit_look.
 struct permits::standing {
   std::optional<std::int64_t> limit{};
   std::int64_t live = 0;  ///< units that have not expired
   std::int64_t all = 0;
-  std::int64_t intended = 0;  ///< by somebody who is before this one in line
+  std::int64_t intended = 0;  ///< units of another caller's intent
 
   bool fits(std::int64_t units, std::int64_t taken) const noexcept {
     return units + taken + intended <= *limit;
@@ -85,7 +85,7 @@ std::optional<permits::standing> permits::look(backend::connection& c, take_requ
 void permits::set_limit(backend::connection& c, std::string const& name, std::int64_t limit,
                         boot_time_point deadline) const {
   std::vector<value> const what{name, to_string(which_), limit};
-  // As in take(): the reaper may take the anchor away.
+  // As in take(): the reaper can delete the anchor.
   for (int round = 0; round < 4; ++round) {
     if (c.execute(book_.at("permit_set_limit"), what, deadline).affected > 0) return;
     if (!look(c, name, nullptr, deadline))
@@ -108,7 +108,7 @@ outcome permits::take(backend::connection& c, take_request const& r, std::option
                       boot_time_point deadline, boot_time_point& sent_at) const {
   if (old) return refused{};
   bool look_first = r.look_first;
-  // A second round for a name without an anchor, or for what has expired; more if others come in between.
+  // A second round for a missing anchor or expired permits, more if other takers come in between.
   for (int round = 0; round < 4; ++round) {
     if (look_first) {
       auto const now = look(c, r, deadline);
@@ -140,7 +140,7 @@ std::optional<granted> permits::grant(backend::connection& c, take_request const
   return granted{{*token}};
 }
 
-/// @return the token (0: none was wanted), if it was granted
+/// @return the token if granted (0 without fencing)
 std::optional<std::int64_t> permits::count(backend::connection& c, take_request const& r,
                                            boot_time_point deadline) const {
   auto wanted = granting_parameters(r, which_);
@@ -189,7 +189,7 @@ std::int64_t permits::purge(backend::connection& c, backend::statement_book cons
   return gone;
 }
 
-// A hint: what goes wrong with it is no matter.
+// A hint: if it fails, only the order suffers.
 bool permits::intend(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   using place = wanted_permit::place;
   if (r.permit.where == place::in_line) return false;

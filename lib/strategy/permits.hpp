@@ -1,12 +1,12 @@
 #pragma once
-// Strategies shared and semaphore: several may hold a name at a time, each by a permit of its own, which is a
-// row of rowlock_permits. The name's row in rowlock_locks orders those who count. lib/doc/permits.md
+// Strategies shared and semaphore: several owners hold a name, each by a permit, a row of rowlock_permits.
+// The name's row in rowlock_locks, the anchor, puts takers in order. See lib/doc/permits.md.
 
 #include "strategy/locking_strategy.hpp"
 
 namespace rowlock::strategies {
 
-/// The units of a writer, and the limit of a name that is read and written: nobody else fits beside it.
+/// The units of a writer, and the limit of a shared_mutex.
 inline constexpr std::int64_t all_units = 2147483647;
 
 class permits final : public locking_strategy {
@@ -14,8 +14,8 @@ class permits final : public locking_strategy {
   permits(backend::statement_book const& book, rowlock::strategy which)
       : book_(book), rows_(book, term_rows::table::permits), which_(which) {}
 
-  /// One transaction that counts under the anchor's lock. If too many are taken, one SELECT tells whether
-  /// some of these have expired: they are deleted, and it is repeated.
+  /// One transaction that counts under the anchor's lock. If too many units are taken, a SELECT tells whether
+  /// permits have expired. They are deleted, and the transaction is repeated.
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
@@ -26,14 +26,14 @@ class permits final : public locking_strategy {
                                         std::span<term_id const> terms,
                                         boot_time_point deadline) const override;
 
-  /// For all who name none. @throws error(errc::strategy_mismatch)
+  /// For takers without a limit. @throws error(errc::strategy_mismatch)
   void set_limit(backend::connection&, std::string const& name, std::int64_t limit,
                  boot_time_point deadline) const;
-  /// How many units can be had now, by `limit`, or else by the one that was set; empty if none was.
+  /// By `limit`, or else by the stored limit; empty if there is none.
   std::optional<std::int64_t> free_units(backend::connection&, std::string const& name,
                                          std::optional<std::int64_t> limit, boot_time_point deadline) const;
 
-  /// Deletes those that have expired and that nobody has locked; waits for no row. @return how many
+  /// Deletes the expired ones. Skips locked rows. @return how many
   static std::int64_t purge(backend::connection&, backend::statement_book const&,
                             std::span<name_and_term const>, boot_time_point deadline);
 
@@ -48,7 +48,7 @@ class permits final : public locking_strategy {
   std::optional<std::int64_t> count(backend::connection&, take_request const&,
                                     boot_time_point deadline) const;
   void purge(backend::connection&, std::string const& name, boot_time_point deadline) const;
-  /// Says what it waits for, if it may. @return whether it has
+  /// Writes its intent, if it may. @return whether it was written
   bool intend(backend::connection&, take_request const&, boot_time_point deadline) const;
   refused refuse(backend::connection&, take_request const&, bool by_nobody, boot_time_point deadline) const;
 

@@ -18,7 +18,7 @@ namespace {
 
 value null_if_empty(std::string const& text) { return text.empty() ? value(nullptr) : value(text); }
 
-// Ids of databases are random hexadecimal digits.
+// The ids are random hexadecimal digits.
 std::string joined_ids(std::vector<std::string> const& members) {
   return fmt::format("{}", fmt::join(members, " "));
 }
@@ -46,8 +46,8 @@ lease::claiming quorum_member::claim_of(take_request const& r, std::optional<sup
   return {"quorum_take", std::move(parameters)};
 }
 
-// That it was refused although nobody has it is told apart: whoever does not vote is not busy. Nor is a row
-// whose term is nobody's any more, which `at_least` leaves: it would hide the new epoch for ever.
+// A database that does not vote is not busy, so a refusal without a holder is looked at again. So is a row
+// that `at_least` has left without an owner: it would hide the new epoch for ever.
 outcome quorum_member::take(backend::connection& c, take_request const& r,
                             std::optional<superseded> const& old, boot_time_point deadline,
                             boot_time_point& sent_at) const {
@@ -56,7 +56,7 @@ outcome quorum_member::take(backend::connection& c, take_request const& r,
   if (why_not == nullptr || (why_not->row && !why_not->row->takeable() && !old)) return came;
   auto const its = read(c, book_, false, deadline).record;
   if (its.votes && its.epoch_id == r.vote.epoch_id) {
-    // Whom an operator has sent away finds a free row, which he does not get by asking once more.
+    // After a revocation the row is free, but not for its former owner: another try would fail, too.
     if (!r.vote.former.empty()) why_not->by_nobody = false;
     return came;
   }

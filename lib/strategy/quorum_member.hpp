@@ -1,5 +1,5 @@
 #pragma once
-// Strategy quorum: what one of several databases does that grant a lock by majority. lib/doc/quorum.md
+// Strategy quorum: one of the databases that grant a lock by majority. See lib/doc/quorum.md.
 
 #include <chrono>
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace rowlock::strategies {
 
-/// What a member knows of its quorum.
+/// A member's record of its quorum.
 struct member_record {
-  std::string quorum_id;  ///< empty: it belongs to none
+  std::string quorum_id;  ///< empty: none
   std::int64_t epoch = 0;
   std::string epoch_id;              ///< random, new with each epoch
   std::vector<std::string> members;  ///< the ids of their databases, in order
@@ -22,36 +22,36 @@ struct member_record {
 
 struct member_state {
   member_record record;
-  std::string database_id;  ///< its own
+  std::string database_id;
   std::chrono::system_clock::time_point clock;
-  fencing_token highest{};  ///< if it was asked for
+  fencing_token highest{};  ///< if asked for
 };
 
-/// A lease that is granted only while the database votes, always watched (`observed`), and fenced.
+/// A lease that is granted only while the database votes. Always observed, and fenced.
 class quorum_member final : public lease {
  public:
   explicit quorum_member(backend::statement_book const& book) : lease(book, rowlock::strategy::quorum) {}
 
-  /// @throws error(errc::not_voting) besides what lease::take() throws
+  /// @throws error(errc::not_voting), and as lease::take()
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
 
-  // One term and one token: what several share, or draw for others, is for a single database to decide.
+  // Names taken together, and blocks of tokens, are for a single database.
   std::size_t most_at_once() const noexcept override { return 1; }
   int most_tokens() const noexcept override { return 1; }
 
-  /// Renews a term, and raises its row's token to at least `token`. @return false if the term is not there,
-  /// is revoked, or the member does not vote in that epoch: nothing was done
+  /// Renews a term, and raises its row's token to at least `token`. @return false, with no change, if the
+  /// term is gone or revoked, or the member does not vote in that epoch
   static bool confirm(backend::connection&, backend::statement_book const&, name_and_term const&,
                       fencing_token token, std::string const& epoch_id, std::chrono::milliseconds lasts,
                       boot_time_point deadline);
 
   static member_state read(backend::connection&, backend::statement_book const&, bool with_highest,
                            boot_time_point deadline);
-  /// @return false if its epoch is another one than `former` by now; empty: none
+  /// @return false if its epoch is not `former` (empty: none)
   static bool write(backend::connection&, backend::statement_book const&, std::string const& former,
                     member_record const&, boot_time_point deadline);
-  /// No later token of any name is as low as that.
+  /// Each later token of any name is higher.
   static void raise_tokens(backend::connection&, backend::statement_book const&, fencing_token,
                            boot_time_point deadline);
 

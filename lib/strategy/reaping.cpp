@@ -70,8 +70,8 @@ reap_counts reaping::remove(backend::connection& c, page const& p, page_look con
   return gone;
 }
 
-// Where a DELETE can neither skip locked rows nor say which ones it met: locks those that it can get at once,
-// then deletes them, in one transaction.
+// Where a DELETE can neither skip locked rows nor return rows: one transaction locks the free ones, then
+// deletes.
 reap_counts reaping::lock_and_remove(backend::connection& c, page const& p, page_look const& seen,
                                      boot_time_point deadline) const {
   reap_counts gone;
@@ -107,7 +107,7 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
     auto const ttl = as_int(columns.at(4));
     if (ttl <= 0 || ttl > backend::farthest.count()) continue;  // made by hand
     auto const name = as_text(columns.at(0));
-    // Whether a term may be watched at all is decided as for takers.
+    // The rule for takers also decides whether the reaper may watch a term.
     auto const row = term_rows(book_).read(c, name, deadline);
     if (!row || !row->must_be_silent_for()) continue;
     out.push_back(

@@ -1,6 +1,6 @@
 #pragma once
-// The statements for a name whose fencing token leaves no room above it: lib/sql/<dialect>/repair.sql, which
-// says who can come in between.
+// Repairs a name whose fencing token leaves no room above it. lib/sql/<dialect>/repair.sql has the sessions
+// that can come in between.
 
 #include <rowlock/repair.hpp>
 #include <string>
@@ -19,8 +19,8 @@ class repairing {
 
  private:
   struct tokens {
-    bool of_row_unusable = false;    ///< that of rowlock_locks
-    bool of_entry_unusable = false;  ///< that of rowlock_tokens
+    bool of_row_unusable = false;    ///< in rowlock_locks
+    bool of_entry_unusable = false;  ///< in rowlock_tokens
   };
   tokens look(backend::connection&, std::string const& name, boot_time_point deadline) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Taking a term away by force where it may go on from thread to thread: lib/doc/hand_on.md.
+// Ends a term by force although a hand-off could pass it on: lib/doc/hand_on.md.
 
 #include <chrono>
 #include <rowlock/types.hpp>
@@ -10,8 +10,8 @@
 
 namespace rowlock::strategies {
 
-/// Takes a term away from its holder, and leaves one in its place that ends by itself. Not of permits or a
-/// quorum, whose terms go to no other thread: see term_rows::revoke(). @return false if it is not there
+/// Replaces a term by one that ends by itself. Not for permits and quorums, which have no hand-off: see
+/// term_rows::revoke(). @return false if the term is gone
 bool replace_term(backend::connection&, backend::statement_book const&, name_and_term const&,
                   term_id const& by, std::chrono::milliseconds lasts, boot_time_point deadline);
 

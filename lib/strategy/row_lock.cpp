@@ -24,16 +24,16 @@ error busy(std::string const& name) {
   return {errc::row_locked, fmt::format("'{}' is held by another session", name)};
 }
 
-// A session of a demoted server has its row locks still, but another server grants the same locks. [C63]
+// A demoted server's session keeps its row locks, but the new primary grants the same locks. [C63]
 void require_writable(backend::connection& c, backend::value const& read_only) {
   if (backend::as_int(read_only) == 0) return;
-  c.close();  // and with it the lock
+  c.close();  // and so the lock
   throw error(errc::read_only,
               "the server of this session takes no writes any more, as after a switch-over: another server "
               "may grant its row locks; connect to the primary, or name all hosts in the URL");
 }
 
-// @return whether the anchor, which was locked just now, was not used for long
+// @return whether the locked anchor was long unused
 bool long_unused(backend::connection& c, backend::row const& anchor) {
   require_writable(c, anchor.at(1));
   return backend::as_int(anchor.at(0)) != 0;
@@ -55,23 +55,23 @@ outcome row_lock::take(backend::connection& c, take_request const& r, std::optio
   try {
     won.token = draw_token(c, r);
   } catch (...) {
-    c.close();  // and with it the lock
+    c.close();  // and so the lock
     throw;
   }
   return won;
 }
 
-// @return whether the anchor was not used for long
-// @throws error(errc::row_locked) when somebody else has it and the wait was over
+// @return whether the anchor was long unused
+// @throws error(errc::row_locked) if another session has it when the wait ends
 bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   auto const& [only_look, stop, reply_timeout, another_session] = *r.wait;
   std::vector<value> const parameters{r.name};
   auto const& statement = book_.at(only_look ? "row_try" : "row_wait");
-  // A second round for an anchor that was absent, more for one that is reaped as soon as it is there.
+  // A second round for an absent anchor, more if the reaper deletes it again.
   for (int round = 0; round < 5; ++round) {
     auto const found = c.wait_for_row(statement, parameters, deadline, reply_timeout, stop);
     if (!found.rows.empty()) return long_unused(c, found.rows.front());
-    // Without the transaction: an INSERT could otherwise wait for what this one has locked.
+    // Outside of the transaction: an INSERT could wait for its locks.
     auto const reply_by = boot_clock::now() + reply_timeout;
     end_transaction(c, reply_by);
     auto const row = rows_.read(c, r.name, reply_by);
@@ -88,7 +88,7 @@ bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_t
   throw_refused(c, r.name, boot_clock::now() + reply_timeout);
 }
 
-// Without an anchor nobody can hold the lock: a transaction is just making one.
+// Without an anchor no session holds the lock: a transaction is just inserting one.
 refused row_lock::look_closer(backend::connection& c, std::string const& name,
                               boot_time_point deadline) const {
   refused why;
@@ -97,14 +97,14 @@ refused row_lock::look_closer(backend::connection& c, std::string const& name,
       why.row.emplace().holder = *std::move(found);
     else
       why.by_nobody = !rows_.read(c, name, deadline);
-  } catch (error const&) {  // it is busy all the same
+  } catch (error const&) {  // busy, without a holder to report
   }
   return why;
 }
 
-// On a session of its own that is there no longer than this takes: jobs that hold one each should fit into a
-// server's limit. The first session is asked afterwards whether it still lives: then it had the lock while
-// the token was drawn, and nobody else can have drawn one in between.
+// On a second session, only for this draw, so that many holders fit into the server's limit. The holding
+// session is pinged afterwards: if it lives, it had the lock during the draw, and no other owner drew in
+// between.
 fencing_token row_lock::draw_token(backend::connection& holder, take_request const& r) const {
   fencing_token token;
   {
@@ -115,7 +115,7 @@ fencing_token row_lock::draw_token(backend::connection& holder, take_request con
   return token;
 }
 
-// @throws error(errc::row_locked), or what else keeps the row from us
+// @throws error(errc::row_locked), or access_denied
 void row_lock::throw_refused(backend::connection& c, std::string const& name,
                              boot_time_point deadline) const {
   if (book_.returning() && !holder(c, name, deadline)) rows_.refuse_if_hidden(c, name, deadline);
@@ -148,7 +148,7 @@ void row_lock::ping(backend::connection& c, boot_time_point deadline) const {
 
 void row_lock::was_used(backend::connection& c, std::string const& name, boot_time_point deadline) const {
   std::vector<value> const parameters{name};
-  if (book_.returning()) {  // one statement can skip a locked row
+  if (book_.returning()) {  // row_touch skips a locked row
     c.execute(book_.at("row_touch"), parameters, deadline);
     return;
   }
@@ -159,7 +159,7 @@ void row_lock::was_used(backend::connection& c, std::string const& name, boot_ti
   });
 }
 
-// The anchors among `names` that nobody has locked exclusively.
+// The anchors that no session has locked exclusively.
 std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<std::string const> names,
                                              boot_time_point deadline) const {
   std::set<std::string> found;
@@ -169,12 +169,12 @@ std::set<std::string> row_lock::free_anchors(backend::connection& c, std::span<s
   return found;
 }
 
-// Where the server does not tell who holds a row: the anchors that can't be locked. Since when is not known.
+// Where the server does not show holders: the anchors that can't be locked. Their times are unknown.
 std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, name_range const& wanted,
                                                      boot_time_point deadline) const {
   if (wanted.held_longer_than.count() > 0) return {};
   constexpr std::size_t at_a_time =
-      50;  // names of 255 bytes: less than the server keeps back of a reply, 16 KiB
+      50;  // names of 255 bytes fit into 16 KiB, which the server buffers of a reply
   std::vector<std::string> names;
   for (auto const& columns :
        c.execute(book_.at("row_anchors"), std::vector<value>{wanted.from, wanted.to}, deadline).rows)
@@ -192,7 +192,6 @@ std::vector<row_lock::held> row_lock::locked_anchors(backend::connection& c, nam
   return found;
 }
 
-// A try found the row locked, perhaps by a session that only looks: then the row is free in a moment.
 bool row_lock::only_looked_at(backend::connection& c, std::string const& name,
                               boot_time_point deadline) const {
   return !book_.returning() && free_anchors(c, std::span(&name, 1), deadline).contains(name);

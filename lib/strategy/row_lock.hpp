@@ -1,7 +1,6 @@
 #pragma once
-// Strategy row_lock: the lock is the database's own lock on a row of rowlock_locks, the name's anchor, in a
-// transaction that stays open as long as it is held. Nothing is written, so nothing is flushed, and the
-// server gives it back when the session ends.
+// Strategy row_lock: the lock is the database's lock on a row of rowlock_locks, the name's anchor, in a
+// transaction that stays open. So a take writes and flushes nothing, and the lock ends with its session.
 
 #include <set>
 #include <span>
@@ -17,28 +16,26 @@ class row_lock final : public locking_strategy {
  public:
   explicit row_lock(backend::statement_book const& book) : book_(book), rows_(book) {}
 
-  /// The session then holds the lock until give_back(), or as long as it lives. A token is drawn on another
+  /// The session then holds the lock until give_back(), or until it ends. A token is drawn on another
   /// session.
-  /// @throws error(errc::strategy_mismatch); unreachable if the session ended, and with it whatever had been
-  /// granted
+  /// @throws error(errc::strategy_mismatch); unreachable if the session ended, and the lock with it
   outcome take(backend::connection&, take_request const&, std::optional<superseded> const&,
                boot_time_point deadline, boot_time_point& sent_at) const override;
   given_back give_back(backend::connection&, name_and_term const&, std::chrono::milliseconds at_least,
                        boot_time_point deadline) const override;
-  /// Says that the anchor was used, unless somebody holds it just now: or the reaper may take it. On any
-  /// session without a transaction.
+  /// Marks the anchor as used, for the reaper. Skips a locked anchor. For a session without a transaction.
   void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const override;
-  /// @throws error(errc::read_only) on a session of a server that takes no writes any more, and closes it
+  /// @throws error(errc::read_only) if the server takes no writes; then the session is closed
   void ping(backend::connection&, boot_time_point deadline) const override;
   std::vector<held> holders(backend::connection&, name_range const&, boot_time_point deadline) const override;
 
-  /// For callers that lock the row on a session that is not ours: makes an anchor if there is none, and marks
-  /// an old one as used, so that the reaper leaves it for a day. On any session without a transaction.
-  /// @throws error(errc::strategy_mismatch), and unsupported where a row lock excludes nobody
+  /// For callers that lock the row on their own session: makes a missing anchor, and marks an old one as
+  /// used, so that the reaper leaves it for a day. For a session without a transaction.
+  /// @throws error(errc::strategy_mismatch), and unsupported where row locks do not exclude other sessions
   void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// Whether a try that found the row locked met a session that only looks, as list does where the server
-  /// does not tell who holds a row: then the row is free in a moment. On any session without a transaction.
+  /// Whether only a session that looks has the row locked, as list() does where the server shows no holders.
+  /// Then the row is free in a moment. For a session without a transaction.
   bool only_looked_at(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
  private:

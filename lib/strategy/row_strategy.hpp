@@ -1,6 +1,6 @@
 #pragma once
-// The strategies whose lock is a row of rowlock_locks with a term in it: what differs between them is how a
-// term gets into the row and how it leaves it. What they share is in term_rows.
+// The strategies whose lock is a term in a row of rowlock_locks. They differ in how the term gets into the
+// row, and leaves it.
 
 #include "strategy/locking_strategy.hpp"
 
@@ -19,31 +19,29 @@ class row_strategy : public locking_strategy {
  protected:
   explicit row_strategy(backend::statement_book const& book) : book_(book), rows_(book) {}
 
-  /// A statement that ends the term $2 of the name $1. Its first column, or else the number of its reply
-  /// being 2, tells whether others wait at the wait queue.
+  /// Ends the term $2 of the name $1. See what_became() for its reply.
   virtual char const* release_statement() const noexcept = 0;
 
   backend::statement_book const& book_;
   term_rows const rows_;
 };
 
-/// For an attempt of such a strategy that met `row` and was not to replace one certain term. If the row is
-/// takeable, somebody has it, or the whole file, locked; or rows came and went too quickly.
+/// For an attempt that met `row`. A takeable row means that it, or the whole file, was locked, or that rows
+/// changed too quickly.
 refused refused_by(std::optional<term_row> row, std::optional<superseded> const& old);
 
-/// Of a statement that gives back: its first column, or else the number of its reply being 2, tells whether
-/// others wait at the wait queue.
+/// The reply to a release. Whether other sessions wait: its first column, or else its number is 2.
 given_back what_became(backend::result const&);
 
-/// Of the reply to a statement that has granted a term: the highest of `tokens` tokens that were drawn.
-/// @throws error(errc::in_doubt) if it is none that can be: whether the term was granted is to be looked at
+/// The highest of `tokens` tokens, from the reply to a granting statement.
+/// @throws error(errc::in_doubt) if it is impossible: then the caller must look at the row
 std::int64_t token_in(backend::result const&, int tokens = 1);
 std::int64_t checked_token(std::int64_t highest, int tokens = 1);
 
-/// The parameters that the granting statements have in common, in their order: $1 to $11.
+/// The parameters $1 to $11 of granting statements.
 std::vector<backend::value> granting_parameters(take_request const&, rowlock::strategy);
 
-/// @throws error(errc::strategy_mismatch) if the row was made by another strategy
+/// @throws error(errc::strategy_mismatch) if another strategy made the row
 void require_strategy(term_row const&, rowlock::strategy);
 
 }  // namespace rowlock::strategies

@@ -41,7 +41,7 @@ std::chrono::system_clock::time_point acquired_at(value const& us, std::string& 
   return std::chrono::system_clock::time_point(std::chrono::microseconds(int_or_zero(us)));
 }
 
-// A zero date, as some databases have it, is not a date.
+// The zero date of some databases is no date.
 std::chrono::milliseconds expires_in(value const& ms, std::string& unreadable) {
   if (!is_null(ms)) return readable(std::chrono::milliseconds(as_int(ms)), "expires_at", unreadable);
   unreadable = "its expires_at is no date";
@@ -52,7 +52,7 @@ std::string unknown_word(char const* what, std::string const& word) {
   return fmt::format("its {} is '{}', which this version does not know", what, word);
 }
 
-// Columns in the order of lock_read and lock_list.
+// The columns of lock_read and lock_list.
 term_row decode(backend::row const& columns) {
   term_row r;
   r.name = as_text(columns.at(0));
@@ -72,12 +72,12 @@ term_row decode(backend::row const& columns) {
   return r;
 }
 
-// What only a record has: lib/doc/once.md.
+// Only a record has these values: lib/doc/once.md.
 bool is_record(backend::row const& columns, term_row const& r) {
   return r.holder.strategy == strategy::once && !r.term.empty() && is_null(columns.at(6)) && r.renewals == 0;
 }
 
-// Of decode(): what says how the row is to be read at all.
+// The columns that decide how the row is read.
 void decode_kind(backend::row const& columns, term_row& r) {
   auto const& how = as_text(columns.at(1));
   auto const& when = as_text(columns.at(10));
@@ -124,7 +124,7 @@ std::optional<std::chrono::milliseconds> term_row::must_be_silent_for() const {
   return std::nullopt;
 }
 
-// As JSON: a control character is six bytes there, a quote two.
+// In JSON a control character has six bytes, and a quote two.
 std::size_t room_for(name_and_term const& which) noexcept {
   std::size_t bytes = which.term.value.size() + 24;
   for (char const c : which.name)
@@ -208,8 +208,7 @@ std::vector<term_row> term_rows::list_permits(backend::connection& c, permits_wa
   std::vector<term_row> rows;
   for (auto const& columns : c.execute(book_.at("permit_list"), parameters, deadline).rows) {
     auto& row = rows.emplace_back(decode_if_possible(columns));
-    row.term =
-        term_id{as_text(columns.at(2))};  // also of a row that can't be read: the next page begins there
+    row.term = term_id{as_text(columns.at(2))};  // always: the next page begins there
     row.holder.units = as_int(columns.at(17));
     row.holder.limit = as_int(columns.at(18));
   }
@@ -253,7 +252,7 @@ void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name
   auto const hides = [&](backend::statement const& asked) {
     return as_int(c.execute(asked, {}, deadline).rows.at(0).at(0)) != 0;
   };
-  // Of permits the name's anchor may be hidden, too.
+  // Of permits also the name's anchor can be hidden.
   if (!hides(at("lock_hidden")) && (one_for_each_name() || !hides(book_.at("lock_hidden")))) return;
   throw error(
       errc::access_denied,
@@ -274,8 +273,8 @@ std::vector<term_id> term_rows::renew(backend::connection& c, std::span<name_and
   return terms;
 }
 
-// Where an UPDATE can neither skip locked rows nor say which ones it met: locks those that it can get at
-// once, then renews them, in one transaction.
+// Where an UPDATE can neither skip locked rows nor return rows: one transaction locks the free ones, then
+// renews.
 std::vector<term_id> term_rows::lock_and_renew(backend::connection& c, std::string const& wanted,
                                                boot_time_point deadline) const {
   std::vector<term_id> terms;
@@ -326,7 +325,7 @@ std::string term_rows::who_locks(backend::connection& c, std::string const& name
   return all;
 } catch (error const&) {
   if (!c.usable()) throw;
-  return {};  // it is not everybody's business on every server
+  return {};  // some servers do not allow the question
 }
 
 bool term_rows::extend(backend::connection& c, name_and_term const& which, std::chrono::milliseconds duration,

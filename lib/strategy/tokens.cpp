@@ -10,7 +10,7 @@ using backend::value;
 
 fencing_token tokens::draw(backend::connection& c, std::string const& name, boot_time_point deadline) const {
   std::vector<value> const parameters{name};
-  // The reaper may take the row away as soon as it was put there; not for ever.
+  // The reaper can delete a new row at once, but not for ever.
   for (int round = 0; round < 10; ++round) {
     auto const drawn = c.execute(book_.at("token_draw"), parameters, deadline);
     if (drawn.affected > 0) {

@@ -12,7 +12,7 @@ void roll_back(backend::connection& c) noexcept {
   try {
     c.script("ROLLBACK", boot_clock::now() + 1s);
   } catch (std::exception const&) {
-    c.close();  // it must not go on with a transaction open
+    c.close();  // its transaction must not go on
   }
 }
 
@@ -27,8 +27,7 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
     begun = true;
     good = body();
   } catch (error const& e) {
-    // If whoever writes locks the database, and another program does, no transaction was begun, and ROLLBACK
-    // would be refused.
+    // If another program has locked the whole database, no transaction was begun, and ROLLBACK would fail.
     if (begun || e.reason() != errc::row_locked) roll_back(c);
     if (e.reason() != errc::in_doubt) throw;
     throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
@@ -39,7 +38,7 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
   if (!good) return roll_back(c);
   try {
     c.script("COMMIT", deadline);
-  } catch (...) {  // memory, too, may run out: nobody else must be given a session with a transaction open
+  } catch (...) {  // also std::bad_alloc: the session must not return with an open transaction
     roll_back(c);
     throw;
   }

@@ -21,7 +21,7 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
     if (row && !row->takeable()) return refused_by(std::move(row), old);
     clear_first = row.has_value();
   }
-  // A second round for an expired row, more for rows that come and go meanwhile.
+  // A second round for an expired row, more for rows that come and go.
   for (int round = 0; round < 4; ++round) {
     sent_at = boot_clock::now();
     bool locked = false;
@@ -29,7 +29,7 @@ outcome unique_insert::take(backend::connection& c, take_request const& r,
       if (auto won = insert(c, r, clear_first, old, deadline)) return *won;
     } catch (error const& e) {
       if (e.reason() != errc::row_locked) throw;
-      locked = true;  // by a transaction: a plain read tells whose row it is, and of which strategy
+      locked = true;  // a plain read shows its owner and strategy
     }
     auto row = rows_.read(c, r.name, deadline);
     if (row) require_strategy(*row, rowlock::strategy::unique_insert);
@@ -53,14 +53,13 @@ std::optional<granted> unique_insert::insert(backend::connection& c, take_reques
   try {
     return insert_at_once(c, r, deadline);
   } catch (error const& e) {
-    // The entry for the token was reaped in the midst of it. Or something is wrong for good: the steps will
-    // say.
+    // The reaper deleted the token's entry in between. If the fault is another one, the steps throw it.
     if (e.reason() != errc::failed || e.statement() != book_.at("at_once_draw").name) throw;
   }
   return insert_by_steps(c, r, false, old, deadline);
 }
 
-// All or nothing; if the reply is lost, the term may be in the row, with its token.
+// All or nothing. If the reply is lost, the row might have term and token.
 std::optional<granted> unique_insert::insert_at_once(backend::connection& c, take_request const& r,
                                                      boot_time_point deadline) const {
   auto const parameters = granting_parameters(r, rowlock::strategy::unique_insert);
@@ -93,7 +92,7 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
                                     old && old->renewals ? value(*old->renewals) : value(nullptr)};
       if (c.execute(book_.at("unique_clear"), what, deadline).affected == 0) return false;
     }
-    // Where the INSERT has to change an existing row to say that there is one, it says 2, and is rolled back.
+    // On MySQL and MariaDB an INSERT that meets a row counts 2, and is rolled back.
     if (c.execute(book_.at("unique_take"), granting_parameters(r, rowlock::strategy::unique_insert), deadline)
             .affected != 1)
       return false;

@@ -1,6 +1,5 @@
 #pragma once
-// How who waits is told that it should look again. Waiting itself is its driver's business: by a thread, and
-// in whatever other way there may be.
+// Wakes a waiter, whatever it waits with: a thread, or an event loop.
 
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +12,8 @@ namespace rowlock::waiting {
 class bell {
  public:
   virtual ~bell() = default;
-  /// Something may have changed. Called from any thread, perhaps with a mutex locked: it must neither wait
-  /// nor call back.
+  /// Something might have changed. Any thread calls it, perhaps with a mutex locked: it must neither wait nor
+  /// call back.
   virtual void ring() noexcept = 0;
 
  protected:
@@ -23,7 +22,7 @@ class bell {
   bell& operator=(bell const&) = default;
 };
 
-/// That of one thread, which sleeps meanwhile.
+/// The bell of a thread that sleeps.
 class thread_bell final : public bell {
  public:
   void ring() noexcept override {
@@ -34,7 +33,7 @@ class thread_bell final : public bell {
     wake_.notify_one();
   }
 
-  /// Returns when it is rung, at once if it was rung since the last wait, or at `until`, if there is one.
+  /// Returns when it is rung, at `until`, or at once if it was rung since the last wait.
   void wait(std::optional<std::chrono::steady_clock::time_point> until) {
     std::unique_lock lock(mutex_);
     auto const rung = [this] { return std::exchange(rung_, false); };

@@ -17,7 +17,6 @@ local_queue::turn::turn(turn&& other) noexcept
 
 void local_queue::turn::leave() noexcept {
   auto* r = std::exchange(queue_, nullptr);
-  // In a forked child the queue that gave this turn is the parent's, perhaps locked for ever.
   if (r != nullptr && r == &of_this_process()) r->leave(key_);
 }
 
@@ -80,8 +79,7 @@ void local_queue::hand_on(places::iterator found, std::shared_ptr<local_holder> 
 }
 
 local_queue::in_line::~in_line() {
-  if (me_ && queue_ == &of_this_process())
-    queue_->leave_line(*me_, true);  // as a turn: not in a forked child
+  if (me_ && queue_ == &of_this_process()) queue_->leave_line(*me_, true);
 }
 
 bool local_queue::leave_line(in_line::waiter& w, bool hand_turn_on) noexcept {
@@ -125,8 +123,8 @@ local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell
 
 local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring,
                                          successor const* as_successor) {
-  auto mine = k;  // copied beforehand: once there is a place nothing may fail, for nobody would leave it
-  std::shared_ptr<local_holder> held;  // outlives the guard: whoever drops the last of it leaves the place
+  auto mine = k;                       // copied first: nothing may fail once the place is made
+  std::shared_ptr<local_holder> held;  // outlives the guard: the last owner of it leaves the place
   std::lock_guard const guard(mutex_);
   auto const [found, fresh] = places_.try_emplace(k, owner);
   if (fresh) return turn(*this, std::move(mine));
@@ -135,7 +133,7 @@ local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, be
   if (held && here.owner.same(owner) && held->has_handles()) return already_held{std::move(held)};
   if (to_ring == nullptr) return busy{std::move(held)};
   base::watch_for_process_end_of_others();
-  std::list<in_line::waiter*> last{nullptr};  // here, too: what can fail comes before
+  std::list<in_line::waiter*> last{nullptr};  // can fail, so it comes first
   in_line me(*this, std::move(mine), owner, *to_ring, as_successor);
   last.front() = me.me_.get();
   here.line.splice(here.line.end(), last);

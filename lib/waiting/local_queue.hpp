@@ -1,6 +1,27 @@
 #pragma once
-// What this process holds and who of its threads waits for it, over all managers. One thread per database and
-// name talks to the database; the others stand in line behind it, in order, and cost no round trip.
+// The local queue: which names this process holds, and which of its threads wait for them, over all managers.
+// For each database and name one thread talks to the database. The other threads cost no round trip.
+//
+//   enter() returns  if
+//   turn             no thread of the process has the name
+//   already_held     the same owner holds the name, and can share it
+//   in_line          another thread has the turn, and there is a bell
+//   busy             another thread has the turn, and there is no bell
+//
+// The life of a turn, from the attempt to the end of the lock:
+//
+//   enter() -> took() -> leave()
+//                     -> leave_to_successor(), with the lock
+//           -> leave(), without a lock
+//
+// - A name has a place exactly while a thread has its turn.
+// - The first waiter gets the turn, and its bell rings. If it leaves, it passes the turn on.
+// - A hand-off (lib/doc/hand_on.md) needs a waiter that accepts by its `successor`. This waiter must use or
+//   release the lock, so it calls in_line::leave() before its end.
+// - In a forked child the parent's turns and places do nothing: the mutex can stay locked for ever.
+// - The mutex is locked while a bell rings and while a successor decides.
+//
+// lock_call and exchanging enter the queue. holding::hold has the turn of a held lock.
 
 #include <list>
 #include <memory>
@@ -16,12 +37,12 @@
 
 namespace rowlock::waiting {
 
-/// What stands in a place of the queue once its name was taken: a lock that is held. Thread-safe.
+/// A held lock. Thread-safe.
 class local_holder {
  public:
   virtual ~local_holder() = default;
   virtual holder_info as_holder() const = 0;
-  /// Whether its owner may have one more handle of it.
+  /// Whether its owner may share it.
   virtual bool has_handles() const noexcept = 0;
 
  protected:
@@ -30,12 +51,11 @@ class local_holder {
   local_holder& operator=(local_holder const&) = default;
 };
 
-/// Who stands in line, as far as it can do with what the one before it had.
 class successor {
  public:
   virtual ~successor() = default;
-  /// Whether it would take over what that one gives back, as it is. `of`: whose that is, a manager's, for
-  /// comparing. Called with the queue's mutex: must neither wait nor call back.
+  /// Whether the waiter accepts the lock as it is. `of`: the lock's manager, for comparing. Called with the
+  /// queue's mutex: must neither wait nor call back.
   virtual bool takes_over(local_holder const&, void const* of) const noexcept = 0;
 
  protected:
@@ -50,14 +70,13 @@ class local_queue {
     std::size_t database = 0;  ///< from number_of()
     std::string name;
     bool operator==(key const&) const = default;
-    /// For what an owner of the name has beside others: nobody else comes there.
+    /// The place of one owner within the name.
     key of(owner_id const& o) const {
       return {database, name + '\0' + o.process + '\0' + std::to_string(o.thread)};
     }
   };
 
-  /// The right to be the one of this process who deals with the name: from the attempt until the lock is
-  /// given back or lost. Move-only; leaves when destroyed.
+  /// Move-only. The destructor leaves.
   class turn {
    public:
     turn() = default;
@@ -65,12 +84,11 @@ class local_queue {
     turn& operator=(turn&&) = delete;
     ~turn() { leave(); }
     void leave() noexcept;
-    /// The attempt succeeded: from now on enter() by the same owner finds the hold.
+    /// enter() by the same owner finds the lock from now on.
     void took(std::shared_ptr<local_holder> const&) noexcept;
-    /// Whether who is next in line would take it over, at this moment.
+    /// Whether the first waiter would accept it at this moment.
     bool has_successor_for(local_holder const&, void const* of) const noexcept;
-    /// Leaves to the next in line with what was held, if it takes that over; whoever gets the turn answers
-    /// for it from then on. @return false if nobody does, and nothing was done
+    /// @return false if the first waiter does not accept, and nothing was done
     bool leave_to_successor(std::shared_ptr<local_holder> const&, void const* of) noexcept;
 
    private:
@@ -80,25 +98,22 @@ class local_queue {
     key key_;
   };
 
-  /// A turn that has come to who stood in line.
   struct arrival {
     local_queue::turn turn;
-    std::shared_ptr<local_holder> handed_off;  ///< what was left with it; its receiver answers for it
+    std::shared_ptr<local_holder> handed_off;  ///< by a hand-off
   };
 
-  /// A place in line for the turn. Move-only; leaves the line when destroyed, and hands the turn on if that
-  /// has come meanwhile: who has a successor's place calls leave() first. Whoever stands there is rung when
-  /// it comes.
+  /// Move-only. The destructor leaves, and passes on a turn that has come, but not a lock: see leave().
   class in_line {
    public:
     in_line(in_line&& other) noexcept = default;
     in_line& operator=(in_line&&) = delete;
     ~in_line();
-    /// The turn, once it has come; this is empty then.
+    /// The turn, if it has come. Then this is empty.
     std::optional<arrival> come() noexcept;
-    /// Leaves the line; this is empty then. @return the turn, if it had come
+    /// This is empty then. @return the turn, if it had come
     std::optional<arrival> leave() noexcept;
-    /// To be called before that. Who has the name now; null while that one has not got it yet.
+    /// The holder; null while no lock is taken. Precondition: this is not empty.
     std::shared_ptr<local_holder> in_front() const;
 
    private:
@@ -121,26 +136,23 @@ class local_queue {
     std::shared_ptr<local_holder> by_me;
   };
   struct busy {
-    std::shared_ptr<local_holder> holder;  ///< null while the one in front has not got it yet
+    std::shared_ptr<local_holder> holder;  ///< null while no lock is taken
   };
 
   static local_queue& of_this_process();
 
-  /// A number for the identity of a set of tables and of the server that they are on: keys are many,
-  /// databases few.
+  /// A number for a server and a set of tables, because keys are many.
   std::size_t number_of(std::string const& database_identity);
 
   using entrance = std::variant<turn, already_held, in_line, busy>;
-  /// Does not wait. The turn, if nobody has it; what `owner` holds, if that has the name; else a place at the
-  /// end of the line, or none, if there is no bell to ring. Bell and successor outlive the place.
+  /// Does not wait. Bell and successor must outlive the place in line.
   entrance enter(key const&, owner_id const& owner, bell* to_ring, successor const* = nullptr);
-  /// Whether somebody stands in line for it.
   bool is_waited_for(key const&) const noexcept;
 
  private:
   struct place {
     explicit place(owner_id o) : owner(std::move(o)) {}
-    owner_id owner;  ///< of whoever has the turn
+    owner_id owner;  ///< of the turn
     std::weak_ptr<local_holder> held;
     std::list<in_line::waiter*> line;
   };

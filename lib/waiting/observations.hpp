@@ -1,5 +1,5 @@
 #pragma once
-// Since when rows were seen unchanged, over several calls: who only tries, again and again, watches too.
+// How long rows have been seen unchanged, over several calls: so a caller that polls can take over, too.
 
 #include <cstdint>
 #include <map>
@@ -13,11 +13,10 @@ namespace rowlock::waiting {
 /// Thread-safe.
 class observations {
  public:
-  /// Call it after the reply that showed the row.
-  /// @return since when its term and renewals stand there, as far as this manager has seen: now, at first
+  /// Call it after the reply that showed the row. @return since when this manager knows its term and renewals
   boot_time_point since(strategies::term_row const& row) {
     std::lock_guard const guard(mutex_);
-    if (seen_.size() >= most && !seen_.contains(row.name)) seen_.clear();  // their watch begins anew
+    if (seen_.size() >= most && !seen_.contains(row.name)) seen_.clear();  // all watches restart
     auto& known = seen_[row.name];
     if (known.term.value != row.term.value || known.renewals != row.renewals)
       known = {row.term, row.renewals, boot_clock::now()};

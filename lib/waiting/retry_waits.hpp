@@ -1,6 +1,6 @@
 #pragma once
-// How long one call waits between its attempts: what retry_options say, and never past the moment at which
-// the lock can be had.
+// The pauses between the attempts of one call, by its retry_options. None goes beyond the moment when the
+// lock can be taken.
 
 #include <chrono>
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace rowlock::waiting {
 
-/// A part between 0 and 1 by chance, so that those who were refused together do not come back together.
+/// A random number from 0 to 1, so that callers that were refused together do not return together.
 double random_part();
 
 /// Used by one thread.
 class retry_waits {
  public:
-  /// `insistent`: for callers that can't be told "not got": a bound of attempts does not count.
+  /// `retry_forever`: for callers without a "not taken" result. It overrides bounds of attempts and policies.
   retry_waits(retry_options const& options, bool retry_forever)
       : options_(options), retry_forever_(retry_forever), backoff_(options.first) {}
 
@@ -25,13 +25,12 @@ class retry_waits {
     backoff_ = options_.first;
   }
 
-  /// `holder`: as last seen, null if it is not known. `can_be_had_in`: no wait of ours is longer; a policy's
-  /// is as it says.
-  /// @return how long to wait for the next attempt; nothing if there is to be none
+  /// `holder`: as last seen, or null. `can_be_had_in`: an upper bound, except for the program's policy.
+  /// @return the pause before the next attempt; nothing if there is none
   std::optional<std::chrono::milliseconds> next(holder_info const* holder,
                                                 std::optional<std::chrono::milliseconds> can_be_had_in);
 
-  /// The part of a moment after which who met a lock of nobody's tries again.
+  /// A short random pause before retrying when a row is locked but not held.
   std::chrono::nanoseconds short_wait() const;
 
  private:

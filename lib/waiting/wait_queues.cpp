@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t most_names = 1000;  // that are remembered; then all are forgotten
-// Whoever gives a lock back waits for no more than that until the others are woken.
+constexpr std::size_t most_names = 1000;  // remembered; then all are forgotten
+// A release waits no longer for its queue to wake the next waiter.
 constexpr std::chrono::nanoseconds longest_leave = 1s;
 
 }  // namespace
@@ -40,7 +40,7 @@ void wait_queues::ticket::keep() noexcept try {
   if (!place_->session || place_->is_kept) return;
   place_->kept = wait_queues_->kept_.insert(wait_queues_->kept_.end(), place_);
   place_->is_kept = true;
-} catch (std::bad_alloc const&) {  // then nobody takes it
+} catch (std::bad_alloc const&) {  // then its session is not taken for another name
 }
 
 void wait_queues::ticket::leave(boot_time_point deadline) noexcept {
@@ -51,14 +51,14 @@ void wait_queues::ticket::leave(boot_time_point deadline) noexcept {
   try {
     if (boot_clock::now() >= deadline) return (*session)->close();
     wait_queues_->leave(*session, mine->name, deadline);
-  } catch (std::exception const&) {  // it ends with its session
+  } catch (std::exception const&) {
     (*session)->close();
   }
 }
 
 bool wait_queues::ticket::leave_with(std::function<void(backend::connection&)> const& give_back) {
   if (!place_ || epoch_ != base::fork_epoch()) return false;
-  auto session = wait_queues_->taken_from(*place_);  // from here on leave() has nothing to leave
+  auto session = wait_queues_->taken_from(*place_);  // leave() does nothing from here on
   if (!session) return false;
   try {
     give_back(**session);
@@ -92,7 +92,7 @@ std::optional<wait_queues::loan> wait_queues::taken_from_one_that_is_kept() {
     if (kept_.empty()) return std::nullopt;
     oldest = kept_.front();
   }
-  auto session = taken_from(*oldest);  // empty if its lock was given back just now
+  auto session = taken_from(*oldest);  // empty if its lock was just released
   if (session) leave(*session, oldest->name, boot_clock::now() + reply_timeout_);
   return session;
 }
@@ -123,12 +123,12 @@ wait_queues::result wait_queues::enter(std::string const& name, std::string cons
       done.mine.emplace(ticket(*this, std::make_shared<place>(place{name, std::move(session)})));
     return done;
   } catch (error const& e) {
-    // A server that refuses it will do so again; and to connect anew each time costs more than trying again.
+    // It would refuse again, and a connection for each wait costs more than polling.
     if (!e.retryable() && there_.exchange(false))
       events_.tell({.kind = event_kind::error,
                     .name = name,
                     .message = fmt::format("waiting goes on without the server's help: {}", e.what())});
-  } catch (std::exception const&) {  // no memory: the caller tries again and again
+  } catch (std::exception const&) {  // no memory: the caller polls
   }
   return {};
 }
@@ -146,7 +146,7 @@ void wait_queues::others_wait(std::string const& name, bool do_they) noexcept tr
   }
   if (waited_for_.size() >= most_names) waited_for_.clear();
   waited_for_.insert(name);
-} catch (std::exception const&) {  // no memory: it is a hint
+} catch (std::exception const&) {  // no memory for a hint
   return;
 }
 

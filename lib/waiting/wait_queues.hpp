@@ -1,7 +1,28 @@
 #pragma once
-// Where threads of several processes line up for a name: at a wait queue, which the server keeps for a
-// session and hands on in order. A wait queue decides nothing: who has one is merely the next to try. Whoever
-// can't have one tries again and again.
+// Wait queues: the order in which waiters of several processes try (lib/doc/waiting.md).
+//
+// A wait queue is a lock in the server. One session has it, and the other sessions wait for it in order. It
+// decides nothing: that session is only the next to try. A call without a queue place polls.
+//
+// The life of a queue place:
+//
+//   step          by                          its session
+//   enter()       a call that waits           waits in the server, `longest_wait` at most
+//   keep()        the call that got the lock  stays, so that the release wakes the next waiter
+//   leave()       a release, or a call that   returns to the pool, after a round trip
+//                 gave up
+//   leave_with()  a release                   the same, by the statement that releases the lock
+//   destructor    a loss, or an error         is closed, which ends the queue place
+//
+// - A session has one queue place at most.
+// - There are `queue_connections` sessions. If another name needs one, the oldest kept place gives up its
+//   session. The next waiter there then polls until it notices the release.
+// - A hung process at the head delays the other waiters by `longest_wait`.
+// - waited_for_ is a hint: a call for such a name begins in the queue. So a busy holder can't overtake for
+//   ever.
+// - If a server refuses wait queues for good, there() is false from then on.
+//
+// A `queue_place` of lib/manager has the ticket of a call, and then the hold that of a lock.
 
 #include <atomic>
 #include <chrono>
@@ -21,9 +42,8 @@
 
 namespace rowlock::waiting {
 
-/// A manager's. Thread-safe.
+/// Of one manager. Thread-safe.
 class wait_queues {
-  /// What a ticket is for. The session is taken from it if it is needed elsewhere.
   struct place {
     std::string name;
     std::optional<sessions::connection_pool::loan> session;
@@ -32,29 +52,22 @@ class wait_queues {
   };
 
  public:
-  /// No wait is longer: a wait queue whose holder is stuck costs the others no more than that.
   static constexpr std::chrono::milliseconds longest_wait{900};
 
   wait_queues(sessions::database&, sessions::events const&, manager_options const&);
 
-  /// The wait queue of a name, on a session of its own. Move-only; used by one thread at a time.
+  /// A queue place. Move-only; used by one thread at a time.
   class ticket {
    public:
     ticket(ticket&&) noexcept = default;
     ticket& operator=(ticket&&) = delete;
-    /// Ends the session, and so leaves the wait queue, without waiting for the server. In a forked child
-    /// nothing: it is the parent's, and what guards it may stand locked for ever.
+    /// In a forked child it does nothing: the session is the parent's.
     ~ticket();
-    /// The lock was got. The wait queue is kept for it, so that the server wakes the next one when it is
-    /// given back; but another name that is waited for may need the session.
     void keep() noexcept;
-    /// Leaves the wait queue, and keeps the session for the next one: one round trip, for which there is time
-    /// until `deadline`, and a second at most. Without that, as the destructor.
+    /// Waits until `deadline`, and a second at most. If it fails, the session is closed.
     void leave(boot_time_point deadline) noexcept;
-    /// The same by what `give_back` asks of the wait queue's session: it gives the lock back, too. If it
-    /// throws, the wait queue ends with its session.
-    /// @return false if there was no such session, or nothing was done there: then the lock is to be given
-    /// back elsewhere
+    /// Leaves the queue by `give_back`, which also releases the lock. If it throws, the session is closed.
+    /// @return false if nothing was done: then the lock must be released elsewhere
     /// @throws error of `give_back`
     bool leave_with(std::function<void(backend::connection&)> const& give_back);
 
@@ -68,21 +81,18 @@ class wait_queues {
 
   struct result {
     std::optional<ticket> mine{};
-    bool stood = false;  ///< in line; if not, there is no session for it, or no wait queue at all
+    bool stood = false;  ///< whether there was a session and a queue to wait in
   };
-  /// Stands in line at the wait queue of `name`, until `until` at most. `who`: as connection::enter_queue()
-  /// has it.
+  /// `who`: see connection::enter_queue().
   result enter(std::string const& name, std::string const& who, boot_time_point until,
                std::stop_token const&) noexcept;
 
-  /// Ends sessions that nobody has used for long. @return when there may be the next one
+  /// Closes idle sessions. @return when the next one can be due
   boot_time_point close_unused() noexcept { return sessions_.close_unused(); }
 
-  /// Whether wait queues can be had, as far as is known.
   bool there() const noexcept { return there_.load(); }
 
-  /// Whether an acquire of the name should begin at its wait queue: others waited there a moment ago, and
-  /// would be overtaken for ever.
+  /// Whether a call begins in the queue, because processes waited there a moment ago.
   bool begins_at(std::string const& name) const;
   void others_wait(std::string const& name, bool) noexcept;
 
@@ -93,7 +103,6 @@ class wait_queues {
   std::optional<loan> free_session(std::stop_token const&);
   std::optional<loan> taken_from(place&) noexcept;
   std::optional<loan> taken_from_one_that_is_kept();
-  /// @throws error
   void leave(loan&, std::string const& name, boot_time_point deadline);
 
   sessions::database& database_;
@@ -102,7 +111,7 @@ class wait_queues {
   std::chrono::nanoseconds const reply_timeout_;
   std::atomic<bool> there_;
   mutable std::mutex mutex_;
-  std::list<std::shared_ptr<place>> kept_;  ///< the oldest first
+  std::list<std::shared_ptr<place>> kept_;  ///< oldest first
   std::unordered_set<std::string> waited_for_;
 };
 
