@@ -1,6 +1,6 @@
 #pragma once
-// What the doctor's checks ask a database, and their results. The checks that know one database are in its
-// folder, checks.cpp; they know no driver.
+// The interface between the doctor's checks and a database. The checks of one database are in its folder,
+// checks.cpp. They know no driver.
 
 #include <initializer_list>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace rowlock::backend {
 
-/// Values by name, as a statement of two columns gave them. Names in lower case.
+/// Values by lower-case name, from a statement of two columns.
 class ROWLOCK_EXPORT settings {
  public:
   settings() = default;
@@ -25,9 +25,9 @@ class ROWLOCK_EXPORT settings {
   bool has(std::string const& name) const { return values_.contains(name); }
   /// Empty if there is no such setting.
   std::string const& operator[](std::string const& name) const;
-  /// The first of them that exists: servers have renamed some.
+  /// The first that exists: servers have renamed some.
   std::string const& any(std::initializer_list<char const*> names) const;
-  /// ON, 1, YES, true; or anything else that is not the opposite.
+  /// ON, 1, YES, true, or any other text that does not say the opposite.
   bool on(std::string const& name) const;
   std::int64_t number(std::string const& name) const;  ///< 0 if it is not a number
 
@@ -35,14 +35,13 @@ class ROWLOCK_EXPORT settings {
   std::map<std::string, std::string> values_;
 };
 
-/// The result of a check.
 struct opinion {
   verdict result = verdict::ok;
   std::string why;
   std::string remedy{};
 };
 
-/// The examination of one database, as a check sees it. If a member throws, that decides the check's result.
+/// The examination of one database. An exception from a member becomes the check's result.
 class ROWLOCK_EXPORT examiner {
  public:
   virtual ~examiner();
@@ -50,7 +49,7 @@ class ROWLOCK_EXPORT examiner {
   examiner& operator=(examiner const&) = delete;
 
   virtual connection& session() = 0;
-  /// One more, for as long as the caller keeps it.
+  /// A second session. The caller keeps it.
   virtual std::unique_ptr<connection> another() = 0;
   virtual result ask_on(connection&, std::string_view statement, std::vector<value> const& parameters) = 0;
   result ask(connection& c, std::string_view statement, std::vector<value> const& parameters = {}) {
@@ -59,18 +58,18 @@ class ROWLOCK_EXPORT examiner {
   result ask(std::string_view statement, std::vector<value> const& parameters = {}) {
     return ask_on(session(), statement, parameters);
   }
-  /// doctor_session, doctor_settings or doctor_status: asked once.
+  /// doctor_session, doctor_settings or doctor_status, asked once.
   virtual settings const& known(std::string const& statement) = 0;
-  /// doctor_tables of one table, `what` being "locks" or "tokens". Empty if the server says nothing about it.
+  /// doctor_tables of one table, such as "locks". Empty if the server reports nothing about it.
   virtual std::optional<row> table(std::string const& what) = 0;
-  /// Whether the database says that there is no such table. It says nothing to a role that may not look.
+  /// Whether the database says that the table is missing. False if this role may not look.
   virtual bool is_missing(std::string const& what) = 0;
   /// Empty if the options name none, and none was found.
   virtual std::string schema_of_tables() const = 0;
-  /// Objects of other roles with the name of one of rowlock's tables or functions: one sentence for each.
-  /// `unreadable`: only those that must not even be read.
+  /// A sentence for each object of another role with a name of rowlock's. `unreadable`: only objects that
+  /// must not even be read.
   virtual std::vector<std::string> strangers(std::string const& schema, bool unreadable) = 0;
-  /// The message of an error, without the database's address, which the first finding has.
+  /// The error's message without the database's address, which the first finding has.
   virtual std::string words(error const&) const = 0;
 
   virtual doctor_options const& options() const noexcept = 0;
@@ -81,21 +80,20 @@ class ROWLOCK_EXPORT examiner {
   examiner() = default;
 };
 
-/// A check by its name: nothing if it does not apply. Without a function it is the one that all databases
-/// have in common, in lib/diagnose.
+/// A check. It returns nothing if it does not apply. Null: the common check in lib/diagnose.
 struct named_check {
   char const* name = "";
   std::optional<opinion> (*look)(examiner&) = nullptr;
 };
 
-/// Whether this end of the wire is encrypted; `protocol`: empty if not. `remedy`: how to have it so.
+/// Whether the connection is encrypted. `protocol` is empty if not. `remedy`: how to encrypt it.
 ROWLOCK_EXPORT opinion tls(session_facts const&, std::string const& protocol, std::string const& remedy);
 
-/// Tries a statement that would write, but meets nothing to write to. @return an error if the database takes
-/// no writes, else nothing, also if something else is wrong
+/// Tries an UPDATE that matches no row. @return an error if the database takes no writes, else nothing, also
+/// after another problem
 ROWLOCK_EXPORT std::optional<opinion> refused_writes(examiner&);
 
-/// "statement_timeout = 5000, lock_timeout = 1": those of `names` that are on.
+/// The `names` that are on: "statement_timeout = 5000, lock_timeout = 1".
 ROWLOCK_EXPORT std::string list_on(settings const&, std::initializer_list<char const*> names);
 
 }  // namespace rowlock::backend

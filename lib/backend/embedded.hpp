@@ -1,5 +1,5 @@
 #pragma once
-// What lib/cmake/embed_sql.cmake made of the .sql files; each back end's target holds its own dialect's.
+// The output of lib/cmake/embed_sql.cmake. Each back end's target holds its own dialect.
 
 #include <span>
 

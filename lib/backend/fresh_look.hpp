@@ -4,9 +4,8 @@
 
 namespace rowlock::backend {
 
-/// Whether a session was seen alive a moment ago: who borrows one looks at its socket, and the statement that
-/// is sent next need not look again. Counts once, and not for long: what happens after a look is in doubt in
-/// any case.
+/// Remembers that a session was just seen alive: the next statement need not look at the socket again. Counts
+/// once, for a few milliseconds. Events after a look are in doubt in any case.
 class fresh_look {
  public:
   void forget() noexcept { until_ = {}; }

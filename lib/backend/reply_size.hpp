@@ -1,7 +1,6 @@
 #pragma once
-// How much of one reply is kept in memory. The bytes on the wire are limited (wire_watch.hpp), but a server
-// can say much with few of them: a NULL of the binary protocol is a bit, and a message of five bytes is a
-// result.
+// Limits the memory for one reply. wire_watch.hpp limits its bytes on the wire, but few bytes can mean much:
+// a NULL of the binary protocol is a bit, and a message of five bytes is a result.
 
 #include <cstddef>
 
@@ -9,9 +8,9 @@ namespace rowlock::backend {
 
 class reply_size {
  public:
-  /// @return false if no reply that is expected has so many results
+  /// @return false if no expected reply has so many results
   bool add_result() noexcept { return ++results_ <= most_results; }
-  /// @return false if no reply that is expected has so many cells
+  /// @return false if no expected reply has so many cells
   bool add_row(std::size_t columns) noexcept {
     cells_ += columns + 1;
     return cells_ <= most_cells;

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What was asked longer ago may never be answered, though the resolver has recovered.
+// An older question might never be answered, although the resolver has recovered.
 constexpr auto young = 30s;
 
 struct free_addresses {
@@ -27,7 +27,6 @@ struct free_addresses {
 };
 using address_list = std::unique_ptr<addrinfo, free_addresses>;
 
-/// @return what getaddrinfo(3) does
 int ask_system(std::string const& host, int flags, address_list& found) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -39,7 +38,7 @@ int ask_system(std::string const& host, int flags, address_list& found) {
   return result;
 }
 
-/// Empty if it is none that can be written.
+/// Empty if it has no numeric form.
 std::string written(addrinfo const& a) {
   std::array<char, NI_MAXHOST> text{};
   int const result =
@@ -47,7 +46,7 @@ std::string written(addrinfo const& a) {
   return result == 0 ? text.data() : "";
 }
 
-// Where one kind leads nowhere, all of that kind do. The system knows which kind comes first.
+// Alternates, because often all addresses of one kind are unreachable. The system chooses the first kind.
 std::vector<std::string> in_turn(addrinfo const* list) {
   std::array<std::vector<std::string>, 2> kinds;
   for (auto const* a = list; a != nullptr; a = a->ai_next) {
@@ -82,7 +81,7 @@ void lookup::ask(std::string const& host) noexcept {
       problem_ = ::gai_strerror(result);
     else
       addresses_ = in_turn(found.get());
-  } catch (std::exception const&) {  // no memory for them
+  } catch (std::exception const&) {  // no memory
     addresses_.clear();
   }
   answered_.set();

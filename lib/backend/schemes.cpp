@@ -28,7 +28,7 @@ constexpr std::array postgresql_begins{"postgresql://"sv, "postgres://"sv};
 constexpr std::array mysql_begins{"mysql://"sv, "mariadb://"sv};
 
 #ifdef ROWLOCK_HAS_SQLITE
-// A path may have a '?' in it: only what looks like options is taken for them.
+// A path can contain '?': only text that looks like options is read as options.
 connection_source open_sqlite(std::string path) {
   auto durability = ::rowlock::sqlite::synchronous::full;
   auto const query = path.rfind('?');
@@ -82,7 +82,7 @@ constexpr std::array all{
 #endif
     }};
 
-/// Its length; 0 if the URL has none of this back end's.
+/// 0 if the URL has no scheme of this back end.
 std::size_t scheme_length(scheme const& s, std::string_view url) noexcept {
   for (auto const begin : s.begins)
     if (url.starts_with(begin)) return begin.size();
@@ -91,7 +91,7 @@ std::size_t scheme_length(scheme const& s, std::string_view url) noexcept {
 
 bool is_secret(std::string_view key) { return key == "password" || key == "sslpassword"; }
 
-/// As libpq reads the names of a URL's options; what is no escape stays as it is.
+/// As libpq reads option names in a URL. Invalid escapes stay.
 std::string unescaped(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -105,7 +105,7 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// A password that has an unescaped ? in it is one for libpq, up to the @.
+// For libpq a password with an unescaped ? in it goes on up to the @.
 bool url_has_password(std::string_view rest) {
   auto const authority = rest.substr(0, rest.find('/'));
   if (auto const at = authority.rfind('@'); at != authority.npos)
@@ -120,8 +120,7 @@ bool url_has_password(std::string_view rest) {
   return false;
 }
 
-/// Skips the value at the beginning of a keyword string: in quotes or up to a blank, a backslash taking the
-/// next character as it is.
+/// Skips a keyword's value: quoted, or up to a blank. A backslash escapes the next character.
 void skip_value(std::string_view& s) {
   bool const quoted = s.starts_with('\'');
   std::size_t i = quoted ? 1 : 0;

@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 27> table_kinds{"locks",
 constexpr std::string_view longest_kind = "try_acquire_exclusive";
 constexpr std::string_view shipped_prefix = "rowlock_";
 
-// Those that name a term: what a permit has in common with a lock, whose table has the same columns.
+// Statements that also exist for permits, whose table has the same columns.
 constexpr std::array<std::string_view, 12> of_permits_too{
     "lock_read", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend", "lock_set_note",
     "lock_idle", "guard_lock",     "guard_require", "guard_look", "lock_hidden", "lock_locked_by"};
@@ -89,7 +89,7 @@ table_names table_names::of(dialect const& d, std::string schema, std::string pr
 
 std::string table_names::table(std::string_view what) const {
   if (schema.empty()) return fmt::format("{0}{1}{2}{0}", quote, prefix, what);
-  std::string place;  // what was named is a validated identifier, what was found may be anything
+  std::string place;  // a named schema is a plain identifier, a found one can be any text
   for (char const c : schema) place.append(c == quote ? 2 : 1, c);
   return fmt::format("{0}{1}{0}.{0}{2}{3}{0}", quote, place, prefix, what);
 }

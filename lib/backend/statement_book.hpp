@@ -13,48 +13,47 @@
 
 namespace rowlock::backend {
 
-/// Where rowlock's tables are. The shipped SQL says rowlock_locks, rowlock_tokens, rowlock_meta,
-/// rowlock_migrations, rowlock_reaper, rowlock_permits, and for the functions rowlock_try_acquire,
-/// rowlock_renew, rowlock_require_permit, rowlock_done and so on; render() puts schema and prefix in.
+/// The place of rowlock's tables. The shipped SQL says rowlock_locks, rowlock_tokens and so on, for functions
+/// rowlock_renew and so on. render() puts schema and prefix in.
 struct table_names {
-  std::string schema;  ///< empty: whatever the connection's search path or main database says
+  std::string schema;  ///< empty: by the connection's search path or main database
   std::string prefix = "rowlock_";
   char quote = '"';
 
-  /// Validated, quoted as the dialect wants.
+  /// Validates the names, and takes the dialect's quote.
   static table_names of(dialect const&, std::string schema, std::string prefix);
 
   /// Throws error(errc::invalid_argument) unless both are plain identifiers: [A-Za-z_][A-Za-z0-9_]*, short
-  /// enough for the dialect (and schema empty where it has none).
+  /// enough for the dialect. The schema must be empty where the dialect has none.
   void validate(dialect const&) const;
-  /// Replaces each of those words, where it stands as a whole one, by the quoted, qualified name.
+  /// Replaces each of these whole words by the quoted, qualified name.
   std::string render(std::string_view sql) const;
-  /// The quoted, qualified name of one table or function, `what` being "locks", "renew", ...
+  /// The quoted, qualified name of a table or function: `what` is "locks", "renew", ...
   ROWLOCK_EXPORT std::string table(std::string_view what) const;
 };
 
-/// A statement ready to be run: rendered text, known by the name under which a connection keeps it prepared.
+/// A rendered statement. Connections keep it prepared under its name.
 struct statement {
   std::string name;
   std::string sql;
 };
 
-/// Before the name of a statement on rowlock_locks: the same on rowlock_permits.
+/// Prefix of a statement's name: the same statement on rowlock_permits instead of rowlock_locks.
 inline constexpr char const* permits_prefix = "permits_";
 
-/// All statements of a dialect, rendered for one set of table names. Shared between threads.
+/// All statements of a dialect, rendered for one set of table names. Thread-safe.
 class statement_book {
  public:
   statement_book(dialect const&, table_names);
-  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). What was
-  /// returned stays valid as long as the book.
+  /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). The result
+  /// stays valid as long as the book.
   ROWLOCK_EXPORT statement const& at(std::string_view name) const;
   dialect const& sql() const noexcept { return dialect_; }
-  bool returning() const noexcept { return dialect_.returning; }  ///< dialect::returning
-  bool at_once() const noexcept { return dialect_.at_once; }      ///< dialect::at_once
+  bool returning() const noexcept { return dialect_.returning; }
+  bool at_once() const noexcept { return dialect_.at_once; }
 
-  /// Puts in the schema that a session has found (connection::find_schema), where none was named. The first
-  /// one stays. @return whether the names have this one now; always, where one was named
+  /// Puts in the schema that a session found (connection::find_schema), unless one was named. The first one
+  /// found stays. @return whether the names now have it, or one was named
   bool settle(std::string const& schema);
   table_names tables() const;
 
@@ -64,7 +63,7 @@ class statement_book {
 
   dialect const& dialect_;
   bool const named_;
-  mutable std::mutex mutex_;  ///< of what follows, which at() reads without it
+  mutable std::mutex mutex_;  ///< of the members below, which at() reads without it
   table_names tables_;
   std::unique_ptr<statements const> first_;
   std::unique_ptr<statements const> settled_;

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto between_looks = 4ms;
-// Nothing came for so long: from now on the next byte is waited for, not looked for.
+// After this silence the thread polls for the next byte instead of looking regularly.
 constexpr auto quiet_after = 20ms;
 
 }  // namespace
@@ -59,7 +59,7 @@ std::list<wire_watch::watched>::iterator wire_watch::add(std::shared_ptr<wire co
   std::lock_guard const guard(mutex_);
   if (!thread_.joinable()) thread_ = std::jthread([this](std::stop_token const& stop) { run(stop); });
   watched_.splice(watched_.end(), one);
-  // It mostly looks again soon by itself, and sees this one: a busy session need not wake it each time.
+  // The thread mostly looks soon anyway: a busy session need not wake it each time.
   if (asleep_until_ > (entry->counted ? now + between_looks : deadline)) waiter_.wake();
   return entry;
 }
@@ -69,13 +69,13 @@ void wire_watch::remove(std::list<watched>::iterator entry) noexcept {
   watched_.erase(entry);
 }
 
-/// @return when it has to look again
+/// @return the time of the next look
 boot_time_point wire_watch::look(bool stirred, std::vector<int>& quiet) {
   std::lock_guard const guard(mutex_);
   auto const now = boot_clock::now();
   auto next = boot_time_point::max();
   quiet.clear();
-  // Under the mutex, so that whoever got an answer in time is not cut off afterwards.
+  // Under the mutex: a call that got its reply in time is not cut off afterwards.
   for (auto& one : watched_) {
     auto const bytes = one.counted ? received_bytes(one.on->fd()).value_or(one.seen) : 0;
     if (bytes > one.until_bytes) one.on->overrun_.store(true, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 #pragma once
-// A driver's call ends when its reply is complete. A hostile or broken server never completes it: it sends
-// nothing, or a byte now and then, or more and more. From outside only the connection can be ended.
+// A driver's call ends when its reply is complete. A hostile or faulty server sends nothing, single bytes, or
+// endless bytes. From outside rowlock can only end the connection.
 
 #include <atomic>
 #include <cstdint>
@@ -18,25 +18,25 @@
 
 namespace rowlock::backend {
 
-/// A connection's socket, by a descriptor of our own: the driver closes its own when it likes, and then that
-/// number may be anybody's.
+/// A connection's socket, by a duplicate descriptor. The driver can close its own at any time, and then
+/// another file can get the number.
 class ROWLOCK_EXPORT wire {
  public:
-  /// Null if there is no descriptor left for it.
+  /// Null if no descriptor is left.
   static std::shared_ptr<wire> of(int fd);
   wire(wire const&) = delete;
   wire& operator=(wire const&) = delete;
   virtual ~wire();
 
   int fd() const noexcept { return copy_; }
-  /// Ends the connection, also under a thread that waits for something to come.
+  /// Ends the connection, even while a thread waits on it.
   void shut_down() const noexcept;
-  /// Whether it was shut down because the server sent more than it may.
+  /// Whether the server sent too much, and was shut down for it.
   bool overrun() const noexcept { return overrun_.load(std::memory_order_relaxed); }
 
  protected:
   explicit wire(int copy) noexcept : copy_(copy) {}
-  void forget() noexcept;  ///< closes the copy
+  void forget() noexcept;
 
  private:
   friend class wire_watch;
@@ -44,12 +44,12 @@ class ROWLOCK_EXPORT wire {
   mutable std::atomic<bool> overrun_ = false;
 };
 
-/// Shuts down the connection of a call that still waits for a reply at its deadline, or gets more than a
-/// reply may have. To the driver this looks as if the server had gone. One thread for all sessions of the
-/// process; begun with the first call. Thread-safe.
+/// Shuts down the connection of a call that waits beyond its deadline, or gets too long a reply. To the
+/// driver the server looks gone. The first call starts one thread for all sessions of the process.
+/// Thread-safe.
 ///
-/// Bytes are counted by looking every few milliseconds while something comes. What comes between two looks is
-/// not prevented: some megabytes, if the server is as near and as fast as can be.
+/// While bytes come, the thread counts them every few milliseconds. In between a near and fast server can
+/// send some megabytes more.
 class ROWLOCK_EXPORT wire_watch {
  public:
   wire_watch() = default;
@@ -66,7 +66,7 @@ class ROWLOCK_EXPORT wire_watch {
     boot_time_point moved;
   };
 
-  /// While this lives, the limits count.
+  /// The limits apply during its lifetime.
   class ROWLOCK_EXPORT scope {
    public:
     scope(wire_watch& all, std::shared_ptr<wire const> on, boot_time_point deadline,
@@ -91,7 +91,7 @@ class ROWLOCK_EXPORT wire_watch {
   std::mutex mutex_;
   std::list<watched> watched_;
   boot_time_point asleep_until_ = boot_time_point::min();
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: it uses the other members
 };
 
 }  // namespace rowlock::backend

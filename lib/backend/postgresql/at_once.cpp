@@ -1,6 +1,6 @@
-// Whole transactions in one round trip: BEGIN, some statements and COMMIT, as a pipeline with one Sync. The
-// server skips what comes after a statement that fails, so COMMIT is either answered or was not run. What was
-// sent and not answered is in doubt, as ever.
+// Whole transactions in one round trip: BEGIN, the statements and COMMIT in a pipeline with one Sync. The
+// server skips everything after a failed statement, so COMMIT is either answered or did not run. Without an
+// answer the outcome is in doubt.
 
 #include <algorithm>
 #include <string_view>
@@ -37,8 +37,8 @@ statement const& session::begin_statement() {
   return s;
 }
 
-/// What the server knows BEGIN, the steps and COMMIT by. Behind a pooler nothing is prepared: the next
-/// transaction may come to another of the server's sessions.
+/// The server's names of BEGIN, the steps and COMMIT. Behind a pooler nothing is prepared: the next
+/// transaction can reach another session.
 std::vector<std::string> session::names_of(std::span<step const> steps, boot_time_point deadline) {
   std::vector<std::string> names;
   if (pooling_ == pooling::transaction) return names;
@@ -62,7 +62,6 @@ bool session::send_transaction(std::span<step const> steps, std::span<text_param
          PQpipelineSync(c) == 1;
 }
 
-/// @return what each step gave
 std::vector<native_result> session::run_transaction(std::span<step const> steps, boot_time_point deadline) {
   auto* c = channel_.native();
   std::vector<text_parameters> texts;
@@ -95,7 +94,7 @@ std::vector<native_result> session::run_transaction(std::span<step const> steps,
   return of_steps;
 }
 
-/// A transaction of its own, unless one is open.
+/// Runs a transaction of its own, unless one is open.
 native_result session::run_pooled(statement const& s, std::span<value const> parameters,
                                   boot_time_point deadline) {
   auto* c = channel_.native();
@@ -121,7 +120,7 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
     return run();
   } catch (error const& e) {
     if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
-    prepared_.clear();  // as in execute(); any of them
+    prepared_.clear();  // as in execute(), but any of the statements
   }
   return run();
 }

@@ -50,13 +50,13 @@ class caller_session final : public caller_connection {
     }
   }
 
-  // The statement between SAVEPOINT and RELEASE, in one round trip. The unnamed prepared statement is
-  // overwritten, as by any other statement; nothing with a name stays behind, unless that was allowed.
+  // Sends SAVEPOINT, the statement and RELEASE in one round trip. Overwrites the unnamed prepared statement,
+  // as any query does. Named ones stay only if allowed.
   result execute(statement const& s, std::span<value const> parameters) override {
     try {
       return execute(s, parameters, keep_prepared_);
     } catch (error const& e) {
-      bool const changed = e.sqlstate() == "0A000";  // what it returns has another type now
+      bool const changed = e.sqlstate() == "0A000";  // its columns' types changed
       if (!keep_prepared_ || !(changed || e.sqlstate() == "26000" || e.sqlstate() == "42P05")) throw;
       if (changed) keep_prepared_ = false;
       return execute(s, parameters, false);
@@ -71,11 +71,11 @@ class caller_session final : public caller_connection {
     for (auto const& which : locks) sent.add(guard, which, keep_prepared_);
     sent.add("COMMIT");
     auto const answers = sent.send();
-    // Whatever was lost, COMMIT may have been run.
+    // COMMIT might have run.
     if (!answers)
       throw error(errc::in_doubt, fmt::format("{}: COMMIT: {}", describe(), sent.why_lost()), "commit", "",
                   0);
-    if (answers->size() < sent.size()) {  // COMMIT was not run
+    if (answers->size() < sent.size()) {  // COMMIT did not run
       undo(statement_savepoint);
       return false;
     }
@@ -109,8 +109,8 @@ class caller_session final : public caller_connection {
   }
 
  private:
-  /// Statements that are sent together, as one text: the server runs nothing behind one that fails. (Not
-  /// libpq's pipeline mode, which a connection that is lost in it never leaves.)
+  /// Statements sent as one text. The server skips everything after a failed one. (Not libpq's pipeline mode,
+  /// which a connection lost in it never leaves.)
   class one_text {
    public:
     explicit one_text(caller_session& s) : of_(s) {}
@@ -118,7 +118,7 @@ class caller_session final : public caller_connection {
     void add(std::string_view verb, std::string_view name = {}) {
       steps_.push_back({kind::text, fmt::format("{}{}", verb, name), ""});
     }
-    /// @return where its result will be
+    /// @return the index of its result
     std::size_t add(statement const& s, std::span<value const> parameters, bool prepared) {
       if (!std::all_of(parameters.begin(), parameters.end(), is_ascii)) of_.expect_utf8(s.name);
       auto const values = literals(of_.native_, parameters, s.name);
@@ -134,8 +134,8 @@ class caller_session final : public caller_connection {
       return steps_.size() - 1;
     }
 
-    /// Nothing is thrown once something was sent. @return a result for each statement, up to the first one
-    /// that failed; nothing if the connection was lost
+    /// Throws nothing after sending. @return results up to the first failure, or nothing if the connection
+    /// was lost
     std::optional<std::vector<native_result>> send() {
       auto* const c = of_.native_;
       std::string text;
@@ -146,7 +146,7 @@ class caller_session final : public caller_connection {
       auto const refused =
           std::find_if(results.begin(), results.end(), [](auto const& one) { return failed(one.get()); });
       if (PQstatus(c) != CONNECTION_OK || (refused == results.end() && results.size() != size())) {
-        // The server's last message says more than libpq's about it.
+        // The server's last message says more than libpq's.
         why_ = refused != results.end() ? PQresultErrorMessage(refused->get()) : PQerrorMessage(c);
         return std::nullopt;
       }
@@ -167,8 +167,8 @@ class caller_session final : public caller_connection {
     bool prepares(std::string const& name) const {
       return std::any_of(steps_.begin(), steps_.end(), [&](auto const& one) { return one.name == name; });
     }
-    /// What is prepared now: by another view of the program's, too (42P05), and no more if the program or a
-    /// pooler has dropped it (26000).
+    /// Another view of the connection can have prepared the same (42P05). The program or a pooler can have
+    /// dropped it (26000).
     void note(step const& s, PGresult const* r) {
       auto const state = sqlstate_of(r);
       if (s.what == kind::prepare && (!failed(r) || state == "42P05")) of_.prepared_.insert(s.name);
@@ -195,15 +195,15 @@ class caller_session final : public caller_connection {
     auto const* const last = results->back().get();
     if (!failed(last)) return decode(results->at(place).get());
     auto const refused = statement_error(last, s.name, describe());
-    // (If it was SAVEPOINT itself that failed, there is none, and this fails, too.)
+    // Fails, too, if SAVEPOINT itself failed.
     undo(statement_savepoint);
-    // Above READ COMMITTED: the row was changed since the snapshot.
+    // Above READ COMMITTED: the row was changed after the snapshot.
     if (refused.sqlstate() == "40001")
       throw error(errc::snapshot_too_old, refused.what(), s.name, refused.sqlstate(), 0);
     throw refused;
   }
 
-  /// One name for the same text in all views of this process, which nobody else can know.
+  /// One name for the same text in all views of this process, which no other process can know.
   static std::string name_of(statement const& s) {
     static auto const mine = std::hash<std::string>()(base::random_id());
     return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(s.sql));
@@ -211,13 +211,13 @@ class caller_session final : public caller_connection {
 
   void expect_committed(PGresult const* r, std::string_view why_not) const {
     if (PQresultStatus(r) != PGRES_COMMAND_OK) throw statement_error(r, "commit", describe());
-    // (libpq takes no const one.) NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    // libpq takes no const result. NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     if (std::string_view(PQcmdStatus(const_cast<PGresult*>(r))) != "COMMIT")
       throw error(errc::transaction_ended, fmt::format("{}: COMMIT has rolled back{}", describe(), why_not),
                   "commit", "25P02", 0);
   }
 
-  /// Names are compared byte for byte: the server must not take them for another encoding's.
+  /// Names are compared byte for byte, so the server must not convert them.
   void expect_utf8(std::string const& what) const {
     std::string_view const encoding = pg_encoding_to_char(PQclientEncoding(native_));
     if (encoding != "UTF8" && encoding != "SQL_ASCII")
@@ -251,7 +251,7 @@ class caller_session final : public caller_connection {
 
   PGconn* native_;
   bool keep_prepared_;
-  std::set<std::string> prepared_;  ///< by their names
+  std::set<std::string> prepared_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace rowlock::backend::postgresql {
 
-/// For SOCI's back end, too. `c` must live longer.
+/// Also for SOCI's back end. `c` must outlive the result.
 ROWLOCK_EXPORT std::unique_ptr<caller_connection> borrow(PGconn* c, bool keep_prepared = false);
 
 }  // namespace rowlock::backend::postgresql

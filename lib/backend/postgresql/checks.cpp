@@ -1,4 +1,4 @@
-// What is particular to PostgreSQL.
+// The doctor's checks for PostgreSQL.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <libpq-fe.h>
@@ -11,7 +11,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// Not idle_in_transaction_session_timeout, which rowlock sets itself.
+// Not idle_in_transaction_session_timeout, which rowlock itself sets.
 constexpr auto timeout_names = {"statement_timeout", "idle_session_timeout", "transaction_timeout"};
 
 constexpr long long shortest_timeout_ms = 100;
@@ -57,7 +57,7 @@ std::optional<opinion> timeouts(examiner& x) {
                     "milliseconds): a session's settings get lost",
                     too_soon),
         "Is there a pooler in between? See `pooler`."};
-  // Between login and the first statement of ours it is the role's that counts.
+  // Until rowlock's first statement the role's value applies.
   auto const role_s = x.known("doctor_settings")["statement_timeout"];
   if (auto const ms = std::atoll(role_s.c_str()); ms > 0 && ms < shortest_timeout_ms)
     return opinion{
@@ -78,7 +78,7 @@ std::optional<opinion> timeouts(examiner& x) {
 constexpr auto tables_of_ours = {"meta",   "locks",    "tokens", "permits",
                                  "quorum", "admitted", "reaper", "migrations"};
 
-// A policy that hides rows also hides that somebody holds them, what was admitted, or who votes.
+// A policy that hides rows also hides holders, admissions or voters.
 std::optional<opinion> row_security(examiner& x) {
   bool active = false;
   for (auto const* what : tables_of_ours) {
@@ -165,9 +165,8 @@ std::optional<opinion> replicas(examiner& x) {
                  fmt::format("commits wait for a standby ({} synchronous of {})", synchronous, all)};
 }
 
-// Whoever may create there can put a function or an operator where that of the server's own is meant.
-// Rowlock's statements and functions don't look there; a person's psql and other programs may. What is there
-// already by a name of ours is worse.
+// A role that can create objects there can shadow the server's functions and operators. rowlock's SQL avoids
+// them, psql might not. Existing objects with names of rowlock's are worse.
 std::optional<opinion> creators(examiner& x) {
   auto const schema = x.schema_of_tables();
   if (schema.empty()) return std::nullopt;
@@ -192,10 +191,9 @@ std::optional<opinion> creators(examiner& x) {
                   others)};
 }
 
-// A pooler answers the login itself and makes up a pid, or tells that of some session of the server's.
-// Whether it lends these out by the transaction is not asked, unless the program says that it does not: then
-// two of our sessions tell how it deals them out. Both are idle, so in transaction mode one of the server's
-// will do for both.
+// A pooler answers the log-in with an invented pid, or with that of any session. It counts as one in
+// transaction mode, unless the connection string denies this. Then two idle sessions tell: one session of the
+// server can serve both.
 std::optional<opinion> pooler(examiner& x) {
   auto const facts = x.session().facts();
   auto const first = backend_pid(x.ask("doctor_status"));

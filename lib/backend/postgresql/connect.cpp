@@ -31,7 +31,7 @@ std::string_view option(PQconninfoOption const* list, std::string_view keyword) 
   return {};
 }
 
-// libpq quotes the part that it could not read, and that may be a password.
+// libpq quotes the unreadable part, which can be a password.
 std::string without_quoted(std::string_view message) {
   std::string out;
   for (std::size_t at = 0; at < message.size();) {
@@ -58,8 +58,7 @@ options parse(std::string const& conninfo) {
   return parsed;
 }
 
-// A URL whose password has an unescaped '@' or '/' is read with a part of the password as host, port or
-// database.
+// If a URL's password has an unescaped '@' or '/', libpq reads a part of it as host, port or database.
 void refuse_split_password(PQconninfoOption const* parsed, std::string const& conninfo) {
   if (conninfo.rfind("postgres", 0) != 0 || conninfo.find("://") == conninfo.npos) return;
   auto const host = option(parsed, "host");
@@ -70,7 +69,7 @@ void refuse_split_password(PQconninfoOption const* parsed, std::string const& co
           "the PostgreSQL URL has more than one '@': write %40 for '@' and %2F for '/' in user and password");
 }
 
-// Keepalives and tcp_user_timeout find a cut wire in some seconds; libpq's own defaults need hours.
+// Keepalives and tcp_user_timeout find a cut wire in seconds. libpq's own defaults need hours.
 constexpr std::array<std::pair<char const*, char const*>, 5> our_defaults{{
     {"fallback_application_name", "rowlock"},
     {"keepalives_idle", "5"},
@@ -81,7 +80,7 @@ constexpr std::array<std::pair<char const*, char const*>, 5> our_defaults{{
 
 void drop_notice(void*, PGresult const*) {}
 
-/// What a connection string says, and where it is silent the environment.
+/// The values of a connection string, else of the environment.
 class settings {
  public:
   explicit settings(PQconninfoOption const* given) : given_(given), defaults_(PQconndefaults()) {}
@@ -118,7 +117,7 @@ std::string nth(std::string_view list, std::ptrdiff_t n) {
 
 endpoints apart(host_list const& all) {
   endpoints out;
-  bool const one_port = all.port.find(',') == std::string::npos;  // then it is everybody's
+  bool const one_port = all.port.find(',') == std::string::npos;  // applies to all hosts
   for (std::ptrdiff_t i = 0; i < all.size(); ++i)
     out.push_back({nth(all.host, i), nth(all.hostaddr, i), one_port ? all.port : nth(all.port, i)});
   return out;
@@ -134,9 +133,8 @@ host_list together(std::span<endpoint const> all) {
   return out;
 }
 
-// Certificates, a server's settings and a long error have some ten thousand bytes. libpq keeps each setting,
-// and looks through all of them at the next one: a server that sends more and more of them would keep it
-// busy.
+// Certificates, settings and a long error have some ten thousand bytes. libpq searches all settings at each
+// new one, so endless settings would keep it busy.
 constexpr std::uint64_t most_log_in_bytes = 256u << 10u;
 
 using extra_options = std::initializer_list<std::pair<char const*, char const*>>;
@@ -149,7 +147,7 @@ native_connection start(std::string const& conninfo, extra_options extra, std::s
     keywords.push_back(keyword);
     values.push_back(text);
   };
-  // What comes later wins: the user's words over our defaults.
+  // Later values win: the user's over rowlock's defaults.
   bool const ours = how == manner::ours;
   if (ours)
     for (auto const& [keyword, text] : our_defaults) add(keyword, text);
@@ -179,23 +177,22 @@ bool by_tcp(endpoint const& e) {
   return !e.hostaddr.empty() || !(e.host.empty() || e.host.front() == '/' || e.host.front() == '@');
 }
 
-/// Where a connection string leads.
 struct destination {
   endpoints hosts;
-  char const* methods = nullptr;  ///< of logging in, as require_auth has them; null: any
+  char const* methods = nullptr;  ///< of the log-in, as require_auth has them, or null: any
 };
 
 bool can_require_methods() { return PQlibVersion() >= 160000; }
 
-// A server that has not proved its name by a certificate gets no password in clear, nor as MD5. libpq can
-// refuse that since version 16; what an older one does is in lib/doc/wire.md. [C13]
+// Without a verified certificate the server gets no password in clear or as MD5, if libpq is 16 or newer:
+// lib/doc/wire.md. [C13]
 char const* methods_for(settings const& s, endpoints const& hosts) {
   if (!can_require_methods() || !s["require_auth"].empty() || s["sslmode"] == "verify-full") return nullptr;
   return std::any_of(hosts.begin(), hosts.end(), by_tcp) ? "!password,!md5" : nullptr;
 }
 
-// With what a service file says. libpq tells it of a connection, and this is one that it gives up before it
-// has looked up a name, or a password.
+// Includes a service file's values. Only a connection shows them, so this one fails before it looks up a name
+// or password.
 destination destination_of(std::string const& conninfo, std::string const& where, manner how) {
   auto const c = start(conninfo, {{"channel_binding", "none"}, {"password", "none"}}, where, how);
   options const all(PQconninfo(c.get()));
@@ -205,7 +202,7 @@ destination destination_of(std::string const& conninfo, std::string const& where
   return {std::move(hosts), methods};
 }
 
-// Each of `hosts` that are left gets its share of the time: one that hangs must not use up the others'.
+// Each of the remaining `hosts` gets its share of the time, in case one hangs.
 boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline) {
   auto const now = boot_clock::now();
   auto const until = now + (deadline - now) / hosts;
@@ -214,10 +211,10 @@ boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline)
   int seconds = 0;
   std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (seconds <= 0) return until;
-  return std::min(until, now + std::chrono::seconds(std::max(seconds, 2)));  // 2: as libpq has it
+  return std::min(until, now + std::chrono::seconds(std::max(seconds, 2)));  // 2: as in libpq
 }
 
-/// @return false if the time is over
+/// @return false at the deadline
 bool drive(PGconn* c, std::string const& where, boot_time_point until) {
   for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
     if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
@@ -229,13 +226,12 @@ bool drive(PGconn* c, std::string const& where, boot_time_point until) {
   return true;
 }
 
-// Values that libpq looks at only when it connects (ports, sslmode, a service's name, ...) fail like a server
-// that is away, which would be tried again for ever. So it is asked to connect to nowhere: what is wrong
-// before that is wrong for good.
+// Bad values that libpq reads only when it connects (ports, sslmode, a service's name, ...) look like an
+// outage, and would be retried for ever. With them even a connection to nowhere fails earlier.
 void refuse_unusable(settings const& given, std::string const& conninfo, std::string const& where) {
   constexpr std::string_view nowhere = "/nonexistent/rowlock";
   host_list hosts(given);
-  // A service file may tell other hosts and as many ports.
+  // A service file can name other hosts, with as many ports.
   if (!given["service"].empty()) hosts = host_list{"", std::string(nowhere), "5432"};
   std::string many(nowhere);
   for (auto i = hosts.size(); i > 1; --i) many += fmt::format(",{}", nowhere);
@@ -253,7 +249,7 @@ native_connection connect_to(std::span<endpoint const> hosts, std::ptrdiff_t oth
   for (;; hosts = hosts.subspan(1)) {
     auto c = start(conninfo, together(hosts), methods, where, how);
     if (drive(c.get(), where, share(c.get(), std::ssize(hosts) + others, deadline))) return c;
-    // libpq itself moves on to the next host only after an error, and silence is not an error.
+    // libpq tries the next host only after an error, not after silence.
     if (hosts.size() == 1 || boot_clock::now() >= deadline)
       throw error(errc::unreachable, fmt::format("{}: the server did not answer in time", where));
   }
@@ -262,7 +258,7 @@ native_connection connect_to(std::span<endpoint const> hosts, std::ptrdiff_t oth
 }  // namespace
 
 void initialize_driver() {
-  // Any digest does it. (Nothing of libpq's own is registered.)
+  // Any digest initializes OpenSSL. libpq itself registers no handler.
   static std::once_flag once;
   std::call_once(once, [] { PQfreemem(PQencryptPassword("", "")); });
 }
@@ -307,7 +303,7 @@ bool run(PGconn* c, char const* sql, boot_time_point deadline) {
       if (!wait_for(PQsocket(c), POLLIN, deadline) || PQconsumeInput(c) == 0) return false;
     native_result const r(PQgetResult(c));
     if (!r) return done;
-    // More than one result, or one that libpq gives for ever (COPY), is none to this.
+    // Refuses a second result, and COPY, whose results never end.
     if (done || PQresultStatus(r.get()) != PGRES_COMMAND_OK) return false;
   }
 }

@@ -9,8 +9,8 @@ namespace rowlock::backend::postgresql {
 
 namespace {
 
-// undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog,
-// which shows what is there now even in an old snapshot.
+// undefined_table, undefined_column, internal_error: a table was dropped between two looks at the catalog.
+// Even in an old snapshot the catalog shows the present.
 bool torn_look(error const& e) noexcept {
   return e.sqlstate() == "42P01" || e.sqlstate() == "42703" || e.sqlstate() == "XX000";
 }
@@ -27,8 +27,7 @@ std::string_view way_out(error const& e) noexcept {
   return {};
 }
 
-// As each migration does, which has put the schema into the text, too. There is one function of that name:
-// beside another one nothing is migrated.
+// As each migration does. The name is unique: the migrator refuses a second one.
 std::string finish_routine(std::string_view routine) {
   return fmt::format("ALTER FUNCTION {} SET search_path = pg_catalog, pg_temp", routine);
 }

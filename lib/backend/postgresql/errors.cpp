@@ -12,22 +12,22 @@ namespace rowlock::backend::postgresql {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, errc>, 19> meanings{{
-    {"55P03", errc::row_locked},  // lock_not_available: lock_timeout, NOWAIT
-    {"40001", errc::conflict},    // serialization_failure
-    {"40P01", errc::conflict},    // deadlock_detected
-    {"57014", errc::conflict},    // query_canceled by an administrator: it did nothing and may be tried again
-    {"25006", errc::read_only},   // read_only_sql_transaction
+    {"55P03", errc::row_locked},      // lock_not_available: lock_timeout, NOWAIT
+    {"40001", errc::conflict},        // serialization_failure
+    {"40P01", errc::conflict},        // deadlock_detected
+    {"57014", errc::conflict},        // query_canceled by an administrator: nothing was done, a retry is safe
+    {"25006", errc::read_only},       // read_only_sql_transaction
     {"42P01", errc::schema_missing},  // undefined_table
     {"42703", errc::schema_missing},  // undefined_column
     {"3F000", errc::schema_missing},  // invalid_schema_name
-    {"3D000", errc::schema_missing},  // invalid_catalog_name: no such database
+    {"3D000", errc::schema_missing},  // invalid_catalog_name, of the database
     {"42501", errc::access_denied},   // insufficient_privilege
     {"28000", errc::access_denied},   // invalid_authorization_specification
     {"28P01", errc::access_denied},   // invalid_password
     {"53300", errc::too_many_connections},
     {"53100", errc::storage_full},      // disk_full
     {"22021", errc::invalid_argument},  // character_not_in_repertoire: not UTF-8
-    {"22P05", errc::invalid_argument},  // untranslatable_character: the database's encoding lacks it
+    {"22P05", errc::invalid_argument},  // untranslatable_character in the database's encoding
     {"40003", errc::in_doubt},          // statement_completion_unknown
 }};
 
@@ -49,8 +49,8 @@ std::string_view way_out(errc code, std::string_view state) {
   }
 }
 
-// "FATAL:  28P01: password authentication failed": the severity may be translated, the rest has always this
-// form. Several hosts leave several such lines; the last one decided.
+// "FATAL:  28P01: password authentication failed": only the severity can be translated. Several hosts leave
+// several lines, and the last one decided.
 std::string_view sqlstate_in(std::string_view verbose) {
   std::string_view found;
   for (auto at = verbose.find(":  "); at != verbose.npos; at = verbose.find(":  ", at + 1)) {
@@ -62,7 +62,7 @@ std::string_view sqlstate_in(std::string_view verbose) {
   return found;
 }
 
-// The same without the state, and without the line that names a place in the server's source.
+// Without the SQLSTATE, and without the line that names the server's source.
 std::string readable(std::string_view verbose) {
   std::string out;
   for (std::size_t at = 0; at < verbose.size();) {
@@ -73,7 +73,7 @@ std::string readable(std::string_view verbose) {
       continue;
     if (auto const state = sqlstate_in(line); !state.empty())
       line.erase(line.find(":  " + std::string(state)) + 3, 7);
-    // The attempts with and without TLS say the same.
+    // The attempts with and without TLS fail alike.
     if (out.find(line + '\n') == out.npos) out += line + '\n';
   }
   return one_line(out);
@@ -84,8 +84,7 @@ bool asks_for_too_much(std::string_view said) {
 }
 
 errc classify_connect(PGconn const* c, std::string_view state) {
-  // No password where one is wanted, and a server that asks for it in clear, are found by libpq itself and
-  // have no SQLSTATE.
+  // libpq itself reports a missing password, and a server that asks for it in clear, without a SQLSTATE.
   bool const of_libpq = PQconnectionNeedsPassword(c) != 0 || asks_for_too_much(PQerrorMessage(c));
   if (state.empty()) return of_libpq ? errc::access_denied : errc::unreachable;
   if (state.substr(0, 2) == "28" || state == "42501") return errc::access_denied;
@@ -93,14 +92,14 @@ errc classify_connect(PGconn const* c, std::string_view state) {
   if (state == "53300") return errc::too_many_connections;
   if (state.substr(0, 2) == "42" || state.substr(0, 2) == "22")
     return errc::invalid_argument;  // of options=-c ...
-  return errc::unreachable;  // starting up, shutting down, ALLOW_CONNECTIONS false for a while, ... [C76]
+  return errc::unreachable;         // starting up, shutting down, ALLOW_CONNECTIONS false, ... [C76]
 }
 
 std::string_view connect_way_out(errc code, std::string_view state, std::string_view said) {
   if (state == "55000") return "; ALTER DATABASE ... ALLOW_CONNECTIONS true, when its maintenance is over";
   switch (code) {
     case errc::unreachable:
-      // OpenSSL's word for each of these is the same.
+      // OpenSSL has one text for all of these.
       return said.find("certificate verify failed") == said.npos
                  ? ""
                  : "; the server answers, and its certificate is not accepted: see that it has not expired, "
@@ -123,7 +122,7 @@ std::string_view connect_way_out(errc code, std::string_view state, std::string_
 }  // namespace
 
 errc classify(std::string_view sqlstate) noexcept {
-  // Operator intervention (a shutdown) and connection exceptions (of a pooler between): the session is over.
+  // Operator intervention (a shutdown) and connection exceptions (of a pooler) end the session.
   if (sqlstate.substr(0, 3) == "57P" || sqlstate.substr(0, 2) == "08") return errc::in_doubt;
   auto const* found =
       std::find_if(meanings.begin(), meanings.end(), [&](auto const& m) { return m.first == sqlstate; });

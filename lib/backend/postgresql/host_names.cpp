@@ -11,7 +11,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// A path is a Unix socket's, @ an abstract one's; no host at all is libpq's default.
+// '/' begins a Unix socket's path, '@' an abstract socket. An empty host is libpq's default.
 bool is_name(endpoint const& place) {
   return place.hostaddr.empty() && !place.host.empty() && place.host[0] != '/' && place.host[0] != '@';
 }
@@ -35,7 +35,7 @@ bool host_names::any_known() const {
 
 void host_names::wait(boot_time_point deadline) const {
   auto const now = boot_clock::now();
-  // A host that can be tried does not wait long for the others' names.
+  // A host that can be tried waits only briefly for the other names.
   auto const until = now + std::max(deadline - now, {}) / (2 * std::max<std::ptrdiff_t>(left(), 1));
   std::optional<base::boot_waiter> waiter;
   for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
-// The hosts that a connection string names, with their addresses: libpq would look names up by itself, for as
-// long as the system's resolver likes, and would wait at a silent address for as long as it may.
+// The hosts of a connection string, with their addresses. libpq would look names up without a deadline, and
+// wait too long at a silent address.
 
 #include <memory>
 #include <rowlock/types.hpp>
@@ -11,8 +11,8 @@
 
 namespace rowlock::backend::postgresql {
 
-/// One of libpq's lists of hosts. With both a host and an address, libpq goes to the address, and takes the
-/// host for everything else: certificates, passwords, Kerberos.
+/// One of libpq's hosts. With both host and address, libpq connects to the address, and uses the host for
+/// certificates, passwords and Kerberos.
 struct endpoint {
   std::string host, hostaddr, port;
 };
@@ -20,21 +20,20 @@ using endpoints = std::vector<endpoint>;
 
 class host_names {
  public:
-  /// Asks for all of them at once. @throws error
+  /// Starts all look-ups. @throws error
   host_names(endpoints all, std::string where);
 
-  /// Those whose addresses are known, each by each of its addresses; left() are the others. If it is not the
-  /// first time, without those that were taken. Waits for some time until all are known, and until the
-  /// deadline until one is.
-  /// @throws error(errc::unreachable) if none is
+  /// Takes out the hosts with known addresses, with an entry for each address. Waits until the deadline for
+  /// the first host, and a part of that time for all.
+  /// @throws error(errc::unreachable) if no address is known
   endpoints take_known(boot_time_point deadline);
-  /// How many are still looked up.
+  /// Hosts whose look-up is still under way.
   std::ptrdiff_t left() const noexcept { return std::ssize(hosts_); }
 
  private:
   struct one {
     endpoint place;
-    std::shared_ptr<lookup const> name;  ///< null: there is nothing to look up
+    std::shared_ptr<lookup const> name;  ///< null: no look-up needed
   };
   bool any_known() const;
   void wait(boot_time_point deadline) const;

@@ -29,10 +29,10 @@ std::string_view field(PGresult const* r, int which) {
 
 namespace {
 
-// At most two descriptors, libpq's first. It has closed its own (-1) when it could not read what came: poll
-// would wait in vain. In slices: poll's clock stands still while the machine sleeps, the deadline's does not.
+// At most two descriptors, libpq's first. It is -1 after libpq has closed an unreadable connection: poll
+// would wait in vain. In slices, because poll's clock stops while the machine sleeps.
 bool wait_for_any(std::span<pollfd> fds, boot_time_point deadline) {
-  if (fds.front().fd < 0) return true;  // the next read tells
+  if (fds.front().fd < 0) return true;  // the next read reports it
   for (;;) {
     auto const left = deadline - boot_clock::now();
     if (left <= 0ns) return false;
@@ -40,7 +40,7 @@ bool wait_for_any(std::span<pollfd> fds, boot_time_point deadline) {
     int const ready = ::poll(fds.data(), fds.size(),
                              static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
     base::stay_out_of_ended_drivers();
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // an error shows at the next read
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // the next read reports an error
   }
 }
 
@@ -61,7 +61,7 @@ namespace {
 void say_lost(PGconn const* c, reply& r) {
   r.how = reply::outcome::lost;
   r.message = one_line(PQerrorMessage(c));
-  // The server's last message says more than libpq's about it.
+  // The server's last message says more than libpq's.
   for (auto const& one : r.results)
     if (PQresultStatus(one.get()) == PGRES_FATAL_ERROR) {
       r.message = one_line(PQresultErrorMessage(one.get()));
@@ -69,11 +69,11 @@ void say_lost(PGconn const* c, reply& r) {
     }
 }
 
-/// @return false if the reply is lost: no more is read of it
+/// @return false if the reply is lost, and reading ends
 bool keep(reply& r, native_result next) {
   auto const status = PQresultStatus(next.get());
   r.results.push_back(std::move(next));
-  // libpq says so again and again.
+  // libpq returns it again and again.
   bool const copies = status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
   if (!copies && r.size.add_result()) return true;
   r.how = reply::outcome::lost;
@@ -82,7 +82,7 @@ bool keep(reply& r, native_result next) {
 }
 
 void take_pipelined(PGconn* c, reply& r) {
-  bool between = false;  // a null stands after each statement's results
+  bool between = false;  // a null follows each statement's results
   while (!PQisBusy(c)) {
     native_result next(PQgetResult(c));
     if (!next && std::exchange(between, true)) return;
@@ -113,23 +113,23 @@ void channel::on_notice(void* self, PGresult const* notice) {
   auto const severity = field(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
   auto const state = field(notice, PG_DIAG_SQLSTATE);
   if (severity == "INFO" && state.size() == 5) me.informed_ = state;  // no allocation
-  // In this way the server says that it ends an idle session. At an immediate shutdown, and when another
-  // process of the server crashed (57P02), the message is only a warning.
+  // By this message the server ends an idle session. At an immediate shutdown, or after a crash of another
+  // server process (57P02), it is only a warning.
   if (severity == "FATAL" || severity == "PANIC" || state == "57P02") me.ended_ = true;
-  // Somebody cancelled the wait for a synchronous standby: the commit is acknowledged and yet may be lost
-  // with this server. The state alone is that of any warning, also of a trigger's.
+  // The wait for a synchronous standby was cancelled: the commit is acknowledged, but can be lost with this
+  // server. Other warnings, also a trigger's, have the same state.
   auto const function = field(notice, PG_DIAG_SOURCE_FUNCTION);
   if (state == "01000" && (function.empty() || function == "SyncRepWaitForLSN")) me.only_local_ = true;
 }
 
 bool channel::alive() {
   if (!open() || ended_ || PQstatus(native()) != CONNECTION_OK) return false;
-  // What the server said before it hung up is read first, and only then the end.
+  // Reads the server's last message before the end of the connection.
   for (int reads = 0; reads < 100; ++reads) {
     pollfd one{PQsocket(native()), POLLIN, 0};
     if (::poll(&one, 1, 0) <= 0) return true;
     bool const readable = PQconsumeInput(native()) == 1;
-    PQisBusy(native());  // hands what has arrived to on_notice
+    PQisBusy(native());  // passes the input to on_notice
     if (!readable || ended_ || PQstatus(native()) != CONNECTION_OK) return false;
   }
   return true;
@@ -153,9 +153,9 @@ void channel::begin_reply() {
   until_bytes_ = so_far ? *so_far + most_bytes_ : std::numeric_limits<std::uint64_t>::max();
 }
 
-// In one call libpq reads no more than it has room for, and it makes room for a message only after it has
-// seen how long that is: between two looks a near and fast server gets some megabytes through. The deadline
-// is kept by the caller's waits, and is no end of the connection: a wait may still be cancelled.
+// libpq makes room for a message only after it has seen its length, and reads no more in one call. So a near
+// and fast server gets some megabytes through between two looks. The callers keep the deadline, which does
+// not end the connection: a wait can still be cancelled.
 bool channel::read(reply& r) {
   if (PQconsumeInput(native()) == 0) return false;
   if (received_bytes(PQsocket(native())).value_or(0) <= until_bytes_) return true;
@@ -181,7 +181,7 @@ reply channel::collect(boot_time_point deadline) {
     }
     if (unsent < 0 || !read(r)) {
       if (r.how == reply::outcome::lost) break;
-      // What the server said last, and then libpq's own words; none of these calls waits any more.
+      // The server's last message, then libpq's. None of these calls waits.
       while (native_result next{PQgetResult(native())})
         if (!keep(r, std::move(next))) break;
       break;
@@ -194,7 +194,7 @@ reply channel::collect(boot_time_point deadline) {
 
 void channel::end_reply(reply& r) {
   r.only_local = only_local_;
-  // Unasked; libpq keeps them until they are fetched.
+  // libpq keeps unasked notifications until they are fetched.
   while (PGnotify* const one = PQnotifies(native())) PQfreemem(one);
 }
 
@@ -237,8 +237,7 @@ void channel::close() noexcept {
     base::driver_call const now;
     return connection_.reset();
   }
-  // PQfinish would end the session that the parent process goes on using; closing our copy of its socket does
-  // not.
+  // PQfinish would end the parent's session. Closing our copy of the socket does not.
   if (auto* leaked = connection_.release(); leaked != nullptr) ::close(PQsocket(leaked));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// libpq's objects with an owner, and connections whose waits end at a deadline.
+// Owners of libpq's objects, and connections whose waits end at a deadline.
 
 #include <libpq-fe.h>
 #include <sys/types.h>
@@ -26,24 +26,23 @@ struct clear {
 };
 using native_result = std::unique_ptr<PGresult, clear>;
 
-/// Waits until `fd` is ready for `events` (poll(2)) or the deadline has passed. @return false at the
-/// deadline.
+/// Waits until `fd` is ready for `events` (poll(2)). @return false at the deadline
 bool wait_for(int fd, short events, boot_time_point deadline);
-/// As wait_for(), and returns true also when `stop` is triggered.
+/// As above. Also returns true when `stop` is triggered.
 bool wait_for(int fd, short events, boot_time_point deadline, base::stop_event const& stop);
 
-/// What came back of something that was sent.
+/// The reply to a request.
 struct reply {
   enum class outcome {
-    complete,   ///< the server is ready for the next query: what the results say is final
-    timed_out,  ///< the deadline passed first
-    lost,       ///< the connection ended first
-    stopped,    ///< the caller's stop came first
+    complete,  ///< the results are final, the server is ready
+    timed_out,
+    lost,
+    stopped,  ///< the caller's stop came first
   };
   outcome how = outcome::complete;
   std::vector<native_result> results;
-  bool only_local = false;  ///< committed, but the wait for the synchronous standby was cancelled
-  std::string message;      ///< timed_out, lost: for people
+  bool only_local = false;  ///< committed, but a synchronous standby might lack it
+  std::string message;      ///< if timed_out or lost, for people
   reply_size size{};
 };
 
@@ -57,22 +56,22 @@ class channel {
 
   PGconn* native() const noexcept { return connection_.get(); }
   bool open() const noexcept { return connection_ != nullptr; }
-  /// True in a child that was forked after this was made: the session is the parent's.
+  /// True in a forked child: the session is the parent's.
   bool forked() const noexcept;
 
-  /// Whether the server still keeps an idle session, as far as can be seen without asking it.
+  /// Whether the server still keeps the idle session, as far as known without asking it.
   bool alive();
-  /// After one of libpq's PQsend functions: everything until the server is ready again.
+  /// After one of libpq's PQsend functions: reads until the server is ready again.
   reply collect(boot_time_point deadline);
-  /// The same in pipeline mode, up to the synchronization point; or until `stop`, if given, is triggered.
+  /// In pipeline mode: reads up to the synchronization point, or until `stop` is triggered.
   reply collect_pipelined(boot_time_point deadline, base::stop_event const* stop = nullptr);
-  /// The SQLSTATE of the last message of level INFO since forget_information(); empty if there was none.
+  /// The SQLSTATE of the last INFO message since forget_information(), or empty.
   std::string const& informed() const noexcept { return informed_; }
   void forget_information() noexcept { informed_.clear(); }
-  /// From now on replies may be as long as a list of locks; before, as long as what a session's set-up says.
+  /// Raises the limit of a reply after the session's set-up.
   void expect_long_replies() noexcept { most_bytes_ = most_reply_bytes; }
 
-  /// Ends the session; in a forked child only forgets it and sends nothing to the server.
+  /// Ends the session. In a forked child it sends nothing.
   void close() noexcept;
   std::string error_message() const;
 
@@ -86,15 +85,14 @@ class channel {
 
   native_connection connection_;
   pid_t process_;
-  std::uint64_t most_bytes_ = most_early_bytes;  ///< of a reply
-  std::uint64_t until_bytes_ = 0;                ///< of the one that is read
+  std::uint64_t most_bytes_ = most_early_bytes;
+  std::uint64_t until_bytes_ = 0;  ///< of the current reply
   bool only_local_ = false;
   bool ended_ = false;
   std::string informed_;
 };
 
-/// libpq's text without its trailing newlines, its lines joined, and without control characters for a
-/// terminal.
+/// libpq's text with its lines joined, safe for a terminal.
 std::string one_line(std::string_view message);
 
 }  // namespace rowlock::backend::postgresql

@@ -24,7 +24,7 @@ found in_url(std::string_view url) {
   return {};
 }
 
-// host=... pooler=session ..., but not within somebody's quotes.
+// host=... pooler=session ..., but not within quotes.
 found in_words(std::string_view words) {
   bool quoted = false;
   for (std::size_t at = 0; at < words.size(); ++at) {
@@ -47,7 +47,7 @@ pooling take_pooler(std::string& conninfo) {
   if (word.at == std::string::npos) return pooling::detect;
   auto const value = conninfo.substr(word.at + keyword.size(), word.length - keyword.size());
   conninfo.erase(word.at, word.length);
-  if (url) {  // with the sign before it, or the one behind if it came first
+  if (url) {  // with the sign before it, or the sign after a first option
     bool const first = conninfo[word.at - 1] == '?';
     if (!first || word.at == conninfo.size())
       conninfo.erase(word.at - 1, 1);

@@ -1,19 +1,19 @@
 #pragma once
-// What lies between us and the server, as far as the program knows and says it.
+// The program's knowledge of a pooler between rowlock and the server.
 
 #include <string>
 
 namespace rowlock::backend::postgresql {
 
-/// Whose the server's session is that answers.
+/// How long rowlock has the server's session.
 enum class pooling {
-  detect,       ///< found out: if the login was answered with another process's number, there is a pooler
-  session,      ///< ours alone, whatever is in between
-  transaction,  ///< ours for one transaction, then others'
+  detect,       ///< a pooler is found if another process answers than the log-in named
+  session,      ///< as long as the connection, also through a pooler
+  transaction,  ///< for one transaction
 };
 
-/// Takes "pooler=session" or "pooler=transaction" out of a connection string: libpq does not know the word.
-/// @throws error(errc::invalid_argument) for any other value
+/// Takes "pooler=..." out of a connection string, because libpq does not know it.
+/// @throws error(errc::invalid_argument) unless it is session or transaction
 pooling take_pooler(std::string& conninfo);
 
 }  // namespace rowlock::backend::postgresql

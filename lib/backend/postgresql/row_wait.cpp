@@ -1,4 +1,4 @@
-// The wait for a row lock, in the server.
+// Waits for a row lock in the server.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// PostgreSQL's lock_timeout: whole milliseconds, 0 for none.
+// lock_timeout in whole milliseconds, "0" for none.
 std::string lock_timeout(boot_time_point deadline) {
   using namespace std::chrono;
   if (deadline == boot_time_point::max()) return "0";
@@ -48,7 +48,7 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
     return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
   } catch (error const& e) {
     if (e.sqlstate() != "26000" && e.sqlstate() != "0A000") throw;
-    prepared_.clear();  // as in execute(); any of them
+    prepared_.clear();  // as in execute(), but any of the statements
   }
   return wait_once(prepare_wait(s, prepare_by), s.name, parameters, deadline, reply_timeout, stopped);
 }
@@ -71,7 +71,7 @@ result session::wait_once(prepared_wait const& ready, std::string const& what,
   auto const send = [c](char const* name, int count, char const* const* values) {
     return PQsendQueryPrepared(c, name, count, values, nullptr, nullptr, 0) == 1;
   };
-  // The session's own limits do for the rest: longest_silence, and a second where nothing is waited for.
+  // The session's own settings limit the rest: longest_silence, and lock_timeout of a second.
   bool const waits = !ready.what.sql.ends_with("SKIP LOCKED");
   bool const sent = PQenterPipelineMode(c) == 1 && send(ready.begin.c_str(), 0, nullptr) &&
                     (!waits || send(ready.limit.c_str(), 1, limits)) &&

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char const* other_server =
     "behind the pooler another server or database answers than at the log-in (or the server was restarted)";
-// The setting may also be the role's own: we can't tell, so it is obeyed.
+// The setting can also be the role's own, so rowlock obeys it.
 constexpr char const* left_read_only =
     "; or, if that is the primary, another program has left default_transaction_read_only = on in a session "
     "of "
@@ -37,8 +37,8 @@ bool begins_with(std::string_view sql, std::string_view wanted) {
 
 bool says_rollback(std::string_view sql) { return begins_with(sql, "ROLLBACK") || begins_with(sql, "ABORT"); }
 
-// In one transaction with the settings: that which the text begins, or that which several statements are by
-// themselves. (BEGIN first, or its isolation level would come too late.)
+// One transaction with the settings: the text's own, or the implicit one of several statements. BEGIN comes
+// first, or its isolation level would be too late.
 std::string with_settings(std::string_view sql, std::string_view settings) {
   bool const begins = begins_with(sql, "BEGIN") || begins_with(sql, "START");
   return begins ? fmt::format("{}; {}", sql, settings) : fmt::format("{}; {}", settings, sql);
@@ -80,8 +80,7 @@ void session::give_up(stake at_stake, std::string const& what, std::string const
   throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", 0);
 }
 
-// Before anything is sent: a session that ended while it was idle (a restarted server) is no doubt about a
-// statement.
+// Checks before sending: a session that ended while idle (a restarted server) leaves no statement in doubt.
 void session::begin(std::string const& what, boot_time_point deadline) {
   if (channel_.forked())
     throw error(errc::forked, fmt::format("{}: connected before the process was forked", where_), what, "",
@@ -102,7 +101,7 @@ void session::refuse(PGresult const* r, std::string const& what, stake at_stake)
     give_up(at_stake, what, one_line(PQresultErrorMessage(r)));
   if (refused.sqlstate() == "22023" && std::string_view(refused.what()).find(moved) != std::string_view::npos)
     give_up(stake::nothing, what, other_server);
-  // Whoever opens the next session in the place of one that takes no writes may find the new primary.
+  // The next session might find the new primary.
   if (refused.reason() == errc::read_only) channel_.close();
   if (pooling_ == pooling::transaction && refused.reason() == errc::read_only)
     throw error(errc::read_only, base::plain_message(refused) + left_read_only, what, refused.sqlstate(), 0);
@@ -129,7 +128,7 @@ session::prepared const& session::prepare(statement const& s, boot_time_point de
   auto& known = prepared_[s.name];
   if (!known.server_name.empty() && known.sql == s.sql) return known;
   known = {};
-  // A new name each time: what an old one means to the server now is unknown.
+  // A new name each time: the server's state for an old name is unknown.
   auto const name = fmt::format("{}_{}", s.name, ++prepared_count_);
   bool const sent = PQsendPrepare(channel_.native(), name.c_str(), s.sql.c_str(), 0, nullptr) == 1;
   finish(sent, s.name, stake::nothing, deadline);
@@ -155,8 +154,8 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   try {
     return decode(run_prepared(s, parameters, deadline).get());
   } catch (error const& e) {
-    // Forgotten by the server (DISCARD, a pooler), or its columns have another type since a migration.
-    // Neither has done anything yet.
+    // Forgotten by the server (DISCARD, a pooler), or a migration changed its columns' types. Nothing was
+    // done.
     if (in_transaction || (e.sqlstate() != "26000" && e.sqlstate() != "0A000")) throw;
     prepared_.erase(s.name);
   }
@@ -171,7 +170,7 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   std::string const text = bare ? with_settings(sql, local_settings_) : std::string(sql);
   auto const results =
       finish(PQsendQuery(channel_.native(), text.c_str()) == 1, what, stake::statement, deadline);
-  // COMMIT of a transaction that a failed statement has aborted is answered with success, and with this tag.
+  // The server answers COMMIT of an aborted transaction with success and this tag.
   if (!results.empty() && std::string_view(PQcmdStatus(results.back().get())) == "ROLLBACK" &&
       !says_rollback(sql))
     throw error(errc::conflict,

@@ -1,8 +1,7 @@
 #pragma once
-// A session of the library's own on a PostgreSQL server; or, behind a pooler that lends out the server's
-// sessions by the transaction, the library's transactions on any of them. There nothing is set, prepared or
-// kept outside of a transaction: each statement goes as BEGIN, what a session would have been set up with as
-// SET LOCAL, the statement and COMMIT, in one round trip.
+// A session of rowlock's own. Behind a pooler in transaction mode each statement is a transaction on any of
+// the server's sessions: BEGIN, the settings as SET LOCAL, the statement and COMMIT, in one round trip.
+// Nothing is set, prepared or kept outside of it.
 
 #include <rowlock/error.hpp>
 #include <string>
@@ -25,15 +24,15 @@ inline constexpr char const* no_answer_text = "what answers there does not speak
 
 class session final : public connection {
  public:
-  /// Takes over a connected session and sets it up in one round trip. `where` is for messages.
+  /// Takes over a connection and sets it up. `where` is for messages.
   session(native_connection, std::string where, boot_time_point deadline, pooling = pooling::detect);
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
   std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
-  /// BEGIN, the limit of the wait and the statement go in one round trip. A wait that is cancelled ends with
-  /// the session: a request to cancel may reach the server late, and hit what comes after. Refused behind a
-  /// pooler: a lock that is an open transaction would keep one of its few sessions.
+  /// One round trip: BEGIN, the wait's limit, the statement. A cancelled wait ends the session, because a
+  /// cancel request can arrive late and hit the next statement. Refused behind a pooler: the open transaction
+  /// would keep one of its few sessions.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   bool has_queues() const noexcept override { return pooling_ != pooling::transaction; }
@@ -56,7 +55,7 @@ class session final : public connection {
     std::string sql;
     std::string server_name;
   };
-  /// What the loss of a reply means: before a statement was sent, nothing happened.
+  /// What a lost reply puts in doubt: nothing before a statement was sent.
   enum class stake { nothing, statement };
 
   void set_up(boot_time_point deadline);
@@ -64,7 +63,7 @@ class session final : public connection {
   std::vector<std::string> usual_path(boot_time_point deadline);
   void begin(std::string const& what, boot_time_point deadline);
   prepared const& prepare(statement const&, boot_time_point deadline);
-  /// What begins a transaction, limits its waits and waits, by the server's names and our own.
+  /// The server's names for BEGIN and the wait's limit, and the statement.
   struct prepared_wait {
     std::string begin;
     std::string limit;
@@ -93,10 +92,10 @@ class session final : public connection {
   pooling pooling_;
   std::string identity_;
   std::string local_settings_;     ///< behind a pooler: for each transaction
-  std::vector<std::string> path_;  ///< the schemas in which the user's own search path looks
+  std::vector<std::string> path_;  ///< the schemas of the user's own search path
   std::unordered_map<std::string, prepared> prepared_;
   unsigned prepared_count_ = 0;
-  std::vector<value> queue_;  ///< the last one's name and table
+  std::vector<value> queue_;  ///< name and table of the last queue
 };
 
 }  // namespace rowlock::backend::postgresql

@@ -1,4 +1,4 @@
-// What a session asks and sets before its first statement, and where its user's search path leads.
+// A session's set-up, and its user's search path.
 
 #include <fmt/format.h>
 
@@ -13,11 +13,11 @@ namespace rowlock::backend::postgresql {
 namespace {
 
 constexpr int oldest_server = 13'00'00;
-// A role's statement_timeout may be so short that it ends the set-up, now and then.
+// A role's short statement_timeout can end the set-up now and then.
 constexpr int most_set_ups = 20;
 constexpr char const* set_up_name = "session set-up";
 
-// Leaves out pg_temp if the user names it: nobody else sees a temporary table, so it excludes nobody.
+// Leaves out pg_temp if the user names it: temporary tables exclude no other session.
 std::vector<std::string> schemas_in(char const* json) {
   std::vector<std::string> all;
   for (auto const& name : nlohmann::json::parse(json, nullptr, false)) {
@@ -33,8 +33,8 @@ bool is_number(std::string_view text) {
 
 }  // namespace
 
-// One round trip. Whether a pooler is between is seen in the server: then nothing is set there, where it
-// would stay behind for other programs.
+// One round trip. The server itself detects a pooler, and then sets nothing: settings would stay for other
+// programs.
 void session::set_up(boot_time_point deadline) {
   int const version = PQserverVersion(channel_.native());
   if (version < oldest_server)
@@ -49,7 +49,7 @@ void session::set_up(boot_time_point deadline) {
         return finish(PQsendQuery(channel_.native(), text.c_str()) == 1, set_up_name, stake::nothing,
                       deadline);
       } catch (error const& e) {
-        // Not every operating system of a server can watch its clients.
+        // Servers on some operating systems cannot watch their clients.
         bool const can_not_watch = check_client && e.sqlstate() == "22023";
         if (can_not_watch) check_client = false;
         if (!can_not_watch && (e.sqlstate() != "57014" || tries == most_set_ups)) throw;
@@ -84,8 +84,8 @@ void session::meet(PGresult const* who) {
                             where_, encoding));
 }
 
-// A transaction's session may have been left with a search path by another program: the one that the user,
-// the role or the database has is meant.
+// In the pooler's session another program can have left a search path. The user's, role's or database's
+// counts.
 std::vector<std::string> session::usual_path(boot_time_point deadline) {
   static auto const& what = base::never_destroyed<std::string>("search path");
   if (pooling_ != pooling::transaction) return path_;
@@ -100,7 +100,7 @@ std::vector<std::string> session::usual_path(boot_time_point deadline) {
   return schemas_in(PQgetvalue(results.back().get(), 0, 0));
 }
 
-// Not a view, which runs functions of whoever made it when it is read. [C12]
+// Not a view: reading it runs functions of its maker. [C12]
 std::optional<std::string> session::find_schema(std::string const& table, bool or_new,
                                                 boot_time_point deadline) {
   auto const path = usual_path(deadline);
@@ -113,7 +113,7 @@ std::optional<std::string> session::find_schema(std::string const& table, bool o
   auto const found = execute(find, parameters, deadline);
   if (found.rows.empty() && (!or_new || path.empty())) return std::nullopt;
   auto schema = found.rows.empty() ? path.front() : as_text(found.rows[0].at(0));
-  // It is put into statements and functions, also within strings.
+  // Statements and functions contain the schema, also within strings.
   if (schema.find('\'') != schema.npos || schema.find("$$") != schema.npos)
     throw error(errc::unsupported,
                 fmt::format("{}: rowlock's tables can't be in schema {}, which the search path leads to: its "

@@ -11,8 +11,8 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// Under the user's own search path, which anybody may have put something on: so all names are qualified, and
-// operators, too. [C12]
+// Runs under the user's search path, where other roles can have put objects: names and operators are
+// qualified. [C12]
 constexpr std::string_view started_text =
     "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)"
     "::pg_catalog.int8::pg_catalog.text";
@@ -29,14 +29,14 @@ std::string who_text() {
 
 using setting = std::pair<std::string, std::string>;
 
-// What statements rely on. A take must survive a crash of the server, so commits are flushed (but a
-// synchronous standby's remote_apply, which is more, stays). search_path: a schema in which others may create
-// operators and functions comes before the server's own where theirs fit better, so there is none; and
-// pg_temp is named, last, or it would come first. lock_timeout: a row that a transaction has locked is busy.
-// A client that stops, or is cut off, within a transaction would keep a row, or a pooler's session, for
-// hours: hence longest_silence. jit: to compile a statement of ours costs a hundred times what it can save.
-// No other timeout may end a statement or an idle session of ours, whatever the
-// role's defaults are.
+// Settings that statements rely on.
+// - search_path: no schema in which other roles can create better-fitting operators or functions. pg_temp is
+//   named last, or it would come first.
+// - synchronous_commit: a take must survive a crash of the server. remote_apply, which is more, stays.
+// - lock_timeout: a row that a transaction has locked counts as busy.
+// - jit: compiling a statement costs a hundred times what it can save.
+// - idle_in_transaction_session_timeout: a client that stops in a transaction would keep its locks for hours.
+// - No other timeout of the role's may end a statement or an idle session.
 std::vector<setting> needed_settings(int server_version) {
   std::vector<setting> all{
       {"search_path", "'pg_catalog, pg_temp'"},
@@ -52,9 +52,8 @@ std::vector<setting> needed_settings(int server_version) {
   return all;
 }
 
-// And what only a session of our own has. Keepalives: the server's own default finds a client whose host is
-// gone after two hours, and until then it keeps what the session has locked; the client side has the same in
-// connect.cpp.
+// Settings of rowlock's own sessions only. With the server's default keepalives a lost client keeps its locks
+// for two hours. connect.cpp has the client's.
 std::vector<setting> session_settings(int server_version, bool check_client) {
   auto all = needed_settings(server_version);
   all.insert(all.end(), {{"default_transaction_isolation", "'read committed'"},
@@ -66,8 +65,7 @@ std::vector<setting> session_settings(int server_version, bool check_client) {
                          {"quote_all_identifiers", "'off'"},
                          {"client_encoding", "'UTF8'"}});
   if (server_version >= 14'00'00) all.emplace_back("idle_session_timeout", "'0'");
-  // Ends a statement that waits for a row although its client is gone: otherwise it would get a lock that
-  // nobody holds.
+  // Ends a lost client's wait for a row. Otherwise it would get a lock without a holder.
   if (server_version >= 14'00'00 && check_client)
     all.emplace_back("client_connection_check_interval", "'1s'");
   return all;
@@ -83,7 +81,7 @@ std::string set_text(std::vector<setting> const& settings, bool local) {
 
 }  // namespace
 
-// SET LOCAL comes first and is quick: from then on no statement_timeout of the role's ends the rest.
+// SET LOCAL comes first: after it no statement_timeout of the role's can end the rest.
 std::string set_up_text(int server_version, bool check_client, pooling how, int told_process) {
   auto text = fmt::format("SET LOCAL statement_timeout = 0; {}", who_text());
   if (how == pooling::transaction) return text;
@@ -93,8 +91,8 @@ std::string set_up_text(int server_version, bool check_client, pooling how, int 
   return text;
 }
 
-// A value that lock_timeout can't have is how a SELECT fails where and when we want it: set_config() is
-// volatile, so nothing of it is worked out before it is known who answers.
+// An invalid lock_timeout makes the SELECT fail on another server. set_config() is volatile, so nothing is
+// evaluated before the comparison.
 std::string local_settings_text(int server_version, whereabouts const& place) {
   auto all = needed_settings(server_version);
   for (auto& [name, value] : all)

@@ -1,5 +1,5 @@
 #pragma once
-// What a session of the library's own is set up with; behind a pooler, each transaction.
+// The settings of a session of rowlock's own, or of each transaction behind a pooler.
 
 #include <cstddef>
 #include <string>
@@ -8,21 +8,20 @@
 
 namespace rowlock::backend::postgresql {
 
-/// The statements of a session's first round trip. `told_process` is what the login said (PQbackendPID).
+/// The statements of a session's first round trip. `told_process` is the log-in's PQbackendPID.
 std::string set_up_text(int server_version, bool check_client, pooling, int told_process);
-/// The place of the answer among the results of that: the server's start in microseconds, the database's
-/// number, the process that answers, and as JSON the schemas that the user's own search path leads to.
+/// The index of its result of four columns: the server's start in microseconds, the database's oid, the
+/// answering process, and as JSON the schemas of the user's own search path.
 inline constexpr std::size_t who_place = 1;
 
-/// What tells a server and its database from all others: two numbers, as the server wrote them.
+/// Identifies a server and its database, by numbers as the server wrote them.
 struct whereabouts {
-  std::string started;   ///< microseconds
-  std::string database;  ///< its oid
+  std::string started;  ///< microseconds
+  std::string database;
 };
 
-/// One statement that sets what statements rely on, until the transaction ends. It fails, with `moved` in the
-/// message, where another server or database answers: who is behind a pooler may change while we stay
-/// connected to it. [C8]
+/// Sets what statements rely on, until the transaction ends. Fails with `moved` in the message if another
+/// server or database answers: a pooler can change it under an open connection. [C8]
 std::string local_settings_text(int server_version, whereabouts const&);
 inline constexpr char const* moved = "rowlock: not the server and database of the log-in";
 

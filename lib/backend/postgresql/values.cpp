@@ -12,7 +12,7 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// pg_type's own numbers, which never change; their header is the server's, not libpq's.
+// Constants of pg_type. Their header is the server's, not libpq's.
 constexpr Oid type_bool = 16;
 constexpr Oid type_int8 = 20;
 constexpr Oid type_int2 = 21;
@@ -56,7 +56,7 @@ text_parameters::text_parameters(std::span<value const> values, std::string cons
       texts_.push_back(fmt::to_string(*number));
     } else {
       texts_.push_back(std::get<std::string>(v));
-      // libpq would cut it there and take another name.
+      // libpq would cut the text there, to another name.
       if (texts_.back().find('\0') != std::string::npos)
         throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", statement),
                     statement, "", 0);
@@ -83,7 +83,7 @@ std::vector<std::string> literals(PGconn* c, std::span<value const> values, std:
   return out;
 }
 
-// No statement has a $ in a quoted part, and no name of a table has one.
+// No statement has a $ in a quoted part, and no table's name has one.
 std::string with_literals(std::string_view sql, std::span<std::string const> literals) {
   std::string out;
   for (auto at = sql.find('$'); at != sql.npos; at = sql.find('$')) {
@@ -108,7 +108,7 @@ result decode(PGresult const* r) {
     one.reserve(static_cast<std::size_t>(columns));
     for (int j = 0; j < columns; ++j) one.push_back(decode_field(r, i, j));
   }
-  // PQcmdTuples wants a non-const result and also counts the rows of a SELECT.
+  // PQcmdTuples takes no const result, and also counts the rows of a SELECT.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
   auto* counted = const_cast<PGresult*>(r);
   std::string_view const tag = PQcmdStatus(counted);

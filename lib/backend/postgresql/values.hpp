@@ -1,5 +1,5 @@
 #pragma once
-// Parameters and columns as libpq wants and gives them: text.
+// Parameters and columns as libpq's texts.
 
 #include <libpq-fe.h>
 
@@ -25,12 +25,12 @@ class text_parameters {
   std::vector<char const*> pointers_;
 };
 
-/// The values as the connection's SQL has them, whatever its settings are. `statement` is for messages.
+/// The values as literals for the connection, under any settings. `statement` is for messages.
 std::vector<std::string> literals(PGconn*, std::span<value const>, std::string const& statement);
-/// The statement with a literal for each $n: for where it is one of several in a text.
+/// Puts a literal in for each $n, for a text of several statements.
 std::string with_literals(std::string_view sql, std::span<std::string const> literals);
 
-/// Integers and booleans become integers, everything else text. A null result is an empty one.
+/// Integers and booleans become integers, other types text. A null result becomes an empty one.
 result decode(PGresult const*);
 
 }  // namespace rowlock::backend::postgresql

@@ -1,4 +1,4 @@
-// Wait queues: session advisory locks, by a hash of table and name.
+// Wait queues are session advisory locks. The key is a hash of table and name.
 
 #include <fmt/format.h>
 
@@ -15,28 +15,28 @@
 namespace rowlock::backend::postgresql {
 namespace {
 
-// The name comes as hexadecimal digits, the table's as it is quoted in every statement: nothing in them ends
-// a string. lock_release has the same, of the row's own columns.
+// Hexadecimal digits and the quoted table cannot end a string. lock_release computes the same key from the
+// row's columns.
 constexpr char const* key_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
     " '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
-// Who stands there: another key, of its own kind (the table's oid is negative), shared with whoever says the
-// same. lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or
-// is the first of those who wait. It keeps nobody out.
+// A mark shows lock_waiters whose session this is. Its key has the negated oid. It is shared, so it excludes
+// no session. lock_waiters compares it with the row's owner: the session that has the wait queue is the
+// holder's, or the first waiter's.
 constexpr char const* mark_text =
     "pg_catalog.hashtextextended(pg_catalog.convert_from(pg_catalog.decode('{1}', 'hex'), 'UTF8'),"
     " - '{0}'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.int8)";
 
-// What the block says by a message of level INFO, which goes to the client whatever is set, and by default
-// not to the server's log: whoever has its turn should hear of it at once, and not after a second statement.
+// SQLSTATEs of the block's INFO messages. These go to the client under any settings, by default not to the
+// server's log. So the session hears of its turn without a second statement.
 constexpr char const* was_free = "RLG01";
 constexpr char const* too_late = "RLG02";
 
-// A block, because a wait that ends by lock_timeout without one writes two lines to the server's log. The
-// time-out may be raised although the lock was granted (T9): whatever the session has is given up then, and
-// it has one wait queue at most. (The columns of one row are evaluated from left to right; if they were not,
-// the session's own lock_timeout of a second would hold.)
+// A block, because outside one a wait that ends by lock_timeout writes two lines to the server's log. The
+// time-out can come although the lock was granted (T9), so the handler gives up every lock: a session has one
+// wait queue at most. (A row's columns are evaluated from left to right. Otherwise the session's own
+// lock_timeout of a second applies.)
 constexpr char const* wait_text =
     "DO $queue$ DECLARE queue CONSTANT pg_catalog.int8 := {0};"
     " BEGIN"
@@ -55,9 +55,9 @@ std::string const& said() {
   return what;
 }
 
-// The next waiter has the wait queue as soon as this session has left it, and then the wait queue can't be
-// shared. Before that nothing tells on each version: since PostgreSQL 17 a holder may share its wait queue
-// although others wait for it.
+// The next waiter has the wait queue as soon as this session leaves it, and then the queue cannot be shared.
+// Before that no test works on all versions: since PostgreSQL 17 a holder can share its queue despite
+// waiters.
 statement const& leave_statement() {
   static auto const& s = base::never_destroyed<statement>(statement{
       "leave_queue",
@@ -68,7 +68,7 @@ statement const& leave_statement() {
 
 bool is_taken(PGresult const* left) { return decode(left).rows.at(0).at(1) != value(std::int64_t{1}); }
 
-// What was prepared; or its columns have another type since a migration. Nothing was done then.
+// The server forgot a statement, or a migration changed its columns' types. Nothing was done.
 bool is_forgotten(PGresult const* r) {
   char const* const state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
   return state != nullptr && (state == std::string_view("26000") || state == std::string_view("0A000"));
@@ -76,8 +76,7 @@ bool is_forgotten(PGresult const* r) {
 
 }  // namespace
 
-// A session that is stopped in the middle ends: the server's side waits on until its time-out, and then sees
-// that.
+// A stop ends the session. The server's side can wait on until its time-out.
 queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
                                  boot_time_point until, std::chrono::nanoseconds reply_timeout,
                                  std::stop_token stop) {
@@ -120,8 +119,8 @@ bool session::leave_queue(boot_time_point deadline) {
   return is_taken(r.back().get());
 }
 
-// With a synchronization point between them, which is a commit: in one transaction the wait queue would be
-// left while others still see the row as it was, and the next one would find it held.
+// The synchronization point between the two commits the release. In one transaction the queue would be left
+// before the row is visibly free.
 left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                             boot_time_point deadline) {
   begin(s.name, deadline);
@@ -150,7 +149,7 @@ left_queue session::execute_and_leave_queue(statement const& s, std::span<value 
   return {std::move(done), has_left_queue(deadline)};
 }
 
-// Whether others wait; empty if nothing is known: the wait queue ends with the session then.
+// @return whether other sessions wait, or empty if unknown: the wait queue then ends with its session.
 std::optional<bool> session::has_left_queue(boot_time_point deadline) {
   auto const r = channel_.collect_pipelined(deadline);
   if (r.how == reply::outcome::complete && !r.results.empty() && !failed(r.results.back().get()) &&
