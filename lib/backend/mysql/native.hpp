@@ -1,5 +1,5 @@
 #pragma once
-// Connector/C++'s objects, and what it wants done in each thread.
+// Connector/C++'s objects, and its set-up of threads.
 
 #include <cppconn/connection.h>
 #include <cppconn/exception.h>
@@ -18,8 +18,8 @@ using native_statement = std::unique_ptr<sql::Statement>;
 using native_prepared = std::unique_ptr<sql::PreparedStatement>;
 using native_rows = std::unique_ptr<sql::ResultSet>;
 
-/// The driver, made once for the process. The calling thread is registered with it until the thread
-/// ends. To be called by every thread before it uses a connection.
+/// The driver, one for the process. Registers the calling thread until its end. Every thread must call this
+/// before it uses a connection.
 sql::Driver& driver();
 
 /// A new connection. @throws sql::SQLException

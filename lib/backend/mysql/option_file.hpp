@@ -1,5 +1,5 @@
 #pragma once
-// The user's option file, ~/.my.cnf, of which a password is all that is read.
+// The user's option file, ~/.my.cnf. rowlock reads only the password from it.
 
 #include <iosfwd>
 #include <optional>
@@ -7,16 +7,15 @@
 
 namespace rowlock::backend::mysql {
 
-/// What `password` is in group [client], as the client `mysql` reads it: the last one counts; a value may
-/// stand in quotes; \b \t \n \r \s \\ and an escaped quote mean what they do there; # begins a comment
-/// outside of quotes. Nothing if there is none, also if the option has no value, which means: ask for it.
-/// !include is not followed.
+/// The value of `password` in group [client], as the client `mysql` reads it. The last one counts. A value
+/// can stand in quotes. \b \t \n \r \s \\ and an escaped quote mean the same as there. # begins a comment
+/// outside of quotes. Nothing if the option is missing, or has no value (which means: ask for it). Does not
+/// follow !include.
 std::optional<std::string> password_in(std::istream& option_file);
 
-/// The one in ~/.my.cnf; nothing if that can't be read, is no regular file, is longer than 1 MiB, or anybody
-/// may write to it. Waits for no pipe. (The client library is never told to read that file:
-/// what it says there about encryption, or files that a server may ask for, would count more than what we
-/// have set.)
+/// The password in ~/.my.cnf. Nothing if the file can't be read, is no regular file, is longer than 1 MiB, or
+/// all users may write to it. Never waits for a pipe. (The client library never reads that file: its settings
+/// for encryption and files would override rowlock's.)
 std::optional<std::string> password_of_option_file();
 
 }  // namespace rowlock::backend::mysql

@@ -1,5 +1,5 @@
 #pragma once
-// What a mysql:// or mariadb:// URL says.
+// Reads mysql:// and mariadb:// URLs.
 
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ struct endpoint {
 
 enum class tls {
   off,
-  required,  ///< encrypted, whoever answers
+  required,  ///< encrypted, to any server
   verified,  ///< and the server has proved its name
 };
 
@@ -31,8 +31,8 @@ struct settings {
   std::string ssl_cert;
   std::string ssl_key;
 
-  /// The URL's, or the password file's, or MYSQL_PWD's, as they are now; nothing if none of them says one
-  /// (there may be one in the user's option file: option_file.hpp).
+  /// From the URL, the password file or MYSQL_PWD, as they are now. Nothing if none of them has one
+  /// (option_file.hpp is next).
   /// @throws error(errc::invalid_argument) if the password file can't be read
   std::optional<std::string> password() const;
   /// For messages: everything but the password.

@@ -1,5 +1,5 @@
 #pragma once
-// Parameters and columns as the connector wants and gives them.
+// Parameters and columns, to and from the connector.
 
 #include <cppconn/prepared_statement.h>
 #include <cppconn/resultset.h>
@@ -16,9 +16,9 @@ namespace rowlock::backend::mysql {
 /// `order`: which value each ? stands for.
 void bind(sql::PreparedStatement&, std::span<std::size_t const> order, std::span<value const>);
 
-/// Integers of every size, and so booleans, become integers; everything else text. `so_far`: of the whole
+/// Integers of every size, and so booleans, become integers. All else becomes text. `so_far`: of the whole
 /// reply.
-/// @throws refusal if it is too much
+/// @throws refusal if the reply is too long
 row_list decode(sql::ResultSet&, reply_size& so_far);
 
 }  // namespace rowlock::backend::mysql

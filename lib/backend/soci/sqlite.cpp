@@ -7,7 +7,7 @@
 namespace rowlock::backend::soci {
 namespace {
 
-// Connections to a file cost the file nothing, so ours is opened beside the session's, which stays as it is.
+// More connections cost the file nothing. So rowlock's is beside the session's, which stays as it is.
 class sqlite_seat final : public seat {
  public:
   explicit sqlite_seat(::soci::session& s)
@@ -19,7 +19,7 @@ class sqlite_seat final : public seat {
 
  private:
   std::shared_ptr<source> native_;
-  // In a forked child our own connections can be closed, the session's can't, and with it open two owners of
+  // A forked child can close rowlock's connections, but not the session's. While that is open, two owners of
   // one lock are possible.
   sqlite::programs_connection const sessions_own_;
 };

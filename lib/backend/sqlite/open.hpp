@@ -1,5 +1,5 @@
 #pragma once
-// From paths to open databases.
+// Opens SQLite files by their paths.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace rowlock::backend::sqlite {
 
-/// The path made absolute, so that chdir() does not change what it means.
-/// @throws error(errc::unsupported) for an in-memory database, errc::invalid_argument for other things that
-/// are no path
+/// The absolute path, which chdir() does not change.
+/// @throws error(errc::unsupported) for a database in memory, errc::invalid_argument for a path with U+0000,
+/// errc::unreachable if the current folder is gone
 std::string checked_path(std::string const& path);
 
 struct opened {
@@ -21,12 +21,11 @@ struct opened {
 /// Opens a file that exists, for reading and writing. @throws error
 opened open_existing(std::string const& path);
 
-/// What an open database is stored in, made sure that it is the file at `path`, and has no other name.
-/// @throws error
+/// The identity of an open database's file.
+/// @throws error if it is not the file at `path`, or has another name
 file_identity identify_open(sqlite3* db, std::string const& path);
 
-/// Makes the file, with the mode that the umask leaves, and has it use a WAL. Harmless if it exists. @throws
-/// error
+/// Makes the file in WAL mode, with the mode that the umask leaves. Harmless if it exists. @throws error
 void create_if_missing(std::string const& path);
 
 }  // namespace rowlock::backend::sqlite

@@ -1,11 +1,11 @@
 #pragma once
-// What SQLite keeps per process, and fork() breaks.
+// State that SQLite keeps per process, and that fork() breaks.
 //
-// SQLite counts its POSIX locks per process and file. A forked child inherits the counts but not the
-// locks: a connection that it opens to a file that its parent had open believes that the process has the
-// shared lock already. Another program then takes itself for the last user, deletes the WAL, and what the
-// child commits goes into the deleted file: seen, with two owners of one lock. So before its first connection
-// the child closes the inherited ones.
+// SQLite counts its POSIX locks per process and file. A forked child inherits the counts but not the locks.
+// If the child opens a file that its parent had open, SQLite believes that the process has the shared lock
+// already. Another program then takes itself for the last user and deletes the WAL. The child's commits go
+// into the deleted file: seen, with two owners of one lock. So the child closes the inherited connections
+// before it opens its first one.
 
 #include <rowlock/export.hpp>
 
@@ -13,8 +13,8 @@ struct sqlite3;
 
 namespace rowlock::backend::sqlite {
 
-/// While it lives, the calling thread may be inside SQLite: a child that is forked now can't use SQLite at
-/// all, because a mutex may have been copied locked.
+/// Marks the calling thread as inside SQLite while it lives. A child that is forked now can't use SQLite at
+/// all: fork() can copy a mutex locked.
 class inside {
  public:
   inside() noexcept;
@@ -23,26 +23,27 @@ class inside {
   inside& operator=(inside const&) = delete;
 };
 
-/// Whose connection it is.
+/// The owner of a connection.
 class connection_owner {
  public:
-  /// Closes it, by any thread, if its files were replaced and nobody uses it just now. @return whether it did
+  /// Closes it if its files were replaced and no thread uses it now. Any thread may call this. @return
+  /// whether it did
   virtual bool close_if_replaced() noexcept = 0;
 
  protected:
   ~connection_owner() = default;
 };
 
-/// Connections that a later child would inherit. Called inside.
+/// Connections that a later child would inherit. Precondition: an `inside` lives.
 void remember(sqlite3*, connection_owner&);
 void forget(sqlite3*) noexcept;
 
-/// Closes those of this process whose files were replaced while they were open, unless they are in use: a new
-/// connection to the same file would share the old index of the WAL with them. Called inside.
+/// Closes this process's connections whose files were replaced, unless a thread uses them. A new connection
+/// to the same file would share the old index of the WAL with them. Precondition: an `inside` lives.
 void close_replaced() noexcept;
 
-/// While it lives this process has connections to SQLite files that rowlock could not close in a forked
-/// child: those of the program's own pool. A child that is forked now can't use SQLite at all.
+/// Lives while the process has SQLite connections that rowlock could not close in a forked child: those of
+/// the program's own pool. A child that is forked now can't use SQLite at all.
 class ROWLOCK_EXPORT programs_connection {
  public:
   programs_connection() noexcept;
@@ -51,13 +52,13 @@ class ROWLOCK_EXPORT programs_connection {
   programs_connection& operator=(programs_connection const&) = delete;
 };
 
-/// An open wait queue file. fork() copies its locks, so that they would outlive their owner: the child closes
-/// it at once. If there are too many, that child keeps them until it ends.
+/// An open wait queue file. Its locks would outlive their owner in a forked child, so the child closes it at
+/// once. The child keeps files beyond 256 until it ends.
 void remember_queue(int fd) noexcept;
 void forget_queue(int fd) noexcept;
 
-/// In a forked child: closes what it inherited, without a checkpoint; harmless to the parent, whose locks
-/// belong to its process. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was
+/// In a forked child: closes the inherited connections, without a checkpoint. The parent's locks belong to
+/// its process, and stay. Elsewhere does nothing. @throws error(errc::forked) if a thread of the parent was
 /// inside SQLite, or the parent had a programs_connection
 ROWLOCK_EXPORT void close_inherited();
 
