@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SOCI has no other way to tell. The number never changes, so no lock is needed.
+// SOCI has no other way to tell. The number never changes: no lock is needed.
 std::size_t size_of(::soci::connection_pool& pool) {
   for (std::size_t n = 0;; ++n) {
     try {
@@ -72,7 +72,7 @@ bool borrowed::lease(std::size_t& position, std::chrono::nanoseconds wait_policy
 borrowed::taken borrowed::take(boot_time_point deadline) {
   for (taken t;;) {
     if (take_idle(t)) return t;
-    // In slices: the pool waits by the wall clock, which can jump, and put_by() can free a session.
+    // In slices: the pool waits by the wall clock, which can jump, and put_by() can come.
     auto const left = std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 50ms);
     if (lease(t.position, left)) return t;
     if (left == 0ns) refuse();

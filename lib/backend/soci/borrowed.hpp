@@ -1,5 +1,4 @@
 #pragma once
-// The sessions that a source has leased from the program's connection pool.
 
 #include <chrono>
 #include <cstddef>
@@ -16,9 +15,9 @@ class connection_pool;
 
 namespace rowlock::backend::soci {
 
-/// The leased sessions. Thread-safe.
-/// - A session that is no longer used stays here, and is the next to be used. Before its return it must be
-///   connected again, and a call whose deadline is over has no time for this.
+/// The sessions leased from the program's connection pool. Thread-safe.
+/// - An unused session stays here, and is the next to be used. Before its return it must be connected again,
+///   and a call whose deadline is over has no time for this.
 /// - The destructor returns all sessions. Precondition: all connections are closed.
 /// - In a forked child nothing is returned: the pool's mutex can be locked for ever.
 class borrowed {

@@ -8,7 +8,7 @@
 namespace rowlock::backend::soci {
 namespace {
 
-// Private: the session keeps it for its reconnect(). (An explicit instantiation may name a private member.)
+// SOCI keeps it private. (An explicit instantiation may name a private member.)
 using parameters_of_session = ::soci::connection_parameters(::soci::session::*);
 
 template <parameters_of_session Member>

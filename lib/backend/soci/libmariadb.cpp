@@ -69,7 +69,7 @@ refusal refusal_of_statement(MYSQL_STMT* s) {
   return {number, ::mysql_stmt_sqlstate(s), ::mysql_stmt_error(s)};
 }
 
-/// The buffer for one column of a prepared statement's rows.
+/// For one column of a prepared statement's rows.
 struct column {
   bool integer = false;
   std::int64_t number = 0;
@@ -89,7 +89,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
   libmariadb_statement(MYSQL& c, std::string const& sql) : native_(::mysql_stmt_init(&c)) {
     if (!native_) throw refusal_of(c);
     my_bool const yes = 1;
-    // Makes max_length known once all rows have come: the room that each column needs.
+    // Then max_length tells the room for each column, once all rows have come.
     ::mysql_stmt_attr_set(native_.get(), STMT_ATTR_UPDATE_MAX_LENGTH, &yes);
     if (::mysql_stmt_prepare(native_.get(), sql.c_str(), sql.size()) != 0)
       throw refusal_of_statement(native_.get());
@@ -144,7 +144,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
     std::vector<MYSQL_BIND> places(count);
     for (unsigned i = 0; i < count; ++i) {
       auto& c = columns[i];
-      // The library does not compare a row's lengths with the bytes that have come. [C67]
+      // The library does not compare lengths with the bytes that have come. [C67]
       if (fields[i].max_length > most_reply_bytes) throw mysql::malformed(too_long_reply);
       c.integer = is_integer(fields[i].type);
       if (!c.integer) c.text.resize(fields[i].max_length + 1);
@@ -237,7 +237,7 @@ class borrowed_connection final : public mysql::borrowed_channel {
  public:
   explicit borrowed_connection(MYSQL& c) : native_(c) {}
 
-  // By the status of the server's last reply. An error has no status, and can have ended the transaction.
+  // By the last reply's status. An error has none, and can have ended the transaction.
   bool in_transaction() override {
     if (::mysql_errno(&native_) != 0) send(native_, "DO 0");
     return (native_.server_status & SERVER_STATUS_IN_TRANS) != 0 ||
@@ -262,7 +262,7 @@ std::unique_ptr<mysql::borrowed_channel> borrowed_channel_over(MYSQL& c) {
 
 std::unique_ptr<mysql::channel> channel_over(MYSQL& c) { return std::make_unique<libmariadb_channel>(c); }
 
-// The first part of mysql_close(). The rest would free the parameters, too.
+// The beginning of mysql_close(). The rest would free the parameters.
 void hang_up(MYSQL& c) noexcept {
   c.options.reconnect = 0;
   if (c.net.pvio == nullptr) return;

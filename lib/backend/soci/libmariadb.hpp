@@ -1,5 +1,4 @@
 #pragma once
-// A connection of the C client library as a session's channel.
 
 #include <mysql.h>
 
@@ -9,7 +8,7 @@
 
 namespace rowlock::backend::soci {
 
-/// Does not own the object, but ends its connection at the end. Precondition: it was opened with
+/// Ends the connection at the end, but does not own the object. Precondition: opened with
 /// CLIENT_MULTI_STATEMENTS and CLIENT_FOUND_ROWS.
 std::unique_ptr<mysql::channel> channel_over(MYSQL&);
 

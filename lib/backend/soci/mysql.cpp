@@ -59,14 +59,14 @@ bool reconnected(MYSQL& c, mysql::handshake& watched) {
   if (room == nullptr) throw std::bad_alloc();
   auto* const own = std::exchange(c.host, room);
   watched.write_host(room);
-  bool const done = ::mariadb_reconnect(&c) == 0;  // on success it has freed the room, and made a copy
+  bool const done = ::mariadb_reconnect(&c) == 0;  // on success it has freed the room, after a copy
   if (!done) c.host = own;
   std::free(done ? own : room);  // NOLINT(cppcoreguidelines-no-malloc): the library's own way
   return done;
 }
 
-/// Ends the connection, and connects with the same parameters. The library counts whole seconds, for each of
-/// its steps. The handshake has the deadline. @throws error
+/// Ends the connection, and connects with the same parameters. The library counts whole seconds for each
+/// step: the handshake ends them. @throws error
 void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline, mysql::handshake& watched,
                std::string const& where) {
   auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();
@@ -89,7 +89,7 @@ bool verifies(MYSQL const& c, unsigned long flags) {
   return c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0;
 }
 
-/// Calls connect(handshake, until) for each address of the host, until one can be reached.
+/// Calls connect(handshake, until) for each of the host's addresses, until one is reached.
 template <class Connect>
 void at_one_address(MYSQL const& c, bool verified, std::string const& where, boot_time_point deadline,
                     Connect const& connect) {
@@ -104,7 +104,6 @@ void at_one_address(MYSQL const& c, bool verified, std::string const& where, boo
   });
 }
 
-/// Connects for a session of rowlock's.
 std::shared_ptr<mysql::own_socket> connect_ours(MYSQL& c, unsigned long flags, boot_time_point deadline,
                                                 std::string const& where) {
   std::shared_ptr<mysql::own_socket> socket;
@@ -169,7 +168,7 @@ class mysql_seat final : public seat, public source {
   }
 
  private:
-  // The library remembers each USE, also the program's, and would connect to that database the next time.
+  // The library follows each USE, also the program's, and would connect to that database.
   void name_database() {
     char* const named = database_ ? ::strdup(database_->c_str()) : nullptr;
     if (database_ && named == nullptr) throw std::bad_alloc();
@@ -177,10 +176,9 @@ class mysql_seat final : public seat, public source {
     native_.db = named;
   }
 
-  // Restores the program's character set and collation. The library has our session's, and SET NAMES alone
-  // chooses the server's default collation. The greeting of the program's connection named the library's
-  // default collation. The server accepts that, but MariaDB since 11.2 takes its own default
-  // (character_set_collations), as after SET NAMES alone. [C35]
+  // The library has our session's character set, and SET NAMES alone takes the server's default collation.
+  // The greeting of the program's connection named the library's default collation. The server accepts it,
+  // but MariaDB since 11.2 takes its own default (character_set_collations), as after SET NAMES alone. [C35]
   void restore_names() {
     auto const names =
         fmt::format("SET NAMES {0} COLLATE {1} /*M!110201 , NAMES {0} */", character_set_, collation_);

@@ -1,5 +1,5 @@
 #pragma once
-// A pool's session whose place is taken. SOCI's back ends differ only here. See lib/doc/soci.md.
+// The differences between SOCI's back ends: lib/doc/soci.md.
 
 #include <memory>
 #include <string>
@@ -12,12 +12,12 @@ class session;
 
 namespace rowlock::backend::soci {
 
-/// The place of a session. One thread at a time uses it.
+/// The place of a pool's session. One thread at a time uses it.
 class seat {
  public:
   virtual ~seat() = default;
 
-  /// Opens connections with the session's parameters, one at a time, after vacate().
+  /// Connects with the session's parameters, one at a time, after vacate().
   virtual source& native() noexcept = 0;
 
   /// native(), if it can tell whether a database is gone, also after the seat's end; else null.
@@ -26,13 +26,12 @@ class seat {
   /// Ends the session's own connection, unless rowlock's stands beside it.
   virtual void vacate() noexcept = 0;
 
-  /// Connects the session again. Precondition: rowlock's connection is closed. If this fails, the session has
-  /// no connection, and its next use fails.
+  /// Connects the session again, once rowlock's connection is closed. If this fails, the session's next use
+  /// fails.
   virtual void restore(boot_time_point deadline) noexcept = 0;
 };
 
-/// Chosen by the session's get_backend_name(). Leaves the session as it is. The session must outlive the
-/// seat.
+/// By the session's get_backend_name(). Leaves the session as it is, which must live longer.
 /// @throws error(errc::invalid_argument) if it was not opened, or with parameters that can't be used;
 /// errc::unsupported for other back ends
 std::unique_ptr<seat> make_seat(::soci::session&);

@@ -35,7 +35,7 @@ class place {
   place& operator=(place&&) = delete;
   ~place() { leave(); }
 
-  /// Whether the session is as it came from the pool.
+  /// Whether the session is still as it came from the pool.
   bool fresh() const noexcept { return !taken_.place; }
   void sit(std::unique_ptr<seat> s) noexcept { taken_.place = std::move(s); }
   ::soci::session& session() const { return from_->session_of(taken_); }
@@ -79,7 +79,7 @@ class placed_connection final : public connection {
   session_facts facts() const override { return inner_->facts(); }
   void close() noexcept override {
     inner_->close();
-    place_.leave();  // the session can have another user from now on
+    place_.leave();  // from now on the session can have another user
   }
 
  private:
@@ -104,7 +104,7 @@ class pool_source final : public source {
       throw error(errc::forked, description_ + ": the pool was made before the process was forked");
     auto const now = boot_clock::now();
     if (now >= deadline) throw error(errc::unreachable, description_ + ": no time was left to connect");
-    // The other half is for connecting, or for a caller's alternative: the renewer borrows one of the
+    // The other half is for connecting, or for the caller's alternative: the renewer borrows a session of the
     // manager's.
     place p(sessions_, now + (deadline - now) / 2);
     if (p.fresh()) sit_down(p);

@@ -7,7 +7,7 @@
 namespace rowlock::backend::soci {
 namespace {
 
-// More connections cost the file nothing. So rowlock's is beside the session's, which stays as it is.
+// More connections cost the file nothing, so rowlock's stands beside the session's.
 class sqlite_seat final : public seat {
  public:
   explicit sqlite_seat(::soci::session& s)
@@ -19,8 +19,8 @@ class sqlite_seat final : public seat {
 
  private:
   std::shared_ptr<source> native_;
-  // A forked child can close rowlock's connections, but not the session's. While that is open, two owners of
-  // one lock are possible.
+  // A forked child can't close the session's connection, and with it open two owners of one lock are
+  // possible.
   sqlite::programs_connection const sessions_own_;
 };
 

@@ -1,6 +1,5 @@
 #pragma once
-// A file of its own: soci-sqlite3.h includes sqlite3.h inside a namespace, and then no other file can include
-// it.
+// soci-sqlite3.h includes sqlite3.h inside a namespace, and then no other file can include it.
 
 #include <string>
 
@@ -12,7 +11,7 @@ struct sqlite3;
 
 namespace rowlock::backend::soci {
 
-/// The open file of a session of SOCI's back end sqlite3; empty for a database in memory.
+/// The open file of a session of back end sqlite3; empty for a database in memory.
 std::string sqlite_path(::soci::session&);
 
 /// The session's own connection.

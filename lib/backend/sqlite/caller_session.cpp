@@ -85,9 +85,9 @@ class caller_session final : public caller_connection {
   }
 
  private:
-  // Each file of the connection must be the one at its path, and have no other name: other programs do not
-  // see commits in another file. Its identity when the program opened it is unknown, so SQLite compares the
-  // inode of its open file. Attached files count, too: rowlock's tables can be in one.
+  // Each file, attached ones too, must be the one at its path, and have no other name: other programs do not
+  // see commits in another file. Its identity when the program opened it is unknown, but SQLite compares the
+  // inode of its open file.
   void expect_files(std::string const& what) {
     for (int i = 0; char const* name = sqlite3_db_name(native_, i); ++i) {
       char const* path = sqlite3_db_filename(native_, name);
@@ -107,8 +107,8 @@ class caller_session final : public caller_connection {
     }
   }
 
-  // The files beside it when the program opened it are unknown, so wal_files::open_here() must do. A deferred
-  // transaction that has not read yet has neither open.
+  // The files beside it at that time are unknown: open_here() decides. A deferred transaction that has not
+  // read has neither open.
   void expect_wal(std::string const& what, char const* name, char const* path) {
     if (auto const known = beside_.find(path); known != beside_.end()) {
       if (known->second.change() == nullptr) return;
@@ -133,7 +133,7 @@ class caller_session final : public caller_connection {
     if (sqlite3_exec(native_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(text);
   }
 
-  // As SQLite does by itself at 4 MB: without a wait.
+  // As SQLite does at 4 MB: without a wait.
   void write_wal() noexcept {
     sqlite3_wal_checkpoint_v2(native_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   }
@@ -144,8 +144,8 @@ class caller_session final : public caller_connection {
     auto const as = [&](errc reason, std::string_view hint) {
       return error(reason, fmt::format("{}{}", problem.what(), hint), what, "", code);
     };
-    // Some failures (a full disk, an I/O error) end the whole transaction. After a failed write of a commit,
-    // the result of a recovery is unknown.
+    // A full disk or an I/O error can end the whole transaction. After a failed write of a commit, the result
+    // of a recovery is unknown.
     bool const in_doubt = problem.reason() == errc::in_doubt;
     // Makes room for the next transaction. [C64]
     if (problem.reason() == errc::storage_full && sqlite3_get_autocommit(native_) != 0) write_wal();

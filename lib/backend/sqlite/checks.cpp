@@ -1,4 +1,3 @@
-// The doctor's checks for SQLite.
 #include <fmt/format.h>
 #include <linux/magic.h>
 
@@ -24,7 +23,7 @@ struct shared_kind {
   char const* name;
 };
 
-// Numbers that <linux/magic.h> lacks are in statfs(2).
+// Those that <linux/magic.h> lacks are in statfs(2).
 constexpr std::array<shared_kind, 13> shared_kinds{{{NFS_SUPER_MAGIC, "NFS"},
                                                     {SMB_SUPER_MAGIC, "SMB"},
                                                     {CIFS_SUPER_MAGIC, "CIFS"},
@@ -73,7 +72,7 @@ std::optional<opinion> writable(examiner& x) {
   return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
 }
 
-// Without this one, a check that meets the damage would be undecided, and the others ok.
+// Without it, a check that meets the damage would be undecided, and the others ok.
 std::optional<opinion> damage(examiner& x) {
   for (auto const* what : {"meta", "locks", "tokens", "permits"}) {
     auto const table = x.options().table_prefix + what;

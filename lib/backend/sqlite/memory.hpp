@@ -1,5 +1,5 @@
 #pragma once
-// A database in memory, shared by the connections of one source: for tests of programs that use rowlock.
+// A database in memory for tests of programs that use rowlock. The connections of one source share it.
 
 #include <string>
 
@@ -8,12 +8,12 @@
 
 namespace rowlock::backend::sqlite {
 
-/// The database lives as long as this object, and its connections. Empty at first.
+/// The database lives as long as this and its connections. Empty at first.
 class memory_database {
  public:
   memory_database();
 
-  /// @throws error(errc::forked) in a forked child, which has a copy
+  /// @throws error(errc::forked) in a child, which has a copy
   std::unique_ptr<connection> connect(boot_time_point deadline) const;
 
   /// For other connections of this process (SQLITE_OPEN_URI).

@@ -21,7 +21,6 @@ std::optional<rlim_t> size_limit() noexcept {
   return now.rlim_cur;
 }
 
-/// Whether a file of the database has reached the process's limit.
 bool is_at_limit(sqlite3* db) noexcept {
   auto const limit = size_limit();
   char const* file = limit ? sqlite3_db_filename(db, "main") : nullptr;
@@ -32,8 +31,8 @@ bool is_at_limit(sqlite3* db) noexcept {
   return false;
 }
 
-/// Whether a file has reached the size limit. SQLite has a code for a full disk, but not for this. A rollback
-/// can replace the system's error number, so the lengths of the files count, too.
+/// A file reached the size limit, for which SQLite has no code. A rollback can replace the system's error
+/// number, so the files' lengths count, too.
 bool is_too_long(sqlite3* db, int code) noexcept {
   if ((code & 0xff) != SQLITE_IOERR) return false;
   return sqlite3_system_errno(db) == EFBIG || (code == SQLITE_IOERR_WRITE && is_at_limit(db));
@@ -73,7 +72,7 @@ void leave_wal_at_close(sqlite3* db) noexcept {
 }
 
 errc classify(int code, std::string_view message) noexcept {
-  // The open file is no longer the one at the path. Nothing was written.
+  // The open file is not the one at the path. Nothing was written.
   if (code == SQLITE_READONLY_DBMOVED) return errc::unreachable;
   switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -89,11 +88,10 @@ errc classify(int code, std::string_view message) noexcept {
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return errc::access_denied;
-    // SQLite could not open files that the statement needs (out of descriptors, a folder gone). Nothing was
-    // written.
+    // SQLite could not open files that it needs (out of descriptors, a folder gone). Nothing was written.
     case SQLITE_CANTOPEN:
       return errc::unreachable;
-    // A write or flush failed, perhaps that of the commit. The result of a later recovery is unknown.
+    // A write or flush failed, perhaps the commit's. The result of a recovery is unknown.
     case SQLITE_IOERR:
       return errc::in_doubt;
     case SQLITE_ERROR:
@@ -113,7 +111,7 @@ bool is_damage(int code) noexcept {
 error opening_error(sqlite3* db, std::string const& what, std::string const& where) {
   auto problem = statement_error(db, what, where);
   if (problem.reason() != errc::in_doubt) return problem;
-  // The file -shm could not grow: an I/O error like any other to SQLite.
+  // -shm could not grow: an I/O error like any other to SQLite.
   int const cause = sqlite3_system_errno(db);
   auto const kind = cause == ENOSPC || cause == EDQUOT ? errc::storage_full : errc::unreachable;
   return error(
@@ -129,7 +127,7 @@ error statement_error(sqlite3* db, std::string const& statement, std::string con
     return error(errc::storage_full, fmt::format("{}: {}: {}", where, statement, too_long(message)),
                  statement, "", code);
   auto kind = classify(code, message);
-  // The file was opened read-only, so SQLite can't make the files beside it.
+  // Opened read-only: SQLite can't make the files beside it.
   if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db, "main") == 1) kind = errc::read_only;
   return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind, code)), statement,
                "", code);

@@ -1,5 +1,4 @@
 #pragma once
-// Opens SQLite files by their paths.
 
 #include <string>
 
@@ -8,8 +7,8 @@
 
 namespace rowlock::backend::sqlite {
 
-/// The absolute path, which chdir() does not change.
-/// @throws error(errc::unsupported) for a database in memory, errc::invalid_argument for a path with U+0000,
+/// Makes the path absolute: chdir() does not change it.
+/// @throws error(errc::unsupported) for a database in memory, errc::invalid_argument for U+0000,
 /// errc::unreachable if the current folder is gone
 std::string checked_path(std::string const& path);
 
@@ -18,14 +17,13 @@ struct opened {
   file_identity file;
 };
 
-/// Opens a file that exists, for reading and writing. @throws error
+/// For reading and writing. @throws error
 opened open_existing(std::string const& path);
 
-/// The identity of an open database's file.
-/// @throws error if it is not the file at `path`, or has another name
+/// @throws error if the open database is not the file at `path`, or has another name
 file_identity identify_open(sqlite3* db, std::string const& path);
 
-/// Makes the file in WAL mode, with the mode that the umask leaves. Harmless if it exists. @throws error
+/// Makes the file in WAL mode, with the umask's mode. Harmless if it exists. @throws error
 void create_if_missing(std::string const& path);
 
 }  // namespace rowlock::backend::sqlite

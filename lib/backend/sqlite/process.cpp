@@ -26,7 +26,7 @@ struct process_state {
   std::atomic<bool> with_programs{false};  // forked while there was one
   std::atomic<bool> forked{false};         // the connections are the parent's
   std::atomic<bool> poisoned{false};       // forked while a thread was inside
-  std::mutex mutex;                        // only locked inside: free in a child that is not poisoned
+  std::mutex mutex;                        // locked only inside: free in a child that is not poisoned
   std::vector<owned_connection> connections;
   std::array<std::atomic<int>, 256> wait_queues{};  // descriptor + 1; 0: none
 };
@@ -35,7 +35,7 @@ struct process_state {
 process_state& state() {
   static auto* const instance = [] {
     auto* made = new process_state;
-    // Only stores and close(2): a child of a process with threads may do little else here.
+    // Only stores and close(2): little else is allowed here in a process with threads.
     ::pthread_atfork(nullptr, nullptr, [] {
       auto& s = state();
       if (s.inside.exchange(0) != 0) s.poisoned = true;
@@ -74,7 +74,7 @@ void forget(sqlite3* db) noexcept {
   std::erase_if(s.connections, [db](auto const& one) { return one.native == db; });
 }
 
-// An owner ends after forget(), which waits for the mutex. So each owner in the list is alive.
+// An owner ends after forget(), which waits for the mutex: those in the list are alive.
 void close_replaced() noexcept {
   auto& s = state();
   std::lock_guard const lock(s.mutex);

@@ -1,8 +1,8 @@
-// A wait queue is a byte of the file, locked by the session that is first. All waiters share a lock of the
-// next byte. Both are locks of an open file (fcntl(2), F_OFD_SETLK): the kernel frees them when a process
-// dies. The bytes lie far beyond the file's end, so each name has its own.
-// These locks wake in no order and have no time-out. So waiters sleep on a word of the file (futex(2)). A
-// session that leaves the queue changes the word, and wakes the waiter that has slept longest.
+// A wait queue is a byte of the file, locked by the first session. All waiters share a lock of the next byte.
+// The bytes lie far beyond the file's end, some for each name. The kernel frees locks of an open file
+// (fcntl(2), F_OFD_SETLK) when a process dies. These locks have no order and no time-out. So waiters sleep on
+// a word of the file (futex(2)). A session that leaves changes the word, and wakes the waiter that has slept
+// longest.
 
 #include "backend/sqlite/queue_file.hpp"
 
@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The file's first bytes, so that no other file is taken for it.
+// So that no other file is taken for it.
 constexpr std::string_view magic = "rowlock: who waits for a lock of the SQLite database beside it 1";
 constexpr std::uint64_t words = 4096;
 constexpr std::size_t size = magic.size() + words * sizeof(std::uint32_t);
@@ -41,7 +41,7 @@ constexpr std::size_t size = magic.size() + words * sizeof(std::uint32_t);
 static_assert(magic.size() % sizeof(std::uint32_t) == 0);
 
 constexpr std::uint64_t slot(std::uint64_t key) { return magic.size() + key % words * sizeof(std::uint32_t); }
-// One of 32 bits distinguishes the names that share a word.
+// Distinguishes names that share a word.
 constexpr std::uint32_t bit(std::uint64_t key) { return std::uint32_t{1} << (key / words % 32); }
 
 constexpr std::uint64_t queue_byte(std::uint64_t key) { return (key >> 2 << 1) + (std::uint64_t{1} << 20); }
@@ -56,15 +56,15 @@ struct flock range(short how, std::uint64_t at) noexcept {
   return r;
 }
 
-// A woken waiter that dies, or is stopped, wakes no other one. So each waiter looks by itself after this
-// time. The time is random and long: each look costs the place in the order.
+// A woken waiter that dies or is stopped wakes no other one. So each waiter looks after this time: random,
+// and long, because a look costs the place in the order.
 std::chrono::milliseconds longest_sleep() {
   thread_local std::minstd_rand generator(
       static_cast<unsigned>(boot_clock::now().time_since_epoch().count()));
   return std::chrono::milliseconds(std::uniform_int_distribution<int>(200, 300)(generator));
 }
 
-// A pause while the queue is free but has waiters: the waiter that was woken just now goes first.
+// The queue is free but has waiters: the one that was woken just now goes first.
 constexpr auto courtesy = 10ms;
 
 // A shortage of this process or machine might pass.
@@ -154,8 +154,8 @@ void queue_file::check() {
 }
 
 bool queue_file::open(bool or_make) {
-  // After EACCES a retry can succeed: the process that makes the file is about to set its mode. A release,
-  // which only looks, does not wait for that.
+  // EACCES can pass: the process that makes the file is about to set its mode. A release does not wait for
+  // that.
   int const attempts = or_make ? 3 : 1;
   for (int attempt = 0; fd_ < 0 && attempt < attempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(1ms);
@@ -181,7 +181,7 @@ bool queue_file::open(bool or_make) {
     words_ = nullptr;
     refuse(errno, "mapped");
   }
-  // A child's mapping would keep the open file, and so its locks.
+  // A child's mapping would keep the file open, and so its locks.
   if (::madvise(words_, size, MADV_DONTFORK) != 0) refuse(errno, "mapped");
   return true;
 }
@@ -194,7 +194,7 @@ bool queue_file::is_ours() const noexcept {
   return text == magic.substr(0, text.size()) || text.find_first_not_of('\0') == std::string_view::npos;
 }
 
-// Gives the file the database's mode and owner, as SQLite does with the files beside it.
+// With the database's mode and owner, as SQLite makes the files beside it.
 void queue_file::make() {
   struct stat theirs {};
   if (::stat(database_.c_str(), &theirs) != 0) return;
@@ -232,7 +232,7 @@ std::uint32_t queue_file::word() const noexcept {
   return now;
 }
 
-// The word need only change. On a full disk a waiter that is about to sleep can miss the wake-up.
+// Any other number will do. On a full disk a waiter about to sleep can miss this.
 void queue_file::wake(int how_many) const noexcept {
   auto const next = word() + 1;
   (void)!::pwrite(fd_, &next, sizeof next, static_cast<off_t>(slot(key_)));

@@ -1,6 +1,6 @@
 #pragma once
-// The wait queues of an SQLite database: a small file beside it, for the processes of this machine. rowlock
-// trusts nothing in it. It may be removed at any time.
+// The wait queues of an SQLite database: a small file beside it. rowlock trusts nothing in it, and it may be
+// removed at any time. See lib/doc/waiting.md.
 
 #include <sys/types.h>
 
@@ -16,18 +16,18 @@ namespace rowlock::backend::sqlite {
 /// One session's queue place. One thread at a time uses it.
 class queue_file {
  public:
-  /// `path`: of the database. Opens no file yet.
+  /// `path`: of the database. Opens nothing yet.
   explicit queue_file(std::string const& path);
   ~queue_file();
   queue_file(queue_file const&) = delete;
   queue_file& operator=(queue_file const&) = delete;
 
-  /// Waits until it is first in the wait queue `key`, until `until`, or until `stop` is triggered.
+  /// Waits until it is first in queue `key`, until `until`, or until `stop`.
   /// @throws error if the file can't be used
   queue_entry enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop);
-  /// @return whether other sessions wait there, or one of them is first now
+  /// @return whether other sessions wait there, or one is first now
   bool leave() noexcept;
-  /// Whether a session waits in the wait queue `key`, or is first there.
+  /// Whether a session waits in queue `key`, or is first there.
   bool is_waited_for(std::uint64_t key) noexcept;
 
   /// Gives up the queue place.
@@ -50,10 +50,10 @@ class queue_file {
 
   std::string database_;
   std::string path_;
-  pid_t process_;  ///< a forked child has closed it already
+  pid_t process_;  ///< a forked child has closed it
   int fd_ = -1;
-  void* words_ = nullptr;  ///< never read: if the file is cut short, a read ends the program (SIGBUS)
-  std::uint64_t key_ = 0;  ///< of the last wait queue
+  void* words_ = nullptr;  ///< never read: a file cut short would end the program (SIGBUS)
+  std::uint64_t key_ = 0;  ///< of the last queue
 };
 
 }  // namespace rowlock::backend::sqlite

@@ -1,15 +1,12 @@
-// How a session keeps SQLite's traps away. See lib/doc/sqlite.md and lib/doc/identity.md.
-// - Replaced files: SQLite goes on writing to a file that has lost its name, and reports no error. Two files
-//   then have two owners of one lock. A second name of the file (a hard link), or a removed WAL, has the same
-//   effect. So begin() and end() look at the paths, by six system calls for each statement. If begin() sees a
-//   change, nothing was sent. If end() sees it, the statement is in doubt.
-// - Flushing: a take that a power cut undoes could repeat its token. An undone release is harmless: the lock
-//   ends by its expiry.
-// - A busy file: SQLite has no wait queue for its file. Its own handler looks ten times a second in the end.
-//   Between an owner's transactions that followed each other within a millisecond it found no gap in a minute
-//   (C10). So look_again() looks a thousand times a second, for 2 % of a processor. Its pauses are random, to
-//   keep step with no other process.
-// - A long WAL: make_room() and bound_wal() empty it.
+// See lib/doc/sqlite.md and lib/doc/identity.md.
+// - Replaced files: SQLite goes on writing to a file that has lost its name, and reports no error: two files,
+//   two owners of one lock. A second name (a hard link), or a removed WAL, has the same effect. So begin()
+//   and end() look at the paths (six system calls). After a change that begin() sees, nothing was sent. After
+//   one that end() sees, the statement is in doubt.
+// - Flushing: an undone take could repeat its token. A release may be undone: the lock ends by its expiry.
+// - A busy file: SQLite has no wait queue for it. Its own handler looks ten times a second, and found no gap
+//   in a minute between an owner's transactions a millisecond apart (C10). So look_again() looks a thousand
+//   times a second, at random, for 2 % of a processor.
 #include "backend/sqlite/session.hpp"
 
 #include <fmt/format.h>
@@ -32,13 +29,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Begins a statement whose commit need not be flushed.
+// In a statement whose commit need not be flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
-// Steps of SQLite's machine between two looks at the clock: a few milliseconds.
+// SQLite's steps between two looks at the clock: a few milliseconds.
 constexpr int steps_between_looks = 100'000;
 
-// Wait for readers before the WAL is emptied. No session can write meanwhile.
+// For readers, before the WAL is emptied. No session can write meanwhile.
 constexpr auto wait_for_readers = 50ms;
 
 constexpr char const* another_wal_here =
@@ -80,10 +77,10 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
   bool const has_read = set_up(deadline);
-  // WAL mode stays: only a connection that is alone with the file can leave it. If a WAL comes later, more
-  // was flushed than needed.
+  // It stays: only a connection that is alone with the file can leave WAL mode. If a WAL comes later, flushes
+  // were needless.
   wal_ = has_read && file_ && uses_wal(database_.get());
-  // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the whole file.
+  // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the file.
   if (wal_ && which == flushing::none) usual_ = synchronous::normal;
   if (wal_ && !look_for_wal()) {
     leave_wal_at_close(database_.get());
@@ -96,7 +93,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// Comes before the lock of use_: fork() can copy a mutex locked.
+// Before use_ is locked: fork() can copy a mutex locked.
 void session::expect_own(std::string const& what) const {
   if (forked())
     throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
@@ -114,8 +111,8 @@ char const* session::change() noexcept {
   return beside_ ? beside_->change() : nullptr;
 }
 
-// Reads first, so that SQLite has both files open. (A script that sets the mode opens only the WAL.) A
-// read-only connection can't make the files, and is not checked.
+// Reads first: then SQLite has both files open (a script that sets the mode opens the WAL alone). A read-only
+// connection can't make them.
 bool session::look_for_wal() {
   if (sqlite3_db_readonly(database_.get(), "main") != 0) return true;
   (void)read_something(database_.get());
@@ -132,8 +129,7 @@ bool session::set_up(boot_time_point deadline) {
   sqlite3_progress_handler(database_.get(), steps_between_looks, &session::is_over, this);
   deadline_ = deadline;
   limit_wait(deadline);
-  // The first read of the file. A lock of another session is no reason to refuse the file: the statements
-  // will meet it.
+  // A lock of another session is no reason to refuse the file: the statements will meet it.
   int const code = read_something(database_.get());
   if ((code & 0xff) == SQLITE_NOTADB)
     throw error(
@@ -148,7 +144,7 @@ bool session::set_up(boot_time_point deadline) {
     throw opening_error(database_.get(), what, where_);
   }
   bool const has_read = code == SQLITE_OK;
-  // Half a megabyte instead of two: rows are few and small, and each session has a cache.
+  // Half a megabyte instead of two: our rows are few, and each session has a cache.
   sqlite3_exec(database_.get(), "PRAGMA cache_size = -500", nullptr, nullptr, nullptr);
   return has_read;
 }
@@ -171,7 +167,7 @@ void session::shut() noexcept {
   wait_queues_.close();
   if (!database_) return;
   forget(database_.get());
-  // Other processes use another WAL now: a checkpoint of ours would overwrite their commits.
+  // Other processes have another WAL now: ours must not overwrite their commits.
   if (change() != nullptr) leave_wal_at_close(database_.get());
   prepared_.clear();
   database_.reset();
@@ -200,12 +196,12 @@ void session::give_up(errc code, std::string const& what, std::string const& why
   throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", native);
 }
 
-// Views, triggers and constraints of a hostile file run within our statements, and can be endless. [C14]
+// A hostile file's views, triggers and constraints run within our statements, and can be endless. [C14]
 int session::is_over(void* self) noexcept {
   return boot_clock::now() >= static_cast<session*>(self)->deadline_ ? 1 : 0;
 }
 
-// SQLite calls is_over() once more after the commit. So the outcome of a writing statement is unknown.
+// SQLite calls is_over() once more after the commit: the outcome of a write is unknown.
 error session::problem_of(std::string const& what, bool only_reads) const {
   if (sqlite3_errcode(database_.get()) != SQLITE_INTERRUPT || boot_clock::now() < deadline_)
     return statement_error(database_.get(), what, where_);
@@ -246,7 +242,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (synchronous_ == synchronous::unknown) set_synchronous(usual_, what);
 }
 
-// SQLite accepts the change only between two transactions. It costs a few microseconds.
+// SQLite accepts the change only between transactions, in a few microseconds.
 void session::set_synchronous(synchronous wanted, std::string const& what) {
   if (synchronous_ == wanted || sqlite3_get_autocommit(database_.get()) == 0) return;
   synchronous_ = synchronous::unknown;
@@ -256,14 +252,14 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
   synchronous_ = wanted;
 }
 
-// Works also where readers overlap, and SQLite could never restart the WAL by itself.
+// Also where readers overlap, and SQLite could never restart the WAL.
 bool session::empty_wal() noexcept {
   return sqlite3_wal_checkpoint_v2(database_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) ==
          SQLITE_OK;
 }
 
-// A WAL can fill a small disk although its content has its place in the database. [C64]
-// @return whether the WAL was emptied, so that a retry can succeed. If not, `why` names its readers.
+// A WAL can fill a small disk although its content fits into the database. [C64]
+// @return whether the WAL was emptied: a retry can succeed. If not, `why` names its readers.
 bool session::make_room(error& why) {
   if (why.reason() != errc::storage_full || !beside_ || wal_size_ == 0 ||
       sqlite3_get_autocommit(database_.get()) == 0)
@@ -286,7 +282,7 @@ void session::end(std::string const& what, bool wrote) {
     give_up(errc::in_doubt, what, another_wal_here);
   }
   auto const* why = change();
-  // The script has left WAL mode, alone with the file.
+  // A script has left WAL mode, alone with the file.
   if (why != nullptr && beside_ && !uses_wal(database_.get())) {
     beside_.reset();
     why = change();
@@ -295,8 +291,8 @@ void session::end(std::string const& what, bool wrote) {
   if (wrote && beside_ && sqlite3_get_autocommit(database_.get()) != 0) bound_wal();
 }
 
-// An unchanged size means that SQLite has restarted the WAL, and that no transaction reads the rest. A
-// growing WAL is tried only at multiples of large_wal: endless readers would cost each commit the wait.
+// An unchanged size: SQLite has restarted the WAL, and nothing reads the rest. A growing WAL is tried only at
+// multiples of large_wal: endless readers would cost each commit the wait.
 void session::bound_wal() noexcept {
   auto const size = beside_->size();
   bool const began_anew = size == wal_size_;
@@ -358,11 +354,11 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   return out;
 }
 
-// @return the failure, after which the statement can run again; nothing on success
+// @return the failure, after which the statement can run again
 std::optional<error> session::run(statement const& s, sqlite3_stmt* native, result& out) {
   out.rows.clear();
   int code = SQLITE_ROW;
-  // To the end: RETURNING gives its rows early, but the last step commits.
+  // RETURNING gives its rows early, but the last step commits.
   while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
   if (code == SQLITE_DONE && sqlite3_reset(native) == SQLITE_OK) return std::nullopt;
   auto problem = problem_of(s.name, sqlite3_stmt_readonly(native) != 0);
@@ -401,7 +397,7 @@ queue_entry session::enter_queue(table_names const& tables, std::string const& n
     std::lock_guard const use(use_);
     begin(what, boot_clock::now() + reply_timeout);
   }
-  // Not `inside`: a child that is forked during this wait can use SQLite.
+  // Not `inside`: a child forked during this wait can use SQLite.
   return wait_queues_.enter(queue_key(tables, name), until, stop);
 }
 

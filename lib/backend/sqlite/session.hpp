@@ -17,18 +17,17 @@
 
 namespace rowlock::backend::sqlite {
 
-/// The commits that are flushed to the disk in WAL mode. Without a WAL all are.
+/// The commits that are flushed in WAL mode. Without a WAL all are.
 enum class flushing {
   takes,  ///< all but a release's
-  none,   ///< no commit: a power cut can undo it, the end of a process can't
+  none,   ///< a power cut can undo a commit, the end of a process can't
 };
 
-/// A connection to an SQLite file, or to a database in memory. One thread at a time uses it. Only
-/// close_if_replaced() may come from another one. A forked child can only destroy it.
+/// A connection to an SQLite file, or to a database in memory. Other threads call only close_if_replaced().
 class session final : public connection, private connection_owner {
  public:
-  /// Takes over an open database. `path`: of its file, or the name of a database in memory. `file`: the
-  /// file's identity when it was opened; none in memory.
+  /// `path`: of the open database, or the name of one in memory. `file`: its identity when it was opened;
+  /// none in memory.
   session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline,
           flushing = flushing::takes);
   ~session() override;
@@ -89,12 +88,12 @@ class session final : public connection, private connection_owner {
   std::optional<wal_files> beside_;  ///< none: no WAL, or read-only
   queue_file wait_queues_;
   pid_t process_;
-  synchronous synchronous_ = synchronous::unknown;  ///< the present setting
-  synchronous usual_ = synchronous::full;           ///< for all but unflushed statements
+  synchronous synchronous_ = synchronous::unknown;
+  synchronous usual_ = synchronous::full;  ///< for all but unflushed statements
   bool wal_ = false;
-  std::uint64_t wal_size_ = 0;  ///< bytes when the statement began
+  std::uint64_t wal_size_ = 0;  ///< in bytes, when the statement began
   boot_time_point wait_until_;
-  boot_time_point deadline_;  ///< of the last statement
+  boot_time_point deadline_;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The files that SQLite puts beside a database with a WAL.
+// The files beside a database with a WAL.
 
 #include <sqlite3.h>
 
@@ -12,33 +12,33 @@
 
 namespace rowlock::backend::sqlite {
 
-/// In bytes. SQLite restarts a WAL at about 4 MB, unless a transaction always reads it: then it grows.
+/// In bytes. SQLite restarts a WAL at about 4 MB, unless it is always being read.
 inline constexpr std::uint64_t large_wal = 8U << 20;
 
-/// Whether database `name` of the connection has a WAL, or had one that was removed (an encrypted file does
-/// not tell that). Precondition: the connection is in a transaction and has read the database. Executes
-/// nothing: the connection can be the program's own.
+/// Whether database `name` has a WAL, or had one that was removed (an encrypted file does not tell that).
+/// Precondition: a transaction that has read the database. Executes nothing: the connection can be the
+/// program's.
 bool has_wal(sqlite3*, char const* name);
 
-/// The identities of the WAL and its index at one time. A connection that has a removed one open goes on with
-/// it. It does not see commits in the new one: two owners of one lock.
+/// The WAL and its index at one time. A connection that has a removed one open does not see commits in the
+/// new one: two owners of one lock.
 class wal_files {
  public:
-  /// Precondition: database `name` of the connection has a WAL, and was read.
+  /// Precondition: database `name` has a WAL, and was read.
   wal_files(sqlite3*, char const* name);
 
-  /// The change since then, for a message; null if none. Updates size().
+  /// The change since then; null if none. Updates size().
   char const* change() noexcept;
 
-  /// The WAL's size in bytes at the last change().
+  /// The WAL's bytes at the last change().
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Whether the WAL is longer than the free space of its file system. It must then be written into the
-  /// database at once: on a full disk the database can't grow.
+  /// Whether the WAL is longer than the disk's free space. It must then be written at once: on a full disk
+  /// the database can't grow.
   bool outgrows_disk() const noexcept;
 
-  /// Whether both files are there, and this process has them open. It can have older ones open: all its
-  /// connections share one index, also when they make a new WAL. Without /proc the files count as open.
+  /// Whether both files are there and open here, not older ones: all connections of a process share one
+  /// index, also when they make a new WAL. Without /proc, files that are there count as open.
   bool open_here() const;
 
  private:

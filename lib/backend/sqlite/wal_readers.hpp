@@ -1,5 +1,5 @@
 #pragma once
-// The processes that read a database now. Its WAL can't be emptied before they end.
+// The processes that read a database now: its WAL can't be emptied before they end.
 
 #include <sys/types.h>
 
@@ -8,7 +8,6 @@
 
 namespace rowlock::backend::sqlite {
 
-/// A reader's lock on the index of the WAL.
 struct wal_reader {
   pid_t process;
   unsigned place;  ///< which of SQLite's five places for readers
@@ -16,8 +15,8 @@ struct wal_reader {
   bool operator==(wal_reader const&) const = default;
 };
 /// From /proc/locks, which does not show processes outside this container. `file`: the database's path,
-/// without symbolic links. Opens no file of SQLite's: to close it would drop this process's locks. Empty also
-/// if the system does not tell.
+/// without symbolic links. Empty also if the system does not tell. Opens no file of SQLite's: to close it
+/// would drop this process's locks.
 std::vector<wal_reader> wal_readers(std::string const& file);
 
 /// "process 812 (python3) and this process"; empty if there are none.
