@@ -22,15 +22,15 @@ constexpr int deadlock = 1213;            // or a failed certification in Galera
 constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
 constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
-constexpr int syntax_error = 1064;  // from a server that claims to be MariaDB, but lacks compound statements
+constexpr int syntax_error = 1064;  // from a server that claims to be MariaDB, without compound statements
 constexpr int unknown_prepared = 1243;
 // ER_UNSUPPORTED_PS, ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NOT_SUPPORTED_YET.
 constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (default since 11.6) ends the transaction with 1020 if a locking read
-// or a change meets a row newer than the snapshot of the transaction or statement. A renewal makes such a
-// row, and so does our other session when it writes for this transaction. Our statements find an old snapshot
+// or a change meets a row newer than the transaction's or the statement's snapshot: also one that was only
+// renewed, or that our other session wrote for this transaction. Our statements find an old snapshot
 // themselves (lib/doc/guard.md). SET STATEMENT holds for this statement alone, whatever its outcome. MariaDB
 // alone reads "/*M!", from the version that follows.
 constexpr std::string_view without_snapshot_isolation =
@@ -84,8 +84,8 @@ class caller_session final : public caller_connection {
     } catch (refusal const& e) {
       if (e.native() == syntax_error) knows_compound_ = false;
       if (is_before_commit(e)) return false;
-      // The guard was refused, or COMMIT, which then rolls back. Nothing was committed, and the next
-      // statement can be in another transaction.
+      // The guard was refused, or COMMIT, which then rolls back. Nothing was committed. The next statement
+      // can be in another transaction.
       if (classify(e.native(), e.what(), stake::nothing) == errc::read_only) refuse(e, "commit");
       throw statement_error(e, stake::commit, "commit", describe());
     }
@@ -95,14 +95,14 @@ class caller_session final : public caller_connection {
     try {
       native_->run("ROLLBACK");
     } catch (std::exception const&) {
-      // The connection is lost, and the transaction with it.
+      // The transaction is lost with the connection.
     }
   }
 
  private:
   /// Only COMMIT follows the last guard. In autocommit each statement would commit by itself, so the text
   /// checks that first. (As a sub-select of IF, guard_lock does not skip locked rows.) `fill` puts a lock's
-  /// name and term into a text.
+  /// parameters into a text.
   template <class Fill>
   static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks,
                                     Fill const& fill) {
@@ -126,8 +126,7 @@ class caller_session final : public caller_connection {
     run_on_newest(guarded_commit(book, locks, with_literals));
   }
 
-  /// By PREPARE and EXECUTE: the server parses the text once. @return false if it can't be prepared: nothing
-  /// was done
+  /// The server parses the text once. @return false if it can't be prepared: nothing was done
   bool run_prepared_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
     std::string values;
     auto const text =
@@ -144,7 +143,7 @@ class caller_session final : public caller_connection {
     return keep_prepared_;
   }
 
-  /// Clears keep_prepared_ if the text can't be prepared. An earlier preparation can be gone (the program's
+  /// Clears keep_prepared_ if the text can't be prepared. A prepared one can be gone (the program's
   /// DEALLOCATE, a new session): EXECUTE reports this before it does anything.
   void run_prepared(std::string const& text, std::string const& values) {
     auto const name = name_of(text);
@@ -161,8 +160,8 @@ class caller_session final : public caller_connection {
 
   /// Clears keep_prepared_ if the text can't be prepared, which harms no transaction. Any other error can
   /// have ended the transaction (a failed certification in Galera, a deadlock). With autocommit off, a text
-  /// sent after it would begin another transaction, find its guard there, and commit that one. The text has
-  /// no backslash, whose meaning depends on the program's sql_mode.
+  /// sent after it would begin another one, find its guard there, and commit that. The text has no backslash,
+  /// whose meaning depends on the program's sql_mode.
   void prepare(std::string const& name, std::string text) {
     for (auto at = text.find('\''); at != text.npos; at = text.find('\'', at + 2)) text.insert(at, 1, '\'');
     try {
@@ -177,14 +176,14 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// One name for the same text in all views of this process. No other program can know it.
+  /// The same for the same text in all of this process. No other program can know it.
   static std::string name_of(std::string const& text) {
     static auto const mine = std::hash<std::string>()(base::random_id());
     return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(text));
   }
 
   /// Errors that neither COMMIT nor a later statement reports, and that leave the transaction open. Any other
-  /// error, such as KILL QUERY, can have come before COMMIT or after.
+  /// one (KILL QUERY) can have come before COMMIT or after.
   static bool is_before_commit(refusal const& e) {
     if (e.native() == guard_refused || e.native() == syntax_error) return true;
     auto const what = classify(e.native(), e.what(), stake::nothing);
@@ -222,7 +221,7 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// Throws the error of a statement, or of the whole transaction.
+  /// The error of a statement, or of the transaction.
   [[noreturn]] void refuse(refusal const& e, std::string const& what) {
     auto const problem = statement_error(e, stake::nothing, what, describe());
     auto const as = [&](errc reason, std::string_view hint) {
@@ -237,21 +236,21 @@ class caller_session final : public caller_connection {
     throw problem;
   }
 
-  /// The time-out of a lock wait ends the statement, or the transaction: innodb_rollback_on_timeout tells.
+  /// A lock wait's time-out ends the statement, or the transaction: innodb_rollback_on_timeout tells.
   bool ended_by(refusal const& e) noexcept {
     if (classify(e.native(), e.what(), stake::nothing) != errc::row_locked) return false;
     try {
       return as_int(native_->run("SELECT @@innodb_rollback_on_timeout").rows.at(0).at(0)) != 0;
     } catch (std::exception const&) {
-      return true;  // assumed: the transaction might be gone
+      return true;  // it might be
     }
   }
 
   std::unique_ptr<borrowed_channel> native_;
   bool keep_prepared_;
-  std::set<std::string> prepared_;  ///< by their names
+  std::set<std::string> prepared_;  ///< names
   bool has_snapshot_isolation_ = true;
-  std::optional<bool> knows_compound_;  ///< empty: not asked yet
+  std::optional<bool> knows_compound_;  ///< empty: unknown
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #pragma once
-// A driver as a session uses it: MySQL Connector/C++ (connector.hpp), or the C client library below SOCI's
-// sessions.
+// A session's driver: MySQL Connector/C++ (connector.hpp), or the C client library below SOCI's sessions.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +16,14 @@
 
 namespace rowlock::backend::mysql {
 
-/// An error of the server or the client library.
+/// Of the server, or of the client library.
 class refusal : public std::runtime_error {
  public:
   refusal(int number, std::string state, std::string const& message)
       : std::runtime_error(message), native_(number), sqlstate_(std::move(state)) {}
-  int native() const noexcept { return native_; }  ///< 0 for a misuse of the driver
+  int native() const noexcept { return native_; }  ///< 0: a misuse of the driver
   std::string const& sqlstate() const noexcept { return sqlstate_; }
-  /// In a text of several statements: how many were done before.
+  /// Of a text of several statements: how many were done before.
   std::size_t done_before() const noexcept { return done_before_; }
   refusal& after(std::size_t done) noexcept {
     done_before_ = done;
@@ -46,7 +45,7 @@ inline std::optional<std::int64_t> told_number(unsigned long long insert_id) noe
   return static_cast<std::int64_t>(insert_id);
 }
 
-/// A statement prepared in the server. Precondition: it is destroyed before its channel.
+/// Precondition: it is destroyed before its channel.
 class prepared_statement {
  public:
   virtual ~prepared_statement() = default;
@@ -56,12 +55,12 @@ class prepared_statement {
   virtual result run() = 0;  ///< @throws refusal
 };
 
-/// A connection. Each call reads its replies to the end, unless it throws.
+/// Each call reads its replies to the end, unless it throws.
 class channel {
  public:
   /// Ends the connection.
   virtual ~channel() = default;
-  /// Every thread must call this before it uses a channel.
+  /// Every thread must call this first.
   virtual void enter_thread() = 0;
   virtual bool is_mariadb() = 0;                                                    ///< @throws refusal
   virtual bool ping() = 0;                                                          ///< @throws refusal
@@ -73,7 +72,7 @@ class channel {
   virtual std::vector<result> run_all(std::string const& sql) = 0;
 };
 
-/// The program's own connection, for a view of its transaction. It stays the program's.
+/// The program's own connection. It stays the program's.
 class borrowed_channel {
  public:
   virtual ~borrowed_channel() = default;

@@ -1,4 +1,3 @@
-// The doctor's checks for MySQL and MariaDB.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +42,7 @@ semi_synchronous semi_synchronous_of(examiner& x) {
   return {all.on(name("enabled")), now.on(name("status")), now.number(name("clients")), all[name("timeout")]};
 }
 
-/// @return the connected replicas @throws error(errc::access_denied) without the right to see them
+/// @throws error(errc::access_denied) without the right to see replicas
 std::int64_t count_replicas(examiner& x) {
   // MariaDB tells every user.
   if (x.known("doctor_status").has("slaves_connected"))
@@ -244,7 +243,7 @@ std::optional<opinion> index(examiner& x) {
       fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", locks);
   std::string plan;
   try {
-    // A plan by a whole unique key says "const table".
+    // Found by a whole unique key, the row is in a "const table".
     auto const found = x.ask("doctor_explain");
     for (auto const& cell : found.rows.at(0))
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// In seconds: the server itself waits up to two for a row, and its reply must not count as lost.
+// In seconds: the server itself waits up to two for a row.
 constexpr int shortest_reply = 3;
 
 int whole_seconds(std::chrono::nanoseconds left) {
@@ -77,8 +77,8 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, wa
   } catch (error const& e) {
     if (e.native_code() != too_big_select) throw;
   }
-  // The server's max_join_size refuses the connector's own first query, before rowlock can lift it. Not done
-  // for every server: it costs a round trip.
+  // The server's max_join_size refuses the connector's own first query, before rowlock can lift it. Not for
+  // every server: it costs a round trip.
   options["preInit"] = sql::SQLString("SET SESSION sql_big_selects = 1");
   return connect_with(options, s, to, where, deadline);
 }
@@ -109,7 +109,7 @@ std::unique_ptr<session> connect(settings const& s, std::string const& where, bo
       problem = e;
     }
   }
-  // Then the server itself reports why it takes no writes.
+  // The server's own words about writing are better than none.
   if (reader) return reader;
   if (problem) throw *problem;
   throw error(errc::unreachable, where + ": no host answered in time");

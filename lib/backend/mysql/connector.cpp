@@ -52,7 +52,7 @@ class connector_statement final : public prepared_statement {
         reply_size size;
         out.rows = decode(*rows, size);
       }
-      // Otherwise the connector keeps its copies until the next run: megabytes for ten thousand locks.
+      // Otherwise the connector keeps its copies: megabytes for ten thousand locks.
       native_->clearParameters();
       return out;
     });
@@ -115,9 +115,9 @@ class connector_channel final : public channel {
   }
 
  private:
-  // Reads every statement's reply: any error is thrown, and no reply stays for the next call. The connector
-  // does not distinguish "no more replies" from "a statement without rows". So several statements end with
-  // one of rowlock's. A server that never answers that one would be asked for ever.
+  // Reads every reply: any error is thrown, and none stays for the next call. The connector does not
+  // distinguish "no more replies" from "a statement without rows". So several statements end with one of
+  // rowlock's. A server that never answers that one would be asked for ever.
   void run_all_into(std::vector<result>& results, std::string const& sql) {
     native_statement const text(native_->createStatement());
     bool const several = sql.find(';') != sql.npos;
@@ -144,7 +144,7 @@ class borrowed_connection final : public borrowed_channel {
 
   bool is_mariadb() override { return leads_to_mariadb(native_); }
   // The connector does not tell. MariaDB has a variable. On MySQL a savepoint outside of a transaction is
-  // gone at once (error 1305, ER_SP_DOES_NOT_EXIST).
+  // gone at once (1305, ER_SP_DOES_NOT_EXIST).
   bool in_transaction() override {
     if (is_mariadb()) return as_int(run("SELECT @@in_transaction OR @@autocommit = 0").rows.at(0).at(0)) != 0;
     run(fmt::format("SAVEPOINT {}", savepoint));

@@ -11,7 +11,7 @@
 
 namespace rowlock::backend::mysql {
 
-/// `below`: the client library's connection under the connector's, for insert ids; null if unknown.
+/// `below`: the client library's own connection, for insert ids; null if unknown.
 std::unique_ptr<channel> channel_over(native_connection, MYSQL* below);
 
 std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection&);

@@ -24,18 +24,18 @@ std::string_view way_out(error const& e) noexcept {
          "such a user run what `rowlock migrate sql` prints";
 }
 
-// No procedure of rowlock's has so many parameters. In a call of another one, the sub-select of two rows
-// fails before the procedure begins.
+// No procedure of rowlock's has so many parameters. In another one's call the sub-select of two rows fails
+// before the procedure begins.
 std::string call_in_vain(std::string_view routine) {
   auto text = fmt::format("CALL {}((SELECT 1 UNION ALL SELECT 2)", routine);
   for (int more = 0; more < 30; ++more) text += ", NULL";
   return text + ")";
 }
 
-// ER_SP_DOES_NOT_EXIST. A procedure that may not be called gives another error.
+// ER_SP_DOES_NOT_EXIST. A procedure that may not be called is another error.
 bool no_routine(error const& e) noexcept { return e.native_code() == 1305; }
 
-// The client `mysql` splits its input at each semicolon, also within a procedure.
+// The client `mysql` splits its input at semicolons, also within a procedure.
 std::string as_script(std::string_view text) {
   if (text.find("\nCREATE PROCEDURE ") == text.npos) return std::string(text);
   return "DELIMITER $$\n" + std::string(text) + "$$\nDELIMITER ;\n";

@@ -13,7 +13,7 @@
 namespace rowlock::backend::mysql {
 namespace {
 
-constexpr std::size_t head = 4;  // three bytes for the body's length, and a sequence number
+constexpr std::size_t head = 4;  // the body's length in three bytes, and a sequence number
 
 std::size_t number_at(std::string_view text, std::size_t at, std::size_t bytes) {
   std::size_t out = 0;
@@ -23,11 +23,11 @@ std::size_t number_at(std::string_view text, std::size_t at, std::size_t bytes) 
 
 std::size_t size_of_packet(std::string_view text) { return head + number_at(text, 0, 3); }
 
-// An error has a number. 65535 is a report of progress, which no server may send yet.
+// 65535 is a report of progress, which no server may send yet.
 bool is_error(std::string_view body) { return body.size() > 3 && number_at(body, 1, 2) != 0xffff; }
 
-// Version 10, the version's text, a number, 8 bytes of the scramble, the server's abilities, the rest of the
-// scramble, and the name of a log-in method. https://mariadb.com/kb/en/connection/
+// Version 10, its text, a number, 8 bytes of the scramble, the server's abilities, the rest of the scramble,
+// a log-in method's name. https://mariadb.com/kb/en/connection/
 bool is_version_10(std::string_view body) {
   constexpr std::size_t before_scramble = 4;
   constexpr std::size_t first_part = 8;
@@ -47,7 +47,7 @@ bool is_version_10(std::string_view body) {
   return size >= shortest_scramble && second_part - first_part + size < body.size();
 }
 
-/// @return how many bytes are there; 0 if the connection has ended, negative if none are there
+/// @return the bytes there; 0 at the connection's end, negative if there are none
 ssize_t peek(int fd, std::span<char> room) {
   ssize_t got = 0;
   do {

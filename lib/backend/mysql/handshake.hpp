@@ -1,6 +1,6 @@
 #pragma once
 // From a connection's first byte to the end of its log-in. The peer is unknown, and can send anything, or
-// nothing. Hooks of the client library let rowlock watch it. lib/doc/wire.md says why.
+// nothing. Hooks of the client library let rowlock watch it (lib/doc/wire.md).
 
 #include <mysql.h>
 
@@ -14,15 +14,14 @@
 
 namespace rowlock::backend::mysql {
 
-/// The target of a connection.
 struct way {
-  std::string host{};         ///< the name that a verified certificate must have
+  std::string host{};         ///< the certificate's name, if it is verified
   std::string address{};      ///< empty: `host`
   std::string unix_socket{};  ///< empty: by TCP
 };
 
-/// Watches a connection of the calling thread while it lives: one passed to allow() or watch(), or
-/// Connector/C++'s to scheme_url(). A thread has one at a time.
+/// Watches this thread's connection while it lives: one passed to allow() or watch(), or Connector/C++'s to
+/// scheme_url(). One at a time.
 class handshake {
  public:
   handshake(boot_time_point deadline, bool verified, way to);
@@ -30,16 +29,15 @@ class handshake {
   handshake(handshake const&) = delete;
   handshake& operator=(handshake const&) = delete;
 
-  /// Limits the client library: log-in methods that keep the password secret, no files for a server, short
-  /// packets, and waits as of_this_thread() says.
+  /// Allows the client library only log-in methods that keep the password secret, no files for a server,
+  /// short packets, and waits that wait_on() limits.
   void allow(MYSQL&);
-  /// Only the waits: the program chooses the methods.
+  /// Only limits waits: the program chooses the methods.
   static void watch(MYSQL&);
-  /// Removes the hook for waits, and the limit of methods.
+  /// Ends the limits on waits and methods.
   static void leave(MYSQL&) noexcept;
 
-  /// The host name by which Connector/C++ hands us its connection before it connects:
-  /// "tcp://[NAME://HOST]:PORT".
+  /// The host by which Connector/C++ hands us its connection before it connects: "tcp://[NAME://HOST]:PORT".
   static std::string scheme_url(std::string const& host, int port);
 
   /// Null until there is a connection.
@@ -48,19 +46,19 @@ class handshake {
   MYSQL* connection() const noexcept;
   std::string const& unix_socket() const noexcept { return to_.unix_socket; }
   std::string const& address() const noexcept { return to_.address; }
-  /// Writes the client library's host into `room`, of host_room() bytes: first the address. From the first
-  /// wait on, it is the host's name, which the certificate must have.
+  /// Writes the client library's host into `room`, of host_room() bytes: first the address, and from the
+  /// first wait on the host's name, which the certificate must have.
   void write_host(char* room) noexcept;
   std::size_t host_room() const noexcept { return std::max(to_.host.size(), to_.address.size()) + 1; }
-  /// The same, in memory of this object.
+  /// The same, in this object's memory.
   char const* host();
-  /// Why rowlock ended the connection, for the end of a message; empty if it did not.
+  /// Why rowlock ended it, for the end of a message; empty if it did not.
   std::string why() const;
 
   static handshake* of_this_thread() noexcept;
-  /// @return the milliseconds to wait, at most `timeout`, the library's own limit (negative: none)
+  /// @return milliseconds to wait, at most `timeout`, the library's own limit (negative: none)
   int wait_on(int fd, int timeout);
-  /// Called after that wait. @return false if the library may not read the server's first packet
+  /// After that wait. @return false if the library may not read the first packet
   bool may_read(bool writable);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 class known_thread {
  public:
   explicit known_thread(sql::Driver& d) : driver_(d) { driver_.threadInit(); }
-  // Runs also in a thread of the program's while another thread ends the process.
+  // Also in a thread of the program's while another one ends the process.
   ~known_thread() {
     base::driver_call const now;
     driver_.threadEnd();
@@ -36,7 +36,7 @@ sql::Driver& driver() {
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wexit-time-destructors"
 #endif
-  thread_local known_thread const here(*instance);  // its destructor runs with the thread's end
+  thread_local known_thread const here(*instance);  // destroyed with the thread
 #ifdef __clang__
 #pragma clang diagnostic pop
 #endif

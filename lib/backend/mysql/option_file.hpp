@@ -1,5 +1,6 @@
 #pragma once
-// The user's option file, ~/.my.cnf. rowlock reads only the password from it.
+// The password in the user's option file, ~/.my.cnf. rowlock reads nothing else there. The client library
+// never reads it: its settings for encryption and files would override rowlock's.
 
 #include <iosfwd>
 #include <optional>
@@ -7,15 +8,13 @@
 
 namespace rowlock::backend::mysql {
 
-/// The value of `password` in group [client], as the client `mysql` reads it. The last one counts. A value
-/// can stand in quotes. \b \t \n \r \s \\ and an escaped quote mean the same as there. # begins a comment
-/// outside of quotes. Nothing if the option is missing, or has no value (which means: ask for it). Does not
-/// follow !include.
+/// The last `password` in group [client], as the client `mysql` reads it. A value can stand in quotes. \b \t
+/// \n \r \s \\ and an escaped quote mean the same as there. # begins a comment outside of quotes. Nothing
+/// without the option or its value (which means: ask for it). Does not follow !include.
 std::optional<std::string> password_in(std::istream& option_file);
 
-/// The password in ~/.my.cnf. Nothing if the file can't be read, is no regular file, is longer than 1 MiB, or
-/// all users may write to it. Never waits for a pipe. (The client library never reads that file: its settings
-/// for encryption and files would override rowlock's.)
+/// Nothing if the file can't be read, is no regular file, is longer than 1 MiB, or all users may write to it.
+/// Never waits for a pipe.
 std::optional<std::string> password_of_option_file();
 
 }  // namespace rowlock::backend::mysql

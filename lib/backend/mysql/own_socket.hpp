@@ -1,5 +1,4 @@
 #pragma once
-// The socket of a connection.
 
 #include <sys/types.h>
 
@@ -13,19 +12,18 @@ namespace rowlock::backend::mysql {
 
 class own_socket final : public wire {
  public:
-  /// `fd`: the connection's. Null if it is not a socket, or no descriptor is left. Programs that are started
-  /// from now on do not inherit the socket. The driver lets them, and then the server sees the end of this
-  /// process only when they end, too.
+  /// Null if `fd` is no socket, or no descriptor is left. Programs that are started from now on do not
+  /// inherit it, as the driver would let them: the server would see the end of this process only after
+  /// theirs.
   static std::shared_ptr<own_socket> of(int fd);
 
-  /// Whether the peer has closed the connection, or sent something unasked, which it does only before it
-  /// closes.
+  /// Whether the peer closed the connection, or sent something unasked, which it does only before it closes.
   bool hung_up() const noexcept;
   /// Whether `fd` is the driver's descriptor, and still this socket.
   bool is(int fd) const noexcept;
-  /// In a forked child: closes the child's descriptors, and sends nothing to the server.
+  /// In a forked child: closes its descriptors, and sends nothing.
   void close_copies() noexcept;
-  /// A cut wire is noticed after 11 s of silence, as on PostgreSQL. The system's default is two hours, longer
+  /// Notices a cut wire after 11 s of silence, as on PostgreSQL. The system's default is two hours, longer
   /// than most firewalls remember a silent connection.
   void keep_alive() const noexcept;
   void describe(session_facts& to) const noexcept;

@@ -1,5 +1,5 @@
 #pragma once
-// From $1, $2, ... in the .sql files to the server's question marks.
+// From $1, $2, ... in the .sql files to question marks.
 
 #include <cstddef>
 #include <span>
@@ -20,12 +20,12 @@ struct marked_text {
 /// Leaves text in quotes, backticks or comments as it is.
 marked_text mark_parameters(std::string_view sql);
 
-/// The text with its values, for where nothing may be prepared. Text becomes X'...', the same bytes for every
+/// The text with its values, where nothing may be prepared. Text becomes X'...': the same bytes for every
 /// character set and sql_mode. Precondition: check_parameters().
 std::string with_literals(std::string_view sql, std::span<value const>);
 
 /// `name`: the statement's.
-/// @throws error(errc::failed) if there are too few values, errc::invalid_argument for text with U+0000
+/// @throws error(errc::failed) for too few values, errc::invalid_argument for U+0000
 void check_parameters(marked_text const&, std::span<value const>, std::string const& name);
 
 }  // namespace rowlock::backend::mysql

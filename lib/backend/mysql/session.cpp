@@ -18,10 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The settings of a session, whatever the server's defaults are. One text, for one round trip.
+// Whatever the server's defaults are. One text, for one round trip.
 // - READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
-// - A row or table that another transaction has locked is busy after a second. No other timeout ends a
-//   statement or a transaction.
+// - A locked row or table is busy after a second. No other timeout ends a statement or a transaction.
 // - No limit cuts rows or values, and no transaction begins by itself (completion_type).
 // MariaDB alone reads "/*M!", MySQL alone "/*!80000". The queries come last: max_execution_time would end
 // them, too.
@@ -49,7 +48,7 @@ bool says_commit(std::string_view sql) {
   return word == "COMMIT";
 }
 
-// `version`: the server's variable, as "8.0.36" or "10.11.6-MariaDB-1". An unreadable one is not too old.
+// `version`: as "8.0.36" or "10.11.6-MariaDB-1". An unreadable one is not too old.
 bool is_too_old(std::string const& version, bool mariadb) {
   std::array<int, 2> number{};
   auto const* at = version.data();
@@ -75,8 +74,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// In a forked child the driver would end the statements and the session at the server. The parent still uses
-// them.
+// In a forked child the driver would end the session at the server, which the parent still uses.
 void session::abandon() noexcept {
   for (auto& [name, one] : prepared_) (void)one.native.release();
   prepared_.clear();
@@ -118,7 +116,7 @@ std::string session::why_ended() const {
 }
 
 // With wsrep_sync_wait a node that has lost its cluster fails a prepared statement with ER_LOCK_WAIT_TIMEOUT,
-// as if a row were locked, also one that waited meanwhile. Only a statement sent as text gets 1047.
+// as if a row were locked, also one that waited meanwhile. Only text gets 1047.
 std::string session::why_cut_off() {
   if (!galera_) return {};
   try {
@@ -143,7 +141,7 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
   }
   bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
-  // A session that takes no writes ends: the next one might reach the new primary.
+  // If this session takes no writes, the next one might reach the new primary.
   if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable ||
       problem.reason() == errc::read_only)
     close();
@@ -159,8 +157,8 @@ void session::set_up(boot_time_point deadline) {
     auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
-    // On Galera, reads (1) and changes of rows (2) wait for earlier commits of all nodes. Otherwise a renewal
-    // or release of a lock that was taken on another node would find no row, and report a loss.
+    // On Galera, reads (1) and changes (2) wait for earlier commits of all nodes. Otherwise a renewal or
+    // release could miss the row of a take on another node, and report a loss.
     if (galera_) {
       native_->run_all("SET SESSION wsrep_sync_wait = 3");
       if (!why_cut_off().empty()) read_only_ = true;
@@ -186,7 +184,7 @@ void session::read_facts(row_list const& variables, row_list const& database) {
   auto const on = [&](char const* name) { return facts[name] == "ON" || facts[name] == "1"; };
   read_only_ = on("read_only") || on("super_read_only") || on("innodb_read_only");
   galera_ = on("wsrep_on");
-  // Only a server with the plugin has this variable.
+  // Only a server with the plugin has it.
   several_primaries_ = facts["group_replication_single_primary_mode"] == "OFF";
   auto const& name = database.at(0).at(0);
   identity_ = fmt::format("mysql:{}{}:{}:{}:{}:{}:{}", facts["server_uuid"], facts["server_uid"],
@@ -200,7 +198,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
                 0);
   if (!native_) give_up(what, "the connection was given up");
   base::stay_out_of_ended_drivers();
-  // If the session ended while it was idle (a restarted server), nothing is in doubt.
+  // If the session ended while idle (a restarted server), nothing is in doubt.
   if (socket_ && !look_.use() && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
   native_->enter_thread();  // this thread might be new to the driver
@@ -240,7 +238,7 @@ session::prepared& session::prepare(statement const& s) {
   if (known.sql == s.sql && (known.native || known.as_text)) return known;
   known = {};
   auto text = mark_parameters(s.sql);
-  // MySQL prepares EXPLAIN as a statement without columns, and Connector/C++ then reads no rows.
+  // MySQL prepares it as a statement without columns, and Connector/C++ then reads none.
   known.as_text = s.sql.starts_with("EXPLAIN");
   try {
     if (!known.as_text) known.native = native_->prepare(text.sql);
@@ -276,7 +274,7 @@ result session::run(statement const& s, std::span<value const> parameters, boot_
     return out;
   } catch (refusal const& e) {
     refuse(e, stake::statement, s.name);
-  } catch (std::exception const& e) {  // such as no memory, with half the reply read
+  } catch (std::exception const& e) {  // perhaps no memory, with half the reply read
     close();
     throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, s.name, e.what()), s.name, "", 0);
   }
@@ -292,7 +290,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   try {
     return done(run(s, parameters, deadline));
   } catch (error const& e) {
-    // The server has done nothing.
+    // The server did nothing.
     if (!is_forgotten(e.native_code()) || !usable()) throw;
     prepared_.erase(s.name);
   }
@@ -304,8 +302,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    // A client that stops or is cut off in a transaction would keep its rows for hours. Outside a transaction
-    // the session may be silent.
+    // A client that stops or is cut off in a transaction would keep its rows for hours. Outside it the
+    // session may be silent.
     bool const begins = sql.starts_with("START TRANSACTION");
     bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
     if (begins) may_not_be_silent_ = true;
@@ -357,17 +355,17 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
       roll_back(boot_clock::now() + 1s);
       throw;
     }
-  } catch (error const&) {  // it is complete
+  } catch (error const&) {
     throw;
-  } catch (std::exception const& e) {  // such as no memory, with half the reply read
+  } catch (std::exception const& e) {  // perhaps no memory, with half the reply read
     close();
     throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, what, e.what()), what, "", 0);
   }
 }
 
 // If another node was first, Galera rolls the transaction back. Within a text of several statements the
-// server reports this too late, or never: the next statements of the text run without a transaction, and the
-// COMMIT reports success. For single statements it reports the truth.
+// server reports this too late, or never: the next statements run without a transaction, and the COMMIT
+// reports success. For single statements it reports the truth.
 std::vector<result> session::execute_one_by_one(std::span<step const> steps, boot_time_point deadline) {
   std::vector<result> results;
   results.reserve(steps.size());
@@ -378,8 +376,7 @@ std::vector<result> session::execute_one_by_one(std::span<step const> steps, boo
       begin(s.name, deadline);
       auto const limit = until(deadline);
       try {
-        results.push_back(
-            native_->run(with_literals(s.sql, parameters)));  // one statement, also with a ; in a note
+        results.push_back(native_->run(with_literals(s.sql, parameters)));  // one, also with a ; in a note
       } catch (refusal const& e) {
         refuse(e, stake::statement, s.name);
       }
@@ -402,11 +399,11 @@ void session::roll_back(boot_time_point deadline) noexcept {
   try {
     script("ROLLBACK", deadline);
   } catch (...) {
-    close();  // the server rolls back when the connection ends
+    close();  // then the server rolls back
   }
 }
 
-// Begins a transaction each time: the end of an earlier wait can have ended its transaction, too
+// Begins a transaction each time: the end of an earlier wait can have ended its own
 // (innodb_rollback_on_timeout). Without one the row lock would end with its statement.
 result session::wait_once(statement const& s, std::span<value const> parameters, boot_time_point deadline,
                           std::chrono::nanoseconds reply_timeout) {

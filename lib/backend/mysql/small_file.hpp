@@ -1,5 +1,4 @@
 #pragma once
-// Small files that a user names or has.
 
 #include <sys/types.h>
 
@@ -10,10 +9,10 @@ namespace rowlock::backend::mysql {
 struct small_file {
   std::string text;
   mode_t mode = 0;
-  std::string why_not;  ///< for a message; empty if it was read
+  std::string why_not;  ///< empty if it was read
 };
 
-/// Reads a regular file of 1 MiB at most. Never waits for a pipe.
+/// A regular file of 1 MiB at most. Never waits for a pipe.
 small_file read_small_file(std::string const& path);
 
 }  // namespace rowlock::backend::mysql

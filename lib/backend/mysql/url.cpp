@@ -122,7 +122,7 @@ void read_option(std::string const& name, std::string const& value, settings& ou
     if (name == one.name) return one.set(out, value);
     names.push_back(one.name);
   }
-  // Without the value, which might be a password: password=... is no option here.
+  // Without the value, which might be a password.
   throw error(errc::invalid_argument, fmt::format("the MySQL URL has the unknown option '{}'; there are: {}",
                                                   name, fmt::join(names, ", ")));
 }
@@ -131,7 +131,7 @@ void read_query(parsed_uri const& uri, settings& out) {
   if (uri->query.first == nullptr) return;
   UriQueryListA* list = nullptr;
   int count = 0;
-  // A plus sign stays one, as in the rest of the URL.
+  // A plus sign stays one.
   if (uriDissectQueryMallocExA(&list, &count, uri->query.first, uri->query.afterLast, URI_FALSE,
                                URI_BR_DONT_TOUCH) != URI_SUCCESS)
     refuse("has options that can't be read");
@@ -152,7 +152,7 @@ void check(settings const& s) {
                                      std::pair("ssl-key", &s.ssl_key)}) {
     std::error_code unknown;
     auto const there = std::filesystem::status(*path, unknown);
-    // The driver would wait for a pipe. It reports a missing file itself.
+    // The driver would wait for a pipe, but reports a missing file.
     if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
       throw error(
           errc::invalid_argument,
@@ -168,7 +168,7 @@ std::vector<std::string> one_for_each_host(std::string const& url) {
   auto const end = std::min(url.find_first_of("/?#", begin), url.size());
   auto const authority = url.substr(begin, end - begin);
   auto const at = authority.rfind('@');
-  // Otherwise a part of a password with an unescaped @ would be shown as a host.
+  // Otherwise an unescaped @ in a password would show a part of it as a host.
   if (at != authority.npos && authority.find('@') != at)
     refuse("has more than one '@': write %40 for '@' and %2F for '/' in user and password");
   auto const user = at == authority.npos ? std::string() : authority.substr(0, at + 1);

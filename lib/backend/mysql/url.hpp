@@ -1,5 +1,4 @@
 #pragma once
-// Reads mysql:// and mariadb:// URLs.
 
 #include <optional>
 #include <string>
@@ -31,11 +30,10 @@ struct settings {
   std::string ssl_cert;
   std::string ssl_key;
 
-  /// From the URL, the password file or MYSQL_PWD, as they are now. Nothing if none of them has one
-  /// (option_file.hpp is next).
+  /// From the URL, the password file or MYSQL_PWD, as they are now; else nothing (option_file.hpp is next).
   /// @throws error(errc::invalid_argument) if the password file can't be read
   std::optional<std::string> password() const;
-  /// For messages: everything but the password.
+  /// For messages, without the password.
   std::string describe() const;
 };
 
