@@ -22,7 +22,7 @@ constexpr int deadlock = 1213;            // or a failed certification in Galera
 constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
 constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
-constexpr int syntax_error = 1064;  // from a server that claims to be MariaDB, without compound statements
+constexpr int syntax_error = 1064;  // from a supposed MariaDB without compound statements
 constexpr int unknown_prepared = 1243;
 // ER_UNSUPPORTED_PS, ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NOT_SUPPORTED_YET.
 constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
@@ -101,8 +101,8 @@ class caller_session final : public caller_connection {
 
  private:
   /// Only COMMIT follows the last guard. In autocommit each statement would commit by itself, so the text
-  /// checks that first. (As a sub-select of IF, guard_lock does not skip locked rows.) `fill` puts a lock's
-  /// parameters into a text.
+  /// checks that first. (As a sub-select of IF, guard_lock does not skip locked rows.) `fill` puts parameters
+  /// into a text.
   template <class Fill>
   static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks,
                                     Fill const& fill) {
@@ -176,7 +176,7 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// The same for the same text in all of this process. No other program can know it.
+  /// One name for each text in this process, unknown to other programs.
   static std::string name_of(std::string const& text) {
     static auto const mine = std::hash<std::string>()(base::random_id());
     return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(text));
@@ -221,7 +221,7 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// The error of a statement, or of the transaction.
+  /// Decides whether the error ended the statement or the transaction.
   [[noreturn]] void refuse(refusal const& e, std::string const& what) {
     auto const problem = statement_error(e, stake::nothing, what, describe());
     auto const as = [&](errc reason, std::string_view hint) {
@@ -236,19 +236,19 @@ class caller_session final : public caller_connection {
     throw problem;
   }
 
-  /// A lock wait's time-out ends the statement, or the transaction: innodb_rollback_on_timeout tells.
+  /// A lock wait's time-out ends the statement, or the transaction (innodb_rollback_on_timeout).
   bool ended_by(refusal const& e) noexcept {
     if (classify(e.native(), e.what(), stake::nothing) != errc::row_locked) return false;
     try {
       return as_int(native_->run("SELECT @@innodb_rollback_on_timeout").rows.at(0).at(0)) != 0;
     } catch (std::exception const&) {
-      return true;  // it might be
+      return true;  // no answer: assumed
     }
   }
 
   std::unique_ptr<borrowed_channel> native_;
   bool keep_prepared_;
-  std::set<std::string> prepared_;  ///< names
+  std::set<std::string> prepared_;
   bool has_snapshot_isolation_ = true;
   std::optional<bool> knows_compound_;  ///< empty: unknown
 };

@@ -16,7 +16,7 @@
 
 namespace rowlock::backend::mysql {
 
-/// Of the server, or of the client library.
+/// An error of the server or the client library.
 class refusal : public std::runtime_error {
  public:
   refusal(int number, std::string state, std::string const& message)
@@ -67,8 +67,7 @@ class channel {
   virtual std::unique_ptr<prepared_statement> prepare(std::string const& sql) = 0;  ///< @throws refusal
   /// One statement that can't be prepared. @throws refusal
   virtual result run(std::string const& sql) = 0;
-  /// One statement or several. @return each one's result @throws refusal of the first that failed: later ones
-  /// are not run
+  /// One statement or several, until one fails. @return each one's result @throws refusal of that one
   virtual std::vector<result> run_all(std::string const& sql) = 0;
 };
 

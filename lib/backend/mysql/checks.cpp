@@ -243,7 +243,7 @@ std::optional<opinion> index(examiner& x) {
       fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", locks);
   std::string plan;
   try {
-    // Found by a whole unique key, the row is in a "const table".
+    // The server has the row of a whole unique key in a "const table".
     auto const found = x.ask("doctor_explain");
     for (auto const& cell : found.rows.at(0))
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;

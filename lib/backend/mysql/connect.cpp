@@ -109,7 +109,7 @@ std::unique_ptr<session> connect(settings const& s, std::string const& where, bo
       problem = e;
     }
   }
-  // The server's own words about writing are better than none.
+  // The program then gets the server's own error about writing.
   if (reader) return reader;
   if (problem) throw *problem;
   throw error(errc::unreachable, where + ": no host answered in time");

@@ -117,7 +117,7 @@ class connector_channel final : public channel {
  private:
   // Reads every reply: any error is thrown, and none stays for the next call. The connector does not
   // distinguish "no more replies" from "a statement without rows". So several statements end with one of
-  // rowlock's. A server that never answers that one would be asked for ever.
+  // rowlock's, and add_result() bounds the replies before that.
   void run_all_into(std::vector<result>& results, std::string const& sql) {
     native_statement const text(native_->createStatement());
     bool const several = sql.find(';') != sql.npos;

@@ -19,10 +19,10 @@ enum class stake {
 /// `native`: the server's or the client library's number; 0: a misuse of the driver.
 errc classify(int native, std::string_view message, stake) noexcept;
 
-/// Whatever the statement's outcome.
+/// Whether the session is over, whatever the statement's outcome.
 bool ends_session(int native) noexcept;
 
-/// The server has forgotten the prepared statement, and done nothing.
+/// Whether the server has forgotten the statement, and done nothing.
 bool is_forgotten(int native) noexcept;
 bool is_unpreparable(int native) noexcept;
 
@@ -30,7 +30,6 @@ bool is_unpreparable(int native) noexcept;
 error statement_error(refusal const&, stake, std::string const& statement, std::string const& where,
                       std::string const& why_ended = "");
 
-/// For a connection that could not be made.
 error connect_error(refusal const&, std::string const& where, std::string const& why_ended = "");
 
 }  // namespace rowlock::backend::mysql

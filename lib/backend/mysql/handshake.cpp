@@ -42,8 +42,8 @@ int wait_io(my_socket fd, my_bool is_read, int timeout) {
   return -1;
 }
 
-// A client library's plugin for a kind of connection, by the beginning of a host's name.
-// <mysql/client_plugin.h> includes headers that Debian does not install.
+// A plugin of the client library, chosen by the beginning of a host's name. <mysql/client_plugin.h> includes
+// headers that Debian does not install.
 struct connection_plugin {
   int type = 103;  // MARIADB_CLIENT_CONNECTION_PLUGIN
   unsigned interface_version = 0x0100;

@@ -12,9 +12,8 @@ namespace rowlock::backend::mysql {
 
 class own_socket final : public wire {
  public:
-  /// Null if `fd` is no socket, or no descriptor is left. Programs that are started from now on do not
-  /// inherit it, as the driver would let them: the server would see the end of this process only after
-  /// theirs.
+  /// Null if `fd` is no socket, or no descriptor is left. Sets close-on-exec: otherwise the server would not
+  /// see this process's end while a program that it has started runs.
   static std::shared_ptr<own_socket> of(int fd);
 
   /// Whether the peer closed the connection, or sent something unasked, which it does only before it closes.

@@ -13,7 +13,7 @@ namespace rowlock::backend::mysql {
 
 struct marked_text {
   std::string sql;                 ///< with a ? for each $n
-  std::vector<std::size_t> order;  ///< which parameter each ? stands for, from 0
+  std::vector<std::size_t> order;  ///< the parameter of each ?, from 0
   std::size_t highest = 0;         ///< how many are needed
 };
 

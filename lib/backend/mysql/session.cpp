@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whatever the server's defaults are. One text, for one round trip.
+// A session's settings, whatever the server's defaults. One text, for one round trip.
 // - READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
 // - A locked row or table is busy after a second. No other timeout ends a statement or a transaction.
 // - No limit cuts rows or values, and no transaction begins by itself (completion_type).
@@ -116,7 +116,7 @@ std::string session::why_ended() const {
 }
 
 // With wsrep_sync_wait a node that has lost its cluster fails a prepared statement with ER_LOCK_WAIT_TIMEOUT,
-// as if a row were locked, also one that waited meanwhile. Only text gets 1047.
+// as if a row were locked, also one that waited meanwhile. Only a statement sent as text gets 1047.
 std::string session::why_cut_off() {
   if (!galera_) return {};
   try {
@@ -238,7 +238,7 @@ session::prepared& session::prepare(statement const& s) {
   if (known.sql == s.sql && (known.native || known.as_text)) return known;
   known = {};
   auto text = mark_parameters(s.sql);
-  // MySQL prepares it as a statement without columns, and Connector/C++ then reads none.
+  // MySQL prepares EXPLAIN as a statement without columns, and Connector/C++ then reads none.
   known.as_text = s.sql.starts_with("EXPLAIN");
   try {
     if (!known.as_text) known.native = native_->prepare(text.sql);
@@ -302,8 +302,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    // A client that stops or is cut off in a transaction would keep its rows for hours. Outside it the
-    // session may be silent.
+    // A client that stops or is cut off in a transaction would keep its rows for hours. Outside a transaction
+    // the session may be silent.
     bool const begins = sql.starts_with("START TRANSACTION");
     bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
     if (begins) may_not_be_silent_ = true;

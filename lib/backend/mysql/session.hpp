@@ -73,15 +73,15 @@ class session final : public connection {
   std::vector<result> execute_one_by_one(std::span<step const>, boot_time_point deadline);
   void read_facts(row_list const& variables, row_list const& database);
   void begin(std::string const& what, boot_time_point deadline);
-  /// Until the scope ends, the connection ends at the deadline, or after `most_bytes`.
+  /// While the scope lives, the connection ends at the deadline, or after `most_bytes`.
   std::optional<wire_watch::scope> until(boot_time_point deadline,
                                          std::uint64_t most_bytes = most_reply_bytes);
   prepared& prepare(statement const&);
   void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   void roll_back(boot_time_point deadline) noexcept;
-  std::string why_ended() const;  ///< of an ended session
-  /// Empty: the Galera node belongs to a cluster, or the server is none.
+  std::string why_ended() const;
+  /// Empty unless the server is a Galera node without a cluster.
   std::string why_cut_off();
   [[noreturn]] void refuse(refusal const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
@@ -102,7 +102,7 @@ class session final : public connection {
   bool read_only_ = false;
   bool galera_ = false;
   bool several_primaries_ = false;
-  std::string queue_;  ///< the last one's name, an SQL expression
+  std::string queue_;  ///< the last wait queue, an SQL expression
 };
 
 }  // namespace rowlock::backend::mysql

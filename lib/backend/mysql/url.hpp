@@ -8,7 +8,7 @@
 namespace rowlock::backend::mysql {
 
 struct endpoint {
-  std::string host;  ///< without the brackets of an IPv6 address
+  std::string host;  ///< an IPv6 address without brackets
   int port = 3306;
 };
 

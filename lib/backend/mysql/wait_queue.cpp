@@ -27,15 +27,16 @@ std::string key_text(std::string const& table, std::string const& name) {
   return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
 }
 
-// The waiter's name: a second user lock, whose text begins with a slash, unlike a wait queue's. By the row's
-// owner lock_waiters tells whether the session with the wait queue is the holder's, or the first waiter's. No
-// session waits for this lock, and it may fail.
+// The waiter's name: a second user lock, whose text begins with a slash, unlike a wait queue's. lock_waiters
+// compares it with the row's owner: the session with the wait queue is the holder's, or the first waiter's.
+// No session waits for this lock, and it may fail.
 std::string mark_text(std::string const& table, std::string const& name, std::string const& who) {
   return fmt::format("SHA2(CONCAT_WS('/', '', DATABASE(), '{}', X'{}', X'{}'), 256)", table,
                      base::hexadecimal(who), base::hexadecimal(name));
 }
 
-// 2: the wait queue was free. MySQL waits whole seconds only, and a hint ends the statement earlier.
+// Returns 2 if the wait queue was free. MySQL waits whole seconds only, and a hint ends the statement
+// earlier.
 std::string wait_text(bool mariadb, std::string const& queue, std::string const& mark, std::int64_t ms) {
   auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, queue);
   if (mariadb)

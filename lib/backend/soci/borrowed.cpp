@@ -72,7 +72,7 @@ bool borrowed::lease(std::size_t& position, std::chrono::nanoseconds wait_policy
 borrowed::taken borrowed::take(boot_time_point deadline) {
   for (taken t;;) {
     if (take_idle(t)) return t;
-    // In slices: the pool waits by the wall clock, which can jump, and put_by() can come.
+    // In slices: the pool waits by the wall clock, which can jump, and put_by() can free a session.
     auto const left = std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 50ms);
     if (lease(t.position, left)) return t;
     if (left == 0ns) refuse();

@@ -28,7 +28,7 @@ class borrowed {
   borrowed& operator=(borrowed const&) = delete;
 
   struct taken {
-    std::size_t position = 0;     ///< in the pool
+    std::size_t position = 0;
     std::unique_ptr<seat> place;  ///< null: nothing was done to the session yet
   };
   /// @throws error(errc::too_many_connections) if none was free until the deadline

@@ -89,7 +89,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
   libmariadb_statement(MYSQL& c, std::string const& sql) : native_(::mysql_stmt_init(&c)) {
     if (!native_) throw refusal_of(c);
     my_bool const yes = 1;
-    // Then max_length tells the room for each column, once all rows have come.
+    // Makes max_length, the room for each column, known once all rows have come.
     ::mysql_stmt_attr_set(native_.get(), STMT_ATTR_UPDATE_MAX_LENGTH, &yes);
     if (::mysql_stmt_prepare(native_.get(), sql.c_str(), sql.size()) != 0)
       throw refusal_of_statement(native_.get());

@@ -18,7 +18,6 @@ std::unique_ptr<mysql::borrowed_channel> borrowed_channel_over(MYSQL&);
 /// Ends the connection. The object with its parameters stays.
 void hang_up(MYSQL&) noexcept;
 
-/// The library's last error.
 mysql::refusal refusal_of(MYSQL&);
 
 }  // namespace rowlock::backend::soci

@@ -66,7 +66,7 @@ bool reconnected(MYSQL& c, mysql::handshake& watched) {
 }
 
 /// Ends the connection, and connects with the same parameters. The library counts whole seconds for each
-/// step: the handshake ends them. @throws error
+/// step: the handshake ends them at the deadline. @throws error
 void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline, mysql::handshake& watched,
                std::string const& where) {
   auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();

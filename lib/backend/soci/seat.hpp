@@ -31,7 +31,7 @@ class seat {
   virtual void restore(boot_time_point deadline) noexcept = 0;
 };
 
-/// By the session's get_backend_name(). Leaves the session as it is, which must live longer.
+/// Chosen by get_backend_name(). Does nothing to the session, which must live longer.
 /// @throws error(errc::invalid_argument) if it was not opened, or with parameters that can't be used;
 /// errc::unsupported for other back ends
 std::unique_ptr<seat> make_seat(::soci::session&);

@@ -49,7 +49,6 @@ class place {
   borrowed::taken taken_;
 };
 
-/// A connection in a session's place.
 class placed_connection final : public connection {
  public:
   placed_connection(place p, std::unique_ptr<connection> c) : place_(std::move(p)), inner_(std::move(c)) {}
@@ -104,8 +103,7 @@ class pool_source final : public source {
       throw error(errc::forked, description_ + ": the pool was made before the process was forked");
     auto const now = boot_clock::now();
     if (now >= deadline) throw error(errc::unreachable, description_ + ": no time was left to connect");
-    // The other half is for connecting, or for the caller's alternative: the renewer borrows a session of the
-    // manager's.
+    // The other half is for connecting, or for the caller's alternative: the renewer borrows a session.
     place p(sessions_, now + (deadline - now) / 2);
     if (p.fresh()) sit_down(p);
     auto made = p.native().connect(deadline);

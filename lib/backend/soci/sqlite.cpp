@@ -19,8 +19,7 @@ class sqlite_seat final : public seat {
 
  private:
   std::shared_ptr<source> native_;
-  // A forked child can't close the session's connection, and with it open two owners of one lock are
-  // possible.
+  // A forked child can't close the session's connection, which makes two owners of one lock possible.
   sqlite::programs_connection const sessions_own_;
 };
 

@@ -14,7 +14,6 @@ namespace rowlock::backend::soci {
 /// The open file of a session of back end sqlite3; empty for a database in memory.
 std::string sqlite_path(::soci::session&);
 
-/// The session's own connection.
 ::sqlite3* sqlite_handle(::soci::session&);
 
 }  // namespace rowlock::backend::soci

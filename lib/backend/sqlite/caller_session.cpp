@@ -108,7 +108,7 @@ class caller_session final : public caller_connection {
   }
 
   // The files beside it at that time are unknown: open_here() decides. A deferred transaction that has not
-  // read has neither open.
+  // read has none open.
   void expect_wal(std::string const& what, char const* name, char const* path) {
     if (auto const known = beside_.find(path); known != beside_.end()) {
       if (known->second.change() == nullptr) return;

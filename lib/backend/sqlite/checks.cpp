@@ -72,7 +72,7 @@ std::optional<opinion> writable(examiner& x) {
   return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
 }
 
-// Without it, a check that meets the damage would be undecided, and the others ok.
+// Without this check, one that meets the damage would be undecided, and the others ok.
 std::optional<opinion> damage(examiner& x) {
   for (auto const* what : {"meta", "locks", "tokens", "permits"}) {
     auto const table = x.options().table_prefix + what;

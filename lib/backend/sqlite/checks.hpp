@@ -9,7 +9,7 @@ namespace rowlock::backend::sqlite {
 /// The doctor's checks, in this order.
 std::span<named_check const> checks() noexcept;
 
-/// How good locks of files are on such a file system (statfs(2), f_type).
+/// Judges locks on such a file system (statfs(2), f_type).
 opinion judge_file_system(std::uint64_t kind, bool wal);
 
 }  // namespace rowlock::backend::sqlite

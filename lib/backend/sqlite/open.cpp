@@ -174,7 +174,7 @@ void create_if_missing(std::string const& path) {
   static std::atomic<unsigned> count = 0;
   auto const made =
       fmt::format("{}.{}-{}-{}", path, ::getpid(), boot_clock::now().time_since_epoch().count(), ++count);
-  // The umask decides the mode. SQLite gives it to the files beside, too.
+  // The umask decides the mode. SQLite copies it to the files beside.
   int const fd = ::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) throw_not_made(path, errno);
   ::close(fd);

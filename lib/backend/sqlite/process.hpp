@@ -10,7 +10,7 @@ struct sqlite3;
 
 namespace rowlock::backend::sqlite {
 
-/// Lives while the calling thread may be inside SQLite. A child forked meanwhile can't use SQLite at all:
+/// Lives while the calling thread can be inside SQLite. A child forked meanwhile can't use SQLite at all:
 /// fork() can copy a mutex locked.
 class inside {
  public:

@@ -1,7 +1,7 @@
 // A wait queue is a byte of the file, locked by the first session. All waiters share a lock of the next byte.
-// The bytes lie far beyond the file's end, some for each name. The kernel frees locks of an open file
-// (fcntl(2), F_OFD_SETLK) when a process dies. These locks have no order and no time-out. So waiters sleep on
-// a word of the file (futex(2)). A session that leaves changes the word, and wakes the waiter that has slept
+// The bytes lie far beyond the file's end, so each name has its own. The kernel frees locks of an open file
+// (fcntl(2), F_OFD_SETLK) when a process dies. They have no order and no time-out. So waiters sleep on a word
+// of the file (futex(2)). A session that leaves changes the word, and wakes the waiter that has slept
 // longest.
 
 #include "backend/sqlite/queue_file.hpp"
@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// So that no other file is taken for it.
+// Distinguishes the file from all others.
 constexpr std::string_view magic = "rowlock: who waits for a lock of the SQLite database beside it 1";
 constexpr std::uint64_t words = 4096;
 constexpr std::size_t size = magic.size() + words * sizeof(std::uint32_t);
@@ -154,8 +154,7 @@ void queue_file::check() {
 }
 
 bool queue_file::open(bool or_make) {
-  // EACCES can pass: the process that makes the file is about to set its mode. A release does not wait for
-  // that.
+  // EACCES can pass: the process that makes the file is about to set its mode. A release does not wait.
   int const attempts = or_make ? 3 : 1;
   for (int attempt = 0; fd_ < 0 && attempt < attempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(1ms);

@@ -4,9 +4,10 @@
 //   and end() look at the paths (six system calls). After a change that begin() sees, nothing was sent. After
 //   one that end() sees, the statement is in doubt.
 // - Flushing: an undone take could repeat its token. A release may be undone: the lock ends by its expiry.
-// - A busy file: SQLite has no wait queue for it. Its own handler looks ten times a second, and found no gap
-//   in a minute between an owner's transactions a millisecond apart (C10). So look_again() looks a thousand
-//   times a second, at random, for 2 % of a processor.
+// - A busy file: SQLite has no wait queue for it. Its own handler looks ten times a second in the end, and
+//   found no gap in a minute between an owner's transactions a millisecond apart (C10). So look_again() looks
+//   a thousand times a second, at random, for 2 % of a processor.
+
 #include "backend/sqlite/session.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// In a statement whose commit need not be flushed.
+// Marks a statement whose commit need not be flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
 // SQLite's steps between two looks at the clock: a few milliseconds.
@@ -252,7 +253,7 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
   synchronous_ = wanted;
 }
 
-// Also where readers overlap, and SQLite could never restart the WAL.
+// Works also where readers overlap, and SQLite would never restart the WAL.
 bool session::empty_wal() noexcept {
   return sqlite3_wal_checkpoint_v2(database_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) ==
          SQLITE_OK;
@@ -291,8 +292,8 @@ void session::end(std::string const& what, bool wrote) {
   if (wrote && beside_ && sqlite3_get_autocommit(database_.get()) != 0) bound_wal();
 }
 
-// An unchanged size: SQLite has restarted the WAL, and nothing reads the rest. A growing WAL is tried only at
-// multiples of large_wal: endless readers would cost each commit the wait.
+// An unchanged size means that SQLite has restarted the WAL, and nothing reads the rest. A growing WAL is
+// tried only at multiples of large_wal: endless readers would cost each commit the wait.
 void session::bound_wal() noexcept {
   auto const size = beside_->size();
   bool const began_anew = size == wal_size_;

@@ -33,8 +33,8 @@ class wal_files {
   /// The WAL's bytes at the last change().
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Whether the WAL is longer than the disk's free space. It must then be written at once: on a full disk
-  /// the database can't grow.
+  /// Whether the WAL is longer than the disk's free space. It must then go into the database at once, which
+  /// can't grow on a full disk.
   bool outgrows_disk() const noexcept;
 
   /// Whether both files are there and open here, not older ones: all connections of a process share one
