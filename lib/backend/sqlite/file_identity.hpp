@@ -24,7 +24,7 @@ struct file_look {
 };
 
 /// Uses the path alone: to close an SQLite file would drop SQLite's POSIX locks in this process.
-/// @return nothing if there is no such file, with errno set
+/// @return nothing if statx(2) fails, with errno set
 std::optional<file_look> look_at(std::string const& path) noexcept;
 std::optional<file_identity> identify(std::string const& path) noexcept;
 
