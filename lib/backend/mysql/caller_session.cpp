@@ -22,18 +22,17 @@ constexpr int deadlock = 1213;            // or a failed certification in Galera
 constexpr int changed_since_read = 1020;  // MariaDB's innodb_snapshot_isolation
 constexpr int unknown_variable = 1193;
 constexpr int out_of_sync = 2014;
-constexpr int syntax_error = 1064;  // of a server that says it is MariaDB, but knows no compound statements
+constexpr int syntax_error = 1064;  // from a supposed MariaDB without compound statements
 constexpr int unknown_prepared = 1243;
 // ER_UNSUPPORTED_PS, ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NOT_SUPPORTED_YET.
 constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
-// MariaDB's innodb_snapshot_isolation (its default since 11.6) ends the transaction with 1020 if a locking
-// read or a change meets a row that is newer than the transaction's snapshot, or than the statement's: also
-// where the row was only renewed, or is one that our other session has just written for this one. Our
-// statements look for an old snapshot themselves (lib/doc/guard.md). SET STATEMENT is for this statement
-// alone: the server puts the setting back, whatever becomes of the statement. "/*M!" is read by MariaDB
-// alone, and from the version on that follows.
+// MariaDB's innodb_snapshot_isolation (default since 11.6) ends the transaction with 1020 if a locking read
+// or a change meets a row newer than the transaction's or the statement's snapshot: also one that was only
+// renewed, or that our other session wrote for this transaction. Our statements find an old snapshot
+// themselves (lib/doc/guard.md). SET STATEMENT holds for this statement alone, whatever its outcome. MariaDB
+// alone reads "/*M!", from the version that follows.
 constexpr std::string_view without_snapshot_isolation =
     "/*M!100618 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ";
 
@@ -52,7 +51,7 @@ class caller_session final : public caller_connection {
                   fmt::format("{}: it is in no transaction: START TRANSACTION before", describe()));
   }
 
-  // InnoDB undoes what a statement that fails has done.
+  // InnoDB undoes a failed statement.
   result execute(statement const& s, std::span<value const> parameters) override {
     check_parameters(mark_parameters(s.sql), parameters, s.name);
     auto const text = with_literals(s.sql, parameters);
@@ -74,8 +73,8 @@ class caller_session final : public caller_connection {
     }
   }
 
-  // MariaDB runs a compound statement without a procedure. Its first statement that fails is its last one,
-  // so that COMMIT runs only if each guard has found its row.
+  // MariaDB runs a compound statement without a procedure, and ends it with its first failure. So COMMIT runs
+  // only if each guard has found its row.
   bool commit_if(statement_book const& book, std::span<std::vector<value> const> locks) override {
     if (!knows_compound_) knows_compound_ = attempt("version", [&] { return native_->is_mariadb(); });
     if (!*knows_compound_) return false;
@@ -85,8 +84,8 @@ class caller_session final : public caller_connection {
     } catch (refusal const& e) {
       if (e.native() == syntax_error) knows_compound_ = false;
       if (is_before_commit(e)) return false;
-      // The guard was refused, or COMMIT, which rolls back then: nothing was committed, and what comes next
-      // may be in another transaction.
+      // The guard was refused, or COMMIT, which then rolls back. Nothing was committed. The next statement
+      // can be in another transaction.
       if (classify(e.native(), e.what(), stake::nothing) == errc::read_only) refuse(e, "commit");
       throw statement_error(e, stake::commit, "commit", describe());
     }
@@ -96,14 +95,14 @@ class caller_session final : public caller_connection {
     try {
       native_->run("ROLLBACK");
     } catch (std::exception const&) {
-      // The connection is lost, and the transaction with it.
+      // The transaction is lost with the connection.
     }
   }
 
  private:
-  /// Nothing but COMMIT is behind the last guard. In autocommit each of these statements would be committed
-  /// by itself; so that is asked before. (As a sub-select of IF, guard_lock does not skip locked rows.)
-  /// `fill` puts a lock's name and term into a text.
+  /// Only COMMIT follows the last guard. In autocommit each statement would commit by itself, so the text
+  /// checks that first. (As a sub-select of IF, guard_lock does not skip locked rows.) `fill` puts parameters
+  /// into a text.
   template <class Fill>
   static std::string guarded_commit(statement_book const& book, std::span<std::vector<value> const> locks,
                                     Fill const& fill) {
@@ -127,8 +126,7 @@ class caller_session final : public caller_connection {
     run_on_newest(guarded_commit(book, locks, with_literals));
   }
 
-  /// By PREPARE and EXECUTE, so that the server does not parse it each time. @return false if it can't be
-  /// prepared: nothing was done
+  /// The server parses the text once. @return false if it can't be prepared: nothing was done
   bool run_prepared_commit(statement_book const& book, std::span<std::vector<value> const> locks) {
     std::string values;
     auto const text =
@@ -145,8 +143,8 @@ class caller_session final : public caller_connection {
     return keep_prepared_;
   }
 
-  /// Clears keep_prepared_ if it can't be prepared. What was prepared may be gone (the program's DEALLOCATE,
-  /// a new session): EXECUTE says so before it does anything.
+  /// Clears keep_prepared_ if the text can't be prepared. A prepared one can be gone (the program's
+  /// DEALLOCATE, a new session): EXECUTE reports this before it does anything.
   void run_prepared(std::string const& text, std::string const& values) {
     auto const name = name_of(text);
     auto const execute = fmt::format("EXECUTE {}{}", name, values);
@@ -160,10 +158,10 @@ class caller_session final : public caller_connection {
     if (keep_prepared_) native_->run(execute);
   }
 
-  /// Clears keep_prepared_ if it can't be prepared, which harms no transaction. After any other error there
-  /// may be none any more (a failed certification in Galera, a deadlock). With autocommit off, a text that
-  /// was sent then would begin another one, find its guard there, and commit it instead. There is no
-  /// backslash in the text, which would mean itself in some of the program's modes only.
+  /// Clears keep_prepared_ if the text can't be prepared, which harms no transaction. Any other error can
+  /// have ended the transaction (a failed certification in Galera, a deadlock). With autocommit off, a text
+  /// sent after it would begin another one, find its guard there, and commit that. The text has no backslash,
+  /// whose meaning depends on the program's sql_mode.
   void prepare(std::string const& name, std::string text) {
     for (auto at = text.find('\''); at != text.npos; at = text.find('\'', at + 2)) text.insert(at, 1, '\'');
     try {
@@ -178,14 +176,14 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// One name for the same text in all views of this process, which nobody else can know.
+  /// One name for each text in this process, unknown to other programs.
   static std::string name_of(std::string const& text) {
     static auto const mine = std::hash<std::string>()(base::random_id());
     return fmt::format("rowlock_{:x}_{:x}", mine, std::hash<std::string>()(text));
   }
 
-  /// Errors that COMMIT does not say, nor anything behind it, and that leave the transaction open. Of all
-  /// others, a KILL QUERY for one, it is not known whether they came before COMMIT or after.
+  /// Errors that neither COMMIT nor a later statement reports, and that leave the transaction open. Any other
+  /// one (KILL QUERY) can have come before COMMIT or after.
   static bool is_before_commit(refusal const& e) {
     if (e.native() == guard_refused || e.native() == syntax_error) return true;
     auto const what = classify(e.native(), e.what(), stake::nothing);
@@ -200,7 +198,7 @@ class caller_session final : public caller_connection {
     return on_newest(text, [&](std::string const& whole) { return native_->run(whole); });
   }
 
-  /// Without innodb_snapshot_isolation, where that is known.
+  /// Without innodb_snapshot_isolation, where the server has it.
   template <class Call>
   result on_newest(std::string const& text, Call const& call) {
     if (has_snapshot_isolation_) {
@@ -223,7 +221,7 @@ class caller_session final : public caller_connection {
     }
   }
 
-  /// An error of a statement, or of the transaction?
+  /// Decides whether the error ended the statement or the transaction.
   [[noreturn]] void refuse(refusal const& e, std::string const& what) {
     auto const problem = statement_error(e, stake::nothing, what, describe());
     auto const as = [&](errc reason, std::string_view hint) {
@@ -238,21 +236,21 @@ class caller_session final : public caller_connection {
     throw problem;
   }
 
-  /// A wait that was over ends the statement, or the transaction (innodb_rollback_on_timeout): that is asked.
+  /// A lock wait's time-out ends the statement, or the transaction (innodb_rollback_on_timeout).
   bool ended_by(refusal const& e) noexcept {
     if (classify(e.native(), e.what(), stake::nothing) != errc::row_locked) return false;
     try {
       return as_int(native_->run("SELECT @@innodb_rollback_on_timeout").rows.at(0).at(0)) != 0;
     } catch (std::exception const&) {
-      return true;  // nobody goes on with a transaction that may not be there
+      return true;  // no answer: assumed
     }
   }
 
   std::unique_ptr<borrowed_channel> native_;
   bool keep_prepared_;
-  std::set<std::string> prepared_;  ///< by their names
+  std::set<std::string> prepared_;
   bool has_snapshot_isolation_ = true;
-  std::optional<bool> knows_compound_;  ///< empty: not asked yet
+  std::optional<bool> knows_compound_;  ///< empty: unknown
 };
 
 }  // namespace

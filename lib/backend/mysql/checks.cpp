@@ -1,4 +1,3 @@
-// What is particular to MySQL and MariaDB.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ std::string list_limits(settings const& s) {
   return out;
 }
 
-/// What a replica acknowledges before a commit is answered; both servers' words for it.
+/// Whether commits wait for a replica, by either server's names.
 struct semi_synchronous {
   bool wanted;
   bool works;
@@ -43,9 +42,9 @@ semi_synchronous semi_synchronous_of(examiner& x) {
   return {all.on(name("enabled")), now.on(name("status")), now.number(name("clients")), all[name("timeout")]};
 }
 
-/// How many replicas are connected. @throws error(errc::access_denied) if that may not be seen
+/// @throws error(errc::access_denied) without the right to see replicas
 std::int64_t count_replicas(examiner& x) {
-  // MariaDB tells everybody.
+  // MariaDB tells every user.
   if (x.known("doctor_status").has("slaves_connected"))
     return x.known("doctor_status").number("slaves_connected");
   auto const found = x.ask("doctor_replicas");
@@ -244,7 +243,7 @@ std::optional<opinion> index(examiner& x) {
       fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", locks);
   std::string plan;
   try {
-    // What was found by a whole unique key is said to have been read from a "const table".
+    // The server has the row of a whole unique key in a "const table".
     auto const found = x.ask("doctor_explain");
     for (auto const& cell : found.rows.at(0))
       if (auto const* text = std::get_if<std::string>(&cell)) plan += (plan.empty() ? "" : ", ") + *text;

@@ -6,7 +6,7 @@
 
 namespace rowlock::backend::mysql {
 
-/// What the doctor looks at, in this order.
+/// The doctor's checks, in this order.
 std::span<named_check const> checks() noexcept;
 
 }  // namespace rowlock::backend::mysql

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The server's own wait for a row is up to two seconds long: its answer must not be taken for lost.
+// In seconds: the server itself waits up to two for a row.
 constexpr int shortest_reply = 3;
 
 int whole_seconds(std::chrono::nanoseconds left) {
@@ -61,7 +61,7 @@ std::unique_ptr<session> connect_with(sql::ConnectOptionsMap& options, settings 
     made = std::make_unique<session>(channel_over(std::move(native), watched.connection()), watched.socket(),
                                      where, deadline);
   }
-  // If encryption is asked for and the server has none, the connector goes on without it.
+  // The connector goes on without encryption if the server has none.
   if (s.encryption != tls::off && made->cipher(deadline).empty())
     throw error(errc::access_denied,
                 where + ": the server does not encrypt, and the URL's ssl-mode demands it");
@@ -77,8 +77,8 @@ std::unique_ptr<session> connect_to(settings const& s, endpoint const* place, wa
   } catch (error const& e) {
     if (e.native_code() != too_big_select) throw;
   }
-  // The server's max_join_size is less than what the connector itself asks before we can say that it is not
-  // for us. Not for everybody, who would pay a round trip for it.
+  // The server's max_join_size refuses the connector's own first query, before rowlock can lift it. Not for
+  // every server: it costs a round trip.
   options["preInit"] = sql::SQLString("SET SESSION sql_big_selects = 1");
   return connect_with(options, s, to, where, deadline);
 }
@@ -109,7 +109,7 @@ std::unique_ptr<session> connect(settings const& s, std::string const& where, bo
       problem = e;
     }
   }
-  // Better the server's own words about writing than none.
+  // The program then gets the server's own error about writing.
   if (reader) return reader;
   if (problem) throw *problem;
   throw error(errc::unreachable, where + ": no host answered in time");

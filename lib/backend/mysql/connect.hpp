@@ -8,9 +8,8 @@
 
 namespace rowlock::backend::mysql {
 
-/// Connects to the first host that answers and, if there are several, takes writes. Each gets its share of
-/// the time until `deadline`, and each of its addresses a share of that.
-/// @throws error
+/// Connects to the first host that answers and, if there are several, takes writes. If none does: to one that
+/// only reads. Each host gets a share of the time, and each of its addresses a share of that. @throws error
 std::unique_ptr<session> connect(settings const&, std::string const& where, boot_time_point deadline);
 
 }  // namespace rowlock::backend::mysql

@@ -43,7 +43,7 @@ class connector_statement final : public prepared_statement {
   result run() override {
     return translated([&] {
       result out;
-      // Only executeUpdate() tells how many rows were met, and only executeQuery() which.
+      // Only executeUpdate() tells the affected rows, and only executeQuery() returns rows.
       if (native_->getMetaData()->getColumnCount() == 0) {
         out.affected = native_->executeUpdate();
         if (below_ != nullptr) out.number = told_number(::mysql_insert_id(below_));
@@ -52,8 +52,7 @@ class connector_statement final : public prepared_statement {
         reply_size size;
         out.rows = decode(*rows, size);
       }
-      // Otherwise the connector keeps its copies, which for ten thousand locks are megabytes, until the next
-      // time.
+      // Otherwise the connector keeps its copies: megabytes for ten thousand locks.
       native_->clearParameters();
       return out;
     });
@@ -116,9 +115,9 @@ class connector_channel final : public channel {
   }
 
  private:
-  // Every statement's reply is read: an error in any of them is thrown, and none is left behind for the next.
-  // The connector does not tell "no more replies" from "the reply of a statement without rows", so that
-  // several statements end with one of ours. A server that never answers that one would be asked for ever.
+  // Reads every reply: any error is thrown, and none stays for the next call. The connector does not
+  // distinguish "no more replies" from "a statement without rows". So several statements end with one of
+  // rowlock's, and add_result() bounds the replies before that.
   void run_all_into(std::vector<result>& results, std::string const& sql) {
     native_statement const text(native_->createStatement());
     bool const several = sql.find(';') != sql.npos;
@@ -136,16 +135,16 @@ class connector_channel final : public channel {
   }
 
   native_connection native_;
-  MYSQL* below_;  ///< part of it
+  MYSQL* below_;  ///< part of native_
 };
 
 class borrowed_connection final : public borrowed_channel {
  public:
   explicit borrowed_connection(sql::Connection& c) : native_(c) { (void)driver(); }
 
-  // The connector does not tell. MariaDB has a variable; with MySQL a savepoint outside of a transaction is
-  // gone as soon as it was made (error 1305, SP_DOES_NOT_EXIST).
   bool is_mariadb() override { return leads_to_mariadb(native_); }
+  // The connector does not tell. MariaDB has a variable. On MySQL a savepoint outside of a transaction is
+  // gone at once (1305, ER_SP_DOES_NOT_EXIST).
   bool in_transaction() override {
     if (is_mariadb()) return as_int(run("SELECT @@in_transaction OR @@autocommit = 0").rows.at(0).at(0)) != 0;
     run(fmt::format("SAVEPOINT {}", savepoint));

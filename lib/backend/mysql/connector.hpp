@@ -11,8 +11,7 @@
 
 namespace rowlock::backend::mysql {
 
-/// `below`: the client library's own connection, which the connector keeps to itself, and which tells a
-/// statement's insert id; null if it is not known.
+/// `below`: the client library's own connection, for insert ids; null if unknown.
 std::unique_ptr<channel> channel_over(native_connection, MYSQL* below);
 
 std::unique_ptr<borrowed_channel> borrowed_channel_over(sql::Connection&);

@@ -15,7 +15,7 @@ bool torn_look(error const& e) noexcept { return e.native_code() == 1146 || e.na
 // ER_DB_CREATE_EXISTS.
 bool made_by_another(error const& e) noexcept { return e.native_code() == 1007; }
 
-// Not for a login that was refused.
+// Empty for a refused log-in.
 std::string_view way_out(error const& e) noexcept {
   if (e.reason() != errc::access_denied || e.native_code() == 0 || e.statement().empty()) return {};
   return "migrating needs a user with the rights CREATE, ALTER, DROP, LOCK TABLES, CREATE ROUTINE, ALTER "
@@ -24,18 +24,18 @@ std::string_view way_out(error const& e) noexcept {
          "such a user run what `rowlock migrate sql` prints";
 }
 
-// None of rowlock's has so many parameters. If somebody else's has: a sub-select of two rows is no value, and
-// before each parameter is one the procedure does not begin.
+// No procedure of rowlock's has so many parameters. In another one's call the sub-select of two rows fails
+// before the procedure begins.
 std::string call_in_vain(std::string_view routine) {
   auto text = fmt::format("CALL {}((SELECT 1 UNION ALL SELECT 2)", routine);
   for (int more = 0; more < 30; ++more) text += ", NULL";
   return text + ")";
 }
 
-// ER_SP_DOES_NOT_EXIST. One that may not be called is another error.
+// ER_SP_DOES_NOT_EXIST. A procedure that may not be called is another error.
 bool no_routine(error const& e) noexcept { return e.native_code() == 1305; }
 
-// The client `mysql` cuts what it reads at each semicolon, also within a procedure.
+// The client `mysql` splits its input at semicolons, also within a procedure.
 std::string as_script(std::string_view text) {
   if (text.find("\nCREATE PROCEDURE ") == text.npos) return std::string(text);
   return "DELIMITER $$\n" + std::string(text) + "$$\nDELIMITER ;\n";

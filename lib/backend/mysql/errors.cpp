@@ -13,28 +13,25 @@ namespace {
 
 using meaning = std::pair<int, errc>;
 
-// 1290 and 1030 are not here: what they mean is in the message.
+// 1290 and 1030 are not here: their meaning is in the message.
 constexpr std::array<meaning, 57> meanings{{
-    {1205, errc::row_locked},  // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
-    {3572, errc::row_locked},  // ER_LOCK_NOWAIT
-    {3024, errc::row_locked},  // ER_QUERY_TIMEOUT: MySQL's max_execution_time
-    {1969, errc::row_locked},  // ER_STATEMENT_TIMEOUT: MariaDB's max_statement_time
-    {1213, errc::conflict},    // ER_LOCK_DEADLOCK, and a failed certification in Galera
-    {1020, errc::conflict},    // ER_CHECKREAD: MariaDB's innodb_snapshot_isolation
-    {1317,
-     errc::conflict},  // ER_QUERY_INTERRUPTED by an administrator: it did nothing and may be tried again
-    {3101,
-     errc::conflict},  // ER_TRANSACTION_ROLLBACK_DURING_COMMIT: a failed certification in Group Replication
+    {1205, errc::row_locked},   // ER_LOCK_WAIT_TIMEOUT, also for tables and, in MariaDB, NOWAIT
+    {3572, errc::row_locked},   // ER_LOCK_NOWAIT
+    {3024, errc::row_locked},   // ER_QUERY_TIMEOUT: MySQL's max_execution_time
+    {1969, errc::row_locked},   // ER_STATEMENT_TIMEOUT: MariaDB's max_statement_time
+    {1213, errc::conflict},     // ER_LOCK_DEADLOCK, Galera's failed certification
+    {1020, errc::conflict},     // ER_CHECKREAD: MariaDB's innodb_snapshot_isolation
+    {1317, errc::conflict},     // ER_QUERY_INTERRUPTED: nothing was done
+    {3101, errc::conflict},     // ER_TRANSACTION_ROLLBACK_DURING_COMMIT in Group Replication
     {1615, errc::conflict},     // ER_NEED_REPREPARE: the tables change under it
     {1180, errc::in_doubt},     // ER_ERROR_DURING_COMMIT
-    {3100, errc::in_doubt},     // ER_RUN_HOOK_ERROR: Group Replication, at the commit
-    {1047, errc::unreachable},  // ER_UNKNOWN_COM_ERROR: a Galera node without a quorum takes no statements
-    {4031, errc::unreachable},  // ER_CLIENT_INTERACTION_TIMEOUT: ended while it was idle
+    {3100, errc::in_doubt},     // ER_RUN_HOOK_ERROR: Group Replication's commit
+    {1047, errc::unreachable},  // ER_UNKNOWN_COM_ERROR: a Galera node without a quorum
+    {4031, errc::unreachable},  // ER_CLIENT_INTERACTION_TIMEOUT
     {1040, errc::too_many_connections},
     {1203, errc::too_many_connections},  // ER_TOO_MANY_USER_CONNECTIONS
     {1226, errc::too_many_connections},  // ER_USER_LIMIT_REACHED
-    {1461,
-     errc::too_many_connections},  // ER_MAX_PREPARED_STMT_COUNT_REACHED, by whoever leaves them prepared
+    {1461, errc::too_many_connections},  // ER_MAX_PREPARED_STMT_COUNT_REACHED
     {1044, errc::access_denied},
     {1045, errc::access_denied},
     {1130, errc::access_denied},  // ER_HOST_NOT_PRIVILEGED
@@ -64,7 +61,7 @@ constexpr std::array<meaning, 57> meanings{{
     {1932, errc::schema_missing},    // ER_NO_SUCH_TABLE_IN_ENGINE
     {1021, errc::storage_full},      // ER_DISK_FULL
     {1114, errc::storage_full},      // ER_RECORD_FILE_FULL
-    {1286, errc::unsupported},       // ER_UNKNOWN_STORAGE_ENGINE: there is none of that name
+    {1286, errc::unsupported},       // ER_UNKNOWN_STORAGE_ENGINE
     {1665, errc::unsupported},       // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE
     {3161, errc::unsupported},       // ER_DISABLED_STORAGE_ENGINE
     {1300, errc::invalid_argument},  // ER_INVALID_CHARACTER_STRING
@@ -77,13 +74,13 @@ constexpr std::array<meaning, 57> meanings{{
     {2030, errc::unreachable},       // CR_NO_PREPARE_STMT: not sent
 }};
 
-// The reply was lost, or the server ended the session in the middle of something.
+// The reply was lost, or the server ended the session during a call.
 constexpr std::array<int, 17> lost{
     1053,                                      // ER_SERVER_SHUTDOWN
     1152, 1158, 1159, 1160, 1161, 1184, 1189,  // network errors
     1927,                                      // ER_CONNECTION_KILLED
     2006, 2012, 2013, 2020, 2027, 2055,        // the client library's
-    2026,  // CR_SSL_CONNECTION_ERROR: over TLS, a connection that ends, or that we end at the deadline
+    2026,  // CR_SSL_CONNECTION_ERROR: also when rowlock ends a connection at the deadline
     3169,  // ER_SESSION_WAS_KILLED
 };
 
@@ -137,7 +134,7 @@ error described(refusal const& e, errc code, std::string_view hint, std::string 
                 std::string const& where) {
   int const native = e.native();
   auto const number = native == 0 ? std::string() : fmt::format(", error {}", native);
-  // A misuse of the driver has no state of its own.
+  // A misuse of the driver has no SQLSTATE.
   auto const state = native == 0 ? std::string() : e.sqlstate();
   return error(code,
                fmt::format("{}: {}{}{}{}{}", where, statement.empty() ? "" : statement + ": ",
@@ -173,7 +170,7 @@ errc classify(int native, std::string_view message, stake at_stake) noexcept {
   if (unknown) return at_stake == stake::nothing ? errc::unreachable : errc::in_doubt;
   auto const found = meaning_of(native, message);
   if (at_stake != stake::commit) return found;
-  // A failed certification rolls back. Whatever else COMMIT says, it does not say that.
+  // A failed certification rolls back. Any other error leaves the outcome unknown.
   return found == errc::conflict && native != 1317 ? found : errc::in_doubt;
 }
 
@@ -185,7 +182,7 @@ error statement_error(refusal const& e, stake at_stake, std::string const& state
 
 error connect_error(refusal const& e, std::string const& where, std::string const& why_ended) {
   auto code = classify(e.native(), e.what(), stake::nothing);
-  // Starting up, shutting down, blocked for too many errors, ...: another time it may be different.
+  // Start-up, shutdown, too many errors, ...: a later attempt might succeed.
   if (code == errc::failed && e.native() != 0) code = errc::unreachable;
   return described(e, code, why_ended.empty() ? connect_way_out(code, e.native(), e.what()) : why_ended, "",
                    where);

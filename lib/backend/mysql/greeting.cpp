@@ -13,7 +13,7 @@
 namespace rowlock::backend::mysql {
 namespace {
 
-constexpr std::size_t head = 4;  // three bytes for the length of what follows, and a number
+constexpr std::size_t head = 4;  // the body's length in three bytes, and a sequence number
 
 std::size_t number_at(std::string_view text, std::size_t at, std::size_t bytes) {
   std::size_t out = 0;
@@ -23,11 +23,11 @@ std::size_t number_at(std::string_view text, std::size_t at, std::size_t bytes) 
 
 std::size_t size_of_packet(std::string_view text) { return head + number_at(text, 0, 3); }
 
-// A number of the server's. 65535 is none, but a report of progress, which nobody may send yet.
+// 65535 is a report of progress, which no server may send yet.
 bool is_error(std::string_view body) { return body.size() > 3 && number_at(body, 1, 2) != 0xffff; }
 
-// Version 10, its text; a number; 8 bytes of the scramble; what the server can do; the rest of the scramble,
-// and the name of a method to log in by. https://mariadb.com/kb/en/connection/
+// Version 10, its text, a number, 8 bytes of the scramble, the server's abilities, the rest of the scramble,
+// a log-in method's name. https://mariadb.com/kb/en/connection/
 bool is_version_10(std::string_view body) {
   constexpr std::size_t before_scramble = 4;
   constexpr std::size_t first_part = 8;
@@ -47,7 +47,7 @@ bool is_version_10(std::string_view body) {
   return size >= shortest_scramble && second_part - first_part + size < body.size();
 }
 
-/// @return how many bytes are there; negative if none are, and the connection has not ended
+/// @return the bytes there; 0 at the connection's end, negative if there are none
 ssize_t peek(int fd, std::span<char> room) {
   ssize_t got = 0;
   do {
@@ -56,7 +56,7 @@ ssize_t peek(int fd, std::span<char> room) {
   return got;
 }
 
-/// Until so many bytes are there, or the connection has ended. @return false if the time is over
+/// Waits for so many bytes, or the connection's end. @return false at the deadline
 bool wait_for_bytes(int fd, std::size_t many, boot_time_point deadline) {
   using namespace std::chrono;
   int const low = static_cast<int>(many);
@@ -88,9 +88,9 @@ bool expect_greeting(int fd, boot_time_point deadline) {
   for (std::size_t wanted = head;;) {
     if (!wait_for_bytes(fd, wanted, deadline)) return false;
     auto const got = peek(fd, room);
-    if (got <= 0) return true;  // the client library says why
+    if (got <= 0) return true;  // the client library reports why
     std::string_view const so_far(room.data(), static_cast<std::size_t>(got));
-    if (so_far.size() < wanted) return false;  // ended in the middle of it
+    if (so_far.size() < wanted) return false;  // ended within the packet
     if (size_of_packet(so_far) > room.size()) return false;
     if (so_far.size() >= size_of_packet(so_far)) return is_greeting(so_far);
     wanted = size_of_packet(so_far);

@@ -1,7 +1,6 @@
 #pragma once
-// The first packet that a server sends. It comes in clear, also where TLS follows, and the client library
-// reads beyond its end, or follows a null pointer, if it is not as the protocol says. So it is looked at
-// before.
+// A server's first packet, in clear also where TLS follows. If it breaks the protocol, the client library
+// reads beyond its end, or follows a null pointer. So rowlock looks at it before.
 
 #include <string_view>
 
@@ -9,15 +8,14 @@
 
 namespace rowlock::backend::mysql {
 
-/// Longer than any server's. A version has some 60 bytes, and a method's name some 30.
+/// In bytes. A version has some 60, a method's name some 30.
 inline constexpr std::size_t longest_greeting = 1024;
 
-/// Whether `packet`, with its head, is a greeting of protocol 10, or an error that a server says instead.
-/// Bytes that are missing at its end are no greeting.
+/// Whether `packet`, with its head, is a whole greeting of protocol 10, or an error in its place.
 bool is_greeting(std::string_view packet);
 
-/// Waits for the first packet on a connected socket, and leaves it there for whoever reads next.
-/// @return false if it is none that the client library may read. True also if the connection ended before.
+/// Waits for the first packet, and leaves it in the socket. @return false if the client library may not read
+/// it, or at the deadline. True also if the connection ended before.
 bool expect_greeting(int fd, boot_time_point deadline);
 
 }  // namespace rowlock::backend::mysql

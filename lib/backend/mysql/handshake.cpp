@@ -15,14 +15,14 @@
 namespace rowlock::backend::mysql {
 namespace {
 
-// The library looks for the asked name anywhere in such a list: no name that is left out may be a part of one
-// that is in it. Not here: mysql_old_password (its scramble gives the password away), dialog (asks whoever
-// sits at the terminal), auth_gssapi_client.
+// The library searches the list for a method's name as a part of the text: no refused name may be a part of
+// an allowed one. Left out: mysql_old_password (its scramble gives the password away), dialog (asks at the
+// terminal), auth_gssapi_client.
 constexpr char const* methods = "mysql_native_password,caching_sha2_password,sha256_password,client_ed25519";
 constexpr char const* methods_if_verified =
     "mysql_native_password,caching_sha2_password,sha256_password,client_ed25519,mysql_clear_password";
 
-// Far more than a row of ours needs, and than a server says before it knows who asks.
+// In bytes: far more than a row of ours, or a packet before the log-in.
 constexpr unsigned long longest_packet = 2u << 20u;
 
 thread_local handshake* current = nullptr;
@@ -42,8 +42,8 @@ int wait_io(my_socket fd, my_bool is_read, int timeout) {
   return -1;
 }
 
-// The client library's plugins for kinds of connections, by the beginning of a host's name.
-// <mysql/client_plugin.h> includes headers that Debian does not install, so that this is what it says.
+// A plugin of the client library, chosen by the beginning of a host's name. <mysql/client_plugin.h> includes
+// headers that Debian does not install.
 struct connection_plugin {
   int type = 103;  // MARIADB_CLIENT_CONNECTION_PLUGIN
   unsigned interface_version = 0x0100;
@@ -82,7 +82,7 @@ MYSQL* connect_allowed(MYSQL* c, char const* host, char const* user, char const*
 
 int no_other_connection(MYSQL*, enum_server_command, char const*, std::size_t, my_bool, void*) { return 0; }
 
-// Two libraries of one process may have this code.
+// Two libraries of one process can have this code.
 std::string const& scheme_name() {
   static char const here = 0;
   static auto const& name =
@@ -103,7 +103,7 @@ mysql_client_register_plugin(struct st_mysql*, struct st_mysql_client_plugin*);
 namespace rowlock::backend::mysql {
 namespace {
 
-// Each time: another user of the client library may have ended it in between, and with it what it knew.
+// Each time: another user of the client library can have ended it, with its plugins.
 void register_scheme() {
   static connection_plugin ours = [] {
     connection_plugin p;
@@ -163,8 +163,8 @@ void handshake::write_host(char* room) noexcept {
   host_ = room;
 }
 
-// The library looks up the host before it waits for anything, and copies the name after it has waited for the
-// server's first byte. (tests/outages/names.cpp: TLS is refused if that changes.)
+// The library looks up the host before its first wait, and copies the name after its wait for the first byte.
+// (tests/outages/names.cpp: TLS is refused if that changes.)
 void handshake::name_host() noexcept {
   auto* const room = std::exchange(host_, nullptr);
   if (room == nullptr) return;
@@ -179,7 +179,7 @@ int handshake::wait_on(int fd, int timeout) {
     limit_.reset();
     socket_ = own_socket::of(fd);
     connecting_ = true;
-    // Waiting alone does not end a server that never stops talking.
+    // Limits on waits do not end a server that never stops sending.
     if (socket_)
       limit_.emplace(base::per_process<wire_watch>(), socket_, deadline_, most_early_bytes);
     else
@@ -190,7 +190,7 @@ int handshake::wait_on(int fd, int timeout) {
 }
 
 bool handshake::may_read(bool writable) {
-  // The first wait for a socket of TCP is for its connection: nothing was read yet.
+  // The first wait on a TCP socket is for its connection: nothing was read yet.
   if (!std::exchange(connecting_, false) || !writable) return true;
   no_greeting_ = !expect_greeting(socket_->fd(), deadline_);
   return !no_greeting_;

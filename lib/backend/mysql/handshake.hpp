@@ -1,7 +1,6 @@
 #pragma once
-// From the first byte of a connection to the end of its log-in. The server is not known yet: whatever is
-// there in its place may send anything, or nothing. The client library has hooks by which it can be watched;
-// lib/doc/wire.md says why that is needed.
+// From a connection's first byte to the end of its log-in. The peer is unknown, and can send anything, or
+// nothing. Hooks of the client library let rowlock watch it (lib/doc/wire.md).
 
 #include <mysql.h>
 
@@ -15,15 +14,14 @@
 
 namespace rowlock::backend::mysql {
 
-/// Where a connection goes to.
 struct way {
-  std::string host{};         ///< what its certificate must say, if that is looked at
-  std::string address{};      ///< where to find it; empty: at `host`
-  std::string unix_socket{};  ///< the way to the server, if it is not by TCP
+  std::string host{};         ///< the certificate's name, if it is verified
+  std::string address{};      ///< empty: `host`
+  std::string unix_socket{};  ///< empty: by TCP
 };
 
-/// While it lives, the calling thread connects: with a connection that was passed to allow() or watch(), or
-/// through Connector/C++ to scheme_url(). One at a time in each thread.
+/// Watches this thread's connection while it lives: one passed to allow() or watch(), or Connector/C++'s to
+/// scheme_url(). One at a time.
 class handshake {
  public:
   handshake(boot_time_point deadline, bool verified, way to);
@@ -31,37 +29,36 @@ class handshake {
   handshake(handshake const&) = delete;
   handshake& operator=(handshake const&) = delete;
 
-  /// What the client library may do for a server: only log in by methods that don't give the password away,
-  /// never read a file for it, and wait as long as this thread's handshake says.
+  /// Allows the client library only log-in methods that keep the password secret, no files for a server,
+  /// short packets, and waits that wait_on() limits.
   void allow(MYSQL&);
-  /// The last of these alone: the methods are the program's own business.
+  /// Only limits waits: the program chooses the methods.
   static void watch(MYSQL&);
-  /// Puts back what is the program's own.
+  /// Ends the limits on waits and methods.
   static void leave(MYSQL&) noexcept;
 
-  /// The name that makes Connector/C++ hand its connection to us before it is made:
-  /// "tcp://[NAME://HOST]:PORT".
+  /// The host by which Connector/C++ hands us its connection before it connects: "tcp://[NAME://HOST]:PORT".
   static std::string scheme_url(std::string const& host, int port);
 
-  /// The connection's, once there is one.
+  /// Null until there is a connection.
   std::shared_ptr<own_socket> const& socket() const noexcept { return socket_; }
-  /// The client library's connection that was made last; null if it is not the one with socket().
+  /// The client library's last connection; null if it does not have socket().
   MYSQL* connection() const noexcept;
   std::string const& unix_socket() const noexcept { return to_.unix_socket; }
   std::string const& address() const noexcept { return to_.address; }
-  /// What is to be given to the client library as the host, in `room` of host_room() bytes: the library
-  /// reads the address there, and once that is connected, the host's name, which the certificate must say.
+  /// Writes the client library's host into `room`, of host_room() bytes: first the address, and from the
+  /// first wait on the host's name, which the certificate must have.
   void write_host(char* room) noexcept;
   std::size_t host_room() const noexcept { return std::max(to_.host.size(), to_.address.size()) + 1; }
-  /// The same in a room of this object's.
+  /// The same, in this object's memory.
   char const* host();
-  /// Why it was ended by us, if it was; to be put behind a message.
+  /// Why rowlock ended it, for the end of a message; empty if it did not.
   std::string why() const;
 
   static handshake* of_this_thread() noexcept;
-  /// At most this many milliseconds are left, of the library's own limit.
+  /// @return milliseconds to wait, at most `timeout`, the library's own limit (negative: none)
   int wait_on(int fd, int timeout);
-  /// After that. @return false if what the server sent first is nothing that the library may read
+  /// After that wait. @return false if the library may not read the first packet
   bool may_read(bool writable);
 
  private:
@@ -71,7 +68,7 @@ class handshake {
   bool const verified_;
   way const to_;
   std::string room_;
-  char* host_ = nullptr;  ///< still says the address
+  char* host_ = nullptr;  ///< null once it has the name
   std::shared_ptr<own_socket> socket_;
   std::optional<wire_watch::scope> limit_;
   MYSQL* connection_ = nullptr;

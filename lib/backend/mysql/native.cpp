@@ -13,7 +13,7 @@ namespace {
 class known_thread {
  public:
   explicit known_thread(sql::Driver& d) : driver_(d) { driver_.threadInit(); }
-  // Also that of a thread of the program's, while another one ends the process.
+  // Also in a thread of the program's while another one ends the process.
   ~known_thread() {
     base::driver_call const now;
     driver_.threadEnd();
@@ -28,7 +28,7 @@ class known_thread {
 }  // namespace
 
 sql::Driver& driver() {
-  // The connector keeps it in a map that nothing guards.
+  // The connector keeps it in a map without a mutex.
   static std::once_flag once;
   static sql::Driver* instance = nullptr;
   std::call_once(once, [] { instance = sql::mysql::get_driver_instance(); });
@@ -36,7 +36,7 @@ sql::Driver& driver() {
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wexit-time-destructors"
 #endif
-  thread_local known_thread const here(*instance);  // what is destroyed is the thread's
+  thread_local known_thread const here(*instance);  // destroyed with the thread
 #ifdef __clang__
 #pragma clang diagnostic pop
 #endif

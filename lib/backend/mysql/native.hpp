@@ -1,5 +1,5 @@
 #pragma once
-// Connector/C++'s objects, and what it wants done in each thread.
+// Connector/C++'s objects.
 
 #include <cppconn/connection.h>
 #include <cppconn/exception.h>
@@ -18,11 +18,11 @@ using native_statement = std::unique_ptr<sql::Statement>;
 using native_prepared = std::unique_ptr<sql::PreparedStatement>;
 using native_rows = std::unique_ptr<sql::ResultSet>;
 
-/// The driver, made once for the process. The calling thread is registered with it until the thread
-/// ends. To be called by every thread before it uses a connection.
+/// One for the process. Registers the calling thread until its end. Every thread must call this before it
+/// uses a connection.
 sql::Driver& driver();
 
-/// A new connection. @throws sql::SQLException
+/// @throws sql::SQLException
 native_connection open(sql::ConnectOptionsMap&);
 
 }  // namespace rowlock::backend::mysql

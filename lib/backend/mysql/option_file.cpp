@@ -36,7 +36,7 @@ std::string without_escapes(std::string_view text) {
   return out;
 }
 
-/// Where the quote ends that begins the text; npos: nowhere.
+/// The end of the quote that begins the text, or npos.
 std::size_t end_of_quoted(std::string_view text) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '\\')
@@ -55,7 +55,7 @@ std::string option_value(std::string_view text) {
 }
 
 std::string home() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets it meanwhile
   if (char const* set = std::getenv("HOME")) return set;
   passwd const* self = ::getpwuid(::geteuid());
   return self == nullptr ? "" : self->pw_dir;
@@ -82,7 +82,7 @@ std::optional<std::string> password_in(std::istream& option_file) {
 
 std::optional<std::string> password_of_option_file() {
   auto const file = read_small_file(home() + "/.my.cnf");
-  // What somebody else may have written does not count; the client `mysql` leaves it out, too.
+  // A file that all users may write does not count, as in `mysql`.
   if (!file.why_not.empty() || (file.mode & S_IWOTH) != 0) return std::nullopt;
   std::istringstream in(file.text);
   return password_in(in);

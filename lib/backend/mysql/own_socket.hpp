@@ -1,5 +1,4 @@
 #pragma once
-// The socket that a connection has.
 
 #include <sys/types.h>
 
@@ -13,20 +12,18 @@ namespace rowlock::backend::mysql {
 
 class own_socket final : public wire {
  public:
-  /// For a descriptor that is the connection's now; null if it is not a socket, or no descriptor is left.
-  /// It is not inherited by programs that are started from now on: the driver leaves it open for those, and
-  /// the server would not see the end of this process as long as one of them runs.
+  /// Null if `fd` is no socket, or no descriptor is left. Sets close-on-exec: otherwise the server would not
+  /// see this process's end while a program that it has started runs.
   static std::shared_ptr<own_socket> of(int fd);
 
-  /// Whether the other end has closed the connection, or sent something unasked, which it does only before it
-  /// closes.
+  /// Whether the peer closed the connection, or sent something unasked, which it does only before it closes.
   bool hung_up() const noexcept;
-  /// Whether the driver's descriptor is still that socket.
+  /// Whether `fd` is the driver's descriptor, and still this socket.
   bool is(int fd) const noexcept;
-  /// In a forked child: closes this process's copies and sends nothing to the server.
+  /// In a forked child: closes its descriptors, and sends nothing.
   void close_copies() noexcept;
-  /// If the wire is cut while nothing is sent, this is noticed after 11 s, as on PostgreSQL. The system's own
-  /// keepalives need two hours, longer than most firewalls remember a silent connection.
+  /// Notices a cut wire after 11 s of silence, as on PostgreSQL. The system's default is two hours, longer
+  /// than most firewalls remember a silent connection.
   void keep_alive() const noexcept;
   void describe(session_facts& to) const noexcept;
 

@@ -12,7 +12,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Where what begins at `at` ends if that is a quoted part or a comment; else `at`.
+/// The end of the quoted part or comment at `at`; else `at`.
 std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
   auto const behind = [&](std::string_view closing, std::size_t from) {
     auto const found = sql.find(closing, from);
@@ -24,7 +24,7 @@ std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
       if (sql[i] == '\\' && c != '`')
         ++i;
       else if (sql[i] == c)
-        return i + 1;  // a doubled one begins another quoted part at once
+        return i + 1;  // a doubled one begins another part
     }
     return sql.size();
   }
@@ -35,7 +35,7 @@ std::size_t end_of_opaque(std::string_view sql, std::size_t at) {
   return at;
 }
 
-/// Hands over the text in pieces, and the numbers (from 0) of the parameters between them.
+/// Passes on the text in pieces, and the parameters' numbers (from 0) between.
 template <class Text, class Parameter>
 void walk(std::string_view sql, Text const& text, Parameter const& parameter) {
   std::size_t begun = 0;

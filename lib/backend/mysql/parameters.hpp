@@ -1,5 +1,5 @@
 #pragma once
-// From $1, $2, ... in the .sql files to the question marks that the server understands.
+// From $1, $2, ... in the .sql files to question marks.
 
 #include <cstddef>
 #include <span>
@@ -13,19 +13,19 @@ namespace rowlock::backend::mysql {
 
 struct marked_text {
   std::string sql;                 ///< with a ? for each $n
-  std::vector<std::size_t> order;  ///< which parameter each ? stands for, from 0
-  std::size_t highest = 0;         ///< so many parameters are needed
+  std::vector<std::size_t> order;  ///< the parameter of each ?, from 0
+  std::size_t highest = 0;         ///< how many are needed
 };
 
-/// Text in quotes, backticks or comments is not changed.
+/// Leaves text in quotes, backticks or comments as it is.
 marked_text mark_parameters(std::string_view sql);
 
-/// The text with the values in it, for where nothing may be prepared: text as X'...', which means the same
-/// bytes whatever the session's character set and sql_mode are. To be checked before.
+/// The text with its values, where nothing may be prepared. Text becomes X'...': the same bytes for every
+/// character set and sql_mode. Precondition: check_parameters().
 std::string with_literals(std::string_view sql, std::span<value const>);
 
-/// @throws error if there are too few values, or one that a server can't be trusted with. `name` is the
-/// statement's
+/// `name`: the statement's.
+/// @throws error(errc::failed) for too few values, errc::invalid_argument for U+0000
 void check_parameters(marked_text const&, std::span<value const>, std::string const& name);
 
 }  // namespace rowlock::backend::mysql

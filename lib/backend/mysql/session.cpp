@@ -18,11 +18,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One text, so that it is one round trip. READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
-// A row, or table, that a transaction has locked is busy after a second. No other timeout may end a statement
-// or a transaction of ours, no default of the server's cut what is read or written, and nothing begin a
-// transaction behind our back (completion_type), whatever others' defaults are. "/*M!" is read by MariaDB
-// alone, "/*!80000" by MySQL alone. The looks come last: max_execution_time would end them, too.
+// A session's settings, whatever the server's defaults. One text, for one round trip.
+// - READ COMMITTED: Connector/C++ itself has just set REPEATABLE READ.
+// - A locked row or table is busy after a second. No other timeout ends a statement or a transaction.
+// - No limit cuts rows or values, and no transaction begins by itself (completion_type).
+// MariaDB alone reads "/*M!", MySQL alone "/*!80000". The queries come last: max_execution_time would end
+// them, too.
 constexpr std::string_view set_up_text =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SET NAMES utf8mb4;"
@@ -47,7 +48,7 @@ bool says_commit(std::string_view sql) {
   return word == "COMMIT";
 }
 
-// As the server's variable has it: "8.0.36", "10.11.6-MariaDB-1". One that can't be read is not refused.
+// `version`: as "8.0.36" or "10.11.6-MariaDB-1". An unreadable one is not too old.
 bool is_too_old(std::string const& version, bool mariadb) {
   std::array<int, 2> number{};
   auto const* at = version.data();
@@ -73,8 +74,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// In a forked child: the driver would tell the server that the statements and the session have ended, but the
-// parent goes on using them.
+// In a forked child the driver would end the session at the server, which the parent still uses.
 void session::abandon() noexcept {
   for (auto& [name, one] : prepared_) (void)one.native.release();
   prepared_.clear();
@@ -94,7 +94,7 @@ void session::close() noexcept {
     native_.reset();
   } catch (...) {
     if (socket_) socket_->shut_down();
-    abandon();  // better a descriptor too many than the end of the program
+    abandon();  // a lost descriptor is better than the end of the program
   }
   socket_.reset();
 }
@@ -115,8 +115,8 @@ std::string session::why_ended() const {
   return boot_clock::now() >= deadline_ ? "; no reply came in time" : "";
 }
 
-// With wsrep_sync_wait a node that has lost the others fails a prepared statement as if a row were locked
-// (ER_LOCK_WAIT_TIMEOUT), also one that waited until the node had found out; 1047 is said of texts alone.
+// With wsrep_sync_wait a node that has lost its cluster fails a prepared statement with ER_LOCK_WAIT_TIMEOUT,
+// as if a row were locked, also one that waited meanwhile. Only a statement sent as text gets 1047.
 std::string session::why_cut_off() {
   if (!galera_) return {};
   try {
@@ -141,7 +141,7 @@ void session::refuse(refusal const& e, stake at_stake, std::string const& what) 
   }
   bool const over = ends_session(e.native());
   auto const problem = statement_error(e, at_stake, what, where_, over ? why_ended() : "");
-  // Whoever opens the next session in the place of one that takes no writes may find the new primary.
+  // If this session takes no writes, the next one might reach the new primary.
   if (over || problem.reason() == errc::in_doubt || problem.reason() == errc::unreachable ||
       problem.reason() == errc::read_only)
     close();
@@ -157,9 +157,8 @@ void session::set_up(boot_time_point deadline) {
     auto const results = native_->run_all(std::string(set_up_text));
     if (results.size() != 5) give_up(what, "the server's replies can't be told apart");
     read_facts(results[3].rows, results[4].rows);
-    // On Galera what reads, and what changes or deletes a row, finds what was committed before on any node (1
-    // and 2): otherwise a renewal, or a release, of what another session has taken on another node would find
-    // no row, and the lock would be told as lost.
+    // On Galera, reads (1) and changes (2) wait for earlier commits of all nodes. Otherwise a renewal or
+    // release could miss the row of a take on another node, and report a loss.
     if (galera_) {
       native_->run_all("SET SESSION wsrep_sync_wait = 3");
       if (!why_cut_off().empty()) read_only_ = true;
@@ -199,10 +198,10 @@ void session::begin(std::string const& what, boot_time_point deadline) {
                 0);
   if (!native_) give_up(what, "the connection was given up");
   base::stay_out_of_ended_drivers();
-  // A session that ended while it was idle (a restarted server) is no doubt about a statement.
+  // If the session ended while idle (a restarted server), nothing is in doubt.
   if (socket_ && !look_.use() && socket_->hung_up()) give_up(what, "the server ended the session");
   if (boot_clock::now() >= deadline) give_up(what, "no time was left to send it");
-  native_->enter_thread();  // this thread may be a new one to it
+  native_->enter_thread();  // this thread might be new to the driver
 }
 
 std::optional<wire_watch::scope> session::until(boot_time_point deadline, std::uint64_t most_bytes) {
@@ -228,7 +227,7 @@ bool session::alive() {
       return true;
     }
   } catch (refusal const&) {
-    // As good as no answer.
+    // Counts as no answer.
   }
   close();
   return false;
@@ -239,7 +238,7 @@ session::prepared& session::prepare(statement const& s) {
   if (known.sql == s.sql && (known.native || known.as_text)) return known;
   known = {};
   auto text = mark_parameters(s.sql);
-  // MySQL prepares it as a statement without columns, and Connector/C++ then reads none.
+  // MySQL prepares EXPLAIN as a statement without columns, and Connector/C++ then reads none.
   known.as_text = s.sql.starts_with("EXPLAIN");
   try {
     if (!known.as_text) known.native = native_->prepare(text.sql);
@@ -275,7 +274,7 @@ result session::run(statement const& s, std::span<value const> parameters, boot_
     return out;
   } catch (refusal const& e) {
     refuse(e, stake::statement, s.name);
-  } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
+  } catch (std::exception const& e) {  // perhaps no memory, with half the reply read
     close();
     throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, s.name, e.what()), s.name, "", 0);
   }
@@ -291,7 +290,7 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   try {
     return done(run(s, parameters, deadline));
   } catch (error const& e) {
-    // The server has done nothing.
+    // The server did nothing.
     if (!is_forgotten(e.native_code()) || !usable()) throw;
     prepared_.erase(s.name);
   }
@@ -303,8 +302,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   begin(what, deadline);
   auto const limit = until(deadline);
   try {
-    // A client that stops, or is cut off, within a transaction would keep its rows for hours. Idle, the
-    // session may be silent again.
+    // A client that stops or is cut off in a transaction would keep its rows for hours. Outside a transaction
+    // the session may be silent.
     bool const begins = sql.starts_with("START TRANSACTION");
     bool const ends = may_not_be_silent_ && (sql == "ROLLBACK" || sql == "COMMIT");
     if (begins) may_not_be_silent_ = true;
@@ -323,8 +322,8 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   last_used_ = boot_clock::now();
 }
 
-// As one text. Of its statements the COMMIT alone can have been done although an error is said, or no reply
-// comes. What failed leaves the transaction open, with its rows: for as long as a client may be silent.
+// Sent as one text. Only the COMMIT can have taken effect despite an error or a lost reply. A failure leaves
+// the transaction open with its rows, for longest_silence at most.
 std::vector<result> session::execute_at_once(std::span<step const> steps, boot_time_point deadline) {
   if (galera_) return execute_one_by_one(steps, deadline);
   auto const& what = steps.front().what.name;
@@ -356,17 +355,17 @@ std::vector<result> session::execute_at_once(std::span<step const> steps, boot_t
       roll_back(boot_clock::now() + 1s);
       throw;
     }
-  } catch (error const&) {  // it says all of that
+  } catch (error const&) {
     throw;
-  } catch (std::exception const& e) {  // no memory, for one; the reply may have been read in part
+  } catch (std::exception const& e) {  // perhaps no memory, with half the reply read
     close();
     throw error(errc::in_doubt, fmt::format("{}: {}: {}", where_, what, e.what()), what, "", 0);
   }
 }
 
-// If another node was first, Galera takes the transaction back. Within a text of several statements the
-// server says so too late, or never: the next statements of the text run without a transaction, and of a
-// COMMIT it is said that all went well. Of statements that come each by itself it tells the truth.
+// If another node was first, Galera rolls the transaction back. Within a text of several statements the
+// server reports this too late, or never: the next statements run without a transaction, and the COMMIT
+// reports success. For single statements it reports the truth.
 std::vector<result> session::execute_one_by_one(std::span<step const> steps, boot_time_point deadline) {
   std::vector<result> results;
   results.reserve(steps.size());
@@ -400,12 +399,12 @@ void session::roll_back(boot_time_point deadline) noexcept {
   try {
     script("ROLLBACK", deadline);
   } catch (...) {
-    close();  // the server rolls back when the connection ends
+    close();  // then the server rolls back
   }
 }
 
-// START TRANSACTION each time: what ended an earlier wait may have ended its transaction, too
-// (innodb_rollback_on_timeout), and without one the lock would be gone with the statement that got it.
+// Begins a transaction each time: the end of an earlier wait can have ended its own
+// (innodb_rollback_on_timeout). Without one the row lock would end with its statement.
 result session::wait_once(statement const& s, std::span<value const> parameters, boot_time_point deadline,
                           std::chrono::nanoseconds reply_timeout) {
   auto const left = std::chrono::ceil<std::chrono::milliseconds>(deadline - boot_clock::now());
@@ -431,7 +430,7 @@ result session::wait_once(statement const& s, std::span<value const> parameters,
     try {
       script(limit(0), reply_by);
     } catch (...) {
-      close();  // it would cut off whatever comes next
+      close();  // the limit would end later statements
       throw;
     }
   }
@@ -462,7 +461,7 @@ result session::wait_for_row(statement const& s, std::span<value const> paramete
       end_transaction();
       if (e.reason() != errc::row_locked) {
         if (e.reason() != errc::in_doubt) throw;
-        // Without a COMMIT nothing was done, and a lock that was granted ends with the session.
+        // Without a COMMIT nothing was done. A granted lock ends with the session.
         throw error(errc::unreachable, e.what(), e.statement(), e.sqlstate(), e.native_code());
       }
       if (stop.stop_requested() || boot_clock::now() >= deadline) throw;

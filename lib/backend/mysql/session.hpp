@@ -1,5 +1,5 @@
 #pragma once
-// A session of the library's own on a MySQL or MariaDB server.
+// rowlock's own session on a MySQL or MariaDB server.
 
 #include <memory>
 #include <optional>
@@ -18,54 +18,52 @@ namespace rowlock::backend::mysql {
 
 class session final : public connection {
  public:
-  /// Takes over a connection and sets it up in one round trip, or two on some servers. `socket`: its own, if
-  /// known, or null. `where` is for messages.
+  /// Sets the connection up, in one round trip, or three on Galera. `socket`: the connection's; null if
+  /// unknown. `where`: for messages.
   session(std::unique_ptr<channel>, std::shared_ptr<own_socket> socket, std::string where,
           boot_time_point deadline);
   ~session() override;
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
-  /// If the socket is not known, waits for a reply as many seconds as the connection was opened with, also
-  /// beyond `deadline`: the driver can't be told anything else.
+  /// Without a socket, waits as long as the connection's own timeout, also beyond `deadline`: the driver
+  /// can't change it.
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
-  /// As text: nothing is prepared. How many rows a step met is not told (not every driver knows).
+  /// Sent as text, nothing is prepared. Does not tell the affected rows (not every driver knows them).
   std::vector<result> execute_at_once(std::span<step const>, boot_time_point deadline) override;
   void script(std::string_view sql, boot_time_point deadline) override;
 
-  /// Each wait in the server is a second at most, and then begun again; so `stop` is heard within two
-  /// seconds. What is left of the time when less than a second is, is bounded by the server's limit for
-  /// statements.
+  /// Each wait in the server lasts a second at most, and begins again: `stop` takes effect within two
+  /// seconds. The server's limit for statements bounds a rest below a second.
   result wait_for_row(statement const&, std::span<value const> parameters, boot_time_point deadline,
                       std::chrono::nanoseconds reply_timeout, std::stop_token stop) override;
   void expect_row_locks() const override;
-  /// Galera keeps user locks within one node, and Group Replication within one member.
+  /// Galera keeps user locks within a node, Group Replication within a member.
   bool has_queues() const noexcept override { return !galera_ && !several_primaries_; }
   queue_entry enter_queue(table_names const&, std::string const& name, std::string const& who,
                           boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                           std::stop_token stop) override;
   bool leave_queue(boot_time_point deadline) override;
-  /// The release of a lease leaves the wait queue itself: see lock_release. For any other, two round trips.
+  /// One round trip for a lease, whose lock_release leaves the wait queue. Otherwise two.
   left_queue execute_and_leave_queue(statement const&, std::span<value const> parameters,
                                      boot_time_point deadline) override;
   bool usable() const noexcept override { return native_ != nullptr && !forked(); }
-  /// If the socket is not known, this is a round trip once the session was not used for a second: nothing
-  /// else shows its end.
+  /// Without a socket, a round trip if the session was idle for a second.
   bool alive() override;
   std::string const& server_identity() const noexcept override { return identity_; }
   session_facts facts() const override;
   void close() noexcept override;
 
-  /// False on a server that is set to take none.
+  /// False on a read-only server, or a Galera node without its cluster.
   bool takes_writes() const noexcept { return !read_only_; }
-  /// Cipher of the connection; empty if it is not encrypted.
+  /// Empty if the connection is not encrypted.
   std::string cipher(boot_time_point deadline);
 
  private:
   struct prepared {
     std::string sql;
     marked_text text;
-    bool as_text = false;  ///< of a kind that can't be prepared
+    bool as_text = false;  ///< it can't be prepared
     std::unique_ptr<prepared_statement> native;
   };
 
@@ -75,15 +73,15 @@ class session final : public connection {
   std::vector<result> execute_one_by_one(std::span<step const>, boot_time_point deadline);
   void read_facts(row_list const& variables, row_list const& database);
   void begin(std::string const& what, boot_time_point deadline);
-  /// While it lives, the connection ends at the deadline.
+  /// While the scope lives, the connection ends at the deadline, or after `most_bytes`.
   std::optional<wire_watch::scope> until(boot_time_point deadline,
                                          std::uint64_t most_bytes = most_reply_bytes);
   prepared& prepare(statement const&);
   void bind_to(prepared&, statement const&, std::span<value const> parameters);
   result run(statement const&, std::span<value const> parameters, boot_time_point deadline);
   void roll_back(boot_time_point deadline) noexcept;
-  std::string why_ended() const;  ///< of a session that is over
-  /// Asks a node of Galera. Empty: it belongs to a cluster, or is none.
+  std::string why_ended() const;
+  /// Empty unless the server is a Galera node without a cluster.
   std::string why_cut_off();
   [[noreturn]] void refuse(refusal const&, stake, std::string const& what);
   [[noreturn]] void give_up(std::string const& what, std::string const& why);
@@ -98,13 +96,13 @@ class session final : public connection {
   std::string identity_;
   pid_t process_;
   boot_time_point last_used_{};
-  boot_time_point deadline_ = boot_time_point::max();  ///< of what was begun last
-  bool may_not_be_silent_ = false;                     ///< wait_timeout is that of a transaction
+  boot_time_point deadline_ = boot_time_point::max();
+  bool may_not_be_silent_ = false;  ///< wait_timeout is longest_silence
   bool mariadb_ = false;
   bool read_only_ = false;
   bool galera_ = false;
-  bool several_primaries_ = false;  ///< of Group Replication
-  std::string queue_;               ///< the last one's name, an expression in SQL
+  bool several_primaries_ = false;
+  std::string queue_;  ///< the last wait queue, an SQL expression
 };
 
 }  // namespace rowlock::backend::mysql

@@ -15,7 +15,7 @@ constexpr off_t longest_file = off_t{1024} * 1024;
 
 class open_file {
  public:
-  // A pipe would be waited for.
+  // O_NONBLOCK does not wait for a pipe.
   explicit open_file(std::string const& path)
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   open_file(open_file const&) = delete;

@@ -1,5 +1,4 @@
 #pragma once
-// Files that a user names or has, with a line or a few in them.
 
 #include <sys/types.h>
 
@@ -10,10 +9,10 @@ namespace rowlock::backend::mysql {
 struct small_file {
   std::string text;
   mode_t mode = 0;
-  std::string why_not;  ///< it can't be read, for a message; empty if it was
+  std::string why_not;  ///< empty if it was read
 };
 
-/// A regular file of 1 MiB at most. Waits for no pipe, whoever has made one.
+/// A regular file of 1 MiB at most. Never waits for a pipe.
 small_file read_small_file(std::string const& path);
 
 }  // namespace rowlock::backend::mysql

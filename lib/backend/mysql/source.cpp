@@ -14,7 +14,7 @@ namespace {
 class url_source final : public source {
  public:
   explicit url_source(std::string const& url) : settings_(read_url(url)), description_(settings_.describe()) {
-    (void)driver();  // its handlers for the process's end must come after those of whoever uses it [C3]
+    (void)driver();  // its handlers for the process's end must run after its users' [C3]
   }
 
   std::unique_ptr<connection> connect(boot_time_point deadline) override {

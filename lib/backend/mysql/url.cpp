@@ -122,7 +122,7 @@ void read_option(std::string const& name, std::string const& value, settings& ou
     if (name == one.name) return one.set(out, value);
     names.push_back(one.name);
   }
-  // Without its value, which may be a password: password=... is no option here.
+  // Without the value, which might be a password.
   throw error(errc::invalid_argument, fmt::format("the MySQL URL has the unknown option '{}'; there are: {}",
                                                   name, fmt::join(names, ", ")));
 }
@@ -131,7 +131,7 @@ void read_query(parsed_uri const& uri, settings& out) {
   if (uri->query.first == nullptr) return;
   UriQueryListA* list = nullptr;
   int count = 0;
-  // A plus sign is one, as in the rest of the URL.
+  // A plus sign stays one.
   if (uriDissectQueryMallocExA(&list, &count, uri->query.first, uri->query.afterLast, URI_FALSE,
                                URI_BR_DONT_TOUCH) != URI_SUCCESS)
     refuse("has options that can't be read");
@@ -152,7 +152,7 @@ void check(settings const& s) {
                                      std::pair("ssl-key", &s.ssl_key)}) {
     std::error_code unknown;
     auto const there = std::filesystem::status(*path, unknown);
-    // The driver would wait for a pipe. What is not there it reports.
+    // The driver would wait for a pipe, but reports a missing file.
     if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
       throw error(
           errc::invalid_argument,
@@ -161,14 +161,14 @@ void check(settings const& s) {
   if (s.ssl_cert.empty() != s.ssl_key.empty()) refuse("has one of ssl-cert and ssl-key without the other");
 }
 
-/// One URI for each host: RFC 3986 knows no lists of them.
+/// One URI for each host: RFC 3986 has no lists of them.
 std::vector<std::string> one_for_each_host(std::string const& url) {
   auto const scheme_end = url.find("://");
   auto const begin = scheme_end + 3;
   auto const end = std::min(url.find_first_of("/?#", begin), url.size());
   auto const authority = url.substr(begin, end - begin);
   auto const at = authority.rfind('@');
-  // A part of a password that has an unescaped @ in it would be shown as a host.
+  // Otherwise an unescaped @ in a password would show a part of it as a host.
   if (at != authority.npos && authority.find('@') != at)
     refuse("has more than one '@': write %40 for '@' and %2F for '/' in user and password");
   auto const user = at == authority.npos ? std::string() : authority.substr(0, at + 1);
@@ -218,7 +218,7 @@ std::optional<std::string> settings::password() const {
     if (line.ends_with('\r')) line.pop_back();
     return line;
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it meanwhile
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets it meanwhile
   if (char const* set = std::getenv("MYSQL_PWD"); set != nullptr && *set != '\0') return set;
   return std::nullopt;
 }

@@ -1,5 +1,4 @@
 #pragma once
-// What a mysql:// or mariadb:// URL says.
 
 #include <optional>
 #include <string>
@@ -9,13 +8,13 @@
 namespace rowlock::backend::mysql {
 
 struct endpoint {
-  std::string host;  ///< without the brackets of an IPv6 address
+  std::string host;  ///< an IPv6 address without brackets
   int port = 3306;
 };
 
 enum class tls {
   off,
-  required,  ///< encrypted, whoever answers
+  required,  ///< encrypted, to any server
   verified,  ///< and the server has proved its name
 };
 
@@ -31,11 +30,10 @@ struct settings {
   std::string ssl_cert;
   std::string ssl_key;
 
-  /// The URL's, or the password file's, or MYSQL_PWD's, as they are now; nothing if none of them says one
-  /// (there may be one in the user's option file: option_file.hpp).
+  /// From the URL, the password file or MYSQL_PWD, as they are now; else nothing (option_file.hpp is next).
   /// @throws error(errc::invalid_argument) if the password file can't be read
   std::optional<std::string> password() const;
-  /// For messages: everything but the password.
+  /// For messages, without the password.
   std::string describe() const;
 };
 

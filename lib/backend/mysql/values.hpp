@@ -1,5 +1,4 @@
 #pragma once
-// Parameters and columns as the connector wants and gives them.
 
 #include <cppconn/prepared_statement.h>
 #include <cppconn/resultset.h>
@@ -16,9 +15,8 @@ namespace rowlock::backend::mysql {
 /// `order`: which value each ? stands for.
 void bind(sql::PreparedStatement&, std::span<std::size_t const> order, std::span<value const>);
 
-/// Integers of every size, and so booleans, become integers; everything else text. `so_far`: of the whole
-/// reply.
-/// @throws refusal if it is too much
+/// Integers of every size, and booleans, become integers, all else text. `so_far`: of the whole reply.
+/// @throws refusal if the reply is too long
 row_list decode(sql::ResultSet&, reply_size& so_far);
 
 }  // namespace rowlock::backend::mysql

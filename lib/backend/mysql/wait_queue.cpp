@@ -1,4 +1,4 @@
-// Wait queues: user locks, by a hash of database, table and name (they are one space for the whole server).
+// Wait queues are user locks, named by a hash of database, table and name: a server has one space of names.
 
 #include <fmt/format.h>
 
@@ -16,27 +16,27 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// ER_LOCK_DEADLOCK, ER_USER_LOCK_DEADLOCK, ER_QUERY_TIMEOUT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT: the
-// wait is over.
+// ER_LOCK_DEADLOCK, ER_USER_LOCK_DEADLOCK, ER_QUERY_TIMEOUT, ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT.
 bool is_time_out(int number) {
   return number == 1213 || number == 3058 || number == 3024 || number == 1317 || number == 1969;
 }
 
-// The name comes as hexadecimal digits, the table's as it is quoted in every statement: nothing in them ends
-// a string. lock_release has the same, of the row's own columns.
+// The name is in hexadecimal digits, and the table as each statement quotes it: neither ends the string.
+// lock_release has the same text.
 std::string key_text(std::string const& table, std::string const& name) {
   return fmt::format("SHA2(CONCAT_WS('/', DATABASE(), '{}', X'{}'), 256)", table, base::hexadecimal(name));
 }
 
-// Who stands there: a user lock of its own, whose name begins with the slash that no wait queue's has.
-// lock_waiters compares it with the row's owner: a session that has the wait queue is the holder's, or is the
-// first of those who wait. Nobody waits for it, and it may fail.
+// The waiter's name: a second user lock, whose text begins with a slash, unlike a wait queue's. lock_waiters
+// compares it with the row's owner: the session with the wait queue is the holder's, or the first waiter's.
+// No session waits for this lock, and it may fail.
 std::string mark_text(std::string const& table, std::string const& name, std::string const& who) {
   return fmt::format("SHA2(CONCAT_WS('/', '', DATABASE(), '{}', X'{}', X'{}'), 256)", table,
                      base::hexadecimal(who), base::hexadecimal(name));
 }
 
-// 2: it was free. MySQL knows whole seconds only, and a hint that ends the statement earlier.
+// Returns 2 if the wait queue was free. MySQL waits whole seconds only, and a hint ends the statement
+// earlier.
 std::string wait_text(bool mariadb, std::string const& queue, std::string const& mark, std::int64_t ms) {
   auto const try_it = fmt::format("COALESCE(GET_LOCK({}, 0), 0) >= 0 AND GET_LOCK({}, 0) = 1", mark, queue);
   if (mariadb)
@@ -52,7 +52,7 @@ std::string const& said() {
 
 }  // namespace
 
-// Whoever stops the wait ends the session: the server's side waits on until its time-out, and then sees that.
+// `stop` ends the session. The server's side waits until its time-out, and then notices.
 queue_entry session::enter_queue(table_names const& tables, std::string const& name, std::string const& who,
                                  boot_time_point deadline, std::chrono::nanoseconds reply_timeout,
                                  std::stop_token stop) {
@@ -77,11 +77,11 @@ queue_entry session::enter_queue(table_names const& tables, std::string const& n
       if (!is_time_out(e.native())) refuse(e, stake::nothing, said());
     }
   }
-  (void)leave_queue(reply_by);  // it may have been granted at the last moment
+  (void)leave_queue(reply_by);  // perhaps granted at the last moment
   return queue_entry::not_mine;
 }
 
-// Whoever stands there has it the moment it is left.
+// At that moment the next waiter has the wait queue.
 bool session::leave_queue(boot_time_point deadline) {
   begin(said(), deadline);
   auto const limit = until(deadline);
@@ -94,8 +94,7 @@ bool session::leave_queue(boot_time_point deadline) {
   }
 }
 
-// By the number of its reply lock_release says that it has left the wait queue, and whether others wait
-// there.
+// lock_release's number: it has left the wait queue (3), where other sessions wait (4).
 left_queue session::execute_and_leave_queue(statement const& s, std::span<value const> parameters,
                                             boot_time_point deadline) {
   auto done = execute(s, parameters, deadline);

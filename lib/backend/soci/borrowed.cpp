@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// SOCI tells it in no other way. The number never changes, so that nothing needs to be locked.
+// SOCI has no other way to tell. The number never changes: no lock is needed.
 std::size_t size_of(::soci::connection_pool& pool) {
   for (std::size_t n = 0;; ++n) {
     try {
@@ -30,7 +30,7 @@ std::size_t size_of(::soci::connection_pool& pool) {
 }  // namespace
 
 borrowed::borrowed(::soci::connection_pool& p) : pool_(p), size_(size_of(p)), epoch_(base::fork_epoch()) {
-  idle_.reserve(size_);  // so that putting by can't fail
+  idle_.reserve(size_);  // so that put_by() can't fail
 }
 
 bool borrowed::forked() const noexcept { return epoch_ != base::fork_epoch(); }
@@ -72,7 +72,7 @@ bool borrowed::lease(std::size_t& position, std::chrono::nanoseconds wait_policy
 borrowed::taken borrowed::take(boot_time_point deadline) {
   for (taken t;;) {
     if (take_idle(t)) return t;
-    // In slices: the pool waits by the wall clock, which may step, and one of our own may be put by.
+    // In slices: the pool waits by the wall clock, which can jump, and put_by() can free a session.
     auto const left = std::clamp<std::chrono::nanoseconds>(deadline - boot_clock::now(), 0ns, 50ms);
     if (lease(t.position, left)) return t;
     if (left == 0ns) refuse();
@@ -105,7 +105,7 @@ void borrowed::give_back(std::size_t position) noexcept {
   try {
     pool_.give_back(position);
   } catch (::soci::soci_error const&) {
-    // It was given back already: somebody else's mistake.
+    // The program has given it back already.
   }
   std::lock_guard const guard(mutex_);
   --taken_;

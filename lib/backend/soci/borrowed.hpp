@@ -1,5 +1,4 @@
 #pragma once
-// The sessions that a source has taken from the program's connection pool.
 
 #include <chrono>
 #include <cstddef>
@@ -16,10 +15,11 @@ class connection_pool;
 
 namespace rowlock::backend::soci {
 
-/// A session that is no longer used is not given back at once: before that it would have to be connected
-/// anew, and a call whose deadline may be over has no time for this. It is the next one to be used. The
-/// sessions that are left are given back at the end, when all connections are closed. Thread-safe. In a
-/// forked child it does nothing: the pool's mutex may be locked for ever.
+/// The sessions leased from the program's connection pool. Thread-safe.
+/// - An unused session stays here, and is the next to be used. Before its return it must be connected again,
+///   and a call whose deadline is over has no time for this.
+/// - The destructor returns all sessions. Precondition: all connections are closed.
+/// - In a forked child nothing is returned: the pool's mutex can be locked for ever.
 class borrowed {
  public:
   explicit borrowed(::soci::connection_pool& p);
@@ -28,13 +28,13 @@ class borrowed {
   borrowed& operator=(borrowed const&) = delete;
 
   struct taken {
-    std::size_t position = 0;     ///< in the pool
+    std::size_t position = 0;
     std::unique_ptr<seat> place;  ///< null: nothing was done to the session yet
   };
   /// @throws error(errc::too_many_connections) if none was free until the deadline
   taken take(boot_time_point deadline);
   ::soci::session& session_of(taken const&);
-  /// It is not used any more; a connection in its place is closed.
+  /// Keeps an unused session. Precondition: a connection in its place is closed.
   void put_by(taken) noexcept;
   std::size_t pool_size() const noexcept { return size_; }
   bool forked() const noexcept;
@@ -50,7 +50,7 @@ class borrowed {
   unsigned const epoch_;
   std::mutex mutex_;
   std::vector<taken> idle_;
-  std::size_t taken_ = 0;  ///< with those in idle_
+  std::size_t taken_ = 0;  ///< including idle_
 };
 
 }  // namespace rowlock::backend::soci

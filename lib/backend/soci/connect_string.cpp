@@ -8,8 +8,7 @@
 namespace rowlock::backend::soci {
 namespace {
 
-// The session keeps it for its reconnect(), and shows it to nobody. (Where an explicit instantiation names a
-// member, the language asks for no access.)
+// SOCI keeps it private. (An explicit instantiation may name a private member.)
 using parameters_of_session = ::soci::connection_parameters(::soci::session::*);
 
 template <parameters_of_session Member>
@@ -21,7 +20,7 @@ template struct shown<&::soci::session::lastConnectParameters_>;
 
 constexpr std::string_view blanks = " \t\r\n\v\f";
 
-/// `name = value` pairs with blanks between them. A value may stand in single quotes; a backslash takes the
+/// `name = value` pairs with blanks between them. A value can stand in single quotes. A backslash takes the
 /// next character as it is.
 class pairs {
  public:

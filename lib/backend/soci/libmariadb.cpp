@@ -49,7 +49,7 @@ value decode(MYSQL_FIELD const& about, char const* text, std::size_t size) {
   return number;
 }
 
-/// Rows that came as text.
+/// Rows of the text protocol.
 row_list decode(MYSQL_RES* r, reply_size& so_far) {
   row_list out;
   auto const columns = ::mysql_num_fields(r);
@@ -69,7 +69,7 @@ refusal refusal_of_statement(MYSQL_STMT* s) {
   return {number, ::mysql_stmt_sqlstate(s), ::mysql_stmt_error(s)};
 }
 
-/// Where the library puts one column of the rows of a prepared statement.
+/// For one column of a prepared statement's rows.
 struct column {
   bool integer = false;
   std::int64_t number = 0;
@@ -89,7 +89,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
   libmariadb_statement(MYSQL& c, std::string const& sql) : native_(::mysql_stmt_init(&c)) {
     if (!native_) throw refusal_of(c);
     my_bool const yes = 1;
-    // So that it is known, once all rows have come, how much room each column needs.
+    // Makes max_length, the room for each column, known once all rows have come.
     ::mysql_stmt_attr_set(native_.get(), STMT_ATTR_UPDATE_MAX_LENGTH, &yes);
     if (::mysql_stmt_prepare(native_.get(), sql.c_str(), sql.size()) != 0)
       throw refusal_of_statement(native_.get());
@@ -144,7 +144,7 @@ class libmariadb_statement final : public mysql::prepared_statement {
     std::vector<MYSQL_BIND> places(count);
     for (unsigned i = 0; i < count; ++i) {
       auto& c = columns[i];
-      // What a row says of its texts; the library does not compare it with what has come. [C67]
+      // The library does not compare lengths with the bytes that have come. [C67]
       if (fields[i].max_length > most_reply_bytes) throw mysql::malformed(too_long_reply);
       c.integer = is_integer(fields[i].type);
       if (!c.integer) c.text.resize(fields[i].max_length + 1);
@@ -205,7 +205,7 @@ class libmariadb_channel final : public mysql::channel {
   libmariadb_channel(libmariadb_channel const&) = delete;
   libmariadb_channel& operator=(libmariadb_channel const&) = delete;
 
-  void enter_thread() override {}  // the library keeps nothing for its threads
+  void enter_thread() override {}  // the library has no state per thread
   bool is_mariadb() override { return ::mariadb_connection(&native_) != 0; }
   bool ping() override { return ::mysql_ping(&native_) == 0; }
   std::unique_ptr<mysql::prepared_statement> prepare(std::string const& sql) override {
@@ -237,7 +237,7 @@ class borrowed_connection final : public mysql::borrowed_channel {
  public:
   explicit borrowed_connection(MYSQL& c) : native_(c) {}
 
-  // As the server said with its last reply. An error says nothing, and may have ended the transaction.
+  // By the last reply's status. An error has none, and can have ended the transaction.
   bool in_transaction() override {
     if (::mysql_errno(&native_) != 0) send(native_, "DO 0");
     return (native_.server_status & SERVER_STATUS_IN_TRANS) != 0 ||
@@ -262,7 +262,7 @@ std::unique_ptr<mysql::borrowed_channel> borrowed_channel_over(MYSQL& c) {
 
 std::unique_ptr<mysql::channel> channel_over(MYSQL& c) { return std::make_unique<libmariadb_channel>(c); }
 
-// What mysql_close() does first. The rest of it would free the parameters, too.
+// The beginning of mysql_close(). The rest would free the parameters.
 void hang_up(MYSQL& c) noexcept {
   c.options.reconnect = 0;
   if (c.net.pvio == nullptr) return;

@@ -1,4 +1,4 @@
-// For pvio's time limits; it wants mysql.h before.
+// For pvio's time limits. It needs mysql.h before.
 #include <mysql.h>
 // clang-format off
 #include <ma_pvio.h>
@@ -45,13 +45,13 @@ void set_limits(MYSQL& c, limits const& l) {
   c.options.read_timeout = l.read;
   c.options.write_timeout = l.write;
   if (c.net.pvio == nullptr) return;
-  // 0 for none, in both.
+  // 0: no limit, in both.
   auto const set = c.net.pvio->methods->set_timeout;
   set(c.net.pvio, PVIO_READ_TIMEOUT, static_cast<int>(l.read));
   set(c.net.pvio, PVIO_WRITE_TIMEOUT, static_cast<int>(l.write));
 }
 
-/// What the library does, at the handshake's address.
+/// mariadb_reconnect(), to the handshake's address.
 bool reconnected(MYSQL& c, mysql::handshake& watched) {
   if (watched.address().empty()) return ::mariadb_reconnect(&c) == 0;
   // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): the library's own way
@@ -59,14 +59,14 @@ bool reconnected(MYSQL& c, mysql::handshake& watched) {
   if (room == nullptr) throw std::bad_alloc();
   auto* const own = std::exchange(c.host, room);
   watched.write_host(room);
-  bool const done = ::mariadb_reconnect(&c) == 0;  // then it has freed the room, and made a copy
+  bool const done = ::mariadb_reconnect(&c) == 0;  // on success it has freed the room, after a copy
   if (!done) c.host = own;
   std::free(done ? own : room);  // NOLINT(cppcoreguidelines-no-malloc): the library's own way
   return done;
 }
 
-/// Ends what is there and connects with the same parameters. The library counts the time in whole seconds,
-/// for each of its steps; the handshake ends them. @throws error
+/// Ends the connection, and connects with the same parameters. The library counts whole seconds for each
+/// step: the handshake ends them at the deadline. @throws error
 void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline, mysql::handshake& watched,
                std::string const& where) {
   auto const left = std::chrono::ceil<std::chrono::seconds>(deadline - boot_clock::now()).count();
@@ -75,11 +75,11 @@ void reconnect(MYSQL& c, unsigned long flags, boot_time_point deadline, mysql::h
   hang_up(c);
   set_limits(c, {seconds, seconds, seconds});
   c.client_flag = flags;
-  // Otherwise it refuses: what was begun would be lost, and is to be.
+  // Otherwise the library refuses to end an open transaction.
   c.server_status &= ~static_cast<unsigned>(SERVER_STATUS_IN_TRANS);
   c.options.reconnect = 1;
   bool const failed = !reconnected(c, watched);
-  // Never again behind our back: the session's settings would be lost.
+  // No reconnect by the library: the session's settings would be lost.
   c.options.reconnect = 0;
   set_limits(c, given);
   if (failed) throw mysql::connect_error(refusal_of(c), where, watched.why());
@@ -89,7 +89,7 @@ bool verifies(MYSQL const& c, unsigned long flags) {
   return c.options.use_ssl != 0 && (flags & CLIENT_SSL_VERIFY_SERVER_CERT) != 0;
 }
 
-/// Calls connect(handshake, until) for each address that the connection's host has, until one can be reached.
+/// Calls connect(handshake, until) for each of the host's addresses, until one is reached.
 template <class Connect>
 void at_one_address(MYSQL const& c, bool verified, std::string const& where, boot_time_point deadline,
                     Connect const& connect) {
@@ -104,7 +104,6 @@ void at_one_address(MYSQL const& c, bool verified, std::string const& where, boo
   });
 }
 
-/// Connects for a session of ours.
 std::shared_ptr<mysql::own_socket> connect_ours(MYSQL& c, unsigned long flags, boot_time_point deadline,
                                                 std::string const& where) {
   std::shared_ptr<mysql::own_socket> socket;
@@ -162,15 +161,14 @@ class mysql_seat final : public seat, public source {
                        restore_names();
                      });
     } catch (std::exception const&) {
-      hang_up(native_);  // the program hears of it when it uses the session
+      hang_up(native_);  // the program's next use of the session fails
     }
     mysql::handshake::leave(native_);
     native_.options.reconnect = reconnects_;
   }
 
  private:
-  // The library notes where a session's USE has led, also the program's, and would connect to that the next
-  // time.
+  // The library follows each USE, also the program's, and would connect to that database.
   void name_database() {
     char* const named = database_ ? ::strdup(database_->c_str()) : nullptr;
     if (database_ && named == nullptr) throw std::bad_alloc();
@@ -178,10 +176,9 @@ class mysql_seat final : public seat, public source {
     native_.db = named;
   }
 
-  // The library has taken our session's, and by SET NAMES the server's default collation for it. What the
-  // program had was made by the greeting, which names the collation that the library takes for the default.
-  // The server takes it at its word; MariaDB since 11.2 takes its own default instead
-  // (character_set_collations), as with SET NAMES alone. [C35]
+  // The library has our session's character set, and SET NAMES alone takes the server's default collation.
+  // The greeting of the program's connection named the library's default collation. The server accepts it,
+  // but MariaDB since 11.2 takes its own default (character_set_collations), as after SET NAMES alone. [C35]
   void restore_names() {
     auto const names =
         fmt::format("SET NAMES {0} COLLATE {1} /*M!110201 , NAMES {0} */", character_set_, collation_);

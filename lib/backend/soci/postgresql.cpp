@@ -23,16 +23,16 @@ class postgresql_seat final : public seat {
 
   source& native() noexcept override { return *native_; }
 
-  // What SOCI does without a connection fails as it does with a broken one.
+  // Without a connection SOCI's calls fail as with a broken one.
   void vacate() noexcept override { PQfinish(std::exchange(session_.conn_, nullptr)); }
 
-  // As SOCI does it itself, but not for longer than until the deadline.
+  // As SOCI connects, but with a deadline.
   void restore(boot_time_point deadline) noexcept override {
     try {
       auto c = pg::connect(conninfo_, "", deadline, pg::manner::as_given);
       if (pg::run(c.get(), "SET extra_float_digits = 3", deadline)) session_.conn_ = c.release();
     } catch (std::exception const&) {
-      // The program hears of it when it uses the session.
+      // The program's next use of the session fails.
     }
   }
 

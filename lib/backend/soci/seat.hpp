@@ -1,5 +1,5 @@
 #pragma once
-// A session of the pool's whose place is taken; what differs between SOCI's back ends.
+// The differences between SOCI's back ends: lib/doc/soci.md.
 
 #include <memory>
 #include <string>
@@ -12,27 +12,26 @@ class session;
 
 namespace rowlock::backend::soci {
 
-/// Used by one thread at a time.
+/// The place of a pool's session. One thread at a time uses it.
 class seat {
  public:
   virtual ~seat() = default;
 
-  /// Opens connections with the session's parameters, one at a time; after vacate().
+  /// Connects with the session's parameters, one at a time, after vacate().
   virtual source& native() noexcept = 0;
 
-  /// native(), where it can tell by itself whether a database is gone, for longer than the seat lasts; else
-  /// null.
+  /// native(), if it can tell whether a database is gone, also after the seat's end; else null.
   virtual std::shared_ptr<source> witness() const noexcept { return nullptr; }
 
-  /// Ends the session's own connection, unless ours stand beside it.
+  /// Ends the session's own connection, unless rowlock's stands beside it.
   virtual void vacate() noexcept = 0;
 
-  /// Connects the session anew, once ours is closed. If that fails it is left without a connection, which
-  /// SOCI notices when it is used.
+  /// Connects the session again, once rowlock's connection is closed. If this fails, the session's next use
+  /// fails.
   virtual void restore(boot_time_point deadline) noexcept = 0;
 };
 
-/// By what the session's get_backend_name() says; nothing is done to the session yet, which must live longer.
+/// Chosen by get_backend_name(). Does nothing to the session, which must live longer.
 /// @throws error(errc::invalid_argument) if it was not opened, or with parameters that can't be used;
 /// errc::unsupported for other back ends
 std::unique_ptr<seat> make_seat(::soci::session&);

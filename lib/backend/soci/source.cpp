@@ -26,7 +26,7 @@ std::unique_ptr<seat> make_seat(::soci::session& s) {
 
 namespace {
 
-/// What was taken from the pool, put by at the end.
+/// A session taken from the pool, put by at the end.
 class place {
  public:
   place(std::shared_ptr<borrowed> from, boot_time_point deadline)
@@ -35,7 +35,7 @@ class place {
   place& operator=(place&&) = delete;
   ~place() { leave(); }
 
-  /// Nothing was done to the session yet.
+  /// Whether the session is still as it came from the pool.
   bool fresh() const noexcept { return !taken_.place; }
   void sit(std::unique_ptr<seat> s) noexcept { taken_.place = std::move(s); }
   ::soci::session& session() const { return from_->session_of(taken_); }
@@ -49,7 +49,6 @@ class place {
   borrowed::taken taken_;
 };
 
-/// A connection in a session's place.
 class placed_connection final : public connection {
  public:
   placed_connection(place p, std::unique_ptr<connection> c) : place_(std::move(p)), inner_(std::move(c)) {}
@@ -79,7 +78,7 @@ class placed_connection final : public connection {
   session_facts facts() const override { return inner_->facts(); }
   void close() noexcept override {
     inner_->close();
-    place_.leave();  // somebody else may use it from now on
+    place_.leave();  // from now on the session can have another user
   }
 
  private:
@@ -104,7 +103,7 @@ class pool_source final : public source {
       throw error(errc::forked, description_ + ": the pool was made before the process was forked");
     auto const now = boot_clock::now();
     if (now >= deadline) throw error(errc::unreachable, description_ + ": no time was left to connect");
-    // The rest is for connecting, or for whoever can do without: the renewer borrows one of the manager's.
+    // The other half is for connecting, or for the caller's alternative: the renewer borrows a session.
     place p(sessions_, now + (deadline - now) / 2);
     if (p.fresh()) sit_down(p);
     auto made = p.native().connect(deadline);

@@ -7,7 +7,7 @@
 namespace rowlock::backend::soci {
 namespace {
 
-// Connections to a file cost the file nothing, so ours is opened beside the session's, which stays as it is.
+// More connections cost the file nothing, so rowlock's stands beside the session's.
 class sqlite_seat final : public seat {
  public:
   explicit sqlite_seat(::soci::session& s)
@@ -19,8 +19,7 @@ class sqlite_seat final : public seat {
 
  private:
   std::shared_ptr<source> native_;
-  // In a forked child our own connections can be closed, the session's can't, and with it open two owners of
-  // one lock are possible.
+  // A forked child can't close the session's connection, which makes two owners of one lock possible.
   sqlite::programs_connection const sessions_own_;
 };
 

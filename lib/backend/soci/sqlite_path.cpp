@@ -18,7 +18,7 @@ std::string sqlite_path(::soci::session& s) {
   return path == nullptr ? "" : path;
 }
 
-// SOCI has put the declaration of the same library's type into a namespace.
+// SOCI declares the same type inside a namespace.
 ::sqlite3* sqlite_handle(::soci::session& s) { return reinterpret_cast<::sqlite3*>(native(s)); }
 
 }  // namespace rowlock::backend::soci

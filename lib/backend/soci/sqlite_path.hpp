@@ -1,5 +1,5 @@
 #pragma once
-// Apart from the rest: soci-sqlite3.h includes sqlite3.h inside a namespace, after which nobody else can.
+// soci-sqlite3.h includes sqlite3.h inside a namespace, and then no other file can include it.
 
 #include <string>
 
@@ -11,10 +11,9 @@ struct sqlite3;
 
 namespace rowlock::backend::soci {
 
-/// The file that a session of SOCI's back end sqlite3 has open; empty for a database in memory.
+/// The open file of a session of back end sqlite3; empty for a database in memory.
 std::string sqlite_path(::soci::session&);
 
-/// The session's own connection.
 ::sqlite3* sqlite_handle(::soci::session&);
 
 }  // namespace rowlock::backend::soci

@@ -41,7 +41,7 @@ class caller_session final : public caller_connection {
                               describe()));
   }
 
-  // SQLite undoes what a statement that fails has done.
+  // SQLite undoes a failed statement.
   result execute(statement const& s, std::span<value const> parameters) override {
     inside const sqlite;
     expect_files(s.name);
@@ -85,10 +85,9 @@ class caller_session final : public caller_connection {
   }
 
  private:
-  // Whether each file of the connection is still the one at its path, and has no other name: other programs
-  // do not see what is written to another file. (The path is known, but not what it led to when the program
-  // opened it; SQLite compares the inode of what it has open.) Attached files, too: rowlock's tables may be
-  // in one.
+  // Each file, attached ones too, must be the one at its path, and have no other name: other programs do not
+  // see commits in another file. Its identity when the program opened it is unknown, but SQLite compares the
+  // inode of its open file.
   void expect_files(std::string const& what) {
     for (int i = 0; char const* name = sqlite3_db_name(native_, i); ++i) {
       char const* path = sqlite3_db_filename(native_, name);
@@ -108,8 +107,8 @@ class caller_session final : public caller_connection {
     }
   }
 
-  // What lay beside it when the program opened it is not known: that this process has open what lies there
-  // now has to do. Before the connection has read, in a deferred transaction, it has neither open.
+  // The files beside it at that time are unknown: open_here() decides. A deferred transaction that has not
+  // read has none open.
   void expect_wal(std::string const& what, char const* name, char const* path) {
     if (auto const known = beside_.find(path); known != beside_.end()) {
       if (known->second.change() == nullptr) return;
@@ -134,7 +133,7 @@ class caller_session final : public caller_connection {
     if (sqlite3_exec(native_, text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) refuse(text);
   }
 
-  // As SQLite does by itself at 4 MB: waits for nobody.
+  // As SQLite does at 4 MB: without a wait.
   void write_wal() noexcept {
     sqlite3_wal_checkpoint_v2(native_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
   }
@@ -145,10 +144,10 @@ class caller_session final : public caller_connection {
     auto const as = [&](errc reason, std::string_view hint) {
       return error(reason, fmt::format("{}{}", problem.what(), hint), what, "", code);
     };
-    // Some failures (a full disk, an I/O error) end the whole transaction; after that of a commit's write
-    // what a recovery finds in the file is open.
+    // A full disk or an I/O error can end the whole transaction. After a failed write of a commit, the result
+    // of a recovery is unknown.
     bool const in_doubt = problem.reason() == errc::in_doubt;
-    // So that the transaction has room when it is begun again. [C64]
+    // Makes room for the next transaction. [C64]
     if (problem.reason() == errc::storage_full && sqlite3_get_autocommit(native_) != 0) write_wal();
     if (committing && in_doubt) throw problem;
     if (in_doubt || sqlite3_get_autocommit(native_) != 0)

@@ -1,4 +1,3 @@
-// What is particular to SQLite.
 #include <fmt/format.h>
 #include <linux/magic.h>
 
@@ -24,7 +23,7 @@ struct shared_kind {
   char const* name;
 };
 
-// Those that <linux/magic.h> does not have are in statfs(2).
+// Those that <linux/magic.h> lacks are in statfs(2).
 constexpr std::array<shared_kind, 13> shared_kinds{{{NFS_SUPER_MAGIC, "NFS"},
                                                     {SMB_SUPER_MAGIC, "SMB"},
                                                     {CIFS_SUPER_MAGIC, "CIFS"},
@@ -73,7 +72,7 @@ std::optional<opinion> writable(examiner& x) {
   return opinion{refused->result, refused->why, "Make the file and its folder writable for this user."};
 }
 
-// Without it each check that meets the damage would be undecided, and one that does not would be ok.
+// Without this check, one that meets the damage would be undecided, and the others ok.
 std::optional<opinion> damage(examiner& x) {
   for (auto const* what : {"meta", "locks", "tokens", "permits"}) {
     auto const table = x.options().table_prefix + what;
@@ -120,7 +119,7 @@ std::optional<opinion> durability(examiner& x) {
   return opinion{verdict::ok, found + ": each take and renewal is flushed"};
 }
 
-// What reads for a moment is no reason; so they are looked at twice.
+// Two looks: a short read is harmless.
 std::optional<opinion> wal(examiner& x) {
   auto const& file = x.known("doctor_session")["file"];
   auto const found = look_at(file + "-wal");

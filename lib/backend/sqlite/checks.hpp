@@ -6,10 +6,10 @@
 
 namespace rowlock::backend::sqlite {
 
-/// What the doctor looks at, in this order.
+/// The doctor's checks, in this order.
 std::span<named_check const> checks() noexcept;
 
-/// What locks of files are worth on a file system of that kind (statfs(2), f_type).
+/// Judges locks on such a file system (statfs(2), f_type).
 opinion judge_file_system(std::uint64_t kind, bool wal);
 
 }  // namespace rowlock::backend::sqlite

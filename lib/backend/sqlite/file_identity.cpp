@@ -58,7 +58,7 @@ std::string to_string(file_identity const& id) {
 
 bool is_gone(std::string const& identity, std::string const& path) noexcept try {
   auto const now = look_at(path);
-  if (!now) return errno == ENOENT || errno == ENOTDIR;  // else it can't be told
+  if (!now) return errno == ENOENT || errno == ENOTDIR;  // other errors tell nothing
   return now->mounted || now->names > 1 || to_string(now->id) != identity;
 } catch (std::exception const&) {  // no memory
   return false;

@@ -18,8 +18,8 @@ std::string fresh_name() {
   return "rowlock-" + std::to_string(++made);
 }
 
-// Not mode=memory&cache=shared: its connections get SQLITE_LOCKED at once where connections to a file would
-// wait. SQLite shares a name that begins with a slash between the connections of the process.
+// Not mode=memory&cache=shared, whose connections get SQLITE_LOCKED at once. SQLite shares a name that begins
+// with a slash within the process.
 std::string uri_of(std::string const& name) { return "file:/" + name + "?vfs=memdb"; }
 
 std::unique_ptr<connection> open(std::string const& name, boot_time_point deadline) {

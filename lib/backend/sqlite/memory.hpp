@@ -1,5 +1,5 @@
 #pragma once
-// A database in memory, which the connections of one source share: for tests of programs that use rowlock.
+// A database in memory for tests of programs that use rowlock. The connections of one source share it.
 
 #include <string>
 
@@ -8,15 +8,15 @@
 
 namespace rowlock::backend::sqlite {
 
-/// Lives as long as this, and the connections that it has opened. Empty at first.
+/// The database lives as long as this and its connections. Empty at first.
 class memory_database {
  public:
   memory_database();
 
-  /// @throws error(errc::forked) in a child: what it has is a copy
+  /// @throws error(errc::forked) in a child, which has a copy
   std::unique_ptr<connection> connect(boot_time_point deadline) const;
 
-  /// By which others of this process open it, too (SQLITE_OPEN_URI).
+  /// For other connections of this process (SQLITE_OPEN_URI).
   std::string uri() const;
 
  private:

@@ -21,7 +21,6 @@ std::optional<rlim_t> size_limit() noexcept {
   return now.rlim_cur;
 }
 
-/// Whether one of the database's files is as long as a file may get here.
 bool is_at_limit(sqlite3* db) noexcept {
   auto const limit = size_limit();
   char const* file = limit ? sqlite3_db_filename(db, "main") : nullptr;
@@ -32,9 +31,8 @@ bool is_at_limit(sqlite3* db) noexcept {
   return false;
 }
 
-/// A file may not get longer. Like a full disk, which SQLite has a code for, but not for this. What the
-/// system said is known only if nothing was undone since: so the files are looked at, too, which were written
-/// up to the limit.
+/// A file reached the size limit, for which SQLite has no code. A rollback can replace the system's error
+/// number, so the files' lengths count, too.
 bool is_too_long(sqlite3* db, int code) noexcept {
   if ((code & 0xff) != SQLITE_IOERR) return false;
   return sqlite3_system_errno(db) == EFBIG || (code == SQLITE_IOERR_WRITE && is_at_limit(db));
@@ -74,7 +72,7 @@ void leave_wal_at_close(sqlite3* db) noexcept {
 }
 
 errc classify(int code, std::string_view message) noexcept {
-  // The file under the open connection is not the one at the path any more; nothing was written.
+  // The open file is not the one at the path. Nothing was written.
   if (code == SQLITE_READONLY_DBMOVED) return errc::unreachable;
   switch (code & 0xff) {
     case SQLITE_BUSY:
@@ -82,7 +80,7 @@ errc classify(int code, std::string_view message) noexcept {
     case SQLITE_PROTOCOL:
       return errc::row_locked;  // PROTOCOL: a race for the locks of the WAL, lost too often
     case SQLITE_INTERRUPT:
-      return errc::conflict;  // it did nothing and may be tried again
+      return errc::conflict;  // nothing was done: a retry is safe
     case SQLITE_READONLY:
       return errc::read_only;
     case SQLITE_FULL:
@@ -90,11 +88,10 @@ errc classify(int code, std::string_view message) noexcept {
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return errc::access_denied;
-    // Files that the statement needs could not be opened (out of descriptors, a folder gone): nothing was
-    // written.
+    // SQLite could not open files that it needs (out of descriptors, a folder gone). Nothing was written.
     case SQLITE_CANTOPEN:
       return errc::unreachable;
-    // A write or flush failed, perhaps that of the commit: what a recovery finds in the file later is open.
+    // A write or flush failed, perhaps the commit's. The result of a recovery is unknown.
     case SQLITE_IOERR:
       return errc::in_doubt;
     case SQLITE_ERROR:
@@ -103,7 +100,7 @@ errc classify(int code, std::string_view message) noexcept {
         return errc::schema_missing;
       return errc::failed;
     default:
-      return errc::failed;  // CORRUPT, NOTADB, CONSTRAINT, NOMEM, ...: trying again won't mend them
+      return errc::failed;  // CORRUPT, NOTADB, CONSTRAINT, NOMEM, ...: a retry does not help
   }
 }
 
@@ -114,7 +111,7 @@ bool is_damage(int code) noexcept {
 error opening_error(sqlite3* db, std::string const& what, std::string const& where) {
   auto problem = statement_error(db, what, where);
   if (problem.reason() != errc::in_doubt) return problem;
-  // The file beside it that all programs share could not grow: an I/O error like any other to SQLite.
+  // -shm could not grow: an I/O error like any other to SQLite.
   int const cause = sqlite3_system_errno(db);
   auto const kind = cause == ENOSPC || cause == EDQUOT ? errc::storage_full : errc::unreachable;
   return error(
@@ -130,7 +127,7 @@ error statement_error(sqlite3* db, std::string const& statement, std::string con
     return error(errc::storage_full, fmt::format("{}: {}: {}", where, statement, too_long(message)),
                  statement, "", code);
   auto kind = classify(code, message);
-  // The file itself was opened, but for reading only, and so the files beside it can't be made.
+  // Opened read-only: SQLite can't make the files beside it.
   if ((code & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db, "main") == 1) kind = errc::read_only;
   return error(kind, fmt::format("{}: {}: {}{}", where, statement, message, way_out(kind, code)), statement,
                "", code);

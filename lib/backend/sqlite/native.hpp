@@ -1,5 +1,5 @@
 #pragma once
-// SQLite's objects with an owner, and its result codes as rowlock::error.
+// Owners of SQLite's objects. Its result codes as rowlock::error.
 
 #include <sqlite3.h>
 
@@ -19,20 +19,20 @@ struct finalize {
 };
 using prepared_statement = std::unique_ptr<sqlite3_stmt, finalize>;
 
-/// The next close neither writes what is in the WAL to the database nor removes the WAL: for one that others
-/// do not have, or would be taken away from them.
+/// The next close neither writes the WAL into the database nor removes it: other processes do not have it, or
+/// still use it.
 void leave_wal_at_close(sqlite3*) noexcept;
 
-/// What an (extended) result code of a statement means; `message` is SQLite's own.
+/// `code`: a statement's (extended) result code. `message`: SQLite's own.
 errc classify(int code, std::string_view message) noexcept;
 
-/// The file is no database, or no whole one.
+/// Also true for a file that is no database.
 bool is_damage(int code) noexcept;
 
-/// The error that `db` reported last. `where` says which file.
+/// The last error of `db`. `where`: the file.
 error statement_error(sqlite3* db, std::string const& statement, std::string const& where);
 
-/// As statement_error(), before anything was to be written: nothing is in doubt.
+/// As statement_error(), before any write: nothing is in doubt.
 error opening_error(sqlite3* db, std::string const& what, std::string const& where);
 
 }  // namespace rowlock::backend::sqlite

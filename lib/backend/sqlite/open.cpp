@@ -57,7 +57,7 @@ file_identity identify_or_throw(std::string const& path) {
   throw_missing(path, errno);
 }
 
-// Opening a device or a pipe may do anything, and take any time.
+// To open a device or a pipe can have any effect, and take any time.
 void refuse_irregular(std::string const& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return;
@@ -72,7 +72,7 @@ database open_native(std::string const& path) {
       sqlite3_open_v2(path.c_str(), &native, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   database owned(native);
   if (code == SQLITE_OK) {
-    // What somebody else has put into the file (a view, a trigger) may call nothing that has effects.
+    // No view or trigger of a hostile file can call a function with effects.
     sqlite3_db_config(native, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     return owned;
   }
@@ -116,8 +116,8 @@ struct remove_at_end {
   ~remove_at_end() { ::unlink(path.c_str()); }
 };
 
-// Never over a file that is there: errno is EEXIST then. Not every file system has both ways; by the second
-// the file has two names for a moment, with which nobody opens it.
+// Never replaces a file: errno is EEXIST then. Some file systems have only one of these ways. link() makes
+// two names for a moment, and such a file is refused.
 bool put_in_place(std::string const& from, std::string const& to) noexcept {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   if (errno == EEXIST) return false;
@@ -149,14 +149,13 @@ file_identity identify_open(sqlite3* db, std::string const& path) {
   int moved = 0;
   if (sqlite3_file_control(db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0)
     throw error(errc::unreachable, fmt::format("SQLite file '{}' was replaced while it was opened", path));
-  // Not before it was opened: on an overlay file system the copy that is made then has one name.
+  // After the open, for which an overlay file system makes a copy with one name.
   if (auto const why = other_name(*found, path); !why.empty()) throw error(errc::unsupported, why);
   return found->id;
 }
 
 opened open_existing(std::string const& path) {
-  // An overlay file system may give the file another identity when it is opened for writing for the first
-  // time.
+  // On an overlay file system the first open for writing can change the identity.
   for (int attempt = 0; attempt < 3; ++attempt) {
     auto const before = identify_or_throw(path);
     refuse_irregular(path);
@@ -170,12 +169,12 @@ void create_if_missing(std::string const& path) {
   if (identify(path)) return;
   close_inherited();
   inside const sqlite;
-  // Made beside and put in place when it is whole, so that nobody ever sees a file without WAL; and our own
-  // descriptor is closed before SQLite can have locks on the file, which closing would drop.
+  // Made beside, and put in place when whole: no process sees a file without a WAL. Closed before SQLite has
+  // locks on it, which closing would drop.
   static std::atomic<unsigned> count = 0;
   auto const made =
       fmt::format("{}.{}-{}-{}", path, ::getpid(), boot_clock::now().time_since_epoch().count(), ++count);
-  // The mode is what the umask leaves, as with any program's files; SQLite gives it to those beside it.
+  // The umask decides the mode. SQLite copies it to the files beside.
   int const fd = ::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) throw_not_made(path, errno);
   ::close(fd);

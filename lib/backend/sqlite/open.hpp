@@ -1,5 +1,4 @@
 #pragma once
-// From paths to open databases.
 
 #include <string>
 
@@ -8,9 +7,9 @@
 
 namespace rowlock::backend::sqlite {
 
-/// The path made absolute, so that chdir() does not change what it means.
-/// @throws error(errc::unsupported) for an in-memory database, errc::invalid_argument for other things that
-/// are no path
+/// Makes the path absolute: chdir() does not change it.
+/// @throws error(errc::unsupported) for a database in memory, errc::invalid_argument for U+0000,
+/// errc::unreachable if the current folder is gone
 std::string checked_path(std::string const& path);
 
 struct opened {
@@ -18,15 +17,13 @@ struct opened {
   file_identity file;
 };
 
-/// Opens a file that exists, for reading and writing. @throws error
+/// For reading and writing. @throws error
 opened open_existing(std::string const& path);
 
-/// What an open database is stored in, made sure that it is the file at `path`, and has no other name.
-/// @throws error
+/// @throws error if the open database is not the file at `path`, or has another name
 file_identity identify_open(sqlite3* db, std::string const& path);
 
-/// Makes the file, with the mode that the umask leaves, and has it use a WAL. Harmless if it exists. @throws
-/// error
+/// Makes the file in WAL mode, with the umask's mode. Harmless if it exists. @throws error
 void create_if_missing(std::string const& path);
 
 }  // namespace rowlock::backend::sqlite

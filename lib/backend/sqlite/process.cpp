@@ -23,19 +23,19 @@ struct owned_connection {
 struct process_state {
   std::atomic<int> inside{0};
   std::atomic<int> programs{0};            // programs_connection
-  std::atomic<bool> with_programs{false};  // forked while there were such
-  std::atomic<bool> forked{false};         // connections_ are the parent's
+  std::atomic<bool> with_programs{false};  // forked while there was one
+  std::atomic<bool> forked{false};         // the connections are the parent's
   std::atomic<bool> poisoned{false};       // forked while a thread was inside
-  std::mutex mutex;                        // only locked inside: free in a child that is not poisoned
+  std::mutex mutex;                        // locked only inside: free in a child that is not poisoned
   std::vector<owned_connection> connections;
-  std::array<std::atomic<int>, 256> wait_queues{};  // descriptors, each one more than it is; 0: none
+  std::array<std::atomic<int>, 256> wait_queues{};  // descriptor + 1; 0: none
 };
 
-// Never destroyed: sessions may end later than static objects.
+// Never destroyed: sessions can end later than static objects.
 process_state& state() {
   static auto* const instance = [] {
     auto* made = new process_state;
-    // Only stores and close(2): little else is allowed between fork() and what the child does next.
+    // Only stores and close(2): little else is allowed here in a process with threads.
     ::pthread_atfork(nullptr, nullptr, [] {
       auto& s = state();
       if (s.inside.exchange(0) != 0) s.poisoned = true;
@@ -50,7 +50,7 @@ process_state& state() {
 }
 
 void close_without_checkpoint(sqlite3* db) {
-  sqlite3_busy_handler(db, nullptr, nullptr);  // its session may be gone
+  sqlite3_busy_handler(db, nullptr, nullptr);  // its session might be gone
   sqlite3_progress_handler(db, 0, nullptr, nullptr);
   while (auto* statement = sqlite3_next_stmt(db, nullptr)) sqlite3_finalize(statement);
   leave_wal_at_close(db);
@@ -74,7 +74,7 @@ void forget(sqlite3* db) noexcept {
   std::erase_if(s.connections, [db](auto const& one) { return one.native == db; });
 }
 
-// An owner ends after forget(), which waits for the mutex: whoever is in the list is there.
+// An owner ends after forget(), which waits for the mutex: those in the list are alive.
 void close_replaced() noexcept {
   auto& s = state();
   std::lock_guard const lock(s.mutex);

@@ -1,8 +1,8 @@
-// A wait queue is a byte of the file, locked by whoever has it; the byte behind it is shared by all who wait
-// for it. These are locks of an open file (fcntl(2), F_OFD_SETLK): the kernel takes them back from a process
-// that dies. They lie far beyond the file's end, so each name has bytes of its own. They wake in no order and
-// can't be waited for with a time-out, so sleeping is another thing: a word in the file (futex(2)), which
-// whoever leaves changes before it wakes the one that has slept longest.
+// A wait queue is a byte of the file, locked by the first session. All waiters share a lock of the next byte.
+// The bytes lie far beyond the file's end, so each name has its own. The kernel frees locks of an open file
+// (fcntl(2), F_OFD_SETLK) when a process dies. They have no order and no time-out. So waiters sleep on a word
+// of the file (futex(2)). A session that leaves changes the word, and wakes the waiter that has slept
+// longest.
 
 #include "backend/sqlite/queue_file.hpp"
 
@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What begins the file, so that no other file is taken for it.
+// Distinguishes the file from all others.
 constexpr std::string_view magic = "rowlock: who waits for a lock of the SQLite database beside it 1";
 constexpr std::uint64_t words = 4096;
 constexpr std::size_t size = magic.size() + words * sizeof(std::uint32_t);
@@ -41,7 +41,7 @@ constexpr std::size_t size = magic.size() + words * sizeof(std::uint32_t);
 static_assert(magic.size() % sizeof(std::uint32_t) == 0);
 
 constexpr std::uint64_t slot(std::uint64_t key) { return magic.size() + key % words * sizeof(std::uint32_t); }
-// Names that share a word are told apart by one of 32 bits.
+// Distinguishes names that share a word.
 constexpr std::uint32_t bit(std::uint64_t key) { return std::uint32_t{1} << (key / words % 32); }
 
 constexpr std::uint64_t queue_byte(std::uint64_t key) { return (key >> 2 << 1) + (std::uint64_t{1} << 20); }
@@ -56,18 +56,18 @@ struct flock range(short how, std::uint64_t at) noexcept {
   return r;
 }
 
-// Whoever was woken and died, or was stopped, wakes nobody: each looks by itself after that time. Not all at
-// once, and seldom, for it costs a place in the line.
+// A woken waiter that dies or is stopped wakes no other one. So each waiter looks after this time: random,
+// and long, because a look costs the place in the order.
 std::chrono::milliseconds longest_sleep() {
   thread_local std::minstd_rand generator(
       static_cast<unsigned>(boot_clock::now().time_since_epoch().count()));
   return std::chrono::milliseconds(std::uniform_int_distribution<int>(200, 300)(generator));
 }
 
-// The wait queue is free, and somebody stands there: he was woken just now, and is let in first.
+// The queue is free but has waiters: the one that was woken just now goes first.
 constexpr auto courtesy = 10ms;
 
-// What this process, or the machine, has too little of just now may be there later.
+// A shortage of this process or machine might pass.
 errc reason_of(int problem) noexcept {
   switch (problem) {
     case EACCES:
@@ -122,7 +122,7 @@ queue_entry queue_file::enter(std::uint64_t key, boot_time_point until, std::sto
     auto const pause = is_locked(queue_byte(key)) ? longest_sleep() : courtesy;
     if (sleep(seen, std::min<std::chrono::nanoseconds>(left, pause)) != awakening::anew) may_try = true;
   }
-  // Perhaps it was woken in this very moment: then the next one is to be woken instead.
+  // A wake-up of this very moment goes to the next waiter.
   if (!is_locked(queue_byte(key))) wake(1);
   return queue_entry::not_mine;
 }
@@ -136,11 +136,11 @@ bool queue_file::leave() noexcept {
 
 bool queue_file::is_waited_for(std::uint64_t key) noexcept try {
   struct stat found {};
-  // Removed: those who come now use another one.
+  // Removed: new waiters use another file.
   if (fd_ >= 0 && (::fstat(fd_, &found) != 0 || found.st_nlink == 0)) close();
   if (fd_ < 0 && !open(false)) return false;
   return is_locked(line_byte(key)) || is_locked(queue_byte(key));
-} catch (std::exception const&) {  // whoever is to wait says why
+} catch (std::exception const&) {  // enter() reports the reason
   return false;
 }
 
@@ -154,8 +154,7 @@ void queue_file::check() {
 }
 
 bool queue_file::open(bool or_make) {
-  // Made with another mode than it gets: somebody else is about to change that.
-  // Whoever only looks, as each release does, waits for nobody.
+  // EACCES can pass: the process that makes the file is about to set its mode. A release does not wait.
   int const attempts = or_make ? 3 : 1;
   for (int attempt = 0; fd_ < 0 && attempt < attempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(1ms);
@@ -181,12 +180,12 @@ bool queue_file::open(bool or_make) {
     words_ = nullptr;
     refuse(errno, "mapped");
   }
-  // A mapping keeps the open file, and so its locks, as a descriptor does.
+  // A child's mapping would keep the file open, and so its locks.
   if (::madvise(words_, size, MADV_DONTFORK) != 0) refuse(errno, "mapped");
   return true;
 }
 
-// Also if it was not finished, or cut short.
+// True also for an unfinished or shortened file.
 bool queue_file::is_ours() const noexcept {
   std::array<char, magic.size()> begin{};
   auto const n = ::pread(fd_, begin.data(), begin.size(), 0);
@@ -194,7 +193,7 @@ bool queue_file::is_ours() const noexcept {
   return text == magic.substr(0, text.size()) || text.find_first_not_of('\0') == std::string_view::npos;
 }
 
-// For whom the database is, this is: as SQLite does it with the files that it puts beside.
+// With the database's mode and owner, as SQLite makes the files beside it.
 void queue_file::make() {
   struct stat theirs {};
   if (::stat(database_.c_str(), &theirs) != 0) return;
@@ -232,7 +231,7 @@ std::uint32_t queue_file::word() const noexcept {
   return now;
 }
 
-// It need only be another number than before. If the disk is full, whoever is about to sleep may miss this.
+// Any other number will do. On a full disk a waiter about to sleep can miss this.
 void queue_file::wake(int how_many) const noexcept {
   auto const next = word() + 1;
   (void)!::pwrite(fd_, &next, sizeof next, static_cast<off_t>(slot(key_)));

@@ -1,6 +1,6 @@
 #pragma once
-// Wait queues of an SQLite database: a small file beside it, in which processes of this machine line up.
-// Nothing in it is trusted, and it may be removed at any time.
+// The wait queues of an SQLite database: a small file beside it. rowlock trusts nothing in it, and it may be
+// removed at any time. See lib/doc/waiting.md.
 
 #include <sys/types.h>
 
@@ -13,24 +13,24 @@
 
 namespace rowlock::backend::sqlite {
 
-/// One session's place in it. Used by one thread at a time.
+/// One session's queue place. One thread at a time uses it.
 class queue_file {
  public:
-  /// Of the database at `path`. Nothing is opened or made before somebody waits.
+  /// `path`: of the database. Opens nothing yet.
   explicit queue_file(std::string const& path);
   ~queue_file();
   queue_file(queue_file const&) = delete;
   queue_file& operator=(queue_file const&) = delete;
 
-  /// Waits for the wait queue `key` until `until`, or until `stop` is triggered.
+  /// Waits until it is first in queue `key`, until `until`, or until `stop`.
   /// @throws error if the file can't be used
   queue_entry enter(std::uint64_t key, boot_time_point until, std::stop_token const& stop);
-  /// @return whether others wait there, or one of them has it now
+  /// @return whether other sessions wait there, or one is first now
   bool leave() noexcept;
-  /// Whether somebody waits at the wait queue `key`, or has it.
+  /// Whether a session waits in queue `key`, or is first there.
   bool is_waited_for(std::uint64_t key) noexcept;
 
-  /// Leaves whatever wait queue it has, and the line.
+  /// Gives up the queue place.
   void close() noexcept;
 
  private:
@@ -50,10 +50,10 @@ class queue_file {
 
   std::string database_;
   std::string path_;
-  pid_t process_;  ///< in a forked child it is closed already
+  pid_t process_;  ///< a forked child has closed it
   int fd_ = -1;
-  void* words_ = nullptr;  ///< never read: who cuts the file short would end the program (SIGBUS)
-  std::uint64_t key_ = 0;  ///< of the wait queue that is waited for, or had
+  void* words_ = nullptr;  ///< never read: a file cut short would end the program (SIGBUS)
+  std::uint64_t key_ = 0;  ///< of the last queue
 };
 
 }  // namespace rowlock::backend::sqlite

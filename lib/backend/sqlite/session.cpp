@@ -1,3 +1,13 @@
+// See lib/doc/sqlite.md and lib/doc/identity.md.
+// - Replaced files: SQLite goes on writing to a file that has lost its name, and reports no error: two files,
+//   two owners of one lock. A second name (a hard link), or a removed WAL, has the same effect. So begin()
+//   and end() look at the paths (six system calls). After a change that begin() sees, nothing was sent. After
+//   one that end() sees, the statement is in doubt.
+// - Flushing: an undone take could repeat its token. A release may be undone: the lock ends by its expiry.
+// - A busy file: SQLite has no wait queue for it. Its own handler looks ten times a second in the end, and
+//   found no gap in a minute between an owner's transactions a millisecond apart (C10). So look_again() looks
+//   a thousand times a second, at random, for 2 % of a processor.
+
 #include "backend/sqlite/session.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +30,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Of a statement whose commit need not be flushed.
+// Marks a statement whose commit need not be flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
-// SQLite's own steps between two looks at the clock: a few milliseconds.
+// SQLite's steps between two looks at the clock: a few milliseconds.
 constexpr int steps_between_looks = 100'000;
 
-// For readers to end, before the WAL is emptied. Nobody can write meanwhile.
+// For readers, before the WAL is emptied. No session can write meanwhile.
 constexpr auto wait_for_readers = 50ms;
 
 constexpr char const* another_wal_here =
@@ -47,7 +57,7 @@ int read_something(sqlite3* db) {
   return sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", nullptr, nullptr, nullptr);
 }
 
-// The same in all programs: FNV-1a (G. Fowler, L. C. Noll, P. Vo).
+// FNV-1a (G. Fowler, L. C. Noll, P. Vo): the same key in all programs.
 std::uint64_t queue_key(table_names const& tables, std::string const& name) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (char const c : tables.table("locks") + '\0' + name)
@@ -68,10 +78,10 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
   bool const has_read = set_up(deadline);
-  // It stays: to leave that mode somebody would have to be alone with the file. If it comes later, flushing
-  // was more than needed.
+  // It stays: only a connection that is alone with the file can leave WAL mode. If a WAL comes later, flushes
+  // were needless.
   wal_ = has_read && file_ && uses_wal(database_.get());
-  // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the whole file.
+  // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the file.
   if (wal_ && which == flushing::none) usual_ = synchronous::normal;
   if (wal_ && !look_for_wal()) {
     leave_wal_at_close(database_.get());
@@ -84,7 +94,7 @@ session::~session() { close(); }
 
 bool session::forked() const noexcept { return process_ != ::getpid(); }
 
-// Not without owning it: the mutex may have been copied locked.
+// Before use_ is locked: fork() can copy a mutex locked.
 void session::expect_own(std::string const& what) const {
   if (forked())
     throw error(errc::forked, fmt::format("{}: opened before the process was forked", where_), what, "", 0);
@@ -102,8 +112,8 @@ char const* session::change() noexcept {
   return beside_ ? beside_->change() : nullptr;
 }
 
-// After it has read: then SQLite has them open (a script that sets the mode opens the WAL alone). Whoever may
-// only read, and can't make them, does without.
+// Reads first: then SQLite has both files open (a script that sets the mode opens the WAL alone). A read-only
+// connection can't make them.
 bool session::look_for_wal() {
   if (sqlite3_db_readonly(database_.get(), "main") != 0) return true;
   (void)read_something(database_.get());
@@ -120,8 +130,7 @@ bool session::set_up(boot_time_point deadline) {
   sqlite3_progress_handler(database_.get(), steps_between_looks, &session::is_over, this);
   deadline_ = deadline;
   limit_wait(deadline);
-  // The first look at the file's content. Locked by somebody is no reason against it: the statements will
-  // find out.
+  // A lock of another session is no reason to refuse the file: the statements will meet it.
   int const code = read_something(database_.get());
   if ((code & 0xff) == SQLITE_NOTADB)
     throw error(
@@ -131,18 +140,18 @@ bool session::set_up(boot_time_point deadline) {
                     where_),
         "", "", code);
   if (code != SQLITE_OK && classify(code, "") != errc::row_locked) {
-    // It may go by the index of a WAL that was removed.
+    // The connection might use the index of a removed WAL.
     leave_wal_at_close(database_.get());
     throw opening_error(database_.get(), what, where_);
   }
   bool const has_read = code == SQLITE_OK;
-  // Half a megabyte instead of two: our rows are few and small, and each session has its own.
+  // Half a megabyte instead of two: our rows are few, and each session has a cache.
   sqlite3_exec(database_.get(), "PRAGMA cache_size = -500", nullptr, nullptr, nullptr);
   return has_read;
 }
 
 void session::abandon() noexcept {
-  // Left to close_inherited().
+  // close_inherited() closes these.
   for (auto& [name, one] : prepared_) (void)one.native.release();
   prepared_.clear();
   (void)database_.release();
@@ -159,7 +168,7 @@ void session::shut() noexcept {
   wait_queues_.close();
   if (!database_) return;
   forget(database_.get());
-  // Others have another WAL now: what is in ours must not be written over what they commit.
+  // Other processes have another WAL now: ours must not overwrite their commits.
   if (change() != nullptr) leave_wal_at_close(database_.get());
   prepared_.clear();
   database_.reset();
@@ -188,13 +197,12 @@ void session::give_up(errc code, std::string const& what, std::string const& why
   throw error(code, fmt::format("{}: {}: {}", where_, what, why), what, "", native);
 }
 
-// A file may be of somebody else's making: what its views, triggers and constraints do is part of our
-// statements, and may have no end. [C14]
+// A hostile file's views, triggers and constraints run within our statements, and can be endless. [C14]
 int session::is_over(void* self) noexcept {
   return boot_clock::now() >= static_cast<session*>(self)->deadline_ ? 1 : 0;
 }
 
-// SQLite looks once more behind the commit: of what writes it is open whether it did.
+// SQLite calls is_over() once more after the commit: the outcome of a write is unknown.
 error session::problem_of(std::string const& what, bool only_reads) const {
   if (sqlite3_errcode(database_.get()) != SQLITE_INTERRUPT || boot_clock::now() < deadline_)
     return statement_error(database_.get(), what, where_);
@@ -209,15 +217,11 @@ void session::refuse(error const& problem) {
   throw problem;
 }
 
-// A file that a transaction has locked is busy after a second, as a row is elsewhere.
+// A locked file is busy after a second, like a row of another database.
 void session::limit_wait(boot_time_point deadline) {
   wait_until_ = std::min(deadline, boot_clock::now() + 1s);
 }
 
-// SQLite has no line for those who wait for its file: whoever looks while it is free gets it. SQLite's own
-// handler looks ten times a second in the end. If an owner's transactions followed each other within a
-// millisecond, it found no gap in a minute (C10). So we look a thousand times a second, for 2 % of a
-// processor, and at random, so as not to keep step with anybody.
 int session::look_again(void* self, int /*tries*/) noexcept {
   auto const left = static_cast<session*>(self)->wait_until_ - boot_clock::now();
   if (left <= 0s) return 0;
@@ -228,10 +232,6 @@ int session::look_again(void* self, int /*tries*/) noexcept {
   return 1;
 }
 
-// SQLite goes on writing to a file that has no name any more, and says nothing: two files, two owners of one
-// lock. And whoever opens it by another name (a hard link, made since), or after the WAL was removed, has
-// another WAL. So the paths are looked at before each statement and after it, which costs six system calls:
-// what happens in between is seen by the second look, and then the statement's outcome is in doubt.
 void session::begin(std::string const& what, boot_time_point deadline) {
   if (!database_)
     throw error(errc::unreachable, fmt::format("{}: the connection was given up", where_), what, "", 0);
@@ -243,8 +243,7 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (synchronous_ == synchronous::unknown) set_synchronous(usual_, what);
 }
 
-// A take that a power cut forgets could repeat its token. A release may be forgotten: the lock ends by its
-// expiry. SQLite takes a change of this between two transactions only, and then it costs a few microseconds.
+// SQLite accepts the change only between transactions, in a few microseconds.
 void session::set_synchronous(synchronous wanted, std::string const& what) {
   if (synchronous_ == wanted || sqlite3_get_autocommit(database_.get()) == 0) return;
   synchronous_ = synchronous::unknown;
@@ -254,14 +253,14 @@ void session::set_synchronous(synchronous wanted, std::string const& what) {
   synchronous_ = wanted;
 }
 
-// Also where SQLite can't begin it anew, because one reader comes before the other has gone.
+// Works also where readers overlap, and SQLite would never restart the WAL.
 bool session::empty_wal() noexcept {
   return sqlite3_wal_checkpoint_v2(database_.get(), "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr) ==
          SQLITE_OK;
 }
 
-// The WAL fills a small disk although all that is in it has its place in the database. [C64]
-// @return whether it was emptied: the same may succeed now. If not, `why` names who reads it.
+// A WAL can fill a small disk although its content fits into the database. [C64]
+// @return whether the WAL was emptied: a retry can succeed. If not, `why` names its readers.
 bool session::make_room(error& why) {
   if (why.reason() != errc::storage_full || !beside_ || wal_size_ == 0 ||
       sqlite3_get_autocommit(database_.get()) == 0)
@@ -278,13 +277,13 @@ bool session::make_room(error& why) {
 }
 
 void session::end(std::string const& what, bool wrote) {
-  // A file that somebody has given a WAL since, or that was busy when the session began.
+  // The file got a WAL after set_up(), or was busy then.
   if (file_ && !beside_ && uses_wal(database_.get()) && !look_for_wal()) {
     leave_wal_at_close(database_.get());
     give_up(errc::in_doubt, what, another_wal_here);
   }
   auto const* why = change();
-  // A script that has left that mode, for which it was alone with the file.
+  // A script has left WAL mode, alone with the file.
   if (why != nullptr && beside_ && !uses_wal(database_.get())) {
     beside_.reset();
     why = change();
@@ -293,8 +292,8 @@ void session::end(std::string const& what, bool wrote) {
   if (wrote && beside_ && sqlite3_get_autocommit(database_.get()) != 0) bound_wal();
 }
 
-// If it does not grow, SQLite has begun it anew, and nothing reads what it has. If it does, it is tried now
-// and then only: readers that never end would cost each commit the wait.
+// An unchanged size means that SQLite has restarted the WAL, and nothing reads the rest. A growing WAL is
+// tried only at multiples of large_wal: endless readers would cost each commit the wait.
 void session::bound_wal() noexcept {
   auto const size = beside_->size();
   bool const began_anew = size == wal_size_;
@@ -356,11 +355,11 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   return out;
 }
 
-// @return why it failed; it can be run again
+// @return the failure, after which the statement can run again
 std::optional<error> session::run(statement const& s, sqlite3_stmt* native, result& out) {
   out.rows.clear();
   int code = SQLITE_ROW;
-  // To the end, although RETURNING gave its rows before: the commit is in the last step.
+  // RETURNING gives its rows early, but the last step commits.
   while ((code = sqlite3_step(native)) == SQLITE_ROW) out.rows.push_back(current_row(native));
   if (code == SQLITE_DONE && sqlite3_reset(native) == SQLITE_OK) return std::nullopt;
   auto problem = problem_of(s.name, sqlite3_stmt_readonly(native) != 0);
@@ -388,7 +387,7 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   end(what, sql == "COMMIT");
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): as the others have it
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature of the base
 queue_entry session::enter_queue(table_names const& tables, std::string const& name,
                                  std::string const& /*who*/, boot_time_point until,
                                  std::chrono::nanoseconds reply_timeout, std::stop_token stop) {
@@ -399,7 +398,7 @@ queue_entry session::enter_queue(table_names const& tables, std::string const& n
     std::lock_guard const use(use_);
     begin(what, boot_clock::now() + reply_timeout);
   }
-  // Outside: a child that is forked during the wait can use SQLite.
+  // Not `inside`: a child forked during this wait can use SQLite.
   return wait_queues_.enter(queue_key(tables, name), until, stop);
 }
 

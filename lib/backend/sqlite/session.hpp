@@ -1,5 +1,5 @@
 #pragma once
-// A session of the library's own on an SQLite file.
+// rowlock's own session on an SQLite file.
 
 #include <sys/types.h>
 
@@ -17,16 +17,17 @@
 
 namespace rowlock::backend::sqlite {
 
-/// Which commits are flushed to the disk, where there is a WAL; without one all are.
+/// The commits that are flushed in WAL mode. Without a WAL all are.
 enum class flushing {
   takes,  ///< all but a release's
-  none,   ///< the file's content survives the end of every process, and not a power cut
+  none,   ///< a power cut can undo a commit, the end of a process can't
 };
 
+/// A connection to an SQLite file, or to a database in memory. Other threads call only close_if_replaced().
 class session final : public connection, private connection_owner {
  public:
-  /// Takes over an open database whose file is at `path`, and was `file` when it was opened; or one in memory
-  /// of that name, without a file.
+  /// `path`: of the open database, or the name of one in memory. `file`: its identity when it was opened;
+  /// none in memory.
   session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline,
           flushing = flushing::takes);
   ~session() override;
@@ -49,7 +50,7 @@ class session final : public connection, private connection_owner {
   bool forked() const noexcept;
   void expect_own(std::string const& what) const;
   char const* change() noexcept;
-  /// @return false if the files that lie there are not those that are open here
+  /// @return false if the files at the path are not the open ones
   bool look_for_wal();
   void shut() noexcept;
   struct prepared {
@@ -59,7 +60,7 @@ class session final : public connection, private connection_owner {
   };
   enum class synchronous { unknown, normal, full };
 
-  /// @return whether it could read the file: somebody may have it locked
+  /// @return false if another session has locked the file
   bool set_up(boot_time_point deadline);
   void limit_wait(boot_time_point deadline);
   static int look_again(void* self, int tries) noexcept;
@@ -78,21 +79,21 @@ class session final : public connection, private connection_owner {
   [[noreturn]] void give_up(errc, std::string const& what, std::string const& why);
   void abandon() noexcept;
 
-  /// Of what is SQLite's here: a session is used by one thread at a time, but may be closed by another.
+  /// Guards SQLite's objects against close_if_replaced().
   mutable std::mutex use_;
   database database_;
   std::string path_;
   std::string where_;
   std::optional<file_identity> file_;
-  std::optional<wal_files> beside_;  ///< none: it uses no WAL, or may only read
+  std::optional<wal_files> beside_;  ///< none: no WAL, or read-only
   queue_file wait_queues_;
   pid_t process_;
-  synchronous synchronous_ = synchronous::unknown;  ///< as it is now
-  synchronous usual_ = synchronous::full;           ///< of what must survive what flushing says
+  synchronous synchronous_ = synchronous::unknown;
+  synchronous usual_ = synchronous::full;  ///< for all but unflushed statements
   bool wal_ = false;
-  std::uint64_t wal_size_ = 0;  ///< when the statement began
+  std::uint64_t wal_size_ = 0;  ///< in bytes, when the statement began
   boot_time_point wait_until_;
-  boot_time_point deadline_;  ///< of what was begun last
+  boot_time_point deadline_;
   std::string identity_;
   std::unordered_map<std::string, prepared> prepared_;
 };

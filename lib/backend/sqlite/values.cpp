@@ -45,7 +45,7 @@ bool bind(sqlite3_stmt* native, std::span<value const> parameters, std::string c
       code = sqlite3_bind_int64(native, index, *number);
     } else {
       auto const& text = std::get<std::string>(v);
-      if (text.find('\0') != std::string::npos)  // as in the other back ends, which can't store it
+      if (text.find('\0') != std::string::npos)  // the other back ends can't store it
         throw error(errc::invalid_argument, fmt::format("{}: text must not contain U+0000", what), what, "",
                     0);
       code = sqlite3_bind_text(native, index, text.c_str(), limited(text.size()), SQLITE_STATIC);

@@ -15,21 +15,21 @@
 namespace rowlock::backend::sqlite {
 namespace {
 
-/// Device and inode of each file that this process has open; empty if /proc is not there.
+/// Device and inode of each open file; empty without /proc.
 std::vector<struct stat> open_files_here() {
   std::vector<struct stat> all;
   std::error_code problem;
   std::filesystem::directory_iterator entry("/proc/self/fd", problem);
   for (std::filesystem::directory_iterator const end; !problem && entry != end; entry.increment(problem)) {
     struct stat found {};
-    // By the path, which says nothing of a descriptor that another thread closes just now.
+    // By path: harmless if the descriptor is closed now.
     if (::stat(entry->path().c_str(), &found) == 0) all.push_back(found);
   }
   return all;
 }
 
 std::string path_of(sqlite3* db, char const* name) {
-  char const* path = sqlite3_db_filename(db, name);  // without symbolic links: the WAL lies beside that
+  char const* path = sqlite3_db_filename(db, name);  // without symbolic links, as the WAL's
   return path == nullptr ? "" : path;
 }
 
@@ -44,8 +44,8 @@ bool says_wal_in_header(sqlite3* db, char const* name) {
          std::string_view(header.data(), header.size()).starts_with(magic) && header[read_version] == 2;
 }
 
-/// Who is alone with the file (locking_mode = EXCLUSIVE, the VFS unix-excl) keeps the index in memory: nobody
-/// else can open it then.
+/// A connection alone with the file (locking_mode = EXCLUSIVE, the VFS unix-excl) keeps the index in memory.
+/// No other process can open the file then.
 bool is_alone(sqlite3* db, char const* name) {
   int lock = SQLITE_LOCK_NONE;
   if (sqlite3_file_control(db, name, SQLITE_FCNTL_LOCKSTATE, &lock) == SQLITE_OK &&
@@ -59,7 +59,7 @@ bool is_alone(sqlite3* db, char const* name) {
 
 }  // namespace
 
-// SQLite uses a WAL that lies there, unless it is empty, whatever the header says.
+// SQLite uses a WAL that is not empty, whatever the header says.
 bool has_wal(sqlite3* db, char const* name) {
   if (says_wal_in_header(db, name)) return true;
   std::error_code none;

@@ -1,5 +1,5 @@
 #pragma once
-// The files that SQLite puts beside a database which uses a WAL.
+// The files beside a database with a WAL.
 
 #include <sqlite3.h>
 
@@ -12,40 +12,39 @@
 
 namespace rowlock::backend::sqlite {
 
-/// In bytes. SQLite begins a WAL anew at about 4 MB, unless it is always being read: then it grows.
+/// In bytes. SQLite restarts a WAL at about 4 MB, unless it is always being read.
 inline constexpr std::uint64_t large_wal = 8U << 20;
 
-/// Whether that database of the connection, which has read it and is in a transaction, has a WAL, or has had
-/// one that was removed (an encrypted file does not tell that). Executes nothing: the connection may be the
+/// Whether database `name` has a WAL, or had one that was removed (an encrypted file does not tell that).
+/// Precondition: a transaction that has read the database. Executes nothing: the connection can be the
 /// program's.
 bool has_wal(sqlite3*, char const* name);
 
-/// The WAL and its index, as they lay beside a database at one time. Whoever has a removed one open goes on
-/// with it, and does not see what others write to the new one: two owners of one lock.
+/// The WAL and its index at one time. A connection that has a removed one open does not see commits in the
+/// new one: two owners of one lock.
 class wal_files {
  public:
-  /// Looks at them, where that database of the connection has a WAL and was read.
+  /// Precondition: database `name` has a WAL, and was read.
   wal_files(sqlite3*, char const* name);
 
-  /// What has happened to them since; null if nothing.
+  /// The change since then; null if none. Updates size().
   char const* change() noexcept;
 
-  /// Of the WAL in bytes, at the last look.
+  /// The WAL's bytes at the last change().
   std::uint64_t size() const noexcept { return size_; }
 
-  /// Whether its file system may have no room for what it would make the database longer. Then it is to be
-  /// written there at once: a full WAL can't be, where the database has grown.
+  /// Whether the WAL is longer than the disk's free space. It must then go into the database at once, which
+  /// can't grow on a full disk.
   bool outgrows_disk() const noexcept;
 
-  /// Whether both lie there, and this process has these open, and not others that lay there before: all
-  /// connections of a process share one index, also when they make a new WAL. What lies there counts as open
-  /// if the system does not tell.
+  /// Whether both files are there and open here, not older ones: all connections of a process share one
+  /// index, also when they make a new WAL. Without /proc, files that are there count as open.
   bool open_here() const;
 
  private:
   struct file {
     std::string path;
-    std::optional<file_identity> found;  ///< none: there was no such file
+    std::optional<file_identity> found;  ///< none: no such file
   };
   std::array<file, 2> files_;
   bool index_is_a_file_;

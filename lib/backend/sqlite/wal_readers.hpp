@@ -1,5 +1,5 @@
 #pragma once
-// Which processes read a database just now: its WAL can't be emptied before they are done.
+// The processes that read a database now: its WAL can't be emptied before they end.
 
 #include <sys/types.h>
 
@@ -8,16 +8,15 @@
 
 namespace rowlock::backend::sqlite {
 
-/// Locks that readers have on the index of the WAL, as far as the system tells (/proc/locks). It does not
-/// tell of processes outside this container. Opens no file of SQLite's: to close it would drop this process's
-/// locks.
 struct wal_reader {
   pid_t process;
   unsigned place;  ///< which of SQLite's five places for readers
 
   bool operator==(wal_reader const&) const = default;
 };
-/// `file`: the database's path, without symbolic links. Empty also if nothing can be told.
+/// From /proc/locks, which does not show processes outside this container. `file`: the database's path,
+/// without symbolic links. Empty also if the system does not tell. Opens no file of SQLite's: to close it
+/// would drop this process's locks.
 std::vector<wal_reader> wal_readers(std::string const& file);
 
 /// "process 812 (python3) and this process"; empty if there are none.
