@@ -11,7 +11,7 @@ namespace {
 std::atomic<std::int64_t> nanoseconds_ahead{0};
 std::atomic<event const*> next{nullptr};
 
-/// Never destroyed: a thread that sleeps may look at a former one, also while the program ends.
+/// Never destroyed: a sleeping thread can look at a former event.
 event const* another() {
   static std::mutex one_at_a_time;
   static auto& all = *new std::forward_list<event>;

@@ -11,11 +11,10 @@
 
 namespace rowlock::base {
 
-/// Sleeps until a moment of CLOCK_BOOTTIME or until it is woken. The waits of <condition_variable> go by
-/// CLOCK_MONOTONIC, which stands still while the machine sleeps: after a resume they would end late by just
-/// the time that a lease has lost.
-///
-/// One thread waits; any thread may wake it, also beforehand.
+/// Sleeps until a moment of CLOCK_BOOTTIME or a wake(). One thread waits; any thread may wake it, also
+/// beforehand.
+/// <condition_variable> waits by CLOCK_MONOTONIC, which stands still while the machine sleeps. Such a wait
+/// would end late, by just the time that a lease has lost.
 class ROWLOCK_EXPORT boot_waiter {
  public:
   boot_waiter();
@@ -23,7 +22,7 @@ class ROWLOCK_EXPORT boot_waiter {
   boot_waiter(boot_waiter const&) = delete;
   boot_waiter& operator=(boot_waiter const&) = delete;
 
-  /// Also until there is something to read from one of `others`. @return whether there is
+  /// Also returns when one of `others` is readable. @return whether one is
   bool wait_until(boot_time_point, std::span<int const> others = {});
   void wake() noexcept { woken_.set(); }
 

@@ -21,7 +21,7 @@ calls::scope::~scope() {
   innermost = around_;
   std::lock_guard const guard(of_.mutex_);
   --of_.under_way_;
-  of_.left_.notify_all();  // not later: of_ may end as soon as this was the last one
+  of_.left_.notify_all();  // with the mutex: of_ can end right after its last call
 }
 
 calls::scope const* calls::stack_of_this_thread() noexcept { return innermost; }

@@ -1,6 +1,6 @@
 #pragma once
-// Which threads are inside the library: so that a thread that ends a manager waits for the others' calls, and
-// never for itself.
+// The threads inside the library. A thread that ends a manager waits for the calls of other threads, and
+// never for its own.
 
 #include <condition_variable>
 #include <mutex>
@@ -11,7 +11,6 @@ namespace rowlock::base {
 /// The calls of one manager that are under way. Thread-safe.
 class calls {
  public:
-  /// One call, by the thread that makes it.
   class scope {
    public:
     explicit scope(calls&);
@@ -25,14 +24,15 @@ class calls {
     scope const* const around_;  ///< the call in whose hook, policy or signal handler this one is made
   };
 
-  /// The calls that the calling thread is in, none if null; to be looked at while it waits.
+  /// The calls of the calling thread, innermost first; null: none. Other threads may read them while it
+  /// waits.
   static scope const* stack_of_this_thread() noexcept;
-  /// How many of those are this manager's.
+  /// This manager's calls among those.
   int in(scope const* stack) const noexcept;
-  /// Whether a signal handler has interrupted one of this manager's calls, of the calling thread: it may have
-  /// a mutex of ours, and a session in the middle of a statement.
+  /// Whether a signal handler has interrupted a call of this manager in the calling thread. That call can
+  /// hold a mutex of ours, or a session in mid-statement.
   bool interrupted() const noexcept;
-  /// Waits until no more than `others_than` are left. @return false if they were at the deadline
+  /// Waits until at most `others_than` calls are left. @return false at the deadline
   bool wait_until_gone(int others_than, boot_time_point deadline);
 
  private:
@@ -41,7 +41,7 @@ class calls {
   int under_way_ = 0;
 };
 
-/// Marks a thread that is a manager's own, as long as it lives.
+/// While it lives, the calling thread counts as a manager's own.
 class serving {
  public:
   serving() noexcept;
@@ -50,7 +50,7 @@ class serving {
   serving& operator=(serving const&) = delete;
 };
 
-/// While it lives, the calling thread runs code of the program's: a hook, or a policy.
+/// While it lives, the calling thread runs code of the program: a hook or a policy.
 class outside {
  public:
   outside() noexcept;
@@ -62,7 +62,7 @@ class outside {
   calls::scope const* const left_;
 };
 
-/// Whether the calling thread is a manager's own, or in a call: a hook or callback runs, or a signal handler.
+/// Whether the calling thread is a manager's own, or in a call (a hook, callback or signal handler runs).
 bool inside_the_library() noexcept;
 
 }  // namespace rowlock::base

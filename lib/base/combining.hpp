@@ -1,7 +1,7 @@
 #pragma once
-// Threads that want the same kind of thing at the same time let one of them ask for all: one round trip, one
-// flush, many answers. (D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat combining and the
-// synchronization-parallelism tradeoff", SPAA 2010; databases call it group commit.)
+// One thread asks for several threads that want the same kind of thing: one round trip, one flush, many
+// answers. (D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat combining and the synchronization-parallelism
+// tradeoff", SPAA 2010; databases call it group commit.)
 
 #include <algorithm>
 #include <condition_variable>
@@ -15,18 +15,18 @@
 
 namespace rowlock::base {
 
-/// Thread-safe. Nobody waits for company: the first one leads, and goes as soon as it has what it needs to
-/// (a connection). What comes meanwhile goes with it, first come, first served; and the next one leads.
+/// Combines the jobs of several threads. The first thread leads, and runs once it is prepared (has a
+/// connection). Jobs that arrive meanwhile run with it, in order. Then the next thread leads. Thread-safe.
 template <class Job>
 class combining {
  public:
-  /// `most`: how many jobs go together.
+  /// `most`: the most jobs in one run.
   explicit combining(std::size_t most) : most_(most) {}
 
-  /// Returns when `mine` was run, by this thread or by another one. A thread that leads calls `prepare()`,
-  /// and then `run(what it prepared, jobs)`, with its own job and those of others that wait and are
-  /// alike(mine, another). `run` must not throw. If `prepare` throws, the others go on without this job.
-  /// @return false if nobody has begun with it until `until`, or when `stop` was triggered
+  /// Returns after `mine` was run, by this thread or another. The leader calls `prepare()`, then
+  /// `run(prepared, jobs)` with its own job and the waiting jobs that are alike(mine, another). `run` must
+  /// not throw. If `prepare` throws, the other threads go on without this job.
+  /// @return false if no thread has begun with `mine` before `until` or `stop`
   template <class Alike, class Prepare, class Run>
   bool run(Job& mine, boot_time_point until, std::stop_token const& stop, Alike alike, Prepare prepare,
            Run run) {
@@ -59,12 +59,11 @@ class combining {
     for (auto* one : t.entries) {
       if (one == &me) continue;
       one->is = state::done;
-      one->wake.notify_one();  // with the mutex: it is on that thread's stack
+      one->wake.notify_one();  // with the mutex: the entry is on that thread's stack
     }
     return true;
   }
 
-  /// How many wait, at this moment.
   std::size_t waiting() const {
     std::lock_guard const guard(mutex_);
     return line_.size();
@@ -87,7 +86,7 @@ class combining {
     std::lock_guard const guard(mutex_);
     team t;
     auto const room = std::min(most_, line_.size() + 1);
-    t.entries.reserve(room);  // from here on nothing is allocated: whoever is taken must be run
+    t.entries.reserve(room);  // no allocation from here on: a taken job must run
     t.jobs.reserve(room);
     t.entries.push_back(&me);
     t.jobs.push_back(me.job);
@@ -119,7 +118,7 @@ class combining {
   std::size_t const most_;
   mutable std::mutex mutex_;
   std::deque<entry*> line_;
-  bool led_ = false;  ///< somebody prepares
+  bool led_ = false;  ///< a leader prepares
 };
 
 }  // namespace rowlock::base

@@ -28,7 +28,7 @@ void event::clear() const noexcept {
   (void)!::read(fd_, &drained, sizeof drained);
 }
 
-// In slices: poll's own clock stands still while the machine sleeps, the deadline's does not.
+// In slices: poll's clock stands still while the machine sleeps, the deadline's does not.
 bool wait_for(event const& e, boot_time_point deadline) noexcept {
   using namespace std::chrono_literals;
   for (;;) {

@@ -6,8 +6,8 @@
 
 namespace rowlock::base {
 
-/// An eventfd(2): something to poll(2) for that any thread may set. Whoever has come back from wait_for()
-/// with true sees what was written before set().
+/// An eventfd(2): any thread may set it, and poll(2) waits for it. After wait_for() has returned true, the
+/// caller sees all writes before set().
 class ROWLOCK_EXPORT event {
  public:
   event();
@@ -26,7 +26,7 @@ class ROWLOCK_EXPORT event {
   mutable std::atomic<bool> was_set_{false};
 };
 
-/// Waits until it is set, which it stays. @return false if it was not at `deadline`
+/// Waits until the event is set. It stays set. @return false at `deadline`
 bool wait_for(event const&, boot_time_point deadline) noexcept;
 
 }  // namespace rowlock::base

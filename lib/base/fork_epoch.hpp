@@ -4,9 +4,8 @@
 
 namespace rowlock::base {
 
-/// Differs in a process and in the children that it forks: whatever was made in another epoch belongs to the
-/// parent (its connections, its locks) or no longer exists (its threads), and mutexes may stand locked for
-/// ever.
+/// Differs between a process and its forked children. Objects of another epoch belong to the parent
+/// (connections, locks) or no longer exist (threads). Their mutexes can stay locked for ever.
 ROWLOCK_EXPORT unsigned fork_epoch() noexcept;
 
 }  // namespace rowlock::base

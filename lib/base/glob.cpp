@@ -8,7 +8,7 @@
 namespace rowlock::base {
 namespace {
 
-/// LIKE patterns longer than this say less than the glob does: databases have limits.
+/// The bytes after which a LIKE pattern ends with '%', because databases have limits.
 constexpr std::size_t longest_like = 600;
 
 locale_t bytewise() noexcept {
@@ -30,8 +30,7 @@ bool glob::matches(std::string const& name) const noexcept {
   return found;
 }
 
-// Where fnmatch() itself knows better what is meant, behind a bracket or a backslash, all that follows is
-// left to it.
+// A bracket or backslash, and the text behind it, becomes '%': only fnmatch() knows its meaning.
 std::string glob::like() const {
   if (pattern_.empty()) return "%";
   std::string out;

@@ -5,17 +5,17 @@
 
 namespace rowlock::base {
 
-/// A pattern for names, as fnmatch(3) has it without flags, byte by byte whatever the locale is.
+/// A pattern for names: fnmatch(3) without flags, byte by byte in every locale.
 class glob {
  public:
   /// Empty: all names.
   explicit glob(std::string pattern) : pattern_(std::move(pattern)) {}
 
   bool matches(std::string const& name) const noexcept;
-  /// For SQL's LIKE with ESCAPE '|': what it does not match, matches() does not, either, in any dialect. It
-  /// has ASCII characters alone, which every database knows.
+  /// A pattern for SQL's LIKE with ESCAPE '|', in ASCII. In any dialect it accepts all names that matches()
+  /// accepts.
   std::string like() const;
-  /// ASCII characters that all names begin with; perhaps not all such.
+  /// An ASCII prefix of all matching names, not always the longest.
   std::string prefix() const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace rowlock::base {
 
-/// The one T of this process; a forked child gets a new one, for the parent's may be locked by a thread that
-/// the child does not have. The old one is never destroyed: somebody may still look at it.
+/// The one T of this process. A forked child gets a new one, because a thread that it lacks can have locked
+/// the parent's. The old one is never destroyed: callers might still use it.
 template <class T>
 T& per_process() {
   struct instance {

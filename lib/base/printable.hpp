@@ -1,5 +1,5 @@
 #pragma once
-// Makes text from a stranger safe to show. Only inline functions, because the command line uses it, too.
+// Makes foreign text safe to show. Header-only, because the command line uses it, too.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,8 @@
 
 namespace rowlock::base {
 
-/// Length in bytes of the UTF-8 sequence at the beginning; 0 if it is not UTF-8, or a control character.
+/// Length in bytes of the first UTF-8 sequence. 0: invalid, a control character, or a mark that turns the
+/// direction of writing.
 inline std::size_t harmless_prefix(std::string_view s) {
   auto const byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
   auto const lead = byte(0);
@@ -18,11 +19,11 @@ inline std::size_t harmless_prefix(std::string_view s) {
   if (lead < 0xc2 || lead > 0xf4 || s.size() < size) return 0;
   for (std::size_t i = 1; i < size; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what is beyond U+10FFFF.
+  // Overlong forms, surrogates, and code points beyond U+10FFFF.
   if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f)) return 0;
   if ((lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f)) return 0;
   if (lead == 0xc2 && byte(1) < 0xa0) return 0;  // U+0080 to U+009F: control characters, too
-  // U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of what follows.
+  // U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 turn the direction of writing.
   if (lead == 0xd8 && byte(1) == 0x9c) return 0;
   if (lead == 0xe2 && byte(1) == 0x80 &&
       (byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae)))
@@ -31,8 +32,7 @@ inline std::size_t harmless_prefix(std::string_view s) {
   return size;
 }
 
-/// The text with "\\x1b" for each byte of a control character, of what is no UTF-8, and of what turns the
-/// direction of writing.
+/// The text, with "\\x1b" and the like for each byte outside harmless sequences.
 inline std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nothing here may need a mutex or memory: exit() may have been called in a signal handler.
+// No mutex and no memory in this file: a signal handler might have called exit().
 std::atomic<bool> ends{false};
 std::atomic<bool> without_drivers{false};
 std::atomic<int> in_drivers{0};

@@ -1,6 +1,6 @@
 #pragma once
-// The end of this process by exit() or return from main: handlers and static destructors run in one thread,
-// and all others go on.
+// The end of this process by exit() or return from main. One thread runs handlers and static destructors, and
+// all others go on.
 
 #include <rowlock/export.hpp>
 #include <rowlock/types.hpp>
@@ -8,26 +8,24 @@
 
 namespace rowlock::base {
 
-/// From the first call on, the beginning of the process's end is noticed, before anything that was made until
-/// then is destroyed.
+/// After the first call, the process's end is noticed before any older static object is destroyed.
 void watch_for_process_end() noexcept;
 
-/// The same, once more: to be called by whoever is about to wait for a lock of this process. A static handle
-/// takes its lock while it is made, so that the first call is not early enough for its own destructor.
+/// The same for a caller that is about to wait for a lock. The first function, called in a static handle's
+/// constructor, notices the end only after that handle's destructor.
 void watch_for_process_end_of_others() noexcept;
 
-/// False, perhaps, while those static objects are destroyed that were made after the first call of
-/// one of these two.
+/// Can be false during the destruction of static objects that were made after the first calls of these two.
 bool process_ends() noexcept;
 
-/// The process ends, and that thread ends it.
+/// Whether that thread ends the process.
 bool process_ends_by(std::thread::id) noexcept;
 
-/// The process ends, and another thread ends it.
+/// Whether another thread ends the process.
 bool process_ends_elsewhere() noexcept;
 
-/// What a call may still use of `usual`: at the end of the process all that waits in the thread that ends it
-/// shares one such time, or ten handles on a dead server would cost ten of them.
+/// The part of `usual` that a call may still use. At the end of the process all waits of the ending thread
+/// share one such time: ten handles on a dead server must not cost ten.
 std::chrono::nanoseconds time_left(std::chrono::nanoseconds usual) noexcept;
 
 /// While it lives, that time runs.
@@ -42,10 +40,11 @@ class end_time_spent {
   boot_time_point began_;
 };
 
-/// Next, the drivers' own handlers run. Waits, briefly, for driver_calls that are under way.
+/// Call it before the drivers' own handlers run. Waits briefly for driver_calls that are under way.
 void drivers_end() noexcept;
 
-/// A short call into a driver, such as a thread's leave of it: after drivers_end() it is not begun.
+/// A short call into a driver, such as a thread's leave of it. After drivers_end() only the ending thread
+/// begins one.
 class ROWLOCK_EXPORT driver_call {
  public:
   driver_call() noexcept;
@@ -54,8 +53,8 @@ class ROWLOCK_EXPORT driver_call {
   driver_call& operator=(driver_call const&) = delete;
 };
 
-/// To be called where a thread is about to enter a driver, or comes back from a wait in it: after
-/// drivers_end() it does not return, but in the thread that ends the process.
+/// Call it before a thread enters a driver, and after each wait in it. After drivers_end() it returns only in
+/// the ending thread.
 ROWLOCK_EXPORT void stay_out_of_ended_drivers() noexcept;
 
 }  // namespace rowlock::base

@@ -1,6 +1,5 @@
 #pragma once
-// Prometheus' text exposition format, version 0.0.4. Of headers only: the program uses it as well, and shared
-// libraries hide what is not public.
+// Prometheus' text exposition format, version 0.0.4. Header-only, because the command line uses it, too.
 
 #include <fmt/format.h>
 
@@ -18,7 +17,7 @@ class prometheus_text {
   using label = std::pair<std::string_view, std::string_view>;
   using labels = std::initializer_list<label>;
 
-  /// Begins a metric, whose samples follow. `type`: counter, gauge or histogram.
+  /// Begins a metric. Its samples follow. `type`: counter, gauge or histogram.
   void metric(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
     fmt::format_to(end(), "# HELP {} {}\n# TYPE {} {}\n", name, escaped(help, false), name, type);
@@ -28,7 +27,7 @@ class prometheus_text {
   requires std::integral<Number> || std::floating_point<Number>
   void sample(Number value, labels of = {}) { sample_of("", of, value); }
 
-  /// `suffix`: what a histogram's samples are told apart by, "_bucket" and so on.
+  /// `suffix`: distinguishes a histogram's samples, "_bucket" and so on.
   template <class Number>
   void sample_of(std::string_view suffix, labels of, Number value) {
     text_ += name_;
@@ -39,7 +38,6 @@ class prometheus_text {
       before = ',';
     }
     if (of.size() > 0) text_ += '}';
-    // A flag is 1 or 0, as every number there.
     if constexpr (std::same_as<Number, bool>)
       fmt::format_to(end(), " {}\n", value ? 1 : 0);
     else
@@ -52,7 +50,7 @@ class prometheus_text {
  private:
   std::back_insert_iterator<std::string> end() { return std::back_inserter(text_); }
 
-  /// A line each: what would end it, or a label's quotes, is written with a backslash.
+  /// Escapes a backslash, a line's end and, in a label, quotes.
   static std::string escaped(std::string_view text, bool quoted) {
     std::string out;
     for (char const c : text) {

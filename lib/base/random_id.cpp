@@ -12,7 +12,7 @@
 namespace rowlock::base {
 namespace {
 
-// Not interrupted and never short for so many once the generator is seeded, which it is long before us.
+// Up to this size getrandom(2) is not interrupted and never short, once the kernel has seeded its generator.
 constexpr std::size_t most_bytes = 256;
 
 void fill(std::span<std::uint64_t> bits) {

@@ -7,7 +7,7 @@
 
 namespace rowlock::base {
 
-/// A std::stop_token as something to poll(2) for: fd() becomes readable when the token is triggered.
+/// Makes a std::stop_token pollable: fd() becomes readable when the token is triggered.
 class stop_event {
  public:
   explicit stop_event(std::stop_token token) : token_(std::move(token)), callback_(token_, trigger{event_}) {}
@@ -22,8 +22,8 @@ class stop_event {
     event const& to_set;
     void operator()() const noexcept { to_set.set(); }
   };
-  // The callback comes last, so it goes first, and with it a trigger that is still running in another thread:
-  // by then the descriptor must not have become somebody else's.
+  // Last, so destroyed first. It waits for a trigger in another thread, which must not write to a closed and
+  // reused descriptor.
   event event_;
   std::stop_token token_;
   std::stop_callback<trigger> callback_;

@@ -30,7 +30,7 @@ bool task_queue::run(task what, kind how, std::size_t most) {
   return true;
 }
 
-// What is in line at the end is run by whoever is still there.
+// At the end the remaining threads run the tasks that are still queued.
 void task_queue::serve(std::stop_token stop) {
   name_thread(name_);
   std::unique_lock lock(mutex_);
@@ -43,7 +43,7 @@ void task_queue::serve(std::stop_token stop) {
     line_.pop_front();
     lock.unlock();
     next.what();
-    next.what = nullptr;  // and what it holds, without the mutex
+    next.what = nullptr;  // destroys its captures without the mutex
     lock.lock();
   }
 }

@@ -1,6 +1,5 @@
 #pragma once
-// What is asked beside other things, by threads of its own, so that what does not answer keeps nobody else
-// waiting.
+// Tasks for threads of their own, so that a task without an answer delays no other work.
 
 #include <condition_variable>
 #include <deque>
@@ -11,7 +10,7 @@
 
 namespace rowlock::base {
 
-/// A thread is begun when none is free, and stays. Thread-safe.
+/// Starts a thread when none is free. Threads stay. Thread-safe.
 class task_queue {
  public:
   using task = std::function<void()>;
@@ -20,17 +19,16 @@ class task_queue {
     must_be_run
   };
 
-  /// `thread_name` is static. One that asks for a lock may wait for a reply that does not come; then renewals
-  /// have another thread.
+  /// `thread_name` is static. The second thread runs renewals while a take waits in vain for its reply.
   explicit task_queue(char const* thread_name, std::size_t most_threads = 2) noexcept
       : name_(thread_name), most_threads_(most_threads) {}
-  /// Waits for those that must be run.
+  /// Waits for the tasks that must be run.
   ~task_queue();
   task_queue(task_queue const&) = delete;
   task_queue& operator=(task_queue const&) = delete;
 
-  /// `what` throws nothing. @return false if it was dropped: `most` are waiting, so nobody answers; or there
-  /// is no thread to be had, whatever the kind
+  /// `what` throws nothing. @return false if the task was dropped (`most` are waiting), or if no thread can
+  /// be started
   bool run(task what, kind, std::size_t most = 256);
 
  private:

@@ -20,7 +20,7 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// The JSON library's serializer refuses what is not UTF-8: overlong forms, surrogates, cut sequences.
+// The JSON library's serializer refuses text that is not UTF-8.
 bool is_utf8(std::string_view text) {
   if (is_ascii(text)) return true;
   try {

@@ -16,20 +16,19 @@ inline constexpr std::size_t longest_note = 1024;  ///< bytes
 /// `longest` bytes long.
 void require_text(std::string_view what, std::string_view text, std::size_t longest);
 
-/// The same for a lock's name, which must not be empty either.
+/// The same for a lock's name, which must not be empty.
 void require_name(std::string_view name);
 
-/// Two digits a byte.
 ROWLOCK_EXPORT std::string hexadecimal(std::string_view bytes);
 
-/// Text that is UTF-8, as JSON has it: in quotes.
+/// Appends UTF-8 text as a JSON string, in quotes.
 void append_json(std::string& out, std::string_view text);
 
-/// A list of such texts. What a server calls a name may be none: nothing is thrown, and a database refuses
-/// it.
+/// A list of such strings. Of a text that is not UTF-8 (a server's name) nothing is thrown: a database
+/// refuses it.
 std::string json_list(std::span<std::string const> texts);
 
-/// what() without the text of its errc at the end, which repeats it in general words.
+/// what() without its end, the general text of its errc.
 ROWLOCK_EXPORT std::string plain_message(error const&);
 
 }  // namespace rowlock::base

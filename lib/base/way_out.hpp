@@ -1,13 +1,13 @@
 #pragma once
-// Only inline, because the command line uses it, too.
+// Header-only, because the command line uses it, too.
 
 #include <optional>
 #include <string_view>
 
 namespace rowlock::base {
 
-/// What to do about an error where the kind of error alone would give the wrong advice: that the server is
-/// away, or that a reply was lost. Empty if the message says it.
+/// Advice where the kind of error gives wrong advice (server away, reply lost). Empty if the message says it;
+/// nullopt for others.
 inline std::optional<char const*> way_out_of(std::string_view message) noexcept {
   auto const says = [message](std::string_view part) { return message.find(part) != message.npos; };
   if (says("reply was longer than any that is expected"))

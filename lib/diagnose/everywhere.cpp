@@ -1,4 +1,3 @@
-// What is looked at in the same way on every database.
 #include <fmt/format.h>
 
 #include <array>
@@ -31,7 +30,7 @@ constexpr std::array<right, 12> rights{{{"doctor_may_select_meta", "SELECT", "me
                                         {"doctor_may_update_permits", "UPDATE", "permits"},
                                         {"doctor_may_delete_permits", "DELETE", "permits"}}};
 
-/// The greatest difference of clocks that is not worth a warning.
+/// A smaller difference of clocks is not worth a warning.
 constexpr std::chrono::microseconds same_clock = 1s;
 
 std::string seconds(std::chrono::microseconds t) {
@@ -94,7 +93,7 @@ std::optional<opinion> clock(examination& x) {
   auto const now = [] {
     return std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
   };
-  x.ask("doctor_clock");  // so that the second time is one round trip, and no more
+  x.ask("doctor_clock");  // so that the second call is one round trip
   auto const before = now();
   auto const there = std::chrono::duration_cast<microseconds>(
       backend::as_time(x.ask("doctor_clock").rows.at(0).at(0)).time_since_epoch());
@@ -133,7 +132,7 @@ std::optional<opinion> keepalive(examination& x) {
   return opinion{verdict::ok, fmt::format("a dead connection is noticed after {} s", after->count())};
 }
 
-// On a session of its own, at a wait queue that nobody else can mean; only the outcome is of interest.
+// Uses a session and a wait queue of its own. Only the outcome matters.
 std::optional<opinion> waiting(examination& x) {
   auto const polls = [](std::string const& why) {
     return "who waits for a lease or unique_insert tries again and again: " + why;
@@ -149,7 +148,7 @@ std::optional<opinion> waiting(examination& x) {
     session->leave_queue(soon);
     return opinion{verdict::ok, "who waits stands in a line, and is woken"};
   } catch (error const& e) {
-    if (e.reason() == errc::schema_missing) throw;  // a wait queue may be known by its table
+    if (e.reason() == errc::schema_missing) throw;  // its table can identify a wait queue
     return opinion{
         verdict::warning, polls(x.words(e)),
         "Locks are as safe as with it. See what refuses it: the server, a proxy in between, or the folder "
@@ -157,7 +156,7 @@ std::optional<opinion> waiting(examination& x) {
   }
 }
 
-// Each taker counts against the limit that it was told.
+// Each take counts with its own caller's limit.
 std::optional<opinion> limits(examination& x) {
   std::string differ;
   for (auto const& name : x.ask("doctor_limits").rows)

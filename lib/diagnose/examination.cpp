@@ -22,7 +22,7 @@ manager_options tables(doctor_options const& o) {
   return m;
 }
 
-// Of a file the message itself says what it needs, where there is more than one way.
+// Empty where a file has several remedies: then the error's message names them.
 char const* file_remedy(errc reason) {
   switch (reason) {
     case errc::unreachable:
@@ -71,7 +71,7 @@ std::string examination::words(error const& e) const {
 }
 
 backend::connection& examination::session() {
-  // If no session can be opened any more, the remaining checks do not try again: each would wait.
+  // After a failed connect the remaining checks do not try again, because each would wait.
   if (lost_) throw *lost_;
   if (session_ && session_->usable()) return *session_;
   session_.reset();
@@ -101,7 +101,7 @@ std::optional<backend::row> examination::table(std::string const& what) {
   return r.rows[0];
 }
 
-// Reads no row, and takes no lock that a statement of ours would wait for.
+// Reads no row, and takes no lock that rowlock's statements would wait for.
 bool examination::is_missing(std::string const& what) {
   auto const table = database_.tables().table(what);
   if (!ask("migrate_columns", {table}).rows.empty()) return false;
@@ -189,7 +189,7 @@ std::optional<opinion> examination::not_tables() try {
                              fmt::join(bad, "; ")),
                  "Drop it, or name rowlock's schema (--schema)."};
 } catch (error const&) {
-  return std::nullopt;  // each check says for itself why it can't be made
+  return std::nullopt;  // each check reports for itself why it can't be made
 }
 
 std::vector<std::string> examination::validate() {

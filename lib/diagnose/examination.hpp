@@ -1,6 +1,5 @@
 #pragma once
-// What the checks of a database have in common: a session, what it was asked, and what becomes of a check
-// that fails.
+// The common part of a database's checks: session, cached answers, results of failed checks.
 
 #include <initializer_list>
 #include <map>
@@ -19,7 +18,6 @@ namespace rowlock::diagnose {
 
 using backend::opinion;
 
-/// What all checks ask, and what the common ones do beside.
 class examination final : public backend::examiner {
  public:
   examination(std::shared_ptr<backend::source>, doctor_options const&);
@@ -39,29 +37,28 @@ class examination final : public backend::examiner {
   doctor_options const& options() const noexcept override { return options_; }
   backend::statement_book const& statements() const noexcept override { return database_.statements(); }
 
-  /// The schema version that this program would make.
   int latest_version() const noexcept { return source_->sql().migrations.back().version; }
-  /// Whether another role has put anything beside the tables that writing to them might run. @throws error
+  /// Whether another role has added an object that a write to the tables might run. @throws error
   bool has_strangers();
-  /// What migrator::validate() says. @throws error
+  /// As migrator::validate(). @throws error
   std::vector<std::string> validate();
-  /// @throws error as managers do when the tables are not there, or not of the right version
+  /// @throws error as managers do if the tables are missing or have a wrong version
   int check_schema() { return database_.check_schema(session(), deadline()); }
 
  private:
   std::optional<opinion> look(backend::named_check const&);
-  /// Where the tables are, if the options do not say.
+  /// The tables' schema, also if the options name none.
   std::string schema_found();
-  /// A reason not to make any of the other checks: they would read what is no table of ours.
+  /// A reason to skip all other checks: they would read a foreign object.
   std::optional<opinion> not_tables();
-  /// Of a check that could not be made.
+  /// The result of a check that could not be made.
   opinion undecided(error const&) const;
 
   std::shared_ptr<backend::source> source_;
   doctor_options const& options_;
   sessions::database database_;
   std::unique_ptr<backend::connection> session_;
-  std::optional<error> lost_;  ///< why there is no session any more
+  std::optional<error> lost_;  ///< the error of the failed connect
   std::map<std::string, backend::settings> known_;
 };
 

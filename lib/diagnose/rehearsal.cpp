@@ -48,7 +48,7 @@ void rehearsal::script(std::string_view sql, boot_time_point deadline) {
   within_.script(sql == "ROLLBACK" ? undo : savepoint, deadline);
 }
 
-// Nobody else has the row.
+// No other session has the row, so there is no wait.
 backend::result rehearsal::wait_for_row(backend::statement const& s,
                                         std::span<backend::value const> parameters, boot_time_point deadline,
                                         std::chrono::nanoseconds /*reply_timeout*/,

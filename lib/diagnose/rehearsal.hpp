@@ -1,5 +1,4 @@
 #pragma once
-// A transaction in which a strategy takes and gives back a lock, and of which nothing stays.
 
 #include <optional>
 #include <rowlock/error.hpp>
@@ -9,16 +8,16 @@
 
 namespace rowlock::diagnose {
 
-/// A session within one transaction that is rolled back at the end. What begins, commits or rolls back a
-/// transaction on it sets, releases or rolls back to a savepoint; statements that belong into one transaction
-/// are run one by one. `within` is the caller's.
+/// A session for a strategy's trial, within one transaction that the destructor rolls back. BEGIN, COMMIT and
+/// ROLLBACK set, release or roll back to a savepoint. Statements of one transaction run one by one. `within`
+/// is the caller's.
 class rehearsal final : public backend::connection {
  public:
-  /// Begins. @throws error
+  /// Begins the transaction. @throws error
   rehearsal(backend::connection& within, backend::statement_book const&, boot_time_point deadline);
   ~rehearsal() override;
 
-  /// What the database refused first: a statement after it in the same transaction may say less.
+  /// The database's first refusal: later ones might say less.
   std::optional<error> const& first_refusal() const noexcept { return refused_; }
 
   backend::result execute(backend::statement const&, std::span<backend::value const> parameters,

@@ -1,4 +1,4 @@
-// What only a lock that is taken shows: a trigger that raises, a constraint, a column that others have added.
+// Findings that only a taken lock shows: a trigger that raises, a constraint, a foreign column.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ strategies::take_request request(examination const& x, strategy_traits const& tr
   return r;
 }
 
-/// Takes, renews and gives back. @return what went wrong without an error; empty if nothing did
+/// Takes, renews and releases. @return a problem without an error; empty if there is none
 std::string rehearse(examination& x, rehearsal& c, strategy which, locking_strategy const& how) {
   auto const& known = traits(which);
   auto r = request(x, known);
@@ -51,7 +51,7 @@ std::string rehearse(examination& x, rehearsal& c, strategy which, locking_strat
   return "";
 }
 
-/// Errors that say nothing of the tables: the check could not be made.
+/// Errors that say nothing about the tables: the check has no result.
 bool decides_nothing(errc reason) {
   switch (reason) {
     case errc::unreachable:
@@ -71,13 +71,13 @@ bool decides_nothing(errc reason) {
 }  // namespace
 
 std::optional<opinion> takes(examination& x) {
-  if (x.has_strangers())  // a trigger of theirs would run with this role's rights [C12]
+  if (x.has_strangers())  // a foreign trigger would run with this role's rights [C12]
     return opinion{verdict::unknown,
                    "not tried: what another role has put there would run with this role's rights",
                    "See `creators`."};
   std::vector<std::string> good;
   for (auto const& [which, how] : strategies::catalogue(x.statements())) {
-    if (traits(which).by_majority) continue;  // as a lease, and only for a quorum that was made
+    if (traits(which).by_majority) continue;  // like a lease, and only in an existing quorum
     std::string wrong;
     {
       rehearsal c(x.session(), x.statements(), x.deadline());
@@ -110,8 +110,7 @@ std::optional<opinion> as_migrated(examination& x) {
     return opinion{verdict::warning, fmt::format("{}", fmt::join(wrong, "; ")), "rowlock migrate validate"};
   } catch (error const& e) {
     if (e.reason() != errc::access_denied) throw;
-    // Not the rights that the error itself would have granted: a role that only locks needs none on
-    // rowlock_migrations.
+    // The error names more rights than needed: a role that only locks needs none on rowlock_migrations.
     return opinion{verdict::unknown, "not looked at: this role may not read what was migrated",
                    "Run it as the tables' owner: rowlock migrate validate"};
   }

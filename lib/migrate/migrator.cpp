@@ -17,8 +17,7 @@ int checked(int version, int latest) {
               fmt::format("there is no version {}: they go from 0 to {}", version, latest));
 }
 
-// The back ends' own hint, after the SQLSTATE, is for those who use the tables and not for those who make
-// them.
+// Replaces the back end's own hint, after the SQLSTATE: it is for users of the tables.
 error with_hint(error const& e, std::string_view hint) {
   auto text = base::plain_message(e);
   auto const state = fmt::format("(SQLSTATE {})", e.sqlstate());
@@ -26,7 +25,7 @@ error with_hint(error const& e, std::string_view hint) {
   return error(e.reason(), fmt::format("{}; {}", text, hint), e.statement(), e.sqlstate(), e.native_code());
 }
 
-// Runs `f` and says what to do about what only an administrator can mend.
+// Runs `f`, and adds a hint to errors that only an administrator can fix.
 template <class F>
 auto explained(backend::dialect const& dialect, F&& f) {
   try {

@@ -9,8 +9,8 @@
 namespace rowlock::migrate {
 namespace {
 
-// Asked for by a call only where the catalog does not show it, and never by one that could run: a procedure
-// by that name may be anybody's, and would have our rights.
+// Calls a routine only where the catalog can hide it, and only in a way that can't run: a foreign procedure
+// would have our rights.
 bool is_hidden(session& s, std::string const& name) {
   auto const& its = s.dialect().migrating;
   if (its.call_in_vain == nullptr) return false;
@@ -22,7 +22,7 @@ bool is_hidden(session& s, std::string const& name) {
   return true;
 }
 
-/// Where the statement begins in which the routine is made; npos if it is not made there.
+/// The beginning of the statement that makes the routine; npos: not in this text.
 std::size_t begin_of(std::string_view text, std::string const& name) {
   constexpr std::array<std::string_view, 3> verbs{"CREATE FUNCTION", "CREATE OR REPLACE FUNCTION",
                                                   "CREATE PROCEDURE"};
@@ -30,12 +30,12 @@ std::size_t begin_of(std::string_view text, std::string const& name) {
     auto const at = text.rfind(fmt::format("{} rowlock_{}(", verb, name));
     if (at == text.npos) continue;
     bool const by_itself = at == 0 || text[at - 1] == '\n';
-    return by_itself ? at : text.rfind("\nDO $$", at) + 1;  // else a block makes it of another one's text
+    return by_itself ? at : text.rfind("\nDO $$", at) + 1;  // else in a DO block
   }
   return text.npos;
 }
 
-/// As the newest of the versions up to `version` makes it.
+/// From the newest of the versions up to `version` that makes it.
 std::string_view text_of(backend::dialect const& d, int version, std::string const& name) {
   std::string_view found;
   for (auto const& m : d.migrations) {

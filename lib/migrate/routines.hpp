@@ -1,6 +1,5 @@
 #pragma once
-// Functions or procedures for SQL without C++, where a database has them: a dump may have left them out, or
-// somebody has dropped them.
+// Functions or procedures for SQL without C++. A dump can omit them, and an operator can drop them.
 
 #include <string>
 #include <vector>
@@ -9,11 +8,11 @@
 
 namespace rowlock::migrate {
 
-/// Those of schema version `version` that are not there, without the tables' prefix, in the order in which
-/// they can be made. Runs nobody's routine. One that is there and hidden from this user is not missing.
+/// The missing routines of schema version `version`, without prefix, in the order for make_routines(). Runs
+/// none of them. A routine that is hidden from this user is not missing.
 std::vector<std::string> missing_routines(session&, int version);
 
-/// Makes these as that version has them. Rights that were granted on them before are gone.
+/// Makes the routines as that version has them. Earlier grants on them are lost.
 void make_routines(session&, int version, std::vector<std::string> const& names);
 
 }  // namespace rowlock::migrate

@@ -77,20 +77,21 @@ std::vector<std::string> compare(session& s, tables const& found, int version) {
   return out;
 }
 
-// The columns that every version of rowlock_meta has, so that any program can read any version's.
+// The columns of rowlock_meta in every version, so that any program can read any version.
 bool readable_meta(columns const& meta) {
   return meta.contains("id") && meta.contains("database_id") && meta.contains("schema_version") &&
          meta.contains("oldest_reader");
 }
 
-// Migrations are counted one by one: what is beyond is no version, and is not counted up to.
+// A larger number is no version: migrations are counted one by one.
 constexpr std::int64_t highest_version = 9'999;
 
 int version_of(backend::value const& v) {
   return static_cast<int>(std::clamp<std::int64_t>(as_int(v), -1, highest_version + 1));
 }
 
-// rowlock_meta's row as migrate_version gives it; without one, or without a row, the complaint goes to state.
+// rowlock_meta's row, as migrate_version gives it. If there is none, or its version is out of range, `state`
+// has the complaint.
 std::optional<backend::row> read_meta(session& s, columns const& columns_of_meta, schema_state& state) {
   auto const meta = display_name(s, "meta");
   if (!readable_meta(columns_of_meta)) {
@@ -123,8 +124,8 @@ void read_records(session& s, tables const& found, schema_state& state) {
         {version_of(row.at(0)), as_text(row.at(1)), as_text(row.at(2)), as_text(row.at(3))});
 }
 
-// Takes for an interrupted migration what is one: all of this version's tables, as they are or as the next
-// one has them, and of the others such as the next one has.
+// Recognizes an interrupted migration: all tables of this version are there, as in this version or the next,
+// and all others are as in the next.
 void recognize_interruption(session& s, tables const& found, schema_state& state) {
   auto const next = state.version + 1;
   if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect()))
@@ -144,8 +145,7 @@ void recognize_interruption(session& s, tables const& found, schema_state& state
   state.differences.clear();
 }
 
-// Where the catalog does not keep to the transaction's snapshot, another process's migration may come between
-// two looks.
+// Where the catalog ignores the transaction's snapshot, another migration can come between two looks.
 [[noreturn]] void throw_changed() {
   throw error(errc::conflict, "the tables were migrated while they were looked at");
 }
@@ -155,14 +155,13 @@ bool may_read(session& s, char const* what) {
     s.script(fmt::format("SELECT * FROM {} LIMIT 0", s.tables().table(what)));
     return true;
   } catch (error const& e) {
-    if (e.reason() == errc::schema_missing) return true;  // it is not there
+    if (e.reason() == errc::schema_missing) return true;  // no such table
     if (e.reason() == errc::access_denied) return false;
     throw;
   }
 }
 
-// What looks absent may be hidden: without a right on a table these servers refuse to say whether there is
-// one.
+// A table that seems absent might be hidden: without a right on it these servers do not tell.
 void demand_sight(session& s) {
   if (!s.dialect().catalog_hides) return;
   std::string hidden;
@@ -263,9 +262,8 @@ schema_state inspect(session& s) {
   demand_tables(s);
   auto state = look(s);
   if (state.differences.empty() && state.missing_routines.empty()) return state;
-  // Where the catalog does not keep to the transaction's snapshot, each statement may have seen another
-  // moment of somebody's way up and down; and where DDL commits, a routine that is made anew is gone for a
-  // moment. While nobody else may migrate they see one state.
+  // Each statement can see another moment of a migration, and where DDL commits, a routine that is made again
+  // is gone for a moment. With other migrators kept out, look() sees one state.
   s.enter();
   return look(s);
 }
@@ -287,8 +285,7 @@ backend::migration_text const& migration_of(backend::dialect const& d, int versi
 }
 
 std::string checksum_of(backend::migration_text const& m) {
-  // FNV-1a, 64 bits: it guards against accidents, not attackers (who may write rowlock_migrations as well),
-  // so no cryptographic library is needed for it.
+  // FNV-1a, 64 bits: against accidents, not against attackers (who can write rowlock_migrations, too).
   std::uint64_t hash = 0xcbf29ce484222325;
   for (char const c : m.up) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);

@@ -1,5 +1,5 @@
 #pragma once
-// What is there: read from the tables themselves, because another tool may have made them.
+// The state of the schema, read from the tables themselves: another tool can have made them.
 
 #include <string>
 #include <vector>
@@ -18,41 +18,38 @@ struct recorded_version {
 
 struct schema_state {
   int version = 0;  ///< by rowlock_meta; 0: no tables
-  /// There are also tables of the next version, as that version has them: a migrator died on its way there or
-  /// back. Only where ROLLBACK can't undo DDL.
+  /// Tables of the next version are there, too: a migrator died on its way there or back. Only where ROLLBACK
+  /// can't undo DDL.
   bool interrupted = false;
   int oldest_reader = 0;  ///< programs made for an older version must not use these tables
   std::vector<recorded_version> records;
-  std::vector<std::string>
-      differences;  ///< from what `version` should have; not looked for in unknown versions
+  std::vector<std::string> differences;  ///< from `version`; not looked for in unknown versions
 
-  /// Functions or procedures that `version` should have, without prefix; looked for where the tables are as
-  /// they should be.
+  /// Missing functions or procedures, without prefix; looked for only if the tables are sound.
   std::vector<std::string> missing_routines;
 
   recorded_version const* record_of(int v) const;
 };
 
-/// Inside a transaction of `s`. @throws refusal where a table's name is that of a view, which is not read
+/// Precondition: a transaction of `s`. @throws refusal if a table's name is a view's; the view is not read
 schema_state inspect(session& s);
 
-/// Objects with the name of one of the tables or functions that belong to another role, or are not what they
-/// should be; one sentence for each. `to_write`: by the rules for migrating, which trust fewer roles than
-/// those for looking. [C12]
+/// Objects with the name of a table or function of ours, but of another role or the wrong kind: one sentence
+/// each. `to_write`: by the rules for migrating, which trust fewer roles. [C12]
 std::vector<std::string> strangers(session& s, bool to_write);
 
-/// @throws refusal if strangers(s, true) finds any: nothing of theirs is to run with our rights
+/// @throws refusal if strangers(s, true) finds any: they must not run with our rights
 void demand_no_strangers(session& s);
 
-/// For messages: schema and prefix as people write them.
+/// For messages: the schema of the options, if any, and the prefix.
 std::string display_name(session const& s, std::string_view what);
 
 int latest_version(backend::dialect const&) noexcept;
 
-/// Throws error(errc::failed) if there is no such version (a bug).
+/// @throws error(errc::failed) if there is no such version (a bug)
 backend::migration_text const& migration_of(backend::dialect const&, int version);
 
-/// Of the up text as it is shipped, 16 hexadecimal digits.
+/// Of the shipped up text: 16 hexadecimal digits.
 std::string checksum_of(backend::migration_text const&);
 
 }  // namespace rowlock::migrate

@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A reply is waited for at least this long, however short the timeout: a statement that runs is not cut off.
+// The least time for a reply, however short the timeout, so that a running statement is not cut off.
 constexpr auto shortest_reply = 5s;
-constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 366);  // that a clock can add
+constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 366);  // a clock can add it
 constexpr std::chrono::milliseconds first_wait = 50ms;
 constexpr std::chrono::milliseconds longest_wait = 1s;
 
@@ -92,12 +92,12 @@ void session::connect() {
   if (connection_ && connection_->usable()) return;
   connection_.reset();
   if (make_) source_.create_if_missing();
-  // A server that takes connections and says nothing is not waited for as long as transactions are that are
-  // in the way: nobody would know why nothing happens.
+  // A silent server has less time than a transaction in the way: the operator would see no reason for the
+  // wait.
   connection_ = source_.connect(boot_clock::now() + shortest_reply);
   connected_before_ = true;
   if (!tables_.schema.empty()) return;
-  // Where no schema is named the tables' own is found once, and named in each statement from then on. [C12]
+  // Without a named schema, the tables' schema is found once. Each later statement names it. [C12]
   auto const found = connection_->find_schema(tables_.prefix + "meta", true, reply_deadline());
   if (!found)
     throw refusal(
@@ -137,7 +137,7 @@ bool session::worth_another_try(error const& e, mode m) const {
     case errc::in_doubt:
       return true;
     case errc::unreachable:
-      return connected_before_;  // else it is rather a wrong address than an outage
+      return connected_before_;  // else probably a wrong address
     default:
       break;
   }
@@ -169,7 +169,7 @@ std::string session::in_the_way() {
           out.empty() ? "; in the way:" : ",", backend::as_int(row.at(0)), backend::as_text(row.at(1)),
           backend::as_text(row.at(2)), backend::as_text(row.at(3)), backend::as_int(row.at(4)));
   } catch (error const&) {
-    // The message is good enough without it.
+    // The message is useful without it.
   }
   return out.empty()
              ? fmt::format("; another process has a transaction open on {}: end it, or try again later",

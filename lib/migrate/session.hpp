@@ -1,6 +1,6 @@
 #pragma once
-// One migrator's way to the database: a connection that is made again when it is lost, and transactions that
-// are tried again while others are in the way.
+// A migrator's session. It reconnects after a loss, and repeats transactions while other sessions are in the
+// way.
 
 #include <functional>
 #include <initializer_list>
@@ -14,8 +14,8 @@
 
 namespace rowlock::migrate {
 
-/// A decision not to do what was asked (locks are held, tables differ): ends the transaction and is not tried
-/// again, whatever its errc is.
+/// A decision against the request (locks are held, tables differ). It ends the transaction and is not
+/// repeated.
 class refusal : public error {
  public:
   using error::error;
@@ -23,8 +23,8 @@ class refusal : public error {
 
 class session {
  public:
-  /// `make`: create the database first where the engine can. Throws error(errc::invalid_argument) for bad
-  /// table names.
+  /// `make`: create the database first, where the engine can. @throws error(errc::invalid_argument) for bad
+  /// table names
   session(backend::source&, migrator_options const&, bool make = false);
   ~session();
   session(session const&) = delete;
@@ -32,23 +32,21 @@ class session {
 
   backend::dialect const& dialect() const noexcept { return source_.sql(); }
   backend::table_names const& tables() const noexcept { return tables_; }
-  std::string const& named_schema() const noexcept { return options_.schema; }  ///< for messages
+  std::string const& named_schema() const noexcept { return options_.schema; }
 
   backend::result run(std::string_view statement, std::initializer_list<backend::value> parameters = {});
   void script(std::string_view sql);
   void tell(std::string_view message) const;
 
-  /// Keeps all other migrators of these tables out until the transaction ends, or the session where DDL
-  /// commits. Throws errc::row_locked, which read() and write() try again, while one is at work.
+  /// Keeps other migrators of these tables out until the transaction ends (where DDL commits: the session).
+  /// @throws error(errc::row_locked) while another one works; read() and write() then try again
   void enter();
 
-  /// Runs `body` in one read-only transaction.
   void read(std::function<void()> const& body);
 
-  /// Runs `body` in one transaction, alone among the migrators of these tables. Tried again from the start,
-  /// until the options' timeout, while others are in the way or the connection breaks; so body looks first at
-  /// what is there. It is told whether the try before was lost at its COMMIT, so that what it did may be
-  /// there.
+  /// Runs `body` in one transaction, alone among the migrators of these tables. Repeats it, until the
+  /// options' timeout, while other sessions are in the way or the connection breaks. So `body` first reads
+  /// the present state. `after_doubt`: the previous COMMIT's reply was lost, so it can be applied.
   void write(std::function<void(bool after_doubt)> const& body);
 
  private:

@@ -45,8 +45,8 @@ void refuse_held(std::vector<std::string> names) {
                   fmt::join(names, ", "), more ? " and more" : ""));
 }
 
-// C6: without the tables nothing says which tokens were drawn, and later ones would begin at the clock alone;
-// nor which were admitted, and a holder that has lost its lock, and sleeps, would be let in when it wakes.
+// C6: only the tables record which tokens were drawn and admitted. Without them, later tokens would begin at
+// the clock alone, and a sleeping holder that lost its lock would be admitted.
 void refuse_to_forget_tokens(session& s) {
   auto const ask = [&](char const* what) { return backend::as_int(s.run(what).rows.at(0).at(0)); };
   if (auto const drawn = ask("migrate_highest_token"); drawn != 0)
@@ -79,7 +79,7 @@ void demand_version(session& s, int version, std::string_view after) {
 void make_schema_if_missing(session& s) {
   auto const& schema = s.tables().schema;
   if (schema.empty()) return;
-  // Asked first: CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists.
+  // CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists, so this asks first.
   if (backend::as_int(s.run("migrate_schema_there", {schema}).rows.at(0).at(0)) != 0) return;
   s.script(fmt::format("CREATE SCHEMA {0}{1}{0}", s.tables().quote, schema));
   s.tell(fmt::format(
@@ -94,15 +94,15 @@ void apply(session& s, int version) {
   demand_version(s, version, fmt::format("{} {}", version, m.name));
 }
 
-// Where DDL ends transactions, the text itself begins by locking the tables, so that it is right in other
-// tools, too. @return where that statement ends, 0 if there is none
+// Where DDL ends transactions, the text begins with LOCK TABLES, for other tools, too. @return the end of
+// that statement; 0: there is none
 std::size_t end_of_lock(std::string const& text) {
   constexpr std::string_view lock = "LOCK TABLES ";
   auto const begin = text.starts_with(lock) ? 0 : text.find("\n" + std::string(lock));
   return begin == text.npos ? 0 : text.find(';', begin) + 1;
 }
 
-// Nobody takes a lock between the look at those that are held and the end of the tables.
+// No process takes a lock between the look at held locks and the end of the tables.
 void undo(session& s, int version, down_consent const& consent) {
   auto const& m = migration_of(s.dialect(), version);
   auto const text = s.tables().render(m.down);
@@ -114,12 +114,12 @@ void undo(session& s, int version, down_consent const& consent) {
   if (version == 1 && !consent.tokens) refuse_to_forget_tokens(s);
   s.run("migrate_forget", {std::int64_t{version}});
   s.script(text.substr(locked));
-  // Nobody makes the tables again before no thread can go on with a term that was in them. [C62]
+  // No process may make the tables again while a thread can still use a term that was in them. [C62]
   if (!held.empty() && version == 1) base::wait_for(base::event(), boot_clock::now() + base::closed_for);
   demand_version(s, version - 1, fmt::format("{} {} (down)", version, m.name));
 }
 
-// Newer tables than this program knows: nothing to do, or nothing that it may do.
+// Whether the tables are newer than this program, and serve it. @throws refusal if they are newer and do not
 bool newer_but_serving(session& s, schema_state const& state) {
   auto const latest = latest_version(s.dialect());
   if (state.version <= latest) return false;
@@ -223,7 +223,7 @@ std::vector<int> go_up(session& s, int goal) {
     doing.reset();
     if (up_is_done(s, state, goal)) return;
     adopt(s, state, told);
-    if (!state.missing_routines.empty()) {  // alone, because a migration may build on them
+    if (!state.missing_routines.empty()) {  // alone, because a migration can need them
       make_routines(s, state.version, state.missing_routines);
       for (auto const& name : state.missing_routines)
         told.push_back(
@@ -241,7 +241,7 @@ std::vector<int> go_up(session& s, int goal) {
       demand_no_strangers(s);
       state = inspect(s);
     });
-    // What looks wrong is looked at again in the step, alone: another migrator may be at work just now.
+    // The step checks a difference again, alone: another migrator might be at work.
     bool const done = state.differences.empty() && up_is_done(s, state, goal);
     if (first) tell_first_look(s, state, goal);
     if (done) return applied;
@@ -264,13 +264,13 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     doing.reset();
     demand_sound(state);
     demand_known(s, state);
-    // Up first: then it is known what there is to undo.
+    // Up first: then the state to undo is known.
     if (state.interrupted) return apply(s, state.version + 1);
     if (state.version <= goal) return;
-    // Before the first step, too: to stop halfway would leave tables that serve no program.
+    // Also before the first step: tables half-way down would serve no program.
     if (goal == 0 && !consent.tokens && !consent.held_locks) refuse_held(held_names(s));
     if (goal == 0 && !consent.tokens) refuse_to_forget_tokens(s);
-    make_routines(s, state.version, state.missing_routines);  // or there is nothing to drop
+    make_routines(s, state.version, state.missing_routines);  // else the down text has nothing to drop
     undo(s, state.version, consent);
     doing = state.version;
   };

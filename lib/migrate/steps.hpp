@@ -1,5 +1,5 @@
 #pragma once
-// From version to version: each step is one transaction.
+// From version to version, each step in one transaction.
 
 #include <vector>
 
@@ -7,23 +7,23 @@
 
 namespace rowlock::migrate {
 
-/// Applies what is missing up to `goal`, records what another tool applied. @return the versions applied, in
-/// order
+/// Applies missing versions up to `goal`, and records those that another tool applied. @return the applied
+/// versions, in order
 std::vector<int> go_up(session&, int goal);
 
-/// What go_down() may lose.
 struct down_consent {
-  bool held_locks = false;  ///< to go down although locks are held
-  bool tokens = false;      ///< to forget which tokens were drawn, or admitted, with their tables
+  bool held_locks = false;
+  bool tokens = false;  ///< to forget the drawn and admitted tokens
 };
 
-/// Undoes what is above `goal`; refuses what `consent` does not allow. @return the versions undone, in order
+/// Undoes the versions above `goal`. @throws refusal for a loss without `consent` @return the undone
+/// versions, in order
 std::vector<int> go_down(session&, int goal, down_consent consent);
 
-/// Throws refusal unless the tables are what their version should have.
+/// @throws refusal unless the tables are as their version should have them
 void demand_sound(schema_state const&);
 
-/// What is to be done about rowlock_migrations so that it agrees with the tables.
+/// The corrections that rowlock_migrations needs.
 struct record_mending {
   std::vector<int> missing;    ///< applied, but not recorded
   std::vector<int> different;  ///< recorded with another text or name

@@ -15,16 +15,16 @@ using strategies::reaped_table;
 
 namespace {
 
-constexpr int most_tries = 8;  // of one batch: over some five seconds
-// What is locked passes, and each try waits for a second: where one busy client after the other has the file,
-// long luck may be needed.
+constexpr int most_tries = 8;  // of one batch, with 3.6 s of pauses
+// A lock in the way passes, and each try waits for a second. A file with many busy clients can need many
+// tries.
 constexpr int most_tries_locked = 60;
 constexpr std::chrono::nanoseconds first_wait = 50ms;
 constexpr std::chrono::nanoseconds longest_wait = 1s;
 constexpr std::chrono::nanoseconds longest_pause = 100ms;
 constexpr std::size_t most_kept = 10'000;
 
-// As takers do it: 2 % more than the term can last, for clocks that differ by 1 % in rate.
+// As a taker does: 2 % more than the term can last, for clocks whose rates differ by 1 %.
 boot_time_point ripe(strategies::kept_term const& k) {
   return k.seen + std::chrono::nanoseconds(k.longest) + std::chrono::nanoseconds(k.longest) / 50;
 }
@@ -42,7 +42,7 @@ std::chrono::milliseconds sweep::so_far() const {
 }
 
 reap_result sweep::run() {
-  go_through_permits();  // first: then their names may go
+  go_through_permits();  // first: then their names can go
   for (auto const table : {reaped_table::locks, reaped_table::tokens}) go_through(table);
   end_kept();
   if (stop_.stop_requested()) result_.end = reap_end::stopped;
@@ -100,7 +100,7 @@ page_look sweep::clean(page const& p) {
   reap_counts gone;
   std::vector<strategies::kept_term> kept;
   std::chrono::nanoseconds held{0};
-  // From the start each time: a DELETE whose reply was lost has not been counted, and is not repeated.
+  // Each try looks again: a DELETE whose reply was lost is not counted, and not repeated.
   ride_out([&](backend::connection& c) {
     seen = statements_.look(c, p, reply_deadline());
     gone = seen.due;
@@ -126,12 +126,12 @@ page_look sweep::clean(page const& p) {
     else
       kept_.push_back(std::move(k));
   }
-  // Where one writer keeps out all others, they get as much time as was taken from them.
+  // Where one writer excludes all others, they get as much time as it took.
   if (held > 0ns && !database_.sql().no_row_locks.empty()) pause(std::min(held, longest_pause));
   return seen;
 }
 
-// What a clock that went back keeps, once it was seen unchanged for longer than it can last.
+// Ends terms that a clock's jump back keeps, once they were seen unchanged for longer than they can last.
 // lib/doc/reaper.md
 void sweep::end_kept() {
   for (auto const& k : kept_) {
@@ -142,7 +142,7 @@ void sweep::end_kept() {
       try {
         ended = statements_.end(c, k, reply_deadline());
       } catch (error const& e) {
-        if (e.reason() != errc::row_locked) throw;  // a transaction has it: it is no dead one's
+        if (e.reason() != errc::row_locked) throw;  // a live transaction has the row
       }
     });
     ++(ended ? result_.ended : result_.skipped);

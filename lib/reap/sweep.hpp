@@ -1,5 +1,5 @@
 #pragma once
-// One run of the reaper through both tables, page by page.
+// One run of the reaper through permits, locks and tokens, page by page.
 
 #include <functional>
 #include <memory>
@@ -18,9 +18,8 @@ class sweep {
  public:
   sweep(sessions::database&, reaper_options const&, std::stop_token);
 
-  /// Until everything was gone through, or stop is requested. @throws error what can't be ridden out
+  /// Ends after the last page, or when stop is requested. @throws error that retries did not mend
   reap_result run();
-  /// Writes down what run() did.
   void record(reap_result const&);
 
  private:
@@ -41,9 +40,8 @@ class sweep {
   boot_time_point const began_ = boot_clock::now();
   std::unique_ptr<backend::connection> session_;
   reap_result result_;
-  std::vector<strategies::kept_term> kept_;  ///< a bounded number of them, to be watched
-  /// What the floor was raised to, to save statements. If this is wrong, the DELETE looks itself, and leaves
-  /// rows.
+  std::vector<strategies::kept_term> kept_;  ///< a bounded number, to be watched
+  /// The floor that this run set last, to save statements. If it is wrong, the DELETE itself leaves rows.
   std::int64_t floor_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// std::latch, with a wait that ends.
+// A std::latch with a timed wait.
 
 #include <condition_variable>
 #include <cstddef>
@@ -9,7 +9,6 @@
 
 namespace rowlock::recipes {
 
-/// For those who wait for several answers.
 class count_down {
  public:
   explicit count_down(std::size_t n) : left_(n) {}

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So that others have their turn where nobody stands in a line: longer than they wait between two tries.
+/// Gives other candidates a turn where no wait queue exists: longer than their pause between tries.
 constexpr auto pause_after_a_term = 1s;
 
 mutex_options as_lock(election_options const& o) {
@@ -39,7 +39,7 @@ election_options checked(election_options o) {
   return o;
 }
 
-/// Of one object only one run() at a time: its work is never there twice.
+/// Allows one run() of an election at a time.
 class only_run {
  public:
   only_run(std::atomic<bool>& runs, std::string const& name) : runs_(runs) {
@@ -80,7 +80,7 @@ bool election::wait_until_healthy(recipes::sleeper& nap, std::stop_token const& 
 std::optional<bool> election::lead_once(work const& w, std::stop_token const& stop) {
   auto won = mutex_.acquire(stop);
   if (!won) return std::nullopt;
-  // It may have waited for days, and must not lead if it is ill by now.
+  // After days in the queue the candidate might be ill.
   if (!recipes::is_healthy(options_)) return false;
   recipes::leadership_term term(*std::move(won), options_, stop);
   leadership l(term);

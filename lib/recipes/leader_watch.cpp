@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a watch has told last.
 class told_leader {
  public:
   explicit told_leader(leader_watch::callback changed) : changed_(std::move(changed)) {}
@@ -38,7 +37,7 @@ class told_leader {
 
 void look_at_leader(lock_manager& manager, std::string const& name, told_leader& told) noexcept try {
   told.tell_if_new(find_leader(manager, name));
-} catch (...) {  // the database can't be asked, or the callback threw: next time
+} catch (...) {  // no answer, or the callback threw: the watch goes on
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// For an end of the term that nobody tells of: the lock_manager was destroyed.
+/// For the destruction of the lock_manager, which is not reported to the term.
 constexpr auto longest_between_looks = 1s;
 
 }  // namespace
@@ -46,7 +46,7 @@ void leadership_term::end_soon::operator()() const noexcept {
 
 void leadership_term::resign() noexcept {
   tell_to_stop();
-  waiter_.wake();  // it has an overrun to look for now
+  waiter_.wake();  // to watch for an overrun
 }
 
 void leadership_term::tell_to_stop() noexcept {
@@ -61,7 +61,7 @@ void leadership_term::watch(std::stop_token done) noexcept {
   while (!done.stop_requested()) waiter_.wait_until(look());
 }
 
-// A renewal that comes after the work was told changes nothing: it stops.
+// A renewal after tell_to_stop() changes nothing.
 boot_time_point leadership_term::look() noexcept {
   auto const within = time_to_stop(options_);
   auto const now = boot_clock::now();
@@ -80,7 +80,7 @@ boot_time_point leadership_term::look() noexcept {
   return boot_time_point::max();
 }
 
-// On a thread of its own: one that hangs must not keep the work from being told.
+// On a thread of its own: a hung check must not delay the report to the work.
 void leadership_term::watch_health(std::stop_token done) noexcept {
   base::name_thread("rowlock-health");
   while (is_healthy(options_))

@@ -1,5 +1,5 @@
 #pragma once
-// One term as the leader: the lock, and the thread that tells the work in time to stop.
+// One term as the leader: the lock, and a thread that tells the work to stop in time.
 
 #include <atomic>
 #include <functional>
@@ -13,19 +13,18 @@
 
 namespace rowlock::recipes {
 
-/// Between being told to stop and on_overrun, and as long before the end of trust.
+/// The time from the report to the work until on_overrun, and from that report to the end of trust.
 std::chrono::milliseconds time_to_stop(election_options const&) noexcept;
 
-/// election_options::healthy; true if there is none.
+/// election_options::healthy(); true if there is none, false if it throws.
 bool is_healthy(election_options const&) noexcept;
 
-/// Begins with the lock, and gives it back at its end: the work must have returned by then.
+/// Begins with a granted lock, and releases it at its end: the work must have returned by then.
 class leadership_term {
  public:
-  /// `stop`: of the caller of run(). @throws std::system_error if there is no thread to be had
+  /// `stop`: of the caller of run(). @throws std::system_error if no thread can be started
   leadership_term(held_lock, election_options const&, std::stop_token stop);
-  /// The work has returned: nobody is told of an overrun from now on, and others may lead, although a health
-  /// check may still be under way, which is waited for.
+  /// Reports no overrun any more and releases the lock. Then waits for a health check that is under way.
   ~leadership_term();
   leadership_term(leadership_term const&) = delete;
   leadership_term& operator=(leadership_term const&) = delete;
@@ -35,8 +34,7 @@ class leadership_term {
   void resign() noexcept;
 
  private:
-  /// Has the work told to stop, by the thread that watches: callbacks of the work's must not run on those of
-  /// others.
+  /// Wakes the watching thread, which tells the work: the work's callbacks must not run on foreign threads.
   struct end_soon {
     leadership_term& term;
     void operator()() const noexcept;
@@ -50,7 +48,7 @@ class leadership_term {
   election_options const& options_;
   held_lock lock_;
   std::stop_source work_;
-  base::boot_waiter waiter_;  ///< of watch()
+  base::boot_waiter waiter_;
   sleeper between_checks_;
   std::atomic<bool> ends_{false};
   static constexpr boot_clock::rep not_told = -1;
@@ -58,7 +56,7 @@ class leadership_term {
   bool overrun_ = false;  ///< of watch() alone
   std::stop_callback<end_soon> on_stop_;
   std::stop_callback<end_soon> on_loss_;
-  // Last, so that they end first. The one that may hang in a health check ends after the one that watches.
+  // Last, so that they end first. A health check can hang, so its thread ends after the watching one.
   std::jthread watching_health_;
   std::jthread watching_;
 };

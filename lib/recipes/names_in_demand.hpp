@@ -9,7 +9,8 @@
 
 namespace rowlock::recipes {
 
-/// For which names others were met lately. Thread-safe. Of names that share a place, all count as met.
+/// The names for which this process met competitors lately. Names with the same slot count together.
+/// Thread-safe.
 class names_in_demand {
  public:
   void met(std::string const& name) noexcept { of(name) = boot_clock::now().time_since_epoch().count(); }

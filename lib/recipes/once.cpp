@@ -25,8 +25,7 @@ void once_run::set_result(std::string text) {
   result_ = std::move(text);
 }
 
-// Where the work has left it to a transaction, that alone says whether it is done, also if trust has ended
-// since.
+// After tx.done only that transaction decides whether the work is done, also if trust has ended since.
 void once_run::record() {
   if (lock_.hold_->recorded_in_transaction()) {
     if (lock_.manager_->was_recorded(lock_.hold_)) return;
@@ -43,7 +42,6 @@ void once_run::record() {
                           why ? to_string(*why) : "it was given back"));
 }
 
-/// One call of run_once().
 class once_call {
  public:
   once_call(lock_manager& m, std::string key, once_options const& o) : options_(o) {

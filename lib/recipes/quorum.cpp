@@ -68,7 +68,7 @@ release_result quorum_lock::release() noexcept {
   bool was_held = false;
   auto granted = hold_->end(was_held);
   if (granted.empty()) return release_result::released;
-  // A paused process may be here before its keeper.
+  // A paused process can get here before its keeper thread.
   if (hold_->announcement_is_due()) crew_->tell_loss(*hold_);
   auto const gone = crew_->give_back(std::move(granted), hold_->first());
   if (!was_held) return release_result::already_lost;
@@ -169,7 +169,7 @@ quorum::quorum(std::vector<lock_manager*> members, quorum_options options) {
       throw error(errc::invalid_argument, "one lock_manager is there twice: each member needs its own");
     managers.push_back(m->manager_);
   }
-  // A forked child has a copy of it without its threads, which can't be ended.
+  // A forked child's copy has no threads, so it can't be ended.
   crew_ = std::shared_ptr<recipes::quorum_crew>(
       new recipes::quorum_crew(std::move(managers), std::move(options)), [](recipes::quorum_crew* c) {
         if (!c->forked()) delete c;
@@ -187,7 +187,7 @@ quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
   refuse(options.retry.attempts > 0, "a bound of attempts");
   refuse(static_cast<bool>(options.retry.policy), "a retry policy");
   options.strategy = strategy::quorum;
-  // Checks the rest.
+  // Checks the other options.
   (void)crew_->peers().at(0).spec(name, options, false, std::nullopt, strategies::wanted_vote{});
   return quorum_mutex(std::make_shared<quorum_mutex::state>(crew_, std::move(name), std::move(options)));
 }

@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// So long one member is waited for before it is looked whether it still answers.
+/// After this wait at one member, the call checks whether it still answers.
 constexpr auto longest_wait_at_one = 10s;
 constexpr auto longest_pause = 250ms;
 
@@ -79,8 +79,8 @@ quorum_result quorum_call::run() {
   }
 }
 
-// All at once is half the time, and a third of the rate where ten want the name: they divide the members
-// among themselves. So whoever has met others asks one member first, for a while.
+// Asking all members at once takes half the time. But ten callers of one name would divide the members, and
+// reach a third of the rate. So after it met a competitor, the process asks one member first, for a while.
 quorum_call::next quorum_call::attempt(quorum_view const& v) try {
   auto& peers = crew_.peers();
   auto here = peers.size();
@@ -92,7 +92,7 @@ quorum_call::next quorum_call::attempt(quorum_view const& v) try {
     else
       here = std::min(here, i);
   }
-  // Where clocks were wrong when they were read, no member is led astray by them: it draws the token itself.
+  // If the clocks were wrong when read, no member gets a token from them: the first member draws it.
   bool const at_once =
       here < peers.size() && silent < v.majority() && !quorum_crew::is_far_ahead(v.token_now());
   if (at_once && !crew_.in_demand().lately(name_)) {
@@ -120,24 +120,24 @@ quorum_call::next quorum_call::try_one_first(quorum_view const& v) {
   begin_anew(v);
   auto const first = ask_first(v);
   if (!first) {
-    give_back();  // what others have granted, if it was at the front of the line
+    give_back();  // grants of the members that asks() asked
     return judge(v);
   }
   if (!others_asked_) ask_others(v, *first, hold_->highest());
   return settle(v, *first);
 }
 
-// At the front of the first member's line it is alone with the others, too: the last owner has given them
-// back before that one. So they are all asked at once, which saves the way to the first.
+// At the head of the first member's queue this caller is alone at the other members, too: the last owner
+// released them before. So it asks all at once, and saves a round trip.
 fencing_token quorum_call::asks() {
-  begin_anew_at_first();  // what was waited until now does not count for the hard limit
+  begin_anew_at_first();  // the hard limit does not count the wait until now
   auto const token = view_->token_now();
   others_asked_ = true;
   ask_others(*view_, first_, token);
   return token;
 }
 
-// The others are not kept from anybody while it waits on.
+// Releases the other members, so that this wait keeps no other caller from them.
 void quorum_call::refused() {
   give_back();
   begin_anew_at_first();
@@ -176,15 +176,15 @@ quorum_call::next quorum_call::settle(quorum_view const& v, std::size_t first) {
   return judge(v);
 }
 
-// Nobody would renew it, and nobody would say that it is lost.
+// After a failure no thread would renew the lock, or report its loss.
 void quorum_call::keep() try { crew_.keep(hold_); } catch (...) {
   crew_.forget(*hold_);
   give_back();
   throw;
 }
 
-// By term, also where no reply came: that is for the member's own manager. Nobody has had it, so the members
-// are free at once.
+// Releases by term. A member without a reply is left to its own manager. No program had the lock, so at_least
+// does not apply.
 void quorum_call::give_back() noexcept {
   if (!hold_) return;
   bool was_held = false;
@@ -195,8 +195,8 @@ void quorum_call::give_back() noexcept {
   (void)crew_.give_back(std::move(granted), hold_->first());
 }
 
-// Those who have said why they can't, leave a majority of others, or they don't. One that has refused says
-// that the lock is somebody's, whatever those say that are not waited for any more.
+// Returns `refused` if a majority could still be reached without the members that failed; else `failed`. A
+// refusal shows that the lock is held, so members without an answer count as reachable.
 quorum_call::next quorum_call::judge(quorum_view const& v) {
   std::size_t could = 0;
   bool refused = false;
@@ -219,8 +219,6 @@ quorum_call::next quorum_call::judge(quorum_view const& v) {
   return failure_ ? next::failed : next::refused;
 }
 
-// Whoever has the first member is alone with the others, most of the time: so ten who want the lock don't
-// divide the members among themselves.
 std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < crew_.peers().size(); ++i)
@@ -239,12 +237,12 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
     if (!quorum_crew::is_far_ahead(v.token_now())) p.beside = this;
     auto b = ask(v, i, std::nullopt, p);
     bool const granted = b.granted != nullptr;
-    // Or a transaction of somebody's has its row locked, which says nothing of the lock.
+    // Contended: a foreign transaction has locked the row, which says nothing of the lock.
     bool const silent = b.failure || (!granted && b.why == acquire_status::contended);
     if (!silent && (!granted || b.holder)) crew_.in_demand().met(name_);
     hold_->answered(i, std::move(b));
     if (granted) return i;
-    if (!silent || other_epoch_) return std::nullopt;  // it is busy, which is for all
+    if (!silent || other_epoch_) return std::nullopt;  // busy for all
   }
   return std::nullopt;
 }
@@ -277,11 +275,11 @@ void quorum_call::remember(std::size_t i, ballot const& b, std::string const& ep
   if (b.failure->reason() != errc::not_voting) return;
   try {
     other_epoch_ = crew_.look_again(i, epoch_id) || crew_.view()->record.epoch_id != epoch_id || other_epoch_;
-  } catch (std::exception const&) {  // its failure is known
+  } catch (std::exception const&) {  // the first failure is enough
   }
 }
 
-// Longer the more often it was in vain: then a member has a row that must be watched until its ttl is over.
+// Longer after each lost attempt: then a member has a row that must be watched for its ttl.
 void quorum_call::pause() {
   thread_local std::minstd_rand random{std::random_device{}()};
   auto const some = std::min<boot_clock::duration>(5ms + 4 * round_trip_, 50ms);

@@ -1,6 +1,6 @@
 #pragma once
-// One call that takes a lock from a majority: from all members at once; where others want it, too, one member
-// first, the others if it grants. lib/doc/quorum.md
+// One call that takes a lock from a majority: from all members at once or, with competitors, from one member
+// first. lib/doc/quorum.md
 
 #include <chrono>
 #include <memory>
@@ -19,14 +19,13 @@ struct quorum_wait_policy {
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: for ever
 };
 
-/// What came of a call.
 struct quorum_result {
   std::shared_ptr<quorum_hold> won{};  ///< null: see why
   acquire_status why = acquire_status::busy;
   std::optional<holder_info> holder{};
 };
 
-/// Made for one call, used by the thread that makes it.
+/// For one call, on one thread.
 class quorum_call : private managing::beside_front {
  public:
   quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_wait_policy const&,
@@ -45,15 +44,14 @@ class quorum_call : private managing::beside_front {
   next try_all_at_once(quorum_view const&, std::size_t here);
   next try_one_first(quorum_view const&);
   void begin_anew(quorum_view const&);
-  /// The same while the first member is being asked.
+  /// The same, and marks the first member as asked.
   void begin_anew_at_first();
-  /// On this thread.
   ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>,
              managing::wait_policy const&);
-  /// The first of the list that answers. @return empty if none has granted
+  /// Asks the members in their order until one answers. @return empty if none granted
   std::optional<std::size_t> ask_first(quorum_view const&);
   void ask_others(quorum_view const&, std::size_t first, fencing_token);
-  /// Waits for their answers, and has a majority know the highest token.
+  /// Waits for the answers, and makes a majority know the highest token.
   next settle(quorum_view const&, std::size_t first);
   next judge(quorum_view const&);
   void keep();
@@ -68,17 +66,17 @@ class quorum_call : private managing::beside_front {
   quorum_wait_policy const wait_policy_;
   std::stop_token const stop_;
   std::shared_ptr<quorum_hold> hold_;
-  /// The member in whose line it stands, and whether the others are asked already.
+  /// For asks() and refused(): the member in whose queue the call waits, and whether the others are asked.
   quorum_view const* view_ = nullptr;
   std::size_t first_ = 0;
   bool others_asked_ = false;
 
-  int in_vain_ = 0;  ///< attempts that had the first member, but no majority
+  int in_vain_ = 0;  ///< attempts that settle() lost, and failed ones
   boot_clock::duration round_trip_{0};
   std::optional<holder_info> holder_;
   acquire_status why_ = acquire_status::busy;
   std::optional<error> failure_;
-  bool other_epoch_ = false;  ///< a later one was found
+  bool other_epoch_ = false;
 };
 
 }  // namespace rowlock::recipes

@@ -16,10 +16,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Tokens count microseconds since 1970: a member that is so far ahead of this machine's clock has not drawn
-/// them.
+/// Tokens count microseconds since 1970. A member so far ahead of this machine's clock is wrong.
 constexpr std::int64_t a_year_us = 366LL * 24 * 3600 * 1'000'000;
-/// A renewal that failed is tried again after so many parts of the ttl.
+/// The retries of a failed renewal, in one ttl.
 constexpr int retries_in_ttl = 30;
 constexpr std::size_t most_takes = 64;
 
@@ -29,8 +28,8 @@ std::int64_t now_us() {
       .count();
 }
 
-/// Renewal, trust and loss are the quorum's business. Without an owner that is known again, so that what a
-/// lost reply has left is not taken for somebody's who asks twice.
+/// The quorum handles renewal, trust and loss. Each take has an owner of its own, so that none takes over a
+/// term that a lost reply left.
 mutex_options for_member(mutex_options o) {
   o.strategy = strategy::quorum;
   o.takeover = takeover::observed;
@@ -64,11 +63,11 @@ void quorum_crew::tell(event const& e) const noexcept {
   if (!options_.on_event) return;
   try {
     options_.on_event(e);
-  } catch (...) {  // as a manager's hook
+  } catch (...) {  // dropped, as from a manager's hook
   }
 }
 
-// What a member that is none any more has granted does not count, from now on.
+// From now on grants of former members do not count.
 bool quorum_crew::look_again(std::size_t i, std::string const& epoch_id) {
   auto const now = epoch_.look_again(i, epoch_id);
   if (!now) return false;
@@ -110,7 +109,7 @@ ballot quorum_crew::take(std::size_t i, std::string const& name, mutex_options c
   } catch (std::exception const& e) {
     b.failure = error(errc::failed, e.what());
   }
-  // A member that has granted it is not silent: this process may have been stopped meanwhile.
+  // A member that granted too late is not silent: this process might have been stopped meanwhile.
   peers_.heard(i, b.failure && !late ? &*b.failure : nullptr);
   return b;
 }
@@ -130,7 +129,7 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
       [this, i, h, had = former.to_be_given_back, vote = std::move(vote), options = std::move(options)] {
         ballot b;
         if (had) b.revoked = give_back_former(i, had);
-        // It may have stood in line behind one that got no answer.
+        // The task might have waited behind one without an answer.
         if (!b.revoked && h->is_wanted()) b = take(i, h->name(), options, vote, {.one_attempt = true}, {});
         auto const won = b.granted;
         if (h->answered(i, std::move(b)) || !won) return;
@@ -143,13 +142,12 @@ void quorum_crew::ask_for(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
     h->answered(i, {.failure = error(errc::unreachable, fmt::format("{} does not answer", peers_.where(i)))});
 }
 
-// Nobody may have looked since an operator revoked it: the renewals had no reply. Once it is given back, the
-// next owner of the row wipes the mark away.
+// Without replies to renewals, a revocation can be unseen. The next owner of the row clears its mark.
 bool quorum_crew::give_back_former(std::size_t i, std::shared_ptr<holding::hold> const& h) {
   bool revoked = false;
   try {
     revoked = managing::voting::is_revoked(peers_.at(i).parts(), *h);
-  } catch (std::exception const&) {  // it can't be asked; then the next take looks at the mark
+  } catch (std::exception const&) {  // no answer: the next take looks at the mark
   }
   (void)peers_.at(i).release(h);
   return revoked;
@@ -192,7 +190,7 @@ void quorum_crew::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h, 
 void quorum_crew::give_back_later(std::size_t i, std::shared_ptr<holding::hold> const& h) noexcept try {
   peers_.ask(
       i, [this, i, h] { (void)peers_.at(i).release(h); }, base::task_queue::kind::must_be_run);
-} catch (std::exception const&) {  // no thread: its manager's end gives it back, or it expires
+} catch (std::exception const&) {  // no thread: the manager's end releases it, or it expires
 }
 
 bool quorum_crew::is_waited_for(std::size_t i, holding::hold const& h) const {
@@ -219,7 +217,7 @@ int quorum_crew::give_back(std::vector<std::shared_ptr<holding::hold>> granted, 
     };
     if (!peers_.ask(i, gives, base::task_queue::kind::must_be_run)) gives();
   }
-  // Whoever waits there asks the others at the same time, or as soon as it has the first.
+  // A waiter at `last` asks the other members at the same time, or right after its grant.
   bool const waited_for =
       granted[last] && (granted[last]->had_queue() || is_waited_for(last, *granted[last]));
   auto const wait = [&] {
@@ -238,12 +236,12 @@ void quorum_crew::keep(std::shared_ptr<quorum_hold> const& h) {
   auto const first = boot_clock::now() + std::chrono::nanoseconds(h->options().ttl) / 3;
   std::lock_guard const guard(mutex_);
   if (!keeper_.joinable()) keeper_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
-  // A member that has not granted, or was late, is asked soon.
+  // A member without a grant, or with a late one, is asked soon.
   std::vector<boot_time_point> next(peers_.size(), first);
   for (std::size_t i = 0; i < peers_.size(); ++i)
     if (!h->of(i)) next[i] = boot_clock::now() + std::chrono::nanoseconds(h->options().ttl) / retries_in_ttl;
   kept_.push_back({h, std::move(next)});
-  // An epoch that was found while it was taken has told only those that were kept by then.
+  // An epoch that was found during the take left members out only in the locks of kept_.
   leave_out_others(*h, *epoch_.known());
   waiter_.wake();
 }
@@ -267,7 +265,7 @@ void quorum_crew::run(std::stop_token stop) {
   while (!stop.stop_requested()) waiter_.wait_until(look_in_any_case());
 }
 
-// Without memory it is looked again soon; meanwhile trust ends by the clock.
+// Without memory it looks again soon. Meanwhile trust ends by the clock.
 boot_time_point quorum_crew::look_in_any_case() noexcept {
   try {
     return look();
@@ -283,7 +281,7 @@ boot_time_point quorum_crew::look() {
     std::lock_guard const guard(mutex_);
     lost.reserve(kept_.size());
     auto const now = boot_clock::now();
-    auto const v = epoch_.known();  // where something is kept
+    auto const v = epoch_.known();  // not null if kept_ is not empty
     for (auto k = kept_.begin(); k != kept_.end();) {
       auto const what = k->hold->look_what_is_due();
       if (what == quorum_hold::due::renewal) {
@@ -315,9 +313,8 @@ void quorum_crew::tell_ended(quorum_hold const& h) const noexcept {
   tell({.kind = event_kind::ended, .name = h.name(), .token = h.token(), .label = h.options().label});
 }
 
-// A member that has it is to renew it; one that has not, or has lost it, is asked to grant it again, in the
-// same way as at first: by a new term, which counts only if it knows the token. Not one from which an
-// operator has taken it.
+// A member that has the lock renews it. Any other member is asked for a new term, which counts only if the
+// member knows the token. A member where an operator revoked the lock is not asked.
 boot_time_point quorum_crew::renew(kept& k, quorum_view const& v, boot_time_point now) {
   auto const ttl = std::chrono::nanoseconds(k.hold->options().ttl);
   auto next = boot_time_point::max();

@@ -38,7 +38,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::view() {
   return view_;
 }
 
-// One member that somebody has taken into another quorum is a member that is gone, and nothing more.
+// A member that moved to another quorum is just a lost member.
 std::shared_ptr<quorum_view const> quorum_epoch::learn_anew(
     std::shared_ptr<quorum_view const> const& former) {
   try {
@@ -48,7 +48,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn_anew(
   }
 }
 
-// Those who answer late are not waited for once a majority has answered: they are asked again when they vote.
+// Once a majority has answered, waits 100 ms more for the rest: they are asked again when they vote.
 std::shared_ptr<quorum_view const> quorum_epoch::learn() {
   struct answers {
     std::mutex mutex;
@@ -91,8 +91,8 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
 std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     std::vector<std::optional<strategies::member_state>> const& states,
     std::optional<error> const& trouble) const {
-  // An epoch that only who joins knows has not begun, and may never: its join was cut off before it told
-  // others.
+  // An epoch that only a joining member knows has not begun: its join was cut off before the others heard of
+  // it.
   strategies::member_state const* newest = nullptr;
   std::size_t answered = 0;
   for (auto const& s : states) {
@@ -154,7 +154,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
   if (!view_) return nullptr;
   may_be_over_ = may_be_over_ || (its.votes && its.quorum_id != view_->record.quorum_id);
   if (its.quorum_id != view_->record.quorum_id || its.epoch <= view_->record.epoch) return nullptr;
-  // One that joins has this epoch, but does not vote yet, and may be the only one that will ever hear of it.
+  // A joining member has this epoch without a vote, and might stay the only one that knows it.
   if (!its.votes) return nullptr;
   auto fresh = std::make_shared<quorum_view>(*view_);
   fresh->record = its;

@@ -23,8 +23,8 @@ quorum_hold::quorum_hold(std::string name, mutex_options options, std::size_t me
                       : boot_clock::now() + std::chrono::nanoseconds(options_.hard_limit)),
       parts_(members) {}
 
-// Whoever sees that trust has ended says so for all: a renewal that is acknowledged a moment later, by a
-// thread that looked at the clock a moment before, must not bring it back.
+// A thread that sees the end of trust ends it for all threads. A renewal that is acknowledged a moment later
+// must not restore trust.
 bool quorum_hold::valid() const noexcept {
   if (phase_.load() != phase::held || forked()) return false;
   auto trust = trust_.load();
@@ -46,7 +46,7 @@ std::optional<loss_reason> quorum_hold::loss() const noexcept {
   return std::nullopt;
 }
 
-// Trust has ended, and the keeper, who would have told before, has not come to it.
+// Trust has ended before the keeper thread could report it.
 loss_reason quorum_hold::when_unseen() const noexcept {
   return options_.renew && options_.hard_limit == 0ms ? loss_reason::suspended : loss_reason::expired;
 }
@@ -61,7 +61,7 @@ std::size_t quorum_hold::votes() const {
 std::chrono::milliseconds quorum_hold::left_of_hard_limit() const {
   std::lock_guard const guard(mutex_);
   if (hard_until_ == boot_time_point::max()) return 0ms;
-  // Not below the shortest that there is: trust ends at hard_until_ in any case.
+  // The shortest allowed hard limit. Trust ends at hard_until_ in any case.
   return std::max<std::chrono::milliseconds>(
       std::chrono::floor<std::chrono::milliseconds>(hard_until_ - boot_clock::now()), 100ms);
 }
@@ -96,8 +96,8 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   return wanted;
 }
 
-// It may have stood in line for longer than that since it was made. The others of those that are asked at
-// once have the same limit, of their own.
+// Counts from the first grant, because the call can have waited for longer than the limit. Members that are
+// asked at once each have the same limit.
 void quorum_hold::begin_hard_limit(boot_time_point first_sent_at) {
   bool const is_first =
       std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return p.granted != nullptr; });
@@ -105,7 +105,7 @@ void quorum_hold::begin_hard_limit(boot_time_point first_sent_at) {
     hard_until_ = first_sent_at + std::chrono::nanoseconds(options_.hard_limit);
 }
 
-// What it throws is dropped, as a manager's hooks'.
+// Drops exceptions, as a manager does from its hooks.
 void quorum_hold::tell_trust() noexcept try {
   if (!options_.on_trust || !held()) return;
   auto const now = last_trust_.load();
@@ -134,8 +134,8 @@ void quorum_hold::leave_out(std::size_t member) {
   if (phase_.load() == phase::held) recount();
 }
 
-// Those that did not answer the last time are waited for only if there is no majority without them, and then
-// not for long: meanwhile others are kept from what the rest has granted.
+// Members that did not answer the last time are awaited only if a majority needs them, and not for long:
+// meanwhile other callers can't have the granted members.
 void quorum_hold::wait_for_ballots(std::vector<bool> const& awaited, boot_time_point until) {
   std::unique_lock lock(mutex_);
   bool all = false;
@@ -190,8 +190,8 @@ std::vector<std::size_t> quorum_hold::behind(fencing_token top) const {
 bool quorum_hold::begin(fencing_token top) {
   std::lock_guard const guard(mutex_);
   if (phase_.load() != phase::asking || top.value == 0) return false;
-  // Of a majority, one has granted it to the last owner: so that one's token is below this one. Who has
-  // granted since the caller looked for the highest may have the only grant that says so.
+  // In each majority a member also granted the lock to the last owner, so its grant is above that owner's
+  // token. A grant that came after the caller read `top` can be the only such grant.
   auto const below = std::count_if(parts_.begin(), parts_.end(), [&](part const& p) {
     return p.granted && !p.left_out && p.granted->facts().token.value <= top.value;
   });
@@ -205,7 +205,7 @@ bool quorum_hold::begin(fencing_token top) {
   return true;
 }
 
-// What is trusted still must not be given back: others could have it then.
+// A grant with trust left must not be released, because another owner could get it.
 std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t member) {
   std::lock_guard const guard(mutex_);
   auto& p = parts_.at(member);
@@ -214,7 +214,7 @@ std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t 
     if (p.granted->loss() == loss_reason::revoked) return std::nullopt;
     if (trust_of(p, token()) > boot_clock::now()) return std::nullopt;
     p.former = p.granted->facts().term;
-    p.granted->forget_at_least();  // it is to be free for the next take
+    p.granted->forget_at_least();  // frees it for the next take
   }
   return former_grant{std::exchange(p.granted, nullptr), p.former};
 }
@@ -240,8 +240,8 @@ ballot quorum_hold::last_answer(std::size_t member) const {
   return parts_.at(member).last;
 }
 
-// Whoever does not know the token may let a later owner have a lower one. What a member wants back is given
-// back; what could not be renewed in time is ours until its time is over.
+// A member that does not know the token could grant a later owner a lower one. A grant that could not be
+// renewed counts until its trust ends. After any other loss it does not.
 bool quorum_hold::counts(part const& p, fencing_token top) noexcept {
   if (!p.granted || p.left_out || p.knows.value < top.value) return false;
   auto const why = p.granted->loss();
@@ -284,7 +284,7 @@ void quorum_hold::recount() {
     auto const now = boot_clock::now().time_since_epoch().count();
     if (trust == ended || now >= trust || now >= fresh) {
       trust_ = ended;
-      // What is left of it may be used to stop.
+      // The program may use the remaining trust to stop.
       last_trust_ = std::min(last_trust_.load(), until_others_can_have_it().time_since_epoch().count());
       return lose();
     }
@@ -298,7 +298,7 @@ void quorum_hold::lose() {
   lost_ = true;
 }
 
-// Members that could not be asked have told nothing; of those that have, the first of this order.
+// Members that could not be asked give no reason. Of the other reasons, the first in this order counts.
 loss_reason quorum_hold::why_lost() const {
   constexpr std::array<loss_reason, 3> order{loss_reason::revoked, loss_reason::taken_over,
                                              loss_reason::row_gone};
@@ -314,7 +314,6 @@ loss_reason quorum_hold::why_lost() const {
   return boot_clock::now() >= trusted_until() ? when_unseen() : loss_reason::expired;
 }
 
-// A hard limit may be shorter than the ttl, and then is all that it lasts.
 boot_clock::duration quorum_hold::ahead_of_end() const noexcept {
   auto const lasts = options_.hard_limit == 0ms ? options_.ttl : std::min(options_.ttl, options_.hard_limit);
   return std::min<boot_clock::duration>(std::chrono::nanoseconds(lasts) / 20, 1s);
@@ -344,7 +343,7 @@ std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
   std::lock_guard const guard(mutex_);
   was_held = phase_.load() == phase::held && valid();
   if (phase_.load() == phase::over) return {};
-  if (phase_.load() == phase::held && !was_held) recount();  // nobody has come to its loss yet
+  if (phase_.load() == phase::held && !was_held) recount();  // the keeper has not seen the loss yet
   phase_ = phase::over;
   trust_ = ended;
   if (was_held) last_trust_ = std::min(last_trust_.load(), boot_clock::now().time_since_epoch().count());

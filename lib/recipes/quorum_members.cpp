@@ -27,8 +27,8 @@ bool among(std::string const& id, std::vector<std::string> const& all) {
   return std::find(all.begin(), all.end(), id) != all.end();
 }
 
-/// The id of an epoch of those that don't vote yet, before that with this id, which has the number 1: begins
-/// as that one, and goes on as no other. As long as others: that is the column's length.
+/// The id of the epoch without votes (number 1) before the epoch `epoch_id`: '-', the first half of that id,
+/// random digits. It has the column's length.
 std::string before_the_first(std::string const& epoch_id) {
   auto const kept = epoch_id.size() / 2;
   return "-" + epoch_id.substr(1, kept) + base::random_id().substr(kept + 1);
@@ -72,7 +72,7 @@ std::vector<quorum_member_info> quorum_members::status() {
     try {
       auto& member = peers_.at(i).parts();
       (void)managing::voting::read(member,
-                                   false);  // connects, so that the next one tells the time without that
+                                   false);  // connects, so that the next read is one round trip
       auto const before = std::chrono::system_clock::now();
       auto const s = managing::voting::read(member, false);
       auto const after = std::chrono::system_clock::now();
@@ -94,8 +94,8 @@ std::vector<quorum_member_info> quorum_members::status() {
   return all;
 }
 
-// One that votes has granted locks, perhaps, and a database beside it without a record may have, too, and
-// have forgotten it.
+// Voting members grant locks. A database without a record might have granted some, too, and have forgotten
+// it.
 void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) const {
   auto const at = [&](auto const& is_such) {
     return std::find_if(asked.begin(), asked.end(),
@@ -115,10 +115,10 @@ void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) cons
                   where(votes), where(none)));
 }
 
-// In two rounds: a member may grant as soon as it votes, and who has no record by then has forgotten it. A
-// call that was cut off is gone on with. In the first round nobody votes: the list is given to all anew, with
-// an epoch of this call's own, so that a slow call finds another one's, and gives up. In the second one the
-// epoch of those that vote tells that the others were given theirs in the same call.
+// In two rounds: a member may grant as soon as it votes, and a member without a record by then has forgotten
+// it. Round 1 gives all members the list again, without a vote, in an epoch of this call's own: a slower call
+// finds it, and gives up. In round 2 they vote. A call after an interruption learns from the voting members'
+// epoch which records are of the same call.
 void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token const& stop) {
   if (max_ttl < shortest_max_ttl || max_ttl > longest_max_ttl)
     throw error(errc::invalid_argument,
@@ -164,7 +164,7 @@ void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token con
                               peers_.where(i)));
   }
   if (voteless.empty()) return;
-  if (voting == nullptr) raise_to_highest(asked, voteless);  // of quorums that were dropped
+  if (voting == nullptr) raise_to_highest(asked, voteless);  // above the tokens of dropped quorums
   for (auto const i : voteless)
     if (!managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, waits))
       throw changed_meanwhile(i);
@@ -183,9 +183,9 @@ void quorum_members::raise_to_highest(std::vector<answer> const& asked,
   for (auto const i : those) managing::voting::raise_tokens(peers_.at(i).parts(), highest);
 }
 
-// Where others vote, one that does not was never let vote, or it is as it was before that: from a backup, or
-// after a crash without a flush. Then it has forgotten what it granted. So it waits as one that joins: until
-// nobody trusts that any more, and until it has the tokens of the others.
+// Beside voting members, a member without a vote never had one, or has lost it and its grants (a backup, a
+// crash without a flush). So it waits, as at a join, until no such grant is trusted any more, and gets the
+// others' tokens.
 void quorum_members::wait_for_who_may_have_voted(std::vector<std::size_t> const& those,
                                                  std::chrono::milliseconds max_ttl,
                                                  std::stop_token const& stop) {
@@ -238,7 +238,6 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   ++next.epoch;
   next.epoch_id = base::random_id();
   if (among(joins.database_id, next.members)) return next;
-  // Whose place does it take?
   std::vector<std::string> gone;
   for (auto const& id : next.members)
     if (replaces.empty() ? !among(id, others) : id == replaces) gone.push_back(id);
@@ -254,9 +253,8 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   return next;
 }
 
-// In this order: nothing that was granted in the former epoch is trusted when the wait is over, and what is
-// granted in the new one while it lasts is granted by a majority of the others alone, each of which has the
-// highest token.
+// In this order: after the wait no grant of the former epoch is trusted. During the wait only majorities of
+// the other members grant in the new one, and each knows the highest token.
 void quorum_members::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
   if (place >= peers_.size())
     throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
@@ -275,7 +273,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
     try {
       if (managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, next))
         told.push_back(i);
-    } catch (error const& e) {  // the others may be enough
+    } catch (error const& e) {  // the other members can be enough
       trouble = e;
     }
   }
@@ -293,7 +291,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
       if (s.record.epoch_id != next.epoch_id) continue;
       highest.value = std::max(highest.value, s.highest.value);
       ++heard;
-    } catch (error const&) {  // the others may be enough
+    } catch (error const&) {  // the other members can be enough
     }
   }
   if (heard < needed)
@@ -326,7 +324,7 @@ quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std
   return all;
 }
 
-// It is for when most of them are gone: one that can be asked is enough.
+// For a quorum that lost most members: one reachable member is enough.
 quorum_outcome quorum_members::drop() {
   return change(1, [&](std::size_t i) {
     auto& member = peers_.at(i).parts();

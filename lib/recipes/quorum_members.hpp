@@ -1,6 +1,5 @@
 #pragma once
-// Which databases are the members of a quorum: how they are made so, told, replaced, and let go.
-// lib/doc/quorum.md
+// The members of a quorum: init, join, drop and status. lib/doc/quorum.md
 
 #include <chrono>
 #include <functional>
@@ -24,8 +23,8 @@ class quorum_members {
   void init(std::chrono::milliseconds max_ttl, std::stop_token const&);
   void join(std::size_t place, std::string const& replaces, std::stop_token const&);
   quorum_outcome drop();
-  /// Has each member do `what`, which says whether it has. @throws a member's error if less than `needed`
-  /// could be asked
+  /// Calls `what` for each member; it returns whether the member did it. @throws a member's error if fewer
+  /// than `needed` could be asked
   quorum_outcome change(std::size_t needed, std::function<bool(std::size_t)> const& what);
 
  private:
@@ -36,7 +35,8 @@ class quorum_members {
   std::vector<answer> ask(bool with_highest);
   /// Precondition: all have answered. @throws error(errc::invalid_argument)
   void refuse_who_must_join(std::vector<answer> const&) const;
-  /// Of all that were asked. @throws the error of one that has not answered
+  /// Raises the tokens of `those` to the highest of all `asked`. @throws the error of a member without an
+  /// answer
   void raise_to_highest(std::vector<answer> const& asked, std::vector<std::size_t> const& those) const;
   void wait_for_who_may_have_voted(std::vector<std::size_t> const& those, std::chrono::milliseconds max_ttl,
                                    std::stop_token const&);

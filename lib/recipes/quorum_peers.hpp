@@ -1,6 +1,6 @@
 #pragma once
-// The databases of a quorum, as one program sees them: a seat each, with threads that ask it, and whether it
-// answered the last time. lib/doc/quorum.md
+// The databases of a quorum, as one program sees them: threads for each, and its last outcome.
+// lib/doc/quorum.md
 
 #include <atomic>
 #include <chrono>
@@ -27,18 +27,18 @@ class quorum_peers {
   std::string const& where(std::size_t member) const;
   std::chrono::milliseconds reply_timeout() const noexcept { return reply_timeout_; }
 
-  /// Did not answer the last time. It is asked on, beside the others, but nobody waits for it.
+  /// Did not answer the last time. It is still asked, but no call waits for it.
   bool is_suspect(std::size_t member) const noexcept { return seats_[member]->suspect.load(); }
-  /// Remembers whether a member answers. Call it with what each question has come to.
+  /// Remembers whether a member answers. Call it after each question.
   void heard(std::size_t member, error const* failure) noexcept;
 
-  /// Runs `question` beside others. @return as task_queue::run
+  /// Runs `question` on a thread of the member. @return as task_queue::run
   bool ask(std::size_t member, base::task_queue::task question, base::task_queue::kind how,
            std::size_t most = 256);
-  /// Runs `question` for each member beside the others (without a thread: here), and waits for all of them.
+  /// Runs `question` for each member on its threads (without a thread: here), and waits for all.
   void ask_all(std::function<void(std::size_t)> const& question);
 
-  /// Waits for all that was asked and must be run. Nothing is asked any more.
+  /// Waits for the tasks that must be run. No question may follow.
   void end() noexcept { seats_.clear(); }
 
  private:

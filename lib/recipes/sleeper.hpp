@@ -10,7 +10,7 @@ namespace rowlock::recipes {
 /// For one thread at a time.
 class sleeper {
  public:
-  /// Until `moment`, or until the token is triggered. @return false if it was
+  /// Ends when the token is triggered. @return false if it was
   bool sleep_until(boot_time_point moment, std::stop_token const& stop) {
     std::stop_callback const at_stop(stop, [this] { waiter_.wake(); });
     if (!stop.stop_requested()) waiter_.wait_until(moment);

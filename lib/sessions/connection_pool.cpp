@@ -10,17 +10,16 @@
 namespace rowlock::sessions {
 
 connection_pool::connection_pool(database& d, size const& s) : database_(d), size_(s) {
-  idle_.reserve(static_cast<std::size_t>(s.limit));  // so that giving back can't fail
+  idle_.reserve(static_cast<std::size_t>(s.limit));  // so that give_back() can't fail
 }
 
-// Asks the borrower that has only waited with its session for the longest time to give it back. @return when
-// to ask again
+// Asks the borrower that has waited longest with its session to give it back. @return the time to ask again
 boot_time_point connection_pool::ask_for_one() {
   auto const now = boot_clock::now();
   for (auto& one : turns_) {
     if (one.give_way.stop_requested()) continue;
     if (one.began + longest_turn > now) return one.began + longest_turn;
-    // Not with the mutex, which whoever hears of it may need: it is heard of by a thread that polls.
+    // The mutex is held, so callbacks must not need it. They only set an event that the borrower polls.
     one.give_way.request_stop();
     break;
   }
@@ -61,7 +60,7 @@ void connection_pool::locked_out() noexcept {
   }
 }
 
-// With the mutex. The place is handed on, so that nobody overtakes those who stand in line.
+// With the mutex. The place goes to the first waiter, so that no later caller overtakes it.
 void connection_pool::next_in_line() noexcept {
   --lent_;
   if (line_.empty()) return;
@@ -85,7 +84,7 @@ connection_pool::waiting::~waiting() {
 connection_pool::loan connection_pool::borrow(boot_time_point deadline, std::stop_token const& stop,
                                               boot_time_point place_by, use what) {
   line_up(std::min(deadline, place_by), stop, what);
-  std::unique_ptr<backend::connection> idle;  // looked at, and perhaps closed, without the mutex
+  std::unique_ptr<backend::connection> idle;  // checked, and perhaps closed, without the mutex
   {
     std::lock_guard const guard(mutex_);
     if (!idle_.empty()) {
@@ -134,8 +133,8 @@ void connection_pool::close() noexcept {
   drop_idle();
 }
 
-// What ended one session has probably ended the idle ones, too, and a cut connection does not show it: each
-// of them would cost a call a lost reply.
+// The cause that ended one session has probably cut the idle ones, too. They do not show it, and each would
+// cost a call a lost reply.
 void connection_pool::drop_idle() noexcept {
   for (;;) {
     std::unique_ptr<backend::connection> dropped;  // closed after the mutex is free

@@ -1,5 +1,4 @@
 #pragma once
-// The sessions that are kept, and lent to one call after the other.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,8 +13,8 @@
 
 namespace rowlock::sessions {
 
-/// At most `limit` sessions, opened when first needed, and closed when nobody has used them for a while.
-/// Whoever waits for one stands in line. Thread-safe.
+/// A manager's sessions, lent to one call after another: at most `limit`, opened when first needed, and
+/// closed after `idle_timeout`. Callers wait for a session in order. Thread-safe.
 class connection_pool {
   struct turn {
     boot_time_point began;
@@ -23,20 +22,19 @@ class connection_pool {
   };
 
  public:
-  /// How long a session that only waits for a row is left to its borrower while others stand in line.
+  /// The time for which a borrower may only wait for a row, while other callers wait for a session.
   static constexpr std::chrono::milliseconds longest_turn{1000};
 
-  /// How many there are, and how long they stay.
   struct size {
     int limit;
-    char const* option;  ///< of manager_options, which says how many; for messages
-    std::size_t spare;   ///< so many stay however long nobody has used them
+    char const* option;  ///< of manager_options, which sets `limit`; for messages
+    std::size_t spare;   ///< idle sessions that stay
     std::chrono::nanoseconds idle_timeout;
   };
 
   connection_pool(database&, size const&);
 
-  /// A session for one caller, given back when destroyed, or dropped if it broke.
+  /// A session for one caller. The destructor gives it back, or drops it if it broke.
   class loan {
    public:
     loan(connection_pool& p, std::unique_ptr<backend::connection> c) noexcept
@@ -58,28 +56,27 @@ class connection_pool {
     std::unique_ptr<backend::connection> connection_;
   };
 
-  /// What a session is for. One that writes may meet what other sessions have locked.
+  /// A writing session can meet locks of other sessions.
   enum class use { any, writing };
 
-  /// `place_by`: until when it stands in line at most; the rest of `deadline` is for connecting.
-  /// @throws error what database::open throws; too_many_connections if none became free in time, or until
-  /// `stop` was triggered; row_locked, for writing, if that is because of what locked_out() tells
+  /// `place_by`: the end of the wait for a session; the rest of `deadline` is for connecting. @throws error
+  /// as database::open; too_many_connections if none became free in time, or before `stop` was triggered;
+  /// row_locked, for writing, after locked_out()
   loan borrow(boot_time_point deadline, std::stop_token const& stop = {},
               boot_time_point place_by = boot_time_point::max(), use = use::any);
 
-  /// A session has waited in vain for what another session, not of this pool, has locked. Those that stood in
-  /// line meanwhile, to write, have waited for the same where writing locks the whole database: they need not
-  /// try one after the other.
+  /// Reports that a session waited in vain for a lock of a session outside this pool. Where writing locks the
+  /// whole database, callers that waited here to write need not try one by one.
   void locked_out() noexcept;
 
-  /// Ends those that nobody has used for the idle timeout. @return when there may be the next one
+  /// Closes sessions after their idle timeout. @return the time to call it again
   boot_time_point close_unused() noexcept;
 
-  /// Ends the idle sessions, and from now on each that comes back.
+  /// Closes the idle sessions, and from now on each that comes back.
   void close() noexcept;
 
-  /// While it lives, its borrower only waits: `give_way` is triggered when others stand in line for a session
-  /// and the turn is over. Then the borrower should give its session back, and line up again.
+  /// While it lives, the borrower only waits. `give_way` is triggered when other callers wait for a session
+  /// and the turn is over. Then the borrower should give its session back, and borrow again.
   class waiting {
    public:
     waiting(connection_pool&, std::stop_source give_way);
@@ -115,7 +112,7 @@ class connection_pool {
   std::mutex mutex_;
   std::list<waiter*> line_;
   std::list<turn> turns_;           ///< the oldest first
-  std::vector<idle_session> idle_;  ///< who was used last is used next, so the first are idle the longest
+  std::vector<idle_session> idle_;  ///< the last used is used next, so the first are idle the longest
   int lent_ = 0;
   bool closed_ = false;
 };

@@ -17,8 +17,7 @@ error no_tables(std::string const& where, error const* cause = nullptr) {
           cause == nullptr ? 0 : cause->native_code()};
 }
 
-// A text that is the same on every server that goes on with this server's data; empty if the server does not
-// tell it.
+// A text that stays the same on each server that continues this server's data; empty: not told.
 std::string lineage_of(backend::connection& c, backend::statement const& s, boot_time_point deadline) {
   try {
     auto const found = c.execute(s, {}, deadline);
@@ -26,7 +25,7 @@ std::string lineage_of(backend::connection& c, backend::statement const& s, boot
     return backend::as_text(found.rows[0].back());
   } catch (error const&) {
     if (!c.usable()) throw;
-    return {};  // it is not everybody's business on every server
+    return {};  // on some servers a role may not read it
   }
 }
 
@@ -58,8 +57,8 @@ void database::close() noexcept {
   last.swap(source_);
 }
 
-// Statements name the schema of each table, whatever the session's search path is: somebody else's table,
-// view or temporary table of the same name is never used. [C12]
+// Statements name each table's schema, whatever the search path. So a foreign table, view or temporary table
+// of that name is never used. [C12]
 void database::find_tables(backend::connection& c, boot_time_point deadline) {
   if (named_) return;
   auto const known = book_.tables();
@@ -72,8 +71,8 @@ void database::find_tables(backend::connection& c, boot_time_point deadline) {
                             describe(), *found, known.schema));
 }
 
-// Reading a view runs functions of whoever made it, with this role's rights. Once for each server: what is a
-// table there is nobody's to replace but its owner's. [C12]
+// Reading a view runs its owner's functions with this role's rights. Checked once for each server: only a
+// table's owner can replace it. [C12]
 void database::refuse_views(backend::connection& c, boot_time_point deadline) {
   {
     std::lock_guard const guard(mutex_);
@@ -134,7 +133,7 @@ void database::expect_same(backend::connection& c, std::string const& id, boot_t
     database_id_ = id;
     server_ = server;
     lineage_ = lineage;
-    // Two schemas of one server may hold copies of one rowlock_meta.
+    // Two schemas of one server can hold copies of one rowlock_meta.
     identity_ = id + '@' + server + '/' + book_.tables().table("locks");
   }
   if (database_id_ != id)
@@ -185,7 +184,7 @@ bool database::gone(std::size_t server) const noexcept try {
     source = source_;
   }
   return source->gone(identity);
-} catch (std::exception const&) {  // no memory: that is certain of nothing
+} catch (std::exception const&) {  // no memory: nothing is certain
   return false;
 }
 

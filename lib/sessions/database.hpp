@@ -1,5 +1,4 @@
 #pragma once
-// The manager's way to its database: checked sessions.
 
 #include <memory>
 #include <mutex>
@@ -11,52 +10,49 @@
 
 namespace rowlock::sessions {
 
-/// The schema version that this program was made for: the newest of migrations/<dialect>/NNN_... (a test
-/// compares them).
+/// The schema version of this program: the newest of migrations/<dialect>/NNN_... (a test compares them).
 inline constexpr int latest_schema_version = 1;
 
-/// And the oldest that serves it. Its statements write what that one added; for an older one there would have
-/// to be a second set of them.
+/// The oldest version that serves it. An older one would need a second set of statements.
 inline constexpr int needed_schema_version = 1;
 
-/// Opens sessions and makes sure that each finds the tables that this program needs, and always the same
-/// tables. Thread-safe.
+/// A manager's way to its database: opens sessions, and checks that each finds the tables that this program
+/// needs, and always the same tables. id(), identity(), server() and the schema of tables() are known after
+/// the first open(). Thread-safe.
 class database {
  public:
   database(std::shared_ptr<backend::source>, manager_options const&);
 
-  /// @throws error what backend::source::connect throws; schema_missing, schema_old, schema_new; closed;
-  /// unreachable if other tables than at first are found (another database, or a copy, answers)
+  /// @throws error as backend::source::connect; schema_missing, schema_old, schema_new; closed; unreachable
+  /// if other tables answer than at first (another database, or a copy)
   std::unique_ptr<backend::connection> open(boot_time_point deadline);
 
-  /// What open() does with a session that it has opened. @return the version that the tables have
+  /// Checks a session, as open() does. @return the tables' version
   int check_schema(backend::connection&, boot_time_point deadline);
 
-  /// Opens no more sessions, and drops the source.
   void close() noexcept;
 
-  /// What rowlock_meta says of these tables; known after the first open().
+  /// The id in rowlock_meta.
   std::string id() const;
 
-  /// Tells these tables on this server from every other; known after the first open().
+  /// Identifies these tables on this server.
   std::string identity() const;
 
-  /// connection::server_identity() of the first session; known after the first open().
+  /// connection::server_identity() of the first session.
   std::string server() const;
 
-  /// A number for the server, or file, that a session talks to: holds are many, servers few.
+  /// A number for the session's server, or file: holds are many, servers few.
   std::size_t server_of(backend::connection const&);
 
-  /// Whether this certainly does not lead to that server's database any more (a file that was
-  /// removed, replaced, or got another name). Locks that were held there are then lost.
+  /// Whether the source certainly no longer leads to that server's database (a file was removed, replaced or
+  /// renamed): locks there are then lost.
   bool gone(std::size_t server) const noexcept;
 
   backend::statement_book const& statements() const noexcept { return book_; }
-  /// Where the tables are; the schema is known after the first open(), if the options name none.
   backend::table_names tables() const { return book_.tables(); }
   std::string const& describe() const noexcept { return description_; }
   backend::dialect const& sql() const noexcept { return sql_; }
-  int connections() const noexcept { return connections_; }  ///< for taking and giving back, at most
+  int connections() const noexcept { return connections_; }  ///< for takes and releases, at most
 
  private:
   void expect_same(backend::connection&, std::string const& id, boot_time_point deadline);
@@ -72,8 +68,8 @@ class database {
   mutable std::mutex mutex_;
   std::shared_ptr<backend::source> source_;  ///< null: closed
   std::string database_id_;
-  std::string server_;   ///< of the first session
-  std::string lineage_;  ///< the same; lib/doc/identity.md
+  std::string server_;
+  std::string lineage_;  ///< of the first session; lib/doc/identity.md
   std::string identity_;
   std::vector<std::string> servers_;
 };

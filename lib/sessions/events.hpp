@@ -8,7 +8,7 @@
 
 namespace rowlock::sessions {
 
-/// Hands events to the user's hooks; what they throw ends here.
+/// Calls the program's hook, and drops its exceptions.
 class events {
  public:
   explicit events(std::function<void(event const&)> hook) : hook_(std::move(hook)) {}
@@ -17,18 +17,18 @@ class events {
     if (hook_) call([&] { hook_(e); });
   }
 
-  /// Another function of the program's, with the same care.
+  /// Calls another function of the program with the same care.
   template <class F>
   void call(F const& f) const noexcept {
     if (muted_) return;
     try {
       base::outside const there;
       f();
-    } catch (...) {  // one that fails must not touch a lock
+    } catch (...) {  // a failing hook must not touch a lock
     }
   }
 
-  /// Whoever destroyed the manager may next destroy what the hook uses.
+  /// After a manager's end the program may destroy objects that the hook uses.
   void mute() noexcept { muted_ = true; }
 
  private:

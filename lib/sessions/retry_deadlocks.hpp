@@ -8,12 +8,11 @@
 
 namespace rowlock::sessions {
 
-/// A statement that was a deadlock's victim did nothing. It is tried again at once, because the other
-/// statement has gone on. Some databases have deadlocks between any INSERT and DELETE of one key. There is a
-/// limit, because two might meet again and again.
+/// A deadlock's victim did nothing, so it is tried again at once. Some databases have deadlocks between any
+/// INSERT and DELETE of one key, and two might meet again and again.
 inline constexpr int most_deadlocks = 50;
 
-/// Calls `statement` again, until `deadline`, while it loses deadlocks; each is reported as an error event.
+/// Repeats `statement` while it loses deadlocks, until `deadline`. Reports each as an error event.
 template <class Statement>
 auto retry_deadlocks(events const& tell, std::string_view name, boot_time_point deadline,
                      Statement const& statement) {

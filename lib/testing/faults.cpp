@@ -90,8 +90,8 @@ void faults::lose_reply_and_cut(statement which) { orders_->give({which, true, t
 
 void lose(lock_manager& manager, held_lock& lock) {
   (void)manager.revoke(lock.name(), revoke_mode::now, lock.term());
-  if (lock.valid()) (void)lock.extend(std::chrono::milliseconds(1));  // looks
-  // Another thread triggers it, in a moment.
+  if (lock.valid()) (void)lock.extend(std::chrono::milliseconds(1));  // sees the revocation
+  // Another thread triggers the token a moment later.
   while (lock.loss() && !lock.loss_token().stop_requested())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

@@ -8,7 +8,7 @@
 namespace rowlock::testing {
 namespace {
 
-/// The name of what a statement does, whatever its strategy.
+/// The statement's step, the same for all strategies.
 std::string step(std::string const& statement) {
   constexpr std::string_view of_permits = "permits_";
   if (statement.starts_with(of_permits)) return step(statement.substr(of_permits.size()));
@@ -27,8 +27,8 @@ std::string step(std::string const& statement) {
   return statement;
 }
 
-/// Where a renewal, or what the reaper deletes, takes a transaction of two statements (the first of them
-/// locks the rows), the second is nothing of its own.
+/// Whether the statement only completes a transaction whose first statement locked the rows: no step of its
+/// own.
 bool is_second(std::string const& statement) {
   return statement == "all_take" || statement == "all_release" || statement == "lock_renew" ||
          statement == "permit_take" || statement == "permit_count" || statement == "permit_replaced" ||
@@ -61,7 +61,7 @@ class observed_connection final : public backend::connection {
     probe_->reply(name, r);
     return r;
   }
-  // One round trip: all of it is sent before anything is known of it.
+  // One round trip: all statements are sent before any reply.
   std::vector<backend::result> execute_at_once(std::span<backend::step const> steps,
                                                boot_time_point deadline) override {
     probe_->count(step(steps.front().what.name));
@@ -98,7 +98,7 @@ class observed_connection final : public backend::connection {
       cut_on_throw([&] { probe_->before("begin"); });
     } else if (sql == "COMMIT") {
       probe_->count("commit");
-      if (lost_) {  // it never arrives
+      if (lost_) {  // the COMMIT never arrives
         inner_->close();
         cut_on_throw([&] { std::rethrow_exception(std::exchange(lost_, nullptr)); });
       }
@@ -130,7 +130,7 @@ class observed_connection final : public backend::connection {
     cut_on_throw([&] { probe_->before("leave_queue"); });
     return inner_->leave_queue(deadline);
   }
-  // One round trip: what is to be lost of leaving the wait queue is lost before anything is sent.
+  // One round trip: a fault in leaving the wait queue comes before anything is sent.
   backend::left_queue execute_and_leave_queue(backend::statement const& s, std::span<backend::value const> p,
                                               boot_time_point deadline) override {
     auto const name = step(s.name);
@@ -157,12 +157,12 @@ class observed_connection final : public backend::connection {
     try {
       probe_->before(name);
     } catch (error const& e) {
-      // What is lost in a transaction is nothing; the COMMIT's reply is what can be lost.
+      // In a transaction only the COMMIT's reply can be lost, so the error waits for it.
       if (!in_transaction_ || e.reason() != errc::in_doubt) throw;
       lost_ = std::current_exception();
     }
   }
-  // As a real session: after a lost reply it is of no use any more.
+  // Like a real session: of no use after a lost reply.
   template <class F>
   void cut_on_throw(F const& f) {
     try {

@@ -1,5 +1,5 @@
 #pragma once
-// A source with a probe in between, which is told of each statement and may do something instead of it.
+// A source with a probe in between, which sees each statement and can replace its outcome.
 
 #include <memory>
 #include <rowlock/connection_source.hpp>
@@ -11,14 +11,13 @@
 
 namespace rowlock::testing {
 
-/// Called by all threads of a manager. A step is a statement by what it does, the same for all strategies:
-/// lock_take, lock_renew, lock_release, token_draw, ...; others by their names in lib/sql. A statement within
-/// a transaction has its reply, as far as its caller can tell, when the transaction is committed: "begin" and
-/// "commit" are steps, too.
+/// All threads of a manager call it. A step is a statement's effect, the same for all strategies (lock_take,
+/// lock_renew, lock_release, token_draw, ...), else its name in lib/sql. In a transaction, its reply comes
+/// with the commit, as far as the caller can tell. "begin" and "commit" are steps, too.
 class ROWLOCK_EXPORT probe {
  public:
   virtual ~probe() = default;
-  /// What these throw comes instead of a connection, the statement, or its reply (it was applied).
+  /// An exception replaces the connection, the statement, or its reply (it was applied).
   virtual void connecting() {}
   virtual void before(std::string const& /*step*/) {}
   virtual void after(std::string const& /*step*/) {}
@@ -27,7 +26,7 @@ class ROWLOCK_EXPORT probe {
   virtual void closed() {}
   virtual void count(std::string const& /*step*/) {}
   virtual void look(std::string const& /*step*/, std::span<backend::value const> /*parameters*/) {}
-  /// May change it; not called in a transaction.
+  /// May change it. Only for statements of execute().
   virtual void reply(std::string const& /*step*/, backend::result&) {}
 };
 
