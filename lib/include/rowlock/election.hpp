@@ -27,13 +27,13 @@ struct leader_info {
   fencing_token token;                          ///< rises with each term
 };
 
-/// Asks the database once, without waiting for a term. The answer can be outdated at once: only the leader
-/// itself, by its token or guarded transactions, knows that it leads.
+/// Asks the database once, without waiting. The answer can be outdated at once: only the leader itself, by
+/// its token or guarded transactions, knows that it leads.
 /// @return empty if there is no leader
 /// @throws error; errc::invalid_argument as lock_manager::make_mutex()
 ROWLOCK_EXPORT std::optional<leader_info> find_leader(lock_manager&, std::string const& name);
 
-/// Reports the leader and each change to the program, by asking at regular intervals on a thread of its own.
+/// Reports the leader and each change, by asking at regular intervals on a thread of its own.
 ///
 /// Preconditions: the lock_manager exists as long as the object. The callback must not destroy it.
 ///
@@ -43,8 +43,8 @@ class ROWLOCK_EXPORT leader_watch {
   using callback = std::function<void(std::optional<leader_info> const&)>;
 
   /// Calls `changed` once with the first answer, and then for each other leader, term or value. A term
-  /// between two questions is not seen. While the database can't be asked, there is no call. Exceptions of
-  /// the callback are dropped. `every` is the wait between two questions, 10 ms to 1 h.
+  /// between two questions is not seen. While the database can't be asked, there is no call. Exceptions are
+  /// dropped. `every` is the wait between two questions, 10 ms to 1 h.
   /// @throws error(errc::invalid_argument)
   leader_watch(lock_manager&, std::string name, callback changed,
                std::chrono::milliseconds every = std::chrono::seconds(1));
@@ -65,24 +65,24 @@ struct election_options {
   std::string value{};
   /// Whether this candidate is fit to lead. Called before each campaign, after a won one, and every
   /// health_interval while it leads, then on a thread of the election. After false or an exception the
-  /// candidate does not campaign, or resigns. Should be quick: run() waits for its return.
+  /// candidate does not campaign, or resigns. Should be quick: run() waits for it.
   std::function<bool()> healthy{};
   std::chrono::milliseconds health_interval{1'000};  ///< 10 ms to 1 h
   /// Whether run() campaigns again after a term, or returns.
   bool again = true;
-  /// The time that the work needs to stop, at most half of the ttl. If no renewal has come that long before
-  /// trust ends, the work is told to stop, and so has stopped before another candidate leads. Zero means a
+  /// The time that the work needs to stop, at most half of the ttl. Without a renewal the work is told to
+  /// stop that long before trust ends, so that it has stopped before another candidate leads. Zero means a
   /// sixth of the ttl, 5 s at most.
   std::chrono::milliseconds stop_within{0};
   /// Called once in a term, by a thread of the election, if the work has not returned stop_within after it
-  /// was told to stop. If trust has ended meanwhile, another leader can be at work. May end the process
-  /// (std::abort, std::_Exit) to prevent harm. After its return run() goes on waiting for the work.
+  /// was told to stop. If trust has ended, another leader can be at work. May end the process (std::abort,
+  /// std::_Exit). After its return run() goes on waiting for the work.
   std::function<void()> on_overrun{};
 };
 
 /// One term as the leader, for the work.
 ///
-/// Thread safety: all members may be called from several threads at once while the work runs.
+/// Thread safety: all members may be called concurrently while the work runs.
 class ROWLOCK_EXPORT leadership {
  public:
   leadership(leadership const&) = delete;
@@ -116,13 +116,13 @@ class ROWLOCK_EXPORT leadership {
 /// An election is a lock of that name, of strategy lease. A candidate stands in the server's wait queue
 /// (mutex_options::fair), or without one tries twice a second.
 ///
-/// No other candidate leads until leadership::trusted_until(). Paused work does not notice that this time has
-/// passed: guard its writes by transaction::require(leadership::lock()) or token().
+/// No other candidate leads until leadership::trusted_until(). Paused work does not notice that time: guard
+/// its writes by transaction::require(leadership::lock()) or token().
 ///
 /// Preconditions: the lock_manager exists while leader() is called. It should exist until run() has returned:
 /// its end releases the lock, and the work learns of that only within a second.
 ///
-/// Thread safety: leader() may be called from several threads at once, also during run().
+/// Thread safety: leader() may be called concurrently, also during run().
 class ROWLOCK_EXPORT election {
  public:
   using work = std::function<void(leadership&, std::stop_token)>;
@@ -144,7 +144,7 @@ class ROWLOCK_EXPORT election {
   /// again after a second, so that others have their turn also without a wait queue.
   /// @return whether it led at least once
   /// @throws exceptions of `w`, after it has resigned; error as basic_mutex::acquire(), which rides out
-  /// retryable errors; errc::would_deadlock if another run() of this object is under way
+  /// retryable errors; errc::would_deadlock during another run() of this object
   bool run(work const& w, std::stop_token stop = {});
 
   /// As find_leader(). @throws error

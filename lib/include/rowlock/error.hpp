@@ -13,7 +13,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 enum class errc {
   unreachable = 1,       ///< no connection could be made, and nothing was sent
   access_denied,         ///< the login was refused, or the role lacks a grant
-  read_only,             ///< the server or file takes no writes (a standby, a demoted primary, permissions)
+  read_only,             ///< the server or file takes no writes (standby, permissions)
   too_many_connections,  ///< of the server, or those of the lock_manager or SOCI's pool were in use for too
                          ///< long; see what()
   storage_full,
@@ -34,9 +34,9 @@ enum class errc {
   transaction_ended,   ///< the caller's transaction is gone or useless: roll back, and begin again
   snapshot_too_old,    ///< the caller's transaction sees the database as before the lock: begin again
   closed,  ///< the lock_manager was destroyed, or the process ends (equals std::errc::operation_canceled)
-  not_acquired,  ///< acquisition::value() was called without a lock; the message says why there is none
-  not_voting,  ///< of a quorum: a database is no member, has not joined yet, or has another list of members:
-               ///< `rowlock quorum status`
+  not_acquired,  ///< acquisition::value() without a lock; the message says why
+  not_voting,    ///< of a quorum: a database is no voting member, or has another list of members: `rowlock
+                 ///< quorum status`
 };
 
 ROWLOCK_EXPORT std::error_category const& error_category() noexcept;
@@ -47,8 +47,7 @@ ROWLOCK_EXPORT std::error_code make_error_code(errc) noexcept;
 /// Exception safety: copies and moves throw nothing, so an error may be stored, passed to another thread and
 /// thrown again. An error that was moved from is as it was.
 ///
-/// Thread safety: distinct objects are independent, also copies. Const members may be called from several
-/// threads.
+/// Thread safety: distinct objects are independent, also copies. Const members may be called concurrently.
 class ROWLOCK_EXPORT error : public std::system_error {
  public:
   error(errc code, std::string const& message);

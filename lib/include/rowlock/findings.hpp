@@ -25,10 +25,10 @@ struct finding {
   std::string remedy;  ///< empty if there is nothing to do
 };
 
-/// Members have initializers, so that {.schema = "x"} causes no warning.
+/// The options of the doctor.
 struct doctor_options {
   std::string table_prefix = "rowlock_";
-  std::string schema{};                            ///< of rowlock's tables; empty: by the search path
+  std::string schema{};                            ///< as manager_options::schema
   std::chrono::milliseconds ttl{30'000};           ///< of the locks to be taken, as in mutex_options
   std::chrono::milliseconds reply_timeout{5'000};  ///< of the database's, for each statement
 };

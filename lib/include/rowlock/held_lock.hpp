@@ -34,9 +34,8 @@ class semaphore;
 /// loss_details() throw. The handle is then as it was, unless documented otherwise.
 ///
 /// Thread safety: distinct handles are independent, also those of one recursive lock. Const members,
-/// extend(), set_note() and release() of one handle may be called from several threads at once, so a callback
-/// of its loss_token() may release it. No call may overlap with moving, assigning, detaching, upgrading,
-/// downgrading or destroying the handle.
+/// extend(), set_note() and release() of one handle may be called concurrently, so a callback of its
+/// loss_token() may release it. No call may overlap with any other use of the handle.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -44,9 +43,9 @@ class ROWLOCK_EXPORT held_lock {
   ~held_lock();  ///< calls release()
 
   std::string const& name() const noexcept;
-  /// The random id of this grant, for SQL of the program's own. After term() was called, the lock is no
-  /// longer handed to another thread without a round trip. To tell grants apart use token(). Empty after a
-  /// release, if another thread of this process goes on with the term.
+  /// The random id of this grant, for SQL of the program's own. After a call of term() the lock is no longer
+  /// handed to another thread without a round trip. To tell grants apart use token(). Empty after a release,
+  /// if another thread of this process goes on with the term.
   term_id const& term() const noexcept;
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;
@@ -54,39 +53,39 @@ class ROWLOCK_EXPORT held_lock {
   /// The latest time at which this process may act as the holder: before the database can give the lock away,
   /// as long as clocks run at the same rate to within 1 %, and the database's clock does not step forward by
   /// more than half the margin (a tenth of the ttl). Moves forward with each renewal, and no more after a
-  /// loss. Lies in the past after a release, and as soon as another owner can have the lock. Empty for
-  /// row_lock, which has no trust in the future.
+  /// loss. In the past after a release, and once another owner can have the lock. Empty for row_lock, which
+  /// has no trust in the future.
   [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
   /// True while the lock is held: not lost, not released, and trust has not ended.
   [[nodiscard]] bool valid() const noexcept;
 
-  /// Triggered when the lock is lost, if possible some time before trust ends. Callbacks run on a thread of
-  /// the library that serves all locks of the manager: keep them short. They may release locks, and destroy
-  /// handles, mutexes and the lock_manager itself. They must not wait for another lock.
+  /// Triggered by a loss, if possible some time before trust ends. Callbacks run on a thread of the library
+  /// that serves all locks of the manager: keep them short. They may release locks, and destroy handles,
+  /// mutexes and the lock_manager itself. They must not wait for another lock.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
 
   /// Empty while the lock is held, and after a release in time.
   [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
 
-  /// Details of the loss, for messages and logs: the session that has the row locked, the time without a
-  /// confirmed renewal, the last error. While the lock is held: the cause of failing renewals. Empty if
-  /// nothing is known.
+  /// Details for logs. After a loss: the session that has the row locked, the time without a confirmed
+  /// renewal, the last error. While the lock is held: the cause of failing renewals. Empty if nothing is
+  /// known.
   /// @throws std::bad_alloc alone
   [[nodiscard]] std::string loss_details() const;
 
   /// Makes the term last at least `duration` from now: one round trip. Never shortens the term. The hard
   /// limit stays. @return false if the lock is lost or released
   /// @throws error if the database can't be asked. Trust is then as it was, but after errc::in_doubt the term
-  /// may last longer.
+  /// can last longer.
   /// - errc::row_locked, errc::conflict: the term could not be extended just now
   /// - errc::invalid_argument: `duration` is not between 1 ms and 366 days
   /// - errc::unsupported: row_lock
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
-  /// Changes the note in the lock's row, which `rowlock list` shows: one round trip. Waiting threads of this
-  /// process may still see the former note. Do not call it during a transaction of the program that requires
-  /// this lock and so has the row locked.
+  /// Changes the note that `rowlock list` shows: one round trip. Waiting threads of this process can still
+  /// see the former note. Do not call it while a transaction of the program requires this lock, and so has
+  /// the row locked.
   /// @return false if the lock is lost or released
   /// @throws error if the database can't be asked. The note is then as it was, or unknown after
   /// errc::in_doubt.
@@ -96,8 +95,8 @@ class ROWLOCK_EXPORT held_lock {
   [[nodiscard]] bool set_note(std::string const& note);
 
   /// Ends the handle without a release, for work that goes on elsewhere. The lock stays taken until its term
-  /// is over, whatever happens to this process. No thread renews the term or reports its end. So the work
-  /// must end well before, or pass on the token. Sends nothing. mutex_options::at_least is forgotten.
+  /// is over, whatever happens to this process. No thread renews the term or reports its end, so the work
+  /// must end well before, or pass on the token. Sends nothing. Ignores mutex_options::at_least.
   /// @return the key for lock_manager::renew() and release(); empty if the lock was lost or released
   /// @throws error
   /// - errc::unsupported: row_lock, which ends with its session
@@ -109,27 +108,27 @@ class ROWLOCK_EXPORT held_lock {
   /// over, takes return acquire_status::done, with this owner, the time, and `result` as the note. After true
   /// the handle is released.
   ///
-  /// Blocks while the database does not answer: as long as trust lasts, and for
+  /// Blocks while the database does not answer, as long as trust lasts, and for
   /// manager_options::reply_timeout at least. If the process dies before the record, or after errc::in_doubt,
-  /// the work may be done again. Only basic_transaction::done() prevents that.
+  /// the work can be done again. Only basic_transaction::done() prevents that.
   /// @return false if the lock was lost or released before: nothing was recorded
   /// @throws error
-  /// - errc::in_doubt: the record may exist or not. The lock is held as before.
+  /// - errc::in_doubt: the record may exist. The lock is held as before.
   /// - errc::unsupported: another strategy
   /// - errc::invalid_argument: `keep_for` is not between 1 ms and 100 years, or `result` is not UTF-8 of at
   ///   most 1024 bytes
   [[nodiscard]] bool done(std::chrono::milliseconds keep_for, std::string const& result = {});
 
   /// For a shared_mutex: turns a reader's lock into a writer's, if there is no other reader. One attempt, a
-  /// few round trips. The result is a new term, with a higher token than all before, and a new loss_token():
-  /// ask for it again. Two readers that upgrade at once are both refused.
+  /// few round trips. The new term has a higher token than all before, and a new loss_token(): ask for it
+  /// again. Two readers that upgrade at once are both refused.
   /// @return false if there are other readers, waiters of this process, or a loss: nothing was done
   /// @throws error as mutex::try_acquire(), and
   /// - errc::unsupported: other locks
   /// - errc::invalid_argument: this thread has taken it more than once
   /// - errc::row_locked: a transaction has its row or the name's row locked
-  /// - errc::in_doubt, or errc::unreachable if the new grant came after trust had ended: loss() says whether
-  ///   the lock is lost
+  /// - errc::in_doubt, or errc::unreachable if the new grant came after trust had ended: the lock is lost, as
+  ///   loss() says
   [[nodiscard]] bool try_upgrade();
   /// For a shared_mutex: turns a writer's lock into a reader's, with no other writer in between. Otherwise as
   /// try_upgrade(). @return false if the lock is lost

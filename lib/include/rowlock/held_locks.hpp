@@ -13,20 +13,19 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class lock_manager;
 
-/// Locks that were taken together, all or none, by lock_manager::try_acquire_all() or acquire_all().
-/// Move-only. The destructor releases those still held, on any thread.
+/// Locks taken together, all or none, by lock_manager::try_acquire_all() or acquire_all(). Move-only. The
+/// destructor releases those still held, on any thread.
 ///
-/// Each lock has a term, a token, a renewal and a loss of its own. One can be lost while the others are held:
-/// look at valid(), or at each loss_token().
+/// Each lock has a term, token, renewal and loss of its own: look at valid(), or at each loss_token().
 ///
 /// May outlive its lock_manager, which has released the locks by then. An object that was moved from is
 /// empty.
 ///
 /// Preconditions: operator[] needs an index below size().
 ///
-/// Thread safety: distinct objects are independent. Const members of one object may be called from several
-/// threads. Its handles may be used as held_lock says, but not while another thread calls release(), moves,
-/// assigns or destroys the whole.
+/// Thread safety: distinct objects are independent. Const members may be called concurrently. The handles may
+/// be used as held_lock says, but not while another thread calls release(), moves, assigns or destroys the
+/// whole.
 class held_locks {
  public:
   held_locks() noexcept = default;
@@ -65,13 +64,7 @@ class held_locks {
   std::vector<held_lock> locks_;
 };
 
-/// The result of an attempt to take several locks: as std::optional<held_locks>, with a reason if empty.
-///
-/// Move-only. An object that was moved from is empty, with status() cancelled.
-///
-/// Preconditions: operator* and operator-> need the locks. value() checks.
-///
-/// Thread safety: as acquisition.
+/// The result of an attempt to take several locks: as acquisition, but with held_locks.
 class acquisition_of_all {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's

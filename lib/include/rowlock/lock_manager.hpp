@@ -28,10 +28,10 @@ class quorum;
 /// After fork() the child's copy refuses all calls with errc::forked, and its destructor does nothing. Make
 /// another manager in the child.
 ///
-/// Exception safety: the manager stays usable. After errc::in_doubt the call may have been applied.
+/// Exception safety: the manager stays usable. After errc::in_doubt the call can have been applied.
 ///
-/// Thread safety: all members may be called from several threads at once. The destructor may overlap with
-/// calls of other threads that began before it.
+/// Thread safety: all members may be called concurrently. The destructor may overlap with calls of other
+/// threads that began before it.
 class ROWLOCK_EXPORT lock_manager {
  public:
   /// Any back end that was built, by URL: "sqlite:PATH[?synchronous=normal]", "postgresql://...",
@@ -50,8 +50,8 @@ class ROWLOCK_EXPORT lock_manager {
   lock_manager(lock_manager const&) = delete;
   lock_manager& operator=(lock_manager const&) = delete;
 
-  /// Optional: connects and checks the schema now, so that a wrong URL or missing table is an error here, not
-  /// at the first lock. @throws error
+  /// Optional: connects and checks the schema now, so that a wrong URL or missing table is an error here.
+  /// @throws error
   void connect();
 
   /// @throws error
@@ -70,7 +70,7 @@ class ROWLOCK_EXPORT lock_manager {
                                          mutex_options options = {});
 
   /// Takes all of several names or none, in one attempt of strategy lease. If another owner has one of them,
-  /// nothing of the others is touched. Each lock has a term and a token of its own.
+  /// the others are not touched.
   ///
   /// If a transaction has a row locked, the attempt is repeated for a second, and then returns
   /// acquire_status::contended. Retryable errors are thrown, as by basic_mutex::try_acquire().
@@ -81,20 +81,19 @@ class ROWLOCK_EXPORT lock_manager {
   /// - errc::unsupported: another strategy than lease
   /// - errc::strategy_mismatch: a name is in use with another strategy
   /// - errc::would_deadlock: the calling thread holds one of them
-  /// - errc::in_doubt: the reply was lost and the database can't be asked. Any grants end by their expiry.
+  /// - errc::in_doubt: the reply was lost and the database can't be asked. Grants end by their expiry.
   [[nodiscard]] acquisition_of_all try_acquire_all(std::vector<std::string> names,
                                                    mutex_options options = {});
 
   /// Waits until all names are taken, or `stop` is triggered. Waits for the first busy name, then tries all
-  /// again, and holds none of them meanwhile. So two such calls never wait for each other. A set of names
-  /// that other owners take in turn, one by one, can be busy for long. With mutex_options::fair it queues for
-  /// one of the names only.
+  /// again, and holds none meanwhile, so two such calls never wait for each other. A set of names that other
+  /// owners take in turn, one by one, can be busy for long. With mutex_options::fair it queues for one of the
+  /// names only.
   /// @throws error as try_acquire_all(), but rides out retryable errors as basic_mutex
   [[nodiscard]] acquisition_of_all acquire_all(std::vector<std::string> names, mutex_options options = {},
                                                std::stop_token stop = {});
 
-  /// As acquire_all(), but waits at most `timeout` (with at least one attempt), plus
-  /// manager_options::reply_timeout if the database does not answer.
+  /// As acquire_all(), with a `timeout` as for basic_mutex::try_acquire_for().
   [[nodiscard]] acquisition_of_all try_acquire_all_for(std::vector<std::string> names,
                                                        std::chrono::nanoseconds timeout,
                                                        mutex_options options = {}, std::stop_token stop = {});
@@ -108,7 +107,7 @@ class ROWLOCK_EXPORT lock_manager {
   }
 
   /// The locks, ordered by name (bytewise), with their waiters if the database knows them. A row that can't
-  /// be read has lock_info::unknown. Texts that are longer than rowlock writes them are cut. @throws error
+  /// be read has lock_info::unknown. Overlong texts are cut. @throws error
   [[nodiscard]] std::vector<lock_info> list(list_options const& options = {});
 
   /// The state of one name, as in list(), also if its row is idle or can't be read. Empty if there is no row.

@@ -37,16 +37,14 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// - rowlock_release_duration_seconds: the last, successful attempt.
 ///
 /// Buckets end at 1, 2, 5, 10, 20, 50, 100, 200, 500 ms, 1, 2, 5, 10, 30 s, 1, 5, 30 min. No label has a
-/// lock's name. "label" is mutex_options::label: the program must keep the values few, because each is a
-/// series until this object ends.
-///
-/// `rowlock list --metrics` counts the locks of all processes.
+/// lock's name. "label" is mutex_options::label: keep the values few, because each is a series until this
+/// object ends. `rowlock list --metrics` counts the locks of all processes.
 ///
 /// Exception safety: the observers throw nothing, other members only std::bad_alloc.
 ///
-/// Thread safety: all members and the observers may be called from several threads at once. Counting by label
-/// takes a mutex for a moment. All else is lock-free. Numbers never fall, and a histogram's count always
-/// equals its +Inf bucket (its sum can be ahead by calls being counted).
+/// Thread safety: all members and the observers may be called concurrently. Counting by label takes a mutex
+/// for a moment. All else is lock-free. Numbers never fall, and a histogram's count always equals its +Inf
+/// bucket (its sum can be ahead by calls being counted).
 class ROWLOCK_EXPORT metrics {
  public:
   metrics();

@@ -34,12 +34,12 @@ struct migration_status {
 };
 
 /// Brings rowlock's tables to a newer or an older version. Any number of processes may do so at once, also
-/// while locks are taken and held. Each version is one transaction: a migrator that dies leaves one whole
-/// version or the next. MySQL and MariaDB have no transactions for this. There the next up() or down()
-/// recognizes and completes the work of a dead migrator.
+/// while locks are taken and held. Each version is one transaction: a dead migrator leaves one whole version
+/// or the next. MySQL and MariaDB have no transactions for this. There the next up() or down() completes its
+/// work.
 ///
-/// The tables themselves tell their version (rowlock_meta.schema_version, checked against their columns). So
-/// psql, sqlite3, Flyway and so on may apply the files in migrations/, too.
+/// The tables tell their version (rowlock_meta.schema_version, checked against their columns). So psql,
+/// sqlite3, Flyway and so on may apply the files in migrations/, too.
 ///
 /// Errors, besides those of the back ends:
 /// - errc::row_locked: other transactions were in the way until the timeout. what() names them if the
@@ -48,8 +48,8 @@ struct migration_status {
 /// - errc::schema_new: the tables are too new for this program
 /// - errc::in_doubt: the connection broke and the outcome is unknown
 ///
-/// Exception safety: versions applied or undone before the error stay so, as whole versions (MySQL and
-/// MariaDB: see above). The object is as it was.
+/// Exception safety: whole versions applied or undone before the error stay so (MySQL and MariaDB: see
+/// above). The object is as it was.
 ///
 /// Thread safety: one migrator per thread.
 class ROWLOCK_EXPORT migrator {
@@ -68,11 +68,11 @@ class ROWLOCK_EXPORT migrator {
 
   /// Goes down to `target` (0: removes every table; the schema, or file, stays).
   /// @param target the version to go to
-  /// @param force also while locks are held, whatever the target. Otherwise refused (errc::row_locked),
-  /// because running programs need their tables
+  /// @param force also while locks are held. Otherwise refused (errc::row_locked), because running programs
+  /// need their tables
   /// @param forget_tokens also to 0 after a fencing token was drawn or admitted (transaction::admit(),
-  /// rowlock_admit). Otherwise refused (errc::invalid_argument): later tokens could be lower, and a quorum's
-  /// previous holder could be admitted again
+  /// rowlock_admit). Otherwise refused (errc::invalid_argument): later tokens could be lower, and a previous
+  /// holder admitted again
   /// @return the versions undone, in order. @throws error
   std::vector<int> down(int target, bool force = false, bool forget_tokens = false);
 

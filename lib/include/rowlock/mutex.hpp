@@ -19,7 +19,7 @@ class lock_manager;
 /// Errors of every member that takes a lock:
 /// - Errors that are not retryable are thrown at once.
 /// - Retryable errors (the database is unreachable, a reply was lost) are ridden out until the deadline and
-///   then thrown, or ridden out for ever without a deadline.
+///   then thrown, or without a deadline for ever.
 /// - errc::read_only (a switch-over), errc::storage_full, and errc::schema_missing without the database
 ///   itself (renamed or restored just now) are ridden out, too, if the lock_manager has had a lock or the
 ///   call has tried before. The first attempt of a new lock_manager throws them.
@@ -32,8 +32,7 @@ class lock_manager;
 /// Exception safety: a call that throws has taken no lock for its caller. After errc::in_doubt the name can
 /// stay taken until the term's expiry.
 ///
-/// Thread safety: all members may be called from several threads at once, but not while the mutex is moved or
-/// assigned to.
+/// Thread safety: all members may be called concurrently, but not while the mutex is moved or assigned to.
 class ROWLOCK_EXPORT basic_mutex {
  public:
   basic_mutex(basic_mutex const&) = delete;
@@ -78,7 +77,7 @@ class ROWLOCK_EXPORT basic_mutex {
     return try_acquire_for(saturated_nanoseconds(timeout), std::move(stop));
   }
 
-  /// Waits until the lock has no holder, without taking it: for example for a value that the holder puts into
+  /// Waits until the lock has no holder, without taking it, for example for a value that the holder puts into
   /// a cache. Looks at the row after 2 ms, then less and less often, in the end each 250 ms, and when the
   /// seen term ends. Stands in no wait queue. The next waiter can have the lock a moment later.
   /// @return false if the lock still has a holder after `timeout`, when `stop` is triggered or the
@@ -113,8 +112,7 @@ class ROWLOCK_EXPORT basic_mutex {
 };
 
 /// A lock that its owner can't take twice: a second attempt of the same thread, by any object of any manager
-/// on the same database, throws error(errc::would_deadlock), which equals
-/// std::errc::resource_deadlock_would_occur.
+/// on the same database, throws error(errc::would_deadlock).
 class mutex : public basic_mutex {
  public:
   using basic_mutex::basic_mutex;

@@ -12,11 +12,11 @@ class Connection;  // MySQL Connector/C++'s own, so that its headers need not be
 
 namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later).
+/// Connections to a server of MySQL (8.0 or later) or MariaDB (10.6 or later). lib/doc/wire.md lists the
+/// supported login methods, and the limits of a lying server.
 ///
 /// A call ends by its deadline, except on connections that the program opens itself. There the driver counts
-/// time in whole seconds, and waits for each byte as long as the connection's options say. lib/doc/wire.md
-/// lists the supported login methods, and the limits of a lying server.
+/// whole seconds, and waits for each byte as long as the connection's options say.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
@@ -27,10 +27,10 @@ class ROWLOCK_EXPORT source : public connection_source {
   ///   (encrypted, and the server has a certificate for HOST that `ssl-ca` signed)
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
-  /// The password is that of the URL, else of password-file, of MYSQL_PWD, or of group [client] in ~/.my.cnf.
-  /// (Nothing else of that file counts. A file that all users may write, that is not regular, or longer than
-  /// 1 MiB, is ignored.) The default user is the user of the process. Special characters of a URL are written
-  /// as %40 and so on. Does not connect yet.
+  /// The password is that of the URL, else of password-file, of MYSQL_PWD, or of group [client] in ~/.my.cnf
+  /// (which is ignored if any user may write to it, or if it is not regular or longer than 1 MiB). The
+  /// default user is that of the process. Special characters of a URL are written as %40 and so on. Does not
+  /// connect yet.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message contains no password
   explicit source(std::string const& url);
 

@@ -12,7 +12,7 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Members have initializers, so that {.wait = 10s} causes no warning.
+/// The options of run_once().
 struct once_options {
   /// After a crash the key is free when this is over, and the work can be done again. Renewed during the
   /// work. From 100 ms to 366 days.
@@ -27,8 +27,7 @@ struct once_options {
 
 /// The run of run_once(), for its work.
 ///
-/// Thread safety: const members may be called from several threads at once. set_result() must not overlap
-/// with result().
+/// Thread safety: const members may be called concurrently. set_result() must not overlap with result().
 class ROWLOCK_EXPORT once_run {
  public:
   once_run(once_run const&) = delete;
@@ -91,10 +90,9 @@ struct once_result {
 ///
 /// Exactly once is only the part of the work that writes to the same database in a transaction with
 /// basic_transaction::done(run): data and record are committed together. All other work is done at least
-/// once: if the process dies before the record, the work is done again after the ttl.
+/// once: if the process dies before the record, again after the ttl.
 ///
-/// If the work throws, nothing is recorded, the key is free at once, and the exception is passed on. If the
-/// process dies, the key is free after once_options::ttl.
+/// If the work throws, nothing is recorded, the key is free at once, and the exception is passed on.
 ///
 ///     auto const came = rowlock::run_once(locks, "invoices/2026-11", 400 * 24h, [&](rowlock::once_run& run)
 ///     {
@@ -108,7 +106,7 @@ struct once_result {
 /// @param options ttl, waiting, note
 /// @throws error as basic_mutex::try_acquire_for() (retryable errors only after once_options::wait), and
 /// - errc::lock_lost: the lock was lost during the work, which is not recorded
-/// - errc::in_doubt: the work has run, and the record may exist or not
+/// - errc::in_doubt: the work has run, and the record may exist
 /// - errc::transaction_ended: the work called basic_transaction::done() in a transaction that was not
 ///   committed. Nothing is recorded.
 /// - errc::would_deadlock: this thread runs the same key

@@ -27,17 +27,17 @@ struct retry_options {
   std::function<std::optional<std::chrono::milliseconds>(int, holder_info const*)> policy{};
 };
 
-/// The owner of a lock is the thread that takes it. A second take by the same thread is an error (mutex) or
-/// returns another handle (recursive_mutex).
+/// The owner is the thread that takes the lock. A second take is an error (mutex) or returns another handle
+/// (recursive_mutex).
 struct calling_thread {};
 /// Each acquire has a new owner. For coroutines, and for pools that hand work from thread to thread. A holder
-/// that asks again waits like any other caller. Take such a lock by acquire() and try_acquire...(). lock()
-/// and try_lock...() throw error(errc::unsupported), because unlock() could not tell which lock to release. A
-/// recursive_mutex can't have this owner (errc::invalid_argument).
+/// that asks again waits like any other caller. Use acquire() and try_acquire...(). lock() and try_lock...()
+/// throw error(errc::unsupported), because unlock() could not tell which lock to release. A recursive_mutex
+/// can't have this owner (errc::invalid_argument).
 struct each_acquire {};
-/// The owner is a job that restarts. A call with the same text as the present owner takes the lock away from
-/// it at once, and the previous holder gets a loss. So two jobs that work at the same time must not have the
-/// same text. For a mere label see mutex_options::label.
+/// The owner is a job that restarts. A call with the text of the present owner takes the lock away from it at
+/// once, and the previous holder gets a loss. So jobs that work at the same time must differ in this text.
+/// For a mere label see mutex_options::label.
 struct takes_over {
   explicit takes_over(std::string what) : text(std::move(what)) {}
   std::string text;  ///< at most 255 bytes of UTF-8
@@ -62,8 +62,8 @@ struct mutex_options {
   /// Whether every call that can wait joins the wait queue first, behind the waiters of all processes, so
   /// that they get the lock in their order. Costs two more round trips. Otherwise a call that finds the lock
   /// free can overtake waiters, but no waiter is overtaken again and again. Needs
-  /// manager_options::queue_connections. A try_lock() or try_acquire() without a time-out never joins. The
-  /// queue orders the callers that use `fair`, and never decides who holds the lock.
+  /// manager_options::queue_connections. Orders only callers that use `fair`, and never decides who holds the
+  /// lock.
   bool fair = false;
   rowlock::takeover takeover = takeover::clock;
   /// Whether to draw a fencing token. Empty: yes, but not for row_lock, where it costs a second connection
@@ -78,16 +78,14 @@ struct mutex_options {
   std::string label{};
   std::string note{};  ///< shown by `rowlock list`; at most 1024 bytes of UTF-8
   /// Called with held_lock::trusted_until() whenever that has moved forward: after each renewal and each
-  /// extend(), by the thread that made it. For programs that pass on the time, such as to a process that
-  /// watches this one. Two calls can overlap: the latest time counts. held_lock::loss_token() reports the end
-  /// of trust. Must be quick, and must not take locks. Exceptions are dropped. Not called after the manager's
-  /// destructor has returned.
+  /// extend(), by the thread that made it. For programs that pass the time on to another process. Two calls
+  /// can overlap: the latest time counts. held_lock::loss_token() reports the end of trust. The rules of
+  /// manager_options::on_event hold.
   std::function<void(boot_time_point)> on_trust{};
   /// Called by the waiting thread when it has found the name taken and is going to wait, with the holder as
-  /// last seen, or null if unknown. For telling users whom they wait for. The calls come about once a second
-  /// in the server's wait queue, once when the thread queues behind another thread of its process, and never
-  /// during the server's wait for a row_lock. The callback does not change the wait, unlike
-  /// retry_options::policy. Must be quick. Exceptions are dropped.
+  /// last seen, or null if unknown. The calls come about once a second in the server's wait queue, once when
+  /// the thread queues behind another of its process, and never during the server's wait for a row_lock. The
+  /// callback does not change the wait, unlike retry_options::policy. Must be quick. Exceptions are dropped.
   std::function<void(holder_info const*)> on_wait{};
 };
 
@@ -123,9 +121,9 @@ struct manager_options {
   std::string schema{};                                   ///< of rowlock's tables; empty: by the search path
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes without a strategy in their options
   /// Connections for takes and releases, opened when first needed, at most 1,000. Threads without a free one
-  /// share a statement where possible, so fewer than threads are enough. The renewer has one more. 0: the
-  /// useful number by measurement: 4 on a server, 1 for SQLite (one writer at a time), 2 over SOCI, whose
-  /// pool is the program's.
+  /// share a statement where possible, so fewer than threads are enough. The renewer has one more. 0: a
+  /// measured default: 4 on a server, 1 for SQLite (one writer at a time), 2 over SOCI, whose pool is the
+  /// program's.
   int connections = 0;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and one more while a token is drawn.
@@ -157,8 +155,8 @@ struct list_options {
   bool done = false;  ///< also names that are recorded as done (strategy once): holder_info::done
   /// Only names that match, as fnmatch(3) without flags, byte by byte: "job-*". Empty: all.
   std::string glob{};
-  /// Only locks taken at least so long ago, by the database's clock. Locks without a known start are left
-  /// out: row_lock on MySQL and MariaDB.
+  /// Only locks taken at least so long ago, by the database's clock. Not row_lock on MySQL and MariaDB, where
+  /// the start is unknown.
   std::chrono::milliseconds held_longer_than{0};
   /// At most so many names, each with all its permits; 0: all. For pages, set `after` to the last name of the
   /// page before. Changes in between can be missed.

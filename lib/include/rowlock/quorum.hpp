@@ -44,7 +44,7 @@ class ROWLOCK_EXPORT quorum_lock {
   /// False for ever after a loss: as soon as fewer than a majority can be trusted.
   [[nodiscard]] bool valid() const noexcept;
   /// Triggered by a loss, if possible a twentieth of the ttl (1 s at most) before trust ends. Callbacks run
-  /// on a thread of the quorum, or on a thread that releases the lock before that: keep them short. They may
+  /// on a thread of the quorum, or on one that releases the lock before that: keep them short. They may
   /// release locks. They must not wait for another lock, nor destroy the quorum.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
   /// Empty while the lock is held, and after a release in time. If members differ, the reason of most lost
@@ -102,7 +102,7 @@ class quorum_acquisition {
 ///
 /// Errors of the functions that take a lock:
 /// - errc::not_voting: too few of the databases are voting members
-/// - errc::strategy_mismatch: the name is used with another strategy at one of them
+/// - errc::strategy_mismatch: the name has another strategy at one of them
 /// - errc::would_deadlock: the calling thread holds the name by this quorum
 /// - A single member's error (unreachable, a lost reply) counts only if less than a majority is left. A try_
 ///   function without a duration throws it at once, other calls at their deadline.
@@ -201,7 +201,7 @@ struct quorum_options {
 /// - strategy, owner takes_over, retry_options::attempts and policy are refused (errc::unsupported).
 ///
 /// A member that was wiped, restored from a backup or replaced must join() before it votes again. A program
-/// whose lock_manager was made for the former database goes on without that member until it is started again.
+/// that has used the former database goes on without that member until it is started again.
 ///
 /// Preconditions: the managers exist as long as the quorum, its mutexes and its locks.
 ///
@@ -234,12 +234,12 @@ class ROWLOCK_EXPORT quorum {
   /// @throws error a member's, if fewer than a majority could be asked: the holder may go on
   quorum_outcome revoke(std::string const& name, revoke_mode);
 
-  /// Makes these databases a quorum. All of them must answer, and belong to no quorum. All get the list of
+  /// Makes these databases a quorum. All of them must answer, and belong to none. All get the list of
   /// members, then all get the vote.
   ///
   /// May be repeated after an interruption. If some members vote by then, a member with only the list can
-  /// have voted and forgotten it. Then this call blocks for `max_ttl` until such members vote, as at a join.
-  /// A member without the list must join().
+  /// have voted and forgotten it. Then this call blocks for `max_ttl` until such members vote. A member
+  /// without the list must join().
   /// @param max_ttl the longest ttl of all locks, from 1 s to 1 h: a member that joins waits for that long
   /// @param stop ends the waiting
   /// @throws error

@@ -24,7 +24,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// them), and tokens far ahead of the clock.
 ///
 /// Any number of runs may be started anywhere, at any time. A lease on the name "rowlock.reaper" lets one
-/// work at a time, for economy only. Memory does not grow with the number of rows.
+/// work at a time, only for economy. Memory does not grow with the number of rows.
 ///
 /// Exception safety: rows deleted before an error stay deleted. The object is as it was.
 ///

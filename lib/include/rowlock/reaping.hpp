@@ -64,10 +64,10 @@ struct last_reap {
   std::string report;  ///< as from to_json(); other versions may write more or less
 };
 
-/// Members have initializers, so that {.batch = 100} causes no warning.
+/// The options of a run.
 struct reaper_options {
   std::string table_prefix = "rowlock_";
-  std::string schema{};  ///< of rowlock's tables; empty: by the search path
+  std::string schema{};  ///< as manager_options::schema
   /// How long a name must be unused before its rows are deleted; up to 100 years.
   std::chrono::milliseconds idle{std::chrono::hours{24}};
   int batch = 1000;      ///< rows read, and at most deleted, in one transaction; 1 to 100,000

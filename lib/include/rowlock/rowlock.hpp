@@ -19,8 +19,8 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The back end's source for a URL: "sqlite:PATH", "postgresql://..." or "postgres://...", "mysql://..." or
-/// "mariadb://...", or a libpq keyword string (contains '=').
+/// The back end's source for a URL, as for the constructor of lock_manager. A text with '=' is a libpq
+/// keyword string.
 /// @throws error errc::invalid_argument with the supported URLs; errc::unsupported if the back end was not
 /// built in
 ROWLOCK_EXPORT connection_source source_from_url(std::string_view url);

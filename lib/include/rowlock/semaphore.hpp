@@ -26,13 +26,11 @@ class lock_manager;
 ///
 /// Each taker obeys the limit that it was given. While callers give different limits, the largest counts.
 ///
-/// A thread may acquire several times. Two threads that each hold a part and want more can wait for each
-/// other: take all units at once.
+/// A thread may acquire several times. Two threads that each hold a part and want more can deadlock: take all
+/// units at once.
 ///
-/// Errors and moving: as basic_mutex.
-///
-/// Thread safety: all members may be called from several threads at once, but not while the semaphore is
-/// moved or assigned to.
+/// Errors and moving: as basic_mutex. Thread safety: all members may be called concurrently, but not while
+/// the semaphore is moved or assigned to.
 class ROWLOCK_EXPORT semaphore {
  public:
   semaphore(semaphore&&) noexcept;
@@ -48,8 +46,7 @@ class ROWLOCK_EXPORT semaphore {
   [[nodiscard]] acquisition acquire(std::int64_t units = 1, std::stop_token stop = {});
   /// One attempt. @throws error as acquire()
   [[nodiscard]] acquisition try_acquire(std::int64_t units = 1);
-  /// Waits at most `timeout` (with at least one attempt), plus manager_options::reply_timeout if the database
-  /// does not answer. @throws error as acquire()
+  /// As acquire(), with a `timeout` as for basic_mutex::try_acquire_for().
   template <class Rep, class Period>
   [[nodiscard]] acquisition try_acquire_for(std::chrono::duration<Rep, Period> const& timeout,
                                             std::int64_t units = 1, std::stop_token stop = {}) {

@@ -15,7 +15,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 ///
 /// Members of basic_mutex lock it for writing, those with "shared" in their names for reading. Each reader
 /// has a term of its own, which is renewed, lost, required and revoked by itself. Tokens rise with each
-/// grant, of readers and writers. Tokens of simultaneous readers don't fence each other.
+/// grant, but those of simultaneous readers don't fence each other.
 ///
 /// No caller starves where the database has a wait queue (lib/doc/permits.md): all others wait for its head.
 /// Without a queue the waiters take turns by the half second.

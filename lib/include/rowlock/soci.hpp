@@ -10,30 +10,26 @@ class connection_pool;  // SOCI's own, so that its headers need not be included
 namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Connections in the place of sessions of a SOCI connection pool, with SOCI's back end postgresql, mysql
-/// (MySQL or MariaDB) or sqlite3. See lib/doc/soci.md.
+/// (MySQL or MariaDB) or sqlite3. lib/doc/soci.md has the reasons.
 ///
 /// A lock_manager takes sessions from the pool when it first needs them, and keeps them:
 /// manager_options::connections (2 unless set), one for renewals, and with row_lock up to
-/// manager_options::row_lock_connections (10). A pool with no more sessions than that leaves none to the
-/// program. The last copy of the source gives them back, mostly in the lock_manager's destructor, and waits
-/// for the server two seconds at most. If no session becomes free in half of a call's time, the error is
-/// errc::too_many_connections, with the numbers.
+/// manager_options::row_lock_connections (10). A pool with no more sessions leaves none to the program. The
+/// last copy of the source gives them back, mostly in the lock_manager's destructor, and waits for the server
+/// two seconds at most. If no session becomes free in half of a call's time, the error is
+/// errc::too_many_connections.
 ///
-/// rowlock ends the connection of such a session, and opens its own with the same parameters, because SOCI
-/// can't stop waiting for a reply. Settings of the session do not count. A session that goes back is
-/// connected anew, as by SOCI's own reconnecting: without settings of rowlock, and without settings and
-/// prepared statements of the program. If the server can't be reached then, the session goes back without a
-/// connection: its use throws a soci_error until reconnect() was called. With sqlite3 the session's own
-/// connection stays, and rowlock opens another.
-///
+/// rowlock ends the connection of such a session, and opens its own with the same parameters. A session goes
+/// back with a new connection: without settings of rowlock, and without settings and prepared statements of
+/// the program. If the server can't be reached then, it goes back without a connection, and its use throws a
+/// soci_error until reconnect(). With sqlite3 the session's own connection stays, and rowlock opens another.
 /// Calls end by their deadlines.
 ///
 /// After fork() the child must not use the pool, as always with SOCI. The child's copies of the source leave
 /// it alone. The child may make another pool, but on sqlite3 not if a lock_manager of the parent had sessions
 /// then (errc::forked).
 ///
-/// Thread safety: all members may be called from several threads at once, also while other threads use the
-/// pool.
+/// Thread safety: all members may be called concurrently, also while other threads use the pool.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// Takes a session of the pool and gives it back at once, to find its database.

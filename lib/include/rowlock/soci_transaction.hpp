@@ -23,8 +23,8 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 
 /// Executes the statement COMMIT and checks its result. SOCI's own commit() hides that PostgreSQL has rolled
 /// back instead. Throws as execute_commit() of the database's own header. Use it with begin() and rollback()
-/// of the session: SOCI's transaction object would roll back once more in its destructor, which is harmless,
-/// but a warning on PostgreSQL each time.
+/// of the session: the destructor of SOCI's transaction object would roll back again (harmless, but a warning
+/// on PostgreSQL).
 ROWLOCK_EXPORT void execute_commit(::soci::session& session);
 
 }  // namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE

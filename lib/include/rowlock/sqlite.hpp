@@ -17,7 +17,7 @@ enum class synchronous {
   full,
   /// In WAL mode only changes that happened to be flushed. A crash can undo some seconds of takes: names look
   /// free or as before, and their tokens come again. For locks that protect nothing beyond a power cut.
-  /// Several times as fast. Without a WAL the same as full.
+  /// Several times as fast. Without a WAL as full.
   normal,
 };
 

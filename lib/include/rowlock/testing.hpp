@@ -46,9 +46,9 @@ class ROWLOCK_EXPORT faults {
   std::shared_ptr<orders> orders_;
 };
 
-/// Takes the lock away from its holder as an operator does (lock_manager::revoke(), revoke_mode::now). The
-/// holder has the loss when this returns: loss_token() is triggered, loss() has the reason. Preconditions:
-/// `lock` is a lock of `manager`. @throws error as revoke()
+/// Takes the lock away from its holder as an operator does (lock_manager::revoke(), revoke_mode::now). On
+/// return loss_token() is triggered, and loss() has the reason. Preconditions: `lock` is a lock of `manager`.
+/// @throws error as revoke()
 ROWLOCK_EXPORT void lose(lock_manager& manager, held_lock& lock);
 
 }  // namespace rowlock::testing::inline ROWLOCK_ABI_NAMESPACE

@@ -1,6 +1,5 @@
 #pragma once
-// The base of the transaction views of all back ends: <rowlock/postgresql_transaction.hpp>,
-// <rowlock/mysql_transaction.hpp>, <rowlock/sqlite_transaction.hpp>, <rowlock/soci_transaction.hpp>.
+// The base of all back ends' transaction views, such as <rowlock/postgresql_transaction.hpp>.
 
 #include <rowlock/export.hpp>
 #include <rowlock/held_lock.hpp>
@@ -44,7 +43,7 @@ struct transaction_options {
 /// transaction_options::keep_prepared) no prepared statement behind.
 ///
 /// One view may serve all transactions of its connection, one after the other. LAST_INSERT_ID() and lastval()
-/// keep the program's values. PostgreSQL's unnamed prepared statement is replaced, as by any other statement.
+/// keep the program's values. PostgreSQL's unnamed prepared statement is replaced.
 ///
 /// Calls block as the program's own statements do, within its own time limits, and also ask the manager, for
 /// manager_options::reply_timeout at most.
@@ -117,7 +116,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// admitted for `name` in this database. Otherwise raises that highest token, within this transaction. So a
   /// previous holder's writes are refused once a later holder has committed something here, but not before:
   /// less than require(). Call admit() in each transaction that the lock protects. It waits for another open
-  /// transaction that has admitted a token of the name, as any INSERT of one key does.
+  /// transaction that has admitted a token of the name.
   /// @throws error
   /// - errc::lock_lost: a higher token was admitted. Roll back.
   /// - errc::conflict, errc::snapshot_too_old: another transaction has admitted a token since this one's
@@ -135,15 +134,15 @@ class ROWLOCK_EXPORT basic_transaction {
   ///
   /// If anything but errc::in_doubt is thrown, nothing was committed, and the transaction was rolled back.
   /// (It is still open only if the connection takes no statement, in pipeline mode or with unread replies.)
-  /// Another ROLLBACK does no harm, but SQLite refuses it and PostgreSQL warns. Use this function without
-  /// SOCI's transaction object, as execute_commit() of the session.
+  /// Another ROLLBACK is harmless, but SQLite refuses it and PostgreSQL warns: do not use SOCI's transaction
+  /// object.
   ///
   /// On PostgreSQL above READ COMMITTED, a renewal between the transaction's first statement and its end
   /// causes snapshot_too_old. There call require() first, and commit without a guard.
   ///
   /// Preconditions: no pointer is null.
   /// @throws error as require(), with the transaction ended, and
-  /// - errc::in_doubt: the reply of COMMIT was lost. Read back whether the transaction was committed.
+  /// - errc::in_doubt: the reply of COMMIT was lost. Read back whether it was committed.
   /// - errc::conflict, errc::transaction_ended: the server has rolled back instead
   /// - errc::failed: a constraint that is checked at COMMIT does not hold
   /// - errc::invalid_argument: no lock was given
@@ -203,7 +202,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// Takes `name` with strategy unique_insert in this transaction: the lock is in force from its COMMIT, and
   /// gone after its ROLLBACK. The lock lasts for `ttl` from now without renewal, because the manager can't
   /// see the COMMIT. lock_manager::release() releases it. Like any INSERT, the call waits for an open
-  /// transaction that has inserted the name, as long as the connection's own settings allow.
+  /// transaction that has inserted the name.
   /// @return term and token; empty if another owner holds the name. On SQLite the token, too, counts only
   /// from the COMMIT
   /// @throws error as lock(); errc::invalid_argument for a ttl outside of 100 ms to 366 days

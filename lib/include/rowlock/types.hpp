@@ -12,10 +12,9 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The clock of leases: CLOCK_BOOTTIME.
-///
-/// Never jumps. Unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it also runs while the machine sleeps, so
-/// a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes up.
+/// CLOCK_BOOTTIME, the clock of leases. Never jumps. Unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it
+/// also runs while the machine sleeps, so no lease looks fresh after a suspended laptop or a migrated virtual
+/// machine wakes up.
 struct ROWLOCK_EXPORT boot_clock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -72,12 +71,12 @@ enum class takeover {
   clock,
   /// After the taker has seen term and renewal count unchanged for the row's ttl and 2 % by its own boot-time
   /// clock, whatever the database's clock says. Slower: a dead holder's lock is free after up to two ttl and
-  /// 2 %, and only for a call that waits for so long. try_acquire(), however often, never gets it.
+  /// 2 %, and only for a call that waits so long. Repeated try_acquire() never gets it.
   observed,
 };
 
 /// A number that rises with every granted term of a name. Send it along with writes to other systems, which
-/// must refuse a lower number than they have seen. Zero, and false, if fencing is switched off.
+/// must refuse a lower number than they have seen. Zero, and false, without fencing.
 struct fencing_token {
   std::int64_t value = 0;
 
@@ -86,7 +85,7 @@ struct fencing_token {
 };
 
 /// The id of one attempt to take a name: 128 random bits, never used again, not even for a retry. Renewal,
-/// release and guards name their term, and so never touch another one.
+/// release and guards name their term, and so never touch another.
 struct term_id {
   std::string value;  ///< 32 lower-case hexadecimal digits, or empty
 
@@ -148,24 +147,24 @@ struct lock_info {
   bool held = false;   ///< has a term, perhaps an expired one (holder.expires_in). False if done
   holder_info holder;  ///< of an idle row: the last one
   /// Empty if the whole row could be read. Otherwise the reason: a later version of rowlock, or a person, has
-  /// written something that this version doesn't know. Then `holder` has only the readable parts, and its
-  /// `strategy` may be wrong.
+  /// written something unknown to this version. Then `holder` has only the readable parts, and its `strategy`
+  /// can be wrong.
   std::string unknown{};
-  /// Of a held lock: waiters in the server's wait queue now, one for each process. Polling waiters do not
-  /// count. Empty if the database can't tell (SQLite, Galera and the like, a pooler, row_lock on MySQL and
-  /// MariaDB), if the lock is idle, and from find().
+  /// Of a held lock: processes in the server's wait queue now. Polling waiters do not count. Empty if the
+  /// database can't tell (SQLite, Galera and the like, a pooler, row_lock on MySQL and MariaDB), if the lock
+  /// is idle, and from find().
   std::optional<int> waiting{};
   std::vector<waiter_info> waiters{};  ///< as many, in no order
   term_id term{};                      ///< of a permit, from list(): for lock_manager::revoke()
 };
 
 enum class revoke_mode {
-  /// Marks the row. The holder learns of it at its next renewal and releases the lock, at the latest at the
-  /// expiry. Exclusion stays. Owner takes_over does not get the lock before, either.
+  /// Marks the row. The holder releases the lock at its next renewal, at the latest at the expiry. Exclusion
+  /// stays. Owner takes_over does not get the lock before, either.
   at_renewal,
-  /// Frees the row. The holder may work until its next renewal. Guards stay safe. For strategies whose term
-  /// can go from thread to thread (lease, once, unique_insert) revoke() takes half a second, during which no
-  /// owner gets the lock.
+  /// Frees the row. The holder may work until its next renewal. Guards stay safe. Where a term can go from
+  /// thread to thread (lease, once, unique_insert) revoke() takes half a second, during which no owner gets
+  /// the lock.
   now,
 };
 
@@ -175,8 +174,8 @@ enum class acquire_status {
   busy,       ///< another owner holds the lock, and the call did not wait
   timed_out,  ///< another owner held the lock until the deadline, or the last of the allowed attempts
   cancelled,  ///< by the caller's std::stop_token, the end of the lock_manager or of the process
-  /// The lock has no holder, but a transaction had its row, or the SQLite file, locked: for a second if the
-  /// call did not wait, otherwise at the last attempt.
+  /// No holder, but a transaction had the row, or the SQLite file, locked: for a second if the call did not
+  /// wait, otherwise at the last attempt.
   contended,
   done,  ///< of strategy once: recorded as done, so the call did not wait
 };
