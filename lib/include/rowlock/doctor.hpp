@@ -9,9 +9,9 @@
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 /// Checks whether locks will work on a database and keep their promises, with the rights of the login. The
-/// doctor tries locks in transactions that it rolls back (an SQLite file is locked for writing meanwhile). It
-/// leaves nothing behind, and waits only for a statement's reply, so a program's health check may use it. It
-/// opens one connection, and for a moment a second.
+/// doctor tries locks in transactions that it rolls back (an SQLite file is locked for writing meanwhile).
+/// The doctor leaves nothing behind, and waits only for a statement's reply, so a program's health check may
+/// use it, on one connection, for a moment on two.
 ///
 /// Names of checks, as far as they apply to the kind of database: connection, schema, damage, wal, tables,
 /// takes, grants, writable, isolation, timeouts, row_security, durability, replicas, galera,

@@ -27,7 +27,7 @@ struct leader_info {
   fencing_token token;                          ///< rises with each term
 };
 
-/// Asks the database once, without waiting. The answer can be outdated at once: only the leader itself, by
+/// Asks the database once, in no wait queue. The answer can be outdated at once: only the leader itself, by
 /// its token or guarded transactions, knows that it leads.
 /// @return empty if there is no leader
 /// @throws error; errc::invalid_argument as lock_manager::make_mutex()
@@ -60,8 +60,8 @@ class ROWLOCK_EXPORT leader_watch {
 struct election_options {
   /// The longest wait of other candidates after the leader's death, from 100 ms to 366 days.
   std::chrono::milliseconds ttl{30'000};
-  /// Shown to observers while this candidate leads, such as its address; at most 1024 bytes of UTF-8. It is
-  /// the lock's note, which `rowlock list` shows.
+  /// Shown to observers while this candidate leads, such as its address; at most 1024 bytes of UTF-8.
+  /// `rowlock list` shows it as the lock's note.
   std::string value{};
   /// Whether this candidate is fit to lead. Called before each campaign, after a won one, and every
   /// health_interval while it leads, then on a thread of the election. After false or an exception the
@@ -71,8 +71,8 @@ struct election_options {
   /// Whether run() campaigns again after a term, or returns.
   bool again = true;
   /// The time that the work needs to stop, at most half of the ttl. Without a renewal the work is told to
-  /// stop that long before trust ends, so that it has stopped before another candidate leads. Zero means a
-  /// sixth of the ttl, 5 s at most.
+  /// stop that long before trust ends, and so stops before another candidate leads. Zero means a sixth of the
+  /// ttl, 5 s at most.
   std::chrono::milliseconds stop_within{0};
   /// Called once in a term, by a thread of the election, if the work has not returned stop_within after it
   /// was told to stop. If trust has ended, another leader can be at work. May end the process (std::abort,
@@ -119,8 +119,8 @@ class ROWLOCK_EXPORT leadership {
 /// No other candidate leads until leadership::trusted_until(). Paused work does not notice that time: guard
 /// its writes by transaction::require(leadership::lock()) or token().
 ///
-/// Preconditions: the lock_manager exists while leader() is called. It should exist until run() has returned:
-/// its end releases the lock, and the work learns of that only within a second.
+/// Preconditions: the lock_manager exists while leader() is called, and should exist until run() has
+/// returned: its end releases the lock, which the work learns only within a second.
 ///
 /// Thread safety: leader() may be called concurrently, also during run().
 class ROWLOCK_EXPORT election {
@@ -140,8 +140,8 @@ class ROWLOCK_EXPORT election {
   /// (election_options::stop_within). Callbacks on the token run on a thread of the election: keep them
   /// short.
   ///
-  /// After the return of `w` the lock is released, and the next candidate leads at once. This one campaigns
-  /// again after a second, so that others have their turn also without a wait queue.
+  /// After the return of `w` the lock is released, and the next candidate leads at once. run() campaigns
+  /// again after a second, so that other candidates have their turn without a wait queue.
   /// @return whether it led at least once
   /// @throws exceptions of `w`, after it has resigned; error as basic_mutex::acquire(), which rides out
   /// retryable errors; errc::would_deadlock during another run() of this object

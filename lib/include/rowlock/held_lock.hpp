@@ -35,7 +35,7 @@ class semaphore;
 ///
 /// Thread safety: distinct handles are independent, also those of one recursive lock. Const members,
 /// extend(), set_note() and release() of one handle may be called concurrently, so a callback of its
-/// loss_token() may release it. No call may overlap with any other use of the handle.
+/// loss_token() may release it. All other calls must not overlap with any use of the handle.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
@@ -53,24 +53,22 @@ class ROWLOCK_EXPORT held_lock {
   /// The latest time at which this process may act as the holder: before the database can give the lock away,
   /// as long as clocks run at the same rate to within 1 %, and the database's clock does not step forward by
   /// more than half the margin (a tenth of the ttl). Moves forward with each renewal, and no more after a
-  /// loss. In the past after a release, and once another owner can have the lock. Empty for row_lock, which
-  /// has no trust in the future.
+  /// loss. In the past after a release, and once another owner can have the lock. Empty for row_lock.
   [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
   /// True while the lock is held: not lost, not released, and trust has not ended.
   [[nodiscard]] bool valid() const noexcept;
 
   /// Triggered by a loss, if possible some time before trust ends. Callbacks run on a thread of the library
-  /// that serves all locks of the manager: keep them short. They may release locks, and destroy handles,
-  /// mutexes and the lock_manager itself. They must not wait for another lock.
+  /// that serves all locks of the manager: keep them short. Callbacks may release locks, and destroy handles,
+  /// mutexes and the lock_manager, but must not wait for another lock.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
 
   /// Empty while the lock is held, and after a release in time.
   [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
 
   /// Details for logs. After a loss: the session that has the row locked, the time without a confirmed
-  /// renewal, the last error. While the lock is held: the cause of failing renewals. Empty if nothing is
-  /// known.
+  /// renewal, the last error. Before: the cause of failing renewals. Can be empty.
   /// @throws std::bad_alloc alone
   [[nodiscard]] std::string loss_details() const;
 
@@ -159,8 +157,7 @@ class ROWLOCK_EXPORT held_lock {
 ///
 /// Preconditions: operator* and operator-> need a lock. value() checks.
 ///
-/// Thread safety: distinct objects are independent. Const members of one object may be called from several
-/// threads.
+/// Thread safety: distinct objects are independent. Const members may be called concurrently.
 class acquisition {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's

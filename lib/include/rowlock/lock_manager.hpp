@@ -69,8 +69,8 @@ class ROWLOCK_EXPORT lock_manager {
   [[nodiscard]] semaphore make_semaphore(std::string name, std::optional<std::int64_t> limit,
                                          mutex_options options = {});
 
-  /// Takes all of several names or none, in one attempt of strategy lease. If another owner has one of them,
-  /// the others are not touched.
+  /// Takes all of several names or none, in one attempt of strategy lease. If one name is busy, no other name
+  /// is touched.
   ///
   /// If a transaction has a row locked, the attempt is repeated for a second, and then returns
   /// acquire_status::contended. Retryable errors are thrown, as by basic_mutex::try_acquire().
@@ -126,7 +126,7 @@ class ROWLOCK_EXPORT lock_manager {
   /// @throws error(errc::row_locked) if a transaction has the row locked: the term is as it was. Try again.
   [[nodiscard]] bool renew(detached_lock const& lock);
 
-  /// Takes a lock away from its holder; from all holders of a shared_mutex or semaphore, or only from that
+  /// Takes a lock away from its holder. For a shared_mutex or semaphore: from all holders, or only from that
   /// with term `only` (lock_info::term). Deletes the record of a name that is done.
   /// @return false if there is no holder. @throws error; errc::unsupported if the name is used with row_lock
   [[nodiscard]] bool revoke(std::string const& name, revoke_mode, term_id const& only = {});

@@ -90,8 +90,7 @@ class ROWLOCK_EXPORT migrator {
   std::vector<std::string> repair();
 
   /// The SQL of up() or down() between two versions, with schema and prefix put in. Each version is a
-  /// transaction where the database allows it. For psql -v ON_ERROR_STOP=1, sqlite3 -bail, mysql and other
-  /// tools. up() recognizes their work.
+  /// transaction where the database allows it. For psql -v ON_ERROR_STOP=1, sqlite3 -bail, mysql and so on.
   std::string sql(int from, int to) const;
 
  private:

@@ -79,7 +79,7 @@ class ROWLOCK_EXPORT basic_mutex {
 
   /// Waits until the lock has no holder, without taking it, for example for a value that the holder puts into
   /// a cache. Looks at the row after 2 ms, then less and less often, in the end each 250 ms, and when the
-  /// seen term ends. Stands in no wait queue. The next waiter can have the lock a moment later.
+  /// seen term ends. Stands in no wait queue: a waiter can have the lock a moment later.
   /// @return false if the lock still has a holder after `timeout`, when `stop` is triggered or the
   /// lock_manager is destroyed
   /// @throws error retryable ones only if the last look failed

@@ -28,18 +28,17 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
   ///
   /// The password is that of the URL, else of password-file, of MYSQL_PWD, or of group [client] in ~/.my.cnf
-  /// (which is ignored if any user may write to it, or if it is not regular or longer than 1 MiB). The
-  /// default user is that of the process. Special characters of a URL are written as %40 and so on. Does not
-  /// connect yet.
+  /// (ignored if all users may write to it, or if not regular or longer than 1 MiB). The default user is that
+  /// of the process. Special characters of a URL are written as %40 and so on. Does not connect yet.
   /// @throws error(errc::invalid_argument) if the URL can't be used; the message contains no password
   explicit source(std::string const& url);
 
   /// `open` is called for each new connection, from any thread, perhaps from several at once. An exception or
   /// a null pointer is a failure to connect. rowlock deletes the connection.
   ///
-  /// Preconditions: nothing else uses the returned connection. It is outside a transaction, with the options
-  /// CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS on, OPT_RECONNECT off, and OPT_READ_TIMEOUT set to the
-  /// longest wait for a reply.
+  /// Preconditions: nothing else uses the returned connection, which is outside a transaction, with the
+  /// options CLIENT_FOUND_ROWS and CLIENT_MULTI_STATEMENTS on, OPT_RECONNECT off, and OPT_READ_TIMEOUT set to
+  /// the longest wait for a reply.
   /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<sql::Connection*()> open);
 };

@@ -59,9 +59,9 @@ struct mutex_options {
   /// The longest time from the take to the end of the term, whatever renews or extends it: for jobs that
   /// hang. 0: no limit.
   std::chrono::milliseconds hard_limit{0};
-  /// Whether every call that can wait joins the wait queue first, behind the waiters of all processes, so
-  /// that they get the lock in their order. Costs two more round trips. Otherwise a call that finds the lock
-  /// free can overtake waiters, but no waiter is overtaken again and again. Needs
+  /// Whether every call that can wait first joins the wait queue, behind the waiters of all processes, so
+  /// that they get the lock in order. Costs two more round trips. Otherwise a call that finds the lock free
+  /// can overtake waiters, but no waiter is overtaken again and again. Needs
   /// manager_options::queue_connections. Orders only callers that use `fair`, and never decides who holds the
   /// lock.
   bool fair = false;
@@ -77,15 +77,14 @@ struct mutex_options {
   /// written to the database.
   std::string label{};
   std::string note{};  ///< shown by `rowlock list`; at most 1024 bytes of UTF-8
-  /// Called with held_lock::trusted_until() whenever that has moved forward: after each renewal and each
-  /// extend(), by the thread that made it. For programs that pass the time on to another process. Two calls
-  /// can overlap: the latest time counts. held_lock::loss_token() reports the end of trust. The rules of
-  /// manager_options::on_event hold.
+  /// Called with held_lock::trusted_until() after each renewal and each extend() that has moved it forward,
+  /// by the thread that made it. For programs that pass the time on to another process. Two calls can
+  /// overlap: the latest time counts. The rules of manager_options::on_event hold.
   std::function<void(boot_time_point)> on_trust{};
   /// Called by the waiting thread when it has found the name taken and is going to wait, with the holder as
-  /// last seen, or null if unknown. The calls come about once a second in the server's wait queue, once when
-  /// the thread queues behind another of its process, and never during the server's wait for a row_lock. The
-  /// callback does not change the wait, unlike retry_options::policy. Must be quick. Exceptions are dropped.
+  /// last seen, or null if unknown. Called about once a second in the server's wait queue, once when the
+  /// thread queues behind another of its process, and never during the server's wait for a row_lock. Unlike
+  /// retry_options::policy, changes nothing. Must be quick. Exceptions are dropped.
   std::function<void(holder_info const*)> on_wait{};
 };
 
@@ -121,25 +120,24 @@ struct manager_options {
   std::string schema{};                                   ///< of rowlock's tables; empty: by the search path
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes without a strategy in their options
   /// Connections for takes and releases, opened when first needed, at most 1,000. Threads without a free one
-  /// share a statement where possible, so fewer than threads are enough. The renewer has one more. 0: a
-  /// measured default: 4 on a server, 1 for SQLite (one writer at a time), 2 over SOCI, whose pool is the
-  /// program's.
+  /// share a statement where possible, so there may be fewer than threads. The renewer has one more. 0: 4 on
+  /// a server, 1 for SQLite (one writer at a time), 2 over SOCI, whose pool is the program's.
   int connections = 0;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and one more while a token is drawn.
   int row_lock_connections = 10;
   /// More connections, for the wait queue, which wakes waiters of a lease or unique_insert: one for each name
-  /// with waiters, or held after a wait. For further names threads poll (retry_options). They poll for all
-  /// names if this is 0, with SOCI, behind a pooler, on Galera, in a MySQL group with several primaries, and
-  /// with a source made from a function. SQLite's queue is in a file beside the database, PATH-rowlock. In
-  /// memory there is none.
+  /// with waiters, or held after a wait. For further names threads poll (retry_options), and for all names if
+  /// this is 0, with SOCI, behind a pooler, on Galera, in a MySQL group with several primaries, and with a
+  /// source made from a function. SQLite's queue is in a file beside the database, PATH-rowlock. In memory
+  /// there is none.
   int queue_connections = 4;
   /// Idle connections are closed after this time, except one of `connections`.
   std::chrono::milliseconds idle_timeout{60'000};
   /// The longest wait for a reply of the database, or for a new connection. A call with a deadline ends at
   /// most this long after it.
   std::chrono::milliseconds reply_timeout{5'000};
-  /// The longest time for which unlock(), destructors and the end of the process block. If the source uses a
+  /// The longest time that unlock(), destructors and the end of the process block. If the source uses a
   /// function or pool of the program, the manager's own destructor waits up to reply_timeout longer until
   /// their use ends.
   std::chrono::milliseconds release_timeout{2'000};

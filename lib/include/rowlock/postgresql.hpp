@@ -24,7 +24,7 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// `open` is called for each new connection, from any thread, perhaps from several at once. An exception or
   /// a null pointer is errc::unreachable. rowlock ends the connection with PQfinish.
   ///
-  /// Preconditions: nothing else uses the returned connection. It is in libpq's default blocking mode and
+  /// Preconditions: nothing else uses the returned connection, which is in libpq's default blocking mode and
   /// outside a transaction.
   /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<PGconn*()> open);

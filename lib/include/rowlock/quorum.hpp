@@ -44,8 +44,8 @@ class ROWLOCK_EXPORT quorum_lock {
   /// False for ever after a loss: as soon as fewer than a majority can be trusted.
   [[nodiscard]] bool valid() const noexcept;
   /// Triggered by a loss, if possible a twentieth of the ttl (1 s at most) before trust ends. Callbacks run
-  /// on a thread of the quorum, or on one that releases the lock before that: keep them short. They may
-  /// release locks. They must not wait for another lock, nor destroy the quorum.
+  /// on a thread of the quorum, or on one that releases the lock before that: keep them short. Callbacks may
+  /// release locks, but must not wait for another lock, nor destroy the quorum.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
   /// Empty while the lock is held, and after a release in time. If members differ, the reason of most lost
   /// members.
@@ -193,7 +193,7 @@ struct quorum_options {
 /// assumptions, and the model.
 ///
 /// Use it rarely: when no single database can be trusted to stay, and the protected data is elsewhere. For
-/// data in a database, a lease beside it with require() is safer, and costs half or less.
+/// data in a database, a lease beside the data with require() is safer, and costs half or less.
 ///
 /// init() makes the members, once. Options of a lock:
 /// - ttl and at_least are at most the quorum's longest ttl. at_least ends by the members' clocks.
@@ -221,12 +221,11 @@ class ROWLOCK_EXPORT quorum {
   /// @throws error(errc::invalid_argument, errc::unsupported) as lock_manager::make_mutex()
   [[nodiscard]] quorum_mutex make_mutex(std::string name, mutex_options options = {});
 
-  /// Asks each member, in the order of the managers. A member without an answer has
-  /// quorum_member_info::trouble.
+  /// Asks each member, in the order of the managers. Without an answer: quorum_member_info::trouble.
   [[nodiscard]] std::vector<quorum_member_info> status();
 
-  /// The quorum's locks in each member's rows, in the order of the managers; a text if the member could not
-  /// be asked.
+  /// The quorum's locks in each member's rows, in the order of the managers, or why the member could not be
+  /// asked.
   [[nodiscard]] std::vector<std::variant<std::vector<lock_info>, std::string>> list(
       list_options const& options = {});
 
@@ -251,13 +250,13 @@ class ROWLOCK_EXPORT quorum {
 
   /// Lets a member that was wiped, restored or replaced vote again. First a majority of the other members
   /// gets a new epoch. After the longest ttl the member learns their highest token, and votes. Locks of a
-  /// majority of the others stay held. Blocks for that long.
+  /// majority of the other members stay held. Blocks for that long.
   /// @param place of the manager whose database joins, from 0
-  /// @param replaces the database_id of the member to replace; empty if that is the only one of the list that
-  /// is none of the others
+  /// @param replaces the database_id of the member to replace; may be empty if all other members of the list
+  /// answer
   /// @param stop ends the waiting
   /// @throws error
-  /// - errc::not_voting: too few of the others vote and can be asked
+  /// - errc::not_voting: too few of the other members vote and can be asked
   /// - errc::conflict: another call changes the members at the same time
   /// - errc::closed: `stop` was triggered. The member does not vote yet. Call join() again.
   /// - errc::invalid_argument

@@ -42,7 +42,7 @@ struct reap_result {
   std::int64_t skipped = 0;   ///< due when read, then locked, renewed or taken
   std::int64_t ended = 0;     ///< terms of dead holders, kept by a clock that went back, that the run ended
   /// Terms that only a watcher may end: takeover::observed and expired by the clock, or kept by a clock that
-  /// went back for longer than reaper_options::watch.
+  /// went back, and longer than reaper_options::watch.
   std::int64_t left_observed = 0;
   std::int64_t left_ahead = 0;  ///< tokens more than a day ahead of the clock, which was wrong once
   std::int64_t batches = 0;

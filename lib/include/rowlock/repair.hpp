@@ -16,9 +16,9 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 inline constexpr std::int64_t highest_usable_token = INT64_MAX - 64;
 
 enum class repair_result {
-  nothing,  ///< the name's tokens are usable, and nothing was changed
-  repaired,
-  held,  ///< the name may have a holder, and nothing was changed: revoke it first (revoke_mode::now)
+  nothing,   ///< the name's tokens are usable, and nothing was changed
+  repaired,  ///< the name can be taken, and its tokens begin anew
+  held,      ///< the name may have a holder, and nothing was changed: revoke it first (revoke_mode::now)
 };
 
 struct repair_options {

@@ -19,10 +19,9 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class lock_manager;
 
-/// Limits the number of units that holders have at a time, on all hosts. Each acquisition takes some units.
-/// It is a held_lock with a term, token, expiry and loss of its own, and returns its units when it ends.
-/// Unlike std::counting_semaphore there is no release(): units belong to their taker, and those of a dead
-/// process are free after the ttl.
+/// Limits the number of units that holders have at a time, on all hosts. Each acquisition is a held_lock with
+/// a term, token, expiry and loss of its own. Its end returns the units. Unlike std::counting_semaphore there
+/// is no release(): units belong to their taker, and those of a dead process are free after the ttl.
 ///
 /// Each taker obeys the limit that it was given. While callers give different limits, the largest counts.
 ///
@@ -57,7 +56,7 @@ class ROWLOCK_EXPORT semaphore {
   [[nodiscard]] std::optional<std::int64_t> available() const;
 
   /// Sets the limit for all semaphores of the name that were made without a limit, in all processes, until
-  /// the name's row is reaped. Those with a limit keep theirs. Held units stay held.
+  /// the name's row is reaped. Other semaphores keep their limit. Held units stay held.
   /// @param limit 1 to 2147483646
   /// @throws error(errc::invalid_argument) if it is out of range; errc::strategy_mismatch if the name is in
   /// use with another strategy

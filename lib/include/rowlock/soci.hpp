@@ -25,9 +25,9 @@ namespace rowlock::soci::inline ROWLOCK_ABI_NAMESPACE {
 /// soci_error until reconnect(). With sqlite3 the session's own connection stays, and rowlock opens another.
 /// Calls end by their deadlines.
 ///
-/// After fork() the child must not use the pool, as always with SOCI. The child's copies of the source leave
-/// it alone. The child may make another pool, but on sqlite3 not if a lock_manager of the parent had sessions
-/// then (errc::forked).
+/// After fork() the child must not use the pool. The child's copies of the source leave it alone. The child
+/// may make another pool, but on sqlite3 not if a lock_manager of the parent had sessions then
+/// (errc::forked).
 ///
 /// Thread safety: all members may be called concurrently, also while other threads use the pool.
 class ROWLOCK_EXPORT source : public connection_source {

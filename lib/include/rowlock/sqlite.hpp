@@ -34,7 +34,7 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// `open` is called for each new connection, from any thread, perhaps from several at once. An exception or
   /// a null pointer is errc::unreachable. rowlock closes the connection with sqlite3_close_v2.
   ///
-  /// Preconditions: nothing else uses the returned connection. It is outside a transaction.
+  /// Preconditions: nothing else uses the returned connection, which is outside a transaction.
   /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<sqlite3*()> open);
 

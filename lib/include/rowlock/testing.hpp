@@ -30,7 +30,7 @@ class ROWLOCK_EXPORT faults {
   /// Makes the database unreachable: no connection can be made, and each open one ends at its next statement,
   /// which is not sent.
   void cut();
-  /// Makes the database reachable again, and forgets faults of the calls below.
+  /// Makes the database reachable again, and ends the faults below.
   void mend();
 
   /// The next such statement is not sent (errc::unreachable), and its connection ends.

@@ -34,7 +34,7 @@ struct transaction_options {
   /// Leaves rowlock's statements prepared on the connection, to save planning: all statements on PostgreSQL,
   /// that of execute_commit() on MariaDB. No effect elsewhere. Their names begin with rowlock_ and a random
   /// number of the process. After the program's DEALLOCATE ALL, DISCARD ALL or DEALLOCATE PREPARE rowlock
-  /// prepares again. Not for a pooler that changes the server's session: each session would keep statements.
+  /// prepares again. Not for a pooler that changes the server's session: each would keep statements.
   bool keep_prepared = false;
 };
 
@@ -115,8 +115,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// For locks of a quorum, whose rows are in other databases: refuses a token below the highest that was
   /// admitted for `name` in this database. Otherwise raises that highest token, within this transaction. So a
   /// previous holder's writes are refused once a later holder has committed something here, but not before:
-  /// less than require(). Call admit() in each transaction that the lock protects. It waits for another open
-  /// transaction that has admitted a token of the name.
+  /// less than require(). Call admit() in each transaction that the lock protects. admit() waits for another
+  /// open transaction that has admitted a token of the name.
   /// @throws error
   /// - errc::lock_lost: a higher token was admitted. Roll back.
   /// - errc::conflict, errc::snapshot_too_old: another transaction has admitted a token since this one's
@@ -133,9 +133,9 @@ class ROWLOCK_EXPORT basic_transaction {
   /// On MySQL and SQLite the two are separate statements.
   ///
   /// If anything but errc::in_doubt is thrown, nothing was committed, and the transaction was rolled back.
-  /// (It is still open only if the connection takes no statement, in pipeline mode or with unread replies.)
-  /// Another ROLLBACK is harmless, but SQLite refuses it and PostgreSQL warns: do not use SOCI's transaction
-  /// object.
+  /// (Only if the connection takes no statement, in pipeline mode or with unread replies, is the transaction
+  /// still open.) Another ROLLBACK is harmless, but SQLite refuses it and PostgreSQL warns: do not use SOCI's
+  /// transaction object.
   ///
   /// On PostgreSQL above READ COMMITTED, a renewal between the transaction's first statement and its end
   /// causes snapshot_too_old. There call require() first, and commit without a guard.
@@ -200,9 +200,8 @@ class ROWLOCK_EXPORT basic_transaction {
   [[nodiscard]] bool try_lock_for(std::span<std::string_view const> names, std::chrono::nanoseconds timeout);
 
   /// Takes `name` with strategy unique_insert in this transaction: the lock is in force from its COMMIT, and
-  /// gone after its ROLLBACK. The lock lasts for `ttl` from now without renewal, because the manager can't
-  /// see the COMMIT. lock_manager::release() releases it. Like any INSERT, the call waits for an open
-  /// transaction that has inserted the name.
+  /// gone after its ROLLBACK. The lock lasts for `ttl` from now without renewal. lock_manager::release()
+  /// releases it. Like any INSERT, the call waits for an open transaction that has inserted the name.
   /// @return term and token; empty if another owner holds the name. On SQLite the token, too, counts only
   /// from the COMMIT
   /// @throws error as lock(); errc::invalid_argument for a ttl outside of 100 ms to 366 days

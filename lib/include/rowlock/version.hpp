@@ -7,9 +7,8 @@
 /// The version as text.
 #define ROWLOCK_VERSION "0.1.0"
 
-/// The number of the binary interface. It is part of every linked name, and of the shared libraries' names: a
-/// program that was compiled for another number does not link. It rises whenever programs must be compiled
-/// anew.
+/// The number of the binary interface, raised whenever programs must be compiled anew. Part of every linked
+/// name, and of the shared libraries' names: a program that was compiled for another number does not link.
 #define ROWLOCK_ABI_NAMESPACE v0
 
 #ifndef __linux__
