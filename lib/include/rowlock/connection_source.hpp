@@ -10,10 +10,10 @@ class source;
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Where a lock_manager gets its connections from. The back ends' headers make one (rowlock::sqlite::source,
-/// rowlock::postgresql::source). Copies share what they were made from.
+/// The source of a lock_manager's connections. The back ends' headers make one (rowlock::sqlite::source,
+/// rowlock::postgresql::source). Copies share their implementation.
 ///
-/// Thread safety: distinct objects may be used by several threads at once, also if one is the other's copy.
+/// Thread safety: distinct objects may be used by several threads at once, also copies.
 class connection_source {
  public:
   /// Preconditions: `impl` is not null.

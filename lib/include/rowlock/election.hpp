@@ -18,22 +18,22 @@ class sleeper;
 }  // namespace rowlock::recipes
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Who leads, as the database says.
+/// The leader, as the database says.
 struct leader_info {
-  std::string value;  ///< what the leader says of itself, such as its address: election_options::value
+  std::string value;  ///< election_options::value, such as its address
   std::string host;
   std::int64_t pid = 0;
   std::chrono::system_clock::time_point since;  ///< by the database's clock
-  fencing_token token;                          ///< rises with each term; no two terms have the same
+  fencing_token token;                          ///< rises with each term
 };
 
-/// Asks the database. Waits for nobody, and never stands in a line. The answer is of the past as soon as it
-/// is there: only the leader itself, by its token or its guarded transactions, knows that it leads.
-/// @return empty if nobody leads
+/// Asks the database once, in no wait queue. The answer can be outdated at once: only the leader itself, by
+/// its token or guarded transactions, knows that it leads.
+/// @return empty if there is no leader
 /// @throws error; errc::invalid_argument as lock_manager::make_mutex()
 ROWLOCK_EXPORT std::optional<leader_info> find_leader(lock_manager&, std::string const& name);
 
-/// Tells a program who leads, and when that changes: by asking at regular intervals, on a thread of its own.
+/// Reports the leader and each change, by asking at regular intervals on a thread of its own.
 ///
 /// Preconditions: the lock_manager exists as long as the object. The callback must not destroy it.
 ///
@@ -42,15 +42,13 @@ class ROWLOCK_EXPORT leader_watch {
  public:
   using callback = std::function<void(std::optional<leader_info> const&)>;
 
-  /// Calls `changed` once as soon as the database has told who leads, or that nobody does, and then whenever
-  /// it tells another leader, another term of the same one, or another value. A term that comes and goes
-  /// between two questions is not seen. While the database can't be asked, nothing is told. What the callback
-  /// throws is dropped. `every` is the wait between two questions, 10 ms to 1 h.
+  /// Calls `changed` once with the first answer, and then for each other leader, term or value. A term
+  /// between two questions is not seen. While the database can't be asked, there is no call. Exceptions are
+  /// dropped. `every` is the wait between two questions, 10 ms to 1 h.
   /// @throws error(errc::invalid_argument)
   leader_watch(lock_manager&, std::string name, callback changed,
                std::chrono::milliseconds every = std::chrono::seconds(1));
-  /// Waits for a callback that is running, and for manager_options::reply_timeout if the database does not
-  /// answer.
+  /// Waits for a running callback, and up to manager_options::reply_timeout if the database does not answer.
   ~leader_watch();
   leader_watch(leader_watch const&) = delete;
   leader_watch& operator=(leader_watch const&) = delete;
@@ -60,49 +58,47 @@ class ROWLOCK_EXPORT leader_watch {
 };
 
 struct election_options {
-  /// How long the others wait at most after the leader has died; from 100 ms to 366 days.
+  /// The longest wait of other candidates after the leader's death, from 100 ms to 366 days.
   std::chrono::milliseconds ttl{30'000};
-  /// What observers are told of this candidate once it leads, such as the address at which it is to be
-  /// reached; at most 1024 bytes of UTF-8. It is the lock's note: `rowlock list` shows it.
+  /// Shown to observers while this candidate leads, such as its address; at most 1024 bytes of UTF-8.
+  /// `rowlock list` shows it as the lock's note.
   std::string value{};
-  /// Whether this candidate is fit to lead: asked before each campaign, when it was won, and every
-  /// health_interval while it leads. False, or an exception, means no: it does not campaign, or resigns.
-  /// While it leads, a thread of the election's own asks. Should be quick: run() waits for a call that is
-  /// under way.
+  /// Whether this candidate is fit to lead. Called before each campaign, after a won one, and every
+  /// health_interval while it leads, then on a thread of the election. After false or an exception the
+  /// candidate does not campaign, or resigns. Should be quick: run() waits for it.
   std::function<bool()> healthy{};
   std::chrono::milliseconds health_interval{1'000};  ///< 10 ms to 1 h
-  /// Whether run() campaigns again after a term has ended. Otherwise it returns.
+  /// Whether run() campaigns again after a term, or returns.
   bool again = true;
-  /// How long the work needs to stop, at most half of the ttl. If no renewal has come that long before trust
-  /// ends, the work is told to stop: so one that keeps to it has stopped before anybody else can lead. Zero
-  /// means a sixth of the ttl, 5 s at most.
+  /// The time that the work needs to stop, at most half of the ttl. Without a renewal the work is told to
+  /// stop that long before trust ends, and so stops before another candidate leads. Zero means a sixth of the
+  /// ttl, 5 s at most.
   std::chrono::milliseconds stop_within{0};
-  /// Called once in a term, by a thread of the election's own, if the work was told to stop and has not
-  /// returned after stop_within: if trust has ended meanwhile, another leader may be at work. May end the
-  /// process (std::abort, std::_Exit), so that it does no harm. If it returns, run() goes on waiting for the
-  /// work.
+  /// Called once in a term, by a thread of the election, if the work has not returned stop_within after it
+  /// was told to stop. If trust has ended, another leader can be at work. May end the process (std::abort,
+  /// std::_Exit). After its return run() goes on waiting for the work.
   std::function<void()> on_overrun{};
 };
 
-/// One term as the leader, for the work that is done in it.
+/// One term as the leader, for the work.
 ///
-/// Thread safety: all members may be called from several threads at once, as long as the work runs.
+/// Thread safety: all members may be called concurrently while the work runs.
 class ROWLOCK_EXPORT leadership {
  public:
   leadership(leadership const&) = delete;
   leadership& operator=(leadership const&) = delete;
 
-  /// Send it along with what the work writes elsewhere, so that late writes of a former leader are refused.
+  /// Send it along with writes to other systems, so that they refuse late writes of a previous leader.
   fencing_token token() const noexcept;
-  /// The latest time at which this process may act as the leader, see held_lock::trusted_until().
+  /// As held_lock::trusted_until().
   boot_time_point trusted_until() const noexcept;
-  /// For transaction::require(): what is committed with it was committed by the leader.
+  /// For transaction::require(): guards a commit of the leader.
   held_lock const& lock() const noexcept;
-  /// Ends the term: the work is told to stop, and when it has returned the next candidate leads at once.
+  /// Ends the term: tells the work to stop. After its return the next candidate leads at once.
   void resign() noexcept;
-  /// Changes what observers are told, for the rest of this term. One round trip.
+  /// Changes the value for observers, for the rest of this term. One round trip.
   /// @return false if the term is over
-  /// @throws error as held_lock::set_note() does
+  /// @throws error as held_lock::set_note()
   bool set_value(std::string const& value);
 
  private:
@@ -117,46 +113,46 @@ class ROWLOCK_EXPORT leadership {
 ///     e.run([&](rowlock::leadership& l, std::stop_token stop) { while (!stop.stop_requested()) ...; },
 ///           stop_of_the_program);
 ///
-/// An election is a lock of that name, of strategy lease. A candidate stands in the server's line for it,
-/// where there is one (mutex_options::fair), and tries twice a second where there is none.
+/// An election is a lock of that name, of strategy lease. A candidate stands in the server's wait queue
+/// (mutex_options::fair), or without one tries twice a second.
 ///
-/// That nobody else leads is sure until leadership::trusted_until(). Work that is paused does not see that
-/// this has passed: what it writes is safe by transaction::require(leadership::lock()) or by token().
+/// No other candidate leads until leadership::trusted_until(). Paused work does not notice that time: guard
+/// its writes by transaction::require(leadership::lock()) or token().
 ///
-/// Preconditions: the lock_manager exists while leader() is called. It should exist until run() has returned:
-/// its end gives the lock back, and work that is under way hears of it within a second only.
+/// Preconditions: the lock_manager exists while leader() is called, and should exist until run() has
+/// returned: its end releases the lock, which the work learns only within a second.
 ///
-/// Thread safety: leader() may be called from several threads at once, also while run() is under way.
+/// Thread safety: leader() may be called concurrently, also during run().
 class ROWLOCK_EXPORT election {
  public:
   using work = std::function<void(leadership&, std::stop_token)>;
 
-  /// @throws error(errc::invalid_argument) as lock_manager::make_mutex(), or if an option is out of range
+  /// @throws error(errc::invalid_argument) as lock_manager::make_mutex(), and if an option is out of range
   election(lock_manager&, std::string name, election_options options = {});
   election(election const&) = delete;
   election& operator=(election const&) = delete;
 
   std::string const& name() const noexcept;
 
-  /// Campaigns, calls `w` when it leads, and campaigns again when `w` has returned, until `stop` is triggered
-  /// or the lock_manager is destroyed. `w` runs on the calling thread: there is never a second one beside it,
-  /// whatever it does. Its stop_token is triggered when `stop` is, by resign(), when the health check fails,
-  /// and when the lock is lost or not renewed in time (election_options::stop_within). Callbacks on the token
-  /// run on a thread of the election's own; keep them short.
+  /// Campaigns, calls `w` while it leads, and campaigns again, until `stop` is triggered or the lock_manager
+  /// is destroyed. `w` runs on the calling thread, and never twice at once. Its stop_token is triggered by
+  /// `stop`, by resign(), after a failed health check, and if the lock is lost or not renewed in time
+  /// (election_options::stop_within). Callbacks on the token run on a thread of the election: keep them
+  /// short.
   ///
-  /// When `w` returns, the term is given back, and the next candidate leads at once. Before this one
-  /// campaigns again it waits for a second, so that others have their turn also where there is no line.
+  /// After the return of `w` the lock is released, and the next candidate leads at once. run() campaigns
+  /// again after a second, so that other candidates have their turn without a wait queue.
   /// @return whether it led at least once
-  /// @throws whatever `w` throws, after it has resigned; error as basic_mutex::acquire() does: retryable
-  /// errors are ridden out; errc::would_deadlock if another run() of this object is under way
+  /// @throws exceptions of `w`, after it has resigned; error as basic_mutex::acquire(), which rides out
+  /// retryable errors; errc::would_deadlock during another run() of this object
   bool run(work const& w, std::stop_token stop = {});
 
-  /// Who leads: find_leader(). @throws error
+  /// As find_leader(). @throws error
   std::optional<leader_info> leader() const;
 
  private:
   bool wait_until_healthy(recipes::sleeper&, std::stop_token const&) const;
-  /// @return whether it led; empty if it is to campaign no more
+  /// @return whether it led; empty to end run()
   std::optional<bool> lead_once(work const&, std::stop_token const&);
 
   lock_manager& manager_;

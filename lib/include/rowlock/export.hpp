@@ -2,5 +2,5 @@
 
 #include <rowlock/version.hpp>
 
-/// What a shared library of rowlock's shows of itself; all else is hidden.
+/// Marks names that a shared library of rowlock shows. All else is hidden.
 #define ROWLOCK_EXPORT [[gnu::visibility("default")]]

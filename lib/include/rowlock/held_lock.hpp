@@ -25,113 +25,115 @@ class lock_manager;
 class once_run;
 class semaphore;
 
-/// A lock that was taken. Move-only. Gives the lock back when it is destroyed, which any thread may do.
+/// A lock that was taken. Move-only. The destructor releases the lock, on any thread.
 ///
-/// May outlive its lock_manager: the lock has been given back by then. A handle that was moved from is like
-/// one that was released: valid() is false, release() does nothing, and the other members say what the lock
-/// was.
+/// May outlive its lock_manager, which has released the lock by then. A handle that was moved from is like a
+/// released one: valid() is false, release() does nothing, and the other members describe the former lock.
 ///
 /// Exception safety: only extend(), set_note(), detach(), done(), try_upgrade(), downgrade() and
-/// loss_details() throw. The handle is then as it was, unless it is said there that the lock is lost.
+/// loss_details() throw. The handle is then as it was, unless documented otherwise.
 ///
-/// Thread safety: distinct handles are independent, also those of one recursive lock. The const members,
-/// extend(), set_note() and release() of one handle may be called from several threads at once: a callback of
-/// its loss_token() may release a handle that other threads look at. Nothing else may be called while another
-/// thread moves, assigns, detaches, upgrades, downgrades or destroys the handle.
+/// Thread safety: distinct handles are independent, also those of one recursive lock. Const members,
+/// extend(), set_note() and release() of one handle may be called concurrently, so a callback of its
+/// loss_token() may release it. All other calls must not overlap with any use of the handle.
 class ROWLOCK_EXPORT held_lock {
  public:
   held_lock(held_lock&&) noexcept;
   held_lock& operator=(held_lock&&) noexcept;
-  ~held_lock();  ///< calls release() and ignores its result
+  ~held_lock();  ///< calls release()
 
   std::string const& name() const noexcept;
-  /// The random id of this grant. Statements of the program's own may ask by it, so a lock whose term was
-  /// read while it was held is never handed on to another thread without a round trip; who wants to tell
-  /// grants apart may use token(). Empty if the lock was given back, and another thread of this process has
-  /// gone on with its term.
+  /// The random id of this grant, for SQL of the program's own. After a call of term() the lock is no longer
+  /// handed to another thread without a round trip. To tell grants apart use token(). Empty after a release,
+  /// if another thread of this process goes on with the term.
   term_id const& term() const noexcept;
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;
 
-  /// The latest time at which this process may act as the holder. It is never later than the moment at which
-  /// the database may give the lock away, as long as clocks run at the same rate to within 1 % and the
-  /// database's clock does not step forward by more than half the margin (a tenth of the ttl). It moves
-  /// forward with each renewal and stands still once the lock is lost. It is in the past once somebody else
-  /// may have the lock or the lock was given back. Empty for row_lock, which has no trust in the future.
+  /// The latest time at which this process may act as the holder: before the database can give the lock away,
+  /// as long as clocks run at the same rate to within 1 %, and the database's clock does not step forward by
+  /// more than half the margin (a tenth of the ttl). Moves forward with each renewal, and no more after a
+  /// loss. In the past after a release, and once another owner can have the lock. Empty for row_lock.
   [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
-  /// True while the lock is held: not lost, not given back, and trust has not ended.
+  /// True while the lock is held: not lost, not released, and trust has not ended.
   [[nodiscard]] bool valid() const noexcept;
 
-  /// Triggered when the lock is lost, with some time left before trust ends where that can be known. Its
-  /// callbacks run on a thread of the library that serves all locks of the manager: keep them short. They may
-  /// release locks, and destroy handles, mutexes and the lock_manager itself (see "Thread safety" above).
-  /// They must not wait for another lock.
+  /// Triggered by a loss, if possible some time before trust ends. Callbacks run on a thread of the library
+  /// that serves all locks of the manager: keep them short. Callbacks may release locks, and destroy handles,
+  /// mutexes and the lock_manager, but must not wait for another lock.
   [[nodiscard]] std::stop_token loss_token() const noexcept;
 
-  /// Why the lock was lost; empty while it is held and after it was given back in time.
+  /// Empty while the lock is held, and after a release in time.
   [[nodiscard]] std::optional<loss_reason> loss() const noexcept;
 
-  /// For messages and logs: what is known about the loss (which session has the row locked, for how long the
-  /// database has not confirmed a renewal, and what it said last). While the lock is held: what keeps it from
-  /// being renewed. Empty if there is nothing to say.
+  /// Details for logs. After a loss: the session that has the row locked, the time without a confirmed
+  /// renewal, the last error. Before: the cause of failing renewals. Can be empty.
   /// @throws std::bad_alloc alone
   [[nodiscard]] std::string loss_details() const;
 
-  /// Makes the term last at least `duration` from now; one round trip. Never shortens the term; the hard
-  /// limit stays. @return false if the lock is lost or was given back
-  /// @throws error if the database can't be asked; errc::row_locked or errc::conflict if the term could not
-  /// be extended just now; errc::invalid_argument if `duration` is not between 1 ms and 366 days;
-  /// errc::unsupported for row_lock. Trust is then as it was. (After errc::in_doubt the term may last longer
-  /// than trust says.)
+  /// Makes the term last at least `duration` from now: one round trip. Never shortens the term. The hard
+  /// limit stays. @return false if the lock is lost or released
+  /// @throws error if the database can't be asked. Trust is then as it was, but after errc::in_doubt the term
+  /// can last longer.
+  /// - errc::row_locked, errc::conflict: the term could not be extended just now
+  /// - errc::invalid_argument: `duration` is not between 1 ms and 366 days
+  /// - errc::unsupported: row_lock
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
-  /// Changes the note in the lock's row, which `rowlock list` shows; one round trip. Everything else stays as
-  /// it is, and other threads of this process that wait for the lock may still be told the former note. Not
-  /// amid a transaction of the program's own that requires this lock: that has the row locked.
-  /// @return false if the lock is lost or was given back
-  /// @throws error if the database can't be asked; errc::row_locked if a transaction had the row locked for
-  /// too long; errc::invalid_argument if the note is longer than 1024 bytes or not UTF-8; errc::unsupported
-  /// for row_lock. The note is then as it was. (After errc::in_doubt it may have been changed.)
+  /// Changes the note that `rowlock list` shows: one round trip. Waiting threads of this process can still
+  /// see the former note. Do not call it while a transaction of the program requires this lock, and so has
+  /// the row locked.
+  /// @return false if the lock is lost or released
+  /// @throws error if the database can't be asked. The note is then as it was, or unknown after
+  /// errc::in_doubt.
+  /// - errc::row_locked: a transaction had the row locked for too long
+  /// - errc::invalid_argument: the note is longer than 1024 bytes or not UTF-8
+  /// - errc::unsupported: row_lock
   [[nodiscard]] bool set_note(std::string const& note);
 
-  /// Lets go of the lock without giving it back, for work that goes on elsewhere. The lock stays taken until
-  /// its term is over, whatever happens to this process. Nothing prolongs the term from now on, and nobody
-  /// tells that work that its time is over: let it end well before, or pass on the token. Sends nothing.
-  /// mutex_options::at_least is forgotten.
-  /// @return what to renew or release the lock by; empty if the lock was lost or given back
-  /// @throws error(errc::unsupported) for row_lock, which ends with its session; errc::invalid_argument if
-  /// other handles of a recursive lock share it; errc::closed if the lock_manager was destroyed. The handle
-  /// is then as it was.
+  /// Ends the handle without a release, for work that goes on elsewhere. The lock stays taken until its term
+  /// is over, whatever happens to this process. No thread renews the term or reports its end, so the work
+  /// must end well before, or pass on the token. Sends nothing. Ignores mutex_options::at_least.
+  /// @return the key for lock_manager::renew() and release(); empty if the lock was lost or released
+  /// @throws error
+  /// - errc::unsupported: row_lock, which ends with its session
+  /// - errc::invalid_argument: other handles of a recursive lock share it
+  /// - errc::closed: the lock_manager was destroyed
   [[nodiscard]] std::optional<detached_lock> detach();
 
-  /// For strategy once: gives the lock back by recording that its work is done. Until `keep_for` from now is
-  /// over nobody can take the name: acquire_status::done, with this owner, the time, and `result` as the
-  /// note. After true the handle is as one that was released. Blocks while the database does not answer: as
-  /// long as trust lasts, and for manager_options::reply_timeout at least. If the process dies before, or the
-  /// answer is errc::in_doubt, the work may be done again; basic_transaction::done() is the form of which
-  /// this is not true.
-  /// @return false if the lock was lost before, or given back: nothing was recorded
-  /// @throws error errc::in_doubt if it can't be found out whether it was recorded: the lock is held as
-  /// before; errc::unsupported for another strategy; errc::invalid_argument if `keep_for` is not between 1 ms
-  /// and 100 years, or `result` is not UTF-8 of at most 1024 bytes
+  /// For strategy once: releases the lock, and records that its work is done. Until `keep_for` from now is
+  /// over, takes return acquire_status::done, with this owner, the time, and `result` as the note. After true
+  /// the handle is released.
+  ///
+  /// Blocks while the database does not answer, as long as trust lasts, and for
+  /// manager_options::reply_timeout at least. If the process dies before the record, or after errc::in_doubt,
+  /// the work can be done again. Only basic_transaction::done() prevents that.
+  /// @return false if the lock was lost or released before: nothing was recorded
+  /// @throws error
+  /// - errc::in_doubt: the record may exist. The lock is held as before.
+  /// - errc::unsupported: another strategy
+  /// - errc::invalid_argument: `keep_for` is not between 1 ms and 100 years, or `result` is not UTF-8 of at
+  ///   most 1024 bytes
   [[nodiscard]] bool done(std::chrono::milliseconds keep_for, std::string const& result = {});
 
-  /// Of a shared_mutex: makes a lock that reads one that writes, if nobody else reads; one attempt, a few
-  /// round trips. What is held then is a new term, with a token above all that were drawn before, and a
-  /// loss_token() of its own: ask for it again. Two that try at once are both refused.
-  /// @return false if others read, wait in this process, or it is lost: then nothing was done
-  /// @throws error(errc::unsupported) for other locks; errc::invalid_argument if this thread has taken it
-  /// more than once; errc::row_locked if a transaction has its row locked, or the name's; what try_acquire()
-  /// throws. After errc::in_doubt the lock is lost, and also where the reply, or this thread, came too late
-  /// to have the new one (errc::unreachable): loss() tells.
+  /// For a shared_mutex: turns a reader's lock into a writer's, if there is no other reader. One attempt, a
+  /// few round trips. The new term has a higher token than all before, and a new loss_token(): ask for it
+  /// again. Two readers that upgrade at once are both refused.
+  /// @return false if there are other readers, waiters of this process, or a loss: nothing was done
+  /// @throws error as mutex::try_acquire(), and
+  /// - errc::unsupported: other locks
+  /// - errc::invalid_argument: this thread has taken it more than once
+  /// - errc::row_locked: a transaction has its row or the name's row locked
+  /// - errc::in_doubt, or errc::unreachable if the new grant came after trust had ended: the lock is lost, as
+  ///   loss() says
   [[nodiscard]] bool try_upgrade();
-  /// Of a shared_mutex: makes a lock that writes one that reads, without anybody writing in between; as
-  /// try_upgrade() otherwise. @return false if it is lost
+  /// For a shared_mutex: turns a writer's lock into a reader's, with no other writer in between. Otherwise as
+  /// try_upgrade(). @return false if the lock is lost
   [[nodiscard]] bool downgrade();
 
-  /// Gives the lock back; one round trip. Blocks for manager_options::release_timeout at most. A second call
-  /// does nothing and returns released. So does a call on a handle of a recursive lock that is not the last.
+  /// Releases the lock: one round trip. Blocks for manager_options::release_timeout at most. Returns released
+  /// without effect on a second call, and on all but the last handle of a recursive lock.
   [[nodiscard]] release_result release() noexcept;
 
  private:
@@ -146,28 +148,27 @@ class ROWLOCK_EXPORT held_lock {
 
   std::shared_ptr<managing::manager> manager_;
   std::shared_ptr<holding::hold> hold_;
-  std::atomic<bool> live_;  ///< has not been released by this handle
+  std::atomic<bool> live_;  ///< not released by this handle
 };
 
-/// The result of an attempt to take a lock: like std::optional<held_lock>, and says why it is empty.
+/// The result of an attempt to take a lock: as std::optional<held_lock>, with a reason if empty.
 ///
-/// Move-only. An object that was moved from is empty, and its status() is cancelled.
+/// Move-only. An object that was moved from is empty, with status() cancelled.
 ///
-/// Preconditions: operator* and operator-> need a lock, as those of std::optional need a value. value()
-/// checks.
+/// Preconditions: operator* and operator-> need a lock. value() checks.
 ///
-/// Thread safety: distinct objects are independent; const members of one may be called from several threads.
+/// Thread safety: distinct objects are independent. Const members may be called concurrently.
 class acquisition {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
   acquisition(held_lock lock) noexcept : lock_(std::move(lock)) {}
-  /// @throws error(errc::invalid_argument) if why_not is acquire_status::acquired: there would be no lock
+  /// @throws error(errc::invalid_argument) if why_not is acquire_status::acquired
   ROWLOCK_EXPORT acquisition(acquire_status why_not, std::optional<holder_info> holder);
   acquisition(acquisition&& other) noexcept
       : lock_(std::move(other.lock_)), status_(other.status_), holder_(std::move(other.holder_)) {
     other.say_empty();
   }
-  /// First gives back the lock that this object has.
+  /// First releases the lock of this object.
   acquisition& operator=(acquisition&& other) noexcept {
     if (this == &other) return *this;
     lock_ = std::move(other.lock_);
@@ -180,18 +181,18 @@ class acquisition {
 
   explicit operator bool() const noexcept { return lock_.has_value(); }
   held_lock& operator*() & noexcept { return *lock_; }
-  /// Moves the lock out: the acquisition is empty then, as one that was moved from.
+  /// Moves the lock out. The acquisition is then empty.
   held_lock operator*() && noexcept { return take_out(); }
   held_lock const& operator*() const& noexcept { return *lock_; }
   held_lock* operator->() noexcept { return &*lock_; }
   held_lock const* operator->() const noexcept { return &*lock_; }
-  /// The lock. @throws error(errc::not_acquired) if there is none; its message has status() and holder()
+  /// @throws error(errc::not_acquired) without a lock. The message has status() and holder()
   ROWLOCK_EXPORT held_lock& value() &;
   ROWLOCK_EXPORT held_lock const& value() const&;
   ROWLOCK_EXPORT held_lock value() &&;  ///< moves it out
 
   acquire_status status() const noexcept { return status_; }
-  /// Who held the lock, as last seen. Empty if the row was locked by a transaction whose owner can't be seen.
+  /// The holder as last seen. Empty if a transaction without a visible owner had the row locked.
   std::optional<holder_info> const& holder() const noexcept { return holder_; }
 
  private:

@@ -13,33 +13,33 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class lock_manager;
 
-/// Locks that were taken together, all or none: lock_manager::try_acquire_all(), acquire_all(). Move-only.
-/// Gives back what is still held when it is destroyed, which any thread may do.
+/// Locks taken together, all or none, by lock_manager::try_acquire_all() or acquire_all(). Move-only. The
+/// destructor releases those still held, on any thread.
 ///
-/// Each is a lock like any other, with a term, a token, a renewal and a loss of its own. One of them may be
-/// lost while the others are held: look at valid(), or at each one's loss_token().
+/// Each lock has a term, token, renewal and loss of its own: look at valid(), or at each loss_token().
 ///
-/// May outlive its lock_manager: the locks have been given back by then. One that was moved from is empty.
+/// May outlive its lock_manager, which has released the locks by then. An object that was moved from is
+/// empty.
 ///
 /// Preconditions: operator[] needs an index below size().
 ///
-/// Thread safety: distinct objects are independent; const members of one may be called from several threads.
-/// Each of its handles may be used as held_lock says, but not while another thread calls release(), moves,
-/// assigns or destroys the whole.
+/// Thread safety: distinct objects are independent. Const members may be called concurrently. The handles may
+/// be used as held_lock says, but not while another thread calls release(), moves, assigns or destroys the
+/// whole.
 class held_locks {
  public:
   held_locks() noexcept = default;
   held_locks(held_locks&& other) noexcept : locks_(std::exchange(other.locks_, {})) {}
-  /// First gives back what this object has.
+  /// First releases the locks of this object.
   held_locks& operator=(held_locks&& other) noexcept {
     if (this == &other) return *this;
     (void)release();
     locks_ = std::exchange(other.locks_, {});
     return *this;
   }
-  ~held_locks() { (void)release(); }  ///< ignores its result
+  ~held_locks() { (void)release(); }
 
-  /// In the order in which the names were given.
+  /// In the order of the names in the call.
   std::size_t size() const noexcept { return locks_.size(); }
   bool empty() const noexcept { return locks_.empty(); }
   held_lock& operator[](std::size_t i) noexcept { return locks_[i]; }
@@ -52,10 +52,9 @@ class held_locks {
   /// True while each of them is held, and there is one.
   [[nodiscard]] ROWLOCK_EXPORT bool valid() const noexcept;
 
-  /// Gives back those that are still held, in one statement as far as that can be done. Blocks for
-  /// manager_options::release_timeout at most. The handles stay, and say what the locks were. A second call
-  /// does nothing and returns released.
-  /// @return released if each of them was; otherwise what became of the first that was not
+  /// Releases those still held, in one statement where possible. Blocks for manager_options::release_timeout
+  /// at most. The handles stay, and describe the former locks. A second call returns released without effect.
+  /// @return released if each lock was released; otherwise the result of the first that was not
   [[nodiscard]] ROWLOCK_EXPORT release_result release() noexcept;
 
  private:
@@ -65,13 +64,7 @@ class held_locks {
   std::vector<held_lock> locks_;
 };
 
-/// The result of an attempt to take several locks: like std::optional<held_locks>, and says why it is empty.
-///
-/// Move-only. An object that was moved from is empty, and its status() is cancelled.
-///
-/// Preconditions: operator* and operator-> need the locks. value() checks.
-///
-/// Thread safety: as acquisition.
+/// The result of an attempt to take several locks: as acquisition, but with held_locks.
 class acquisition_of_all {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): as std::optional's
@@ -86,7 +79,7 @@ class acquisition_of_all {
         holder_(std::move(other.holder_)) {
     other.say_empty();
   }
-  /// First gives back the locks that this object has.
+  /// First releases the locks of this object.
   acquisition_of_all& operator=(acquisition_of_all&& other) noexcept {
     if (this == &other) return *this;
     locks_ = std::move(other.locks_);
@@ -101,20 +94,19 @@ class acquisition_of_all {
   explicit operator bool() const noexcept { return locks_.has_value(); }
   held_locks& operator*() & noexcept { return *locks_; }
   held_locks const& operator*() const& noexcept { return *locks_; }
-  /// Moves the locks out: the acquisition is empty then, as one that was moved from.
+  /// Moves the locks out. The acquisition is then empty.
   held_locks operator*() && noexcept { return take_out(); }
   held_locks* operator->() noexcept { return &*locks_; }
   held_locks const* operator->() const noexcept { return &*locks_; }
-  /// The locks. @throws error(errc::not_acquired) if there are none; its message has status(), busy_name()
-  /// and holder()
+  /// @throws error(errc::not_acquired) without locks. The message has status(), busy_name() and holder()
   ROWLOCK_EXPORT held_locks& value() &;
   ROWLOCK_EXPORT held_locks const& value() const&;
   ROWLOCK_EXPORT held_locks value() &&;  ///< moves them out
 
   acquire_status status() const noexcept { return status_; }
-  /// The first of the names that somebody had, as last seen; empty if that is not known.
+  /// The first of the busy names, as last seen; empty if unknown.
   std::string const& busy_name() const noexcept { return busy_; }
-  /// Who had that.
+  /// The holder of busy_name().
   std::optional<holder_info> const& holder() const noexcept { return holder_; }
 
  private:

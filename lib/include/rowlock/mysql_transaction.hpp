@@ -7,20 +7,20 @@
 
 namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The transaction that is open on a connection of the program's own: after START TRANSACTION, or in a
-/// session with autocommit = 0.
+/// The open transaction on a connection of the program's own, after START TRANSACTION, or with autocommit =
+/// 0.
 ///
-/// Do not commit by `connection.commit()`: Connector/C++ drops the server's answer, so that a transaction
-/// that was not committed looks as if it was. execute_commit() looks at the answer.
+/// Commit by execute_commit(), not by `connection.commit()`: Connector/C++ drops the server's answer, and so
+/// hides a failed commit.
 class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
   /// @throws error(errc::invalid_argument) if `manager` is on another kind of database
   transaction(lock_manager& manager, ::sql::Connection& connection, transaction_options options = {});
 };
 
-/// Executes the statement COMMIT and looks at the answer, which `connection.commit()` does not.
-/// @throws error(errc::conflict) if the server has rolled back instead (Galera's certification); in_doubt if
-/// no reply came, or one that does not say so
+/// Executes the statement COMMIT and checks the answer.
+/// @throws error(errc::conflict) if the server has rolled back instead (Galera's certification);
+/// errc::in_doubt if no reply came, or an unclear one
 ROWLOCK_EXPORT void execute_commit(::sql::Connection& connection);
 
 }  // namespace rowlock::mysql::inline ROWLOCK_ABI_NAMESPACE

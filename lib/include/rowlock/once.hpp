@@ -12,42 +12,39 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Each member has an initializer, so that {.wait = 10s} causes no warning.
+/// The options of run_once().
 struct once_options {
-  /// After a crash the key is free when this is over, and the work may be done again. It is renewed while the
-  /// work runs. From 100 ms to 366 days.
+  /// After a crash the key is free when this is over, and the work can be done again. Renewed during the
+  /// work. From 100 ms to 366 days.
   std::chrono::milliseconds ttl{30'000};
-  /// How long to wait for one that runs elsewhere. 0: not at all.
+  /// The longest wait for a run elsewhere. 0: none.
   std::chrono::milliseconds wait{0};
-  /// Ends the waiting, and is passed on to the work: once_run::stop_token().
+  /// Ends the waiting, and triggers once_run::stop_token().
   std::stop_token stop{};
-  /// For people who read `rowlock list` while the work runs; at most 1024 bytes of UTF-8.
+  /// Shown by `rowlock list` during the work; at most 1024 bytes of UTF-8.
   std::string note{};
 };
 
-/// What the work of run_once() knows about itself.
+/// The run of run_once(), for its work.
 ///
-/// Thread safety: const members may be called from several threads at once; set_result() by one thread, while
-/// no other reads result().
+/// Thread safety: const members may be called concurrently. set_result() must not overlap with result().
 class ROWLOCK_EXPORT once_run {
  public:
   once_run(once_run const&) = delete;
   once_run& operator=(once_run const&) = delete;
 
-  /// Triggered when the lock is lost, with some time left before trust ends where that can be known, or by
-  /// once_options::stop. Work that stops early has to throw: what returns is recorded, unless the lock was
-  /// lost.
+  /// Triggered by once_options::stop, and when the lock is lost, if possible some time before trust ends.
+  /// Work that stops early must throw: after a return it is recorded, unless the lock was lost.
   std::stop_token stop_token() const noexcept { return stop_.get_token(); }
-  /// Rises with every run of the key: for other systems, to refuse what a former run writes late.
+  /// Rises with every run of the key: other systems can refuse late writes of a previous run.
   fencing_token token() const noexcept { return lock_.token(); }
   std::string const& key() const noexcept { return lock_.name(); }
-  /// The lock under which this runs: for basic_transaction::require(). basic_transaction::done() takes the
-  /// run.
+  /// The lock of this run, for basic_transaction::require(). basic_transaction::done() takes the run.
   held_lock const& lock() const noexcept { return lock_; }
   std::chrono::milliseconds keep_for() const noexcept { return keep_for_; }
 
-  /// For those who ask later: once_result::result. At most 1024 bytes of UTF-8.
-  /// @throws error(errc::invalid_argument) if it is not
+  /// For later callers: once_result::result.
+  /// @throws error(errc::invalid_argument) unless at most 1024 bytes of UTF-8
   void set_result(std::string text);
   std::string const& result() const noexcept { return result_; }
 
@@ -69,10 +66,10 @@ class ROWLOCK_EXPORT once_run {
 };
 
 enum class once_status {
-  ran,             ///< just now, by this call, and it is recorded
-  was_done,        ///< before: `by` says who and when
-  runs_elsewhere,  ///< `by` says who, as last seen; also if it is only a transaction that has the row locked
-  cancelled,       ///< by once_options::stop while it waited, or the lock_manager was destroyed
+  ran,             ///< in this call, and is recorded
+  was_done,        ///< before, by `by`
+  runs_elsewhere,  ///< by `by`, as last seen, or a transaction has the row locked
+  cancelled,       ///< by once_options::stop during the wait, or the end of the lock_manager
 };
 ROWLOCK_EXPORT char const* to_string(once_status) noexcept;
 
@@ -80,40 +77,39 @@ ROWLOCK_EXPORT char const* to_string(once_status) noexcept;
 struct once_result {
   once_status status = once_status::ran;
   std::optional<holder_info> by{};  ///< not of `ran`; may be empty
-  std::string result{};  ///< of `ran` and `was_done`: what the work had to say (basic_transaction::done())
+  std::string result{};  ///< of `ran` and `was_done`: the text of the work (basic_transaction::done())
 
-  /// The work is done, by whomever.
+  /// Whether the work is done, in whichever call.
   explicit operator bool() const noexcept {
     return status == once_status::ran || status == once_status::was_done;
   }
 };
 
-/// Does `work` unless it was done before, and keeps for `keep_for` that it was, for all processes that use
-/// the same database. Only one at a time runs.
+/// Does `work` unless it was done before, and records it for `keep_for`, for all processes on the same
+/// database. Only one run of a key at a time.
 ///
-/// Exactly once is only what the work writes to the same database in a transaction of its own that ends with
-/// basic_transaction::done(run): data and record are committed together. Everything else is at least once: a
-/// process that dies after the work and before the record leaves no trace, and the work is done again when
-/// the ttl is over.
+/// Exactly once is only the part of the work that writes to the same database in a transaction with
+/// basic_transaction::done(run): data and record are committed together. All other work is done at least
+/// once: if the process dies before the record, again after the ttl.
 ///
-/// If the work throws, nothing is recorded, the key is free at once, and the exception is passed on. If the
-/// process dies, the key is free when once_options::ttl is over.
+/// If the work throws, nothing is recorded, the key is free at once, and the exception is passed on.
 ///
 ///     auto const came = rowlock::run_once(locks, "invoices/2026-11", 400 * 24h, [&](rowlock::once_run& run)
 ///     {
 ///       ...
 ///     });
 ///
-/// @param manager of the database in which it is recorded
-/// @param key of the work, as a lock's name; it must not be used as a lock's name besides
-/// @param keep_for from 1 ms to 100 years. After that the work may be done again
+/// @param manager of the database with the record
+/// @param key of the work, as a lock's name. Use it for no other lock
+/// @param keep_for from 1 ms to 100 years. After that the work can be done again
 /// @param work is called by the calling thread
-/// @param options ttl, waiting, and what others are told
-/// @throws error as basic_mutex::try_acquire_for() (retryable errors only when once_options::wait is over);
-/// errc::lock_lost if the lock was lost while the work ran: it is not recorded; errc::in_doubt if it ran and
-/// it can't be found out whether that is recorded; errc::transaction_ended if it called
-/// basic_transaction::done() in a transaction that was not committed: nothing is recorded;
-/// errc::would_deadlock if this thread runs the same key
+/// @param options ttl, waiting, note
+/// @throws error as basic_mutex::try_acquire_for() (retryable errors only after once_options::wait), and
+/// - errc::lock_lost: the lock was lost during the work, which is not recorded
+/// - errc::in_doubt: the work has run, and the record may exist
+/// - errc::transaction_ended: the work called basic_transaction::done() in a transaction that was not
+///   committed. Nothing is recorded.
+/// - errc::would_deadlock: this thread runs the same key
 ROWLOCK_EXPORT once_result run_once(lock_manager& manager, std::string key,
                                     std::chrono::milliseconds keep_for,
                                     std::function<void(once_run&)> const& work, once_options options = {});

@@ -14,19 +14,18 @@ namespace rowlock::postgresql::inline ROWLOCK_ABI_NAMESPACE {
 /// Connections to a PostgreSQL server, version 13 or later.
 class ROWLOCK_EXPORT source : public connection_source {
  public:
-  /// `conninfo`: a URL (postgresql://...) or libpq keyword string, passed to libpq as it is. Environment
-  /// variables (PGHOST, ...), password file and service file work as libpq documents. rowlock knows one more
-  /// word and takes it out before: `pooler=session` or `pooler=transaction` says how a pooler in between
-  /// lends out the server's sessions. Without this word, a pooler that is found there is taken for one that
-  /// lends them out by the transaction. Does not connect yet.
+  /// `conninfo`: a URL (postgresql://...) or libpq keyword string. libpq's environment variables (PGHOST,
+  /// ...), password file and service file work. rowlock removes one more word before: `pooler=session` or
+  /// `pooler=transaction` says how a pooler in between lends out the server's sessions. Without this word, a
+  /// detected pooler is assumed to lend them by the transaction. Does not connect yet.
   /// @throws error(errc::invalid_argument) if `conninfo` can't be used
   explicit source(std::string conninfo);
 
-  /// `open` is called whenever another connection is needed, from any thread, perhaps from several at once.
-  /// What it throws, and a null pointer, is errc::unreachable. rowlock ends the connection with PQfinish.
+  /// `open` is called for each new connection, from any thread, perhaps from several at once. An exception or
+  /// a null pointer is errc::unreachable. rowlock ends the connection with PQfinish.
   ///
-  /// Preconditions: nothing else uses the connection that `open` returns. It is in libpq's default blocking
-  /// mode and outside a transaction.
+  /// Preconditions: nothing else uses the returned connection, which is in libpq's default blocking mode and
+  /// outside a transaction.
   /// @throws error(errc::invalid_argument) if `open` is empty
   explicit source(std::function<PGconn*()> open);
 };

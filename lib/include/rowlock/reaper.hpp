@@ -9,34 +9,36 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// Deletes rows that dead holders and unused names have left in rowlock's tables. The reaper keeps the tables
-/// small. Exclusion and progress never need it, and it frees no live lock.
+/// Deletes rows of dead holders and unused names, to keep rowlock's tables small. Exclusion and progress
+/// never need the reaper, and it frees no live lock.
 ///
-/// It deletes the following, always by the database's clock. Rows of unique_insert whose term is over go at
-/// once. Free or expired rows of lease, anchors of row_lock, and rows of rowlock_tokens go when they were not
-/// used for reaper_options::idle. Where the clock went back, the terms of dead holders would stay for as much
-/// longer: if the expiry of a term is further away than the term can have set it, the reaper watches the term
-/// and ends it if nobody renews it. Tokens go on rising: rowlock_meta.token_floor is raised first.
+/// A run deletes, by the database's clock:
+/// - rows of unique_insert whose term is over, at once
+/// - free or expired rows of lease, anchors of row_lock, permits, and rows of rowlock_tokens, unused for
+///   reaper_options::idle. Tokens go on rising: the run raises rowlock_meta.token_floor first.
 ///
-/// It leaves rows that somebody has locked just now, terms with takeover::observed (no clock can say that
-/// they are over), and tokens that are far ahead of the clock.
+/// If the clock went back, terms of dead holders stay for as much longer. The reaper watches each term whose
+/// expiry is further away than the term can have set it, and ends the term if no renewal comes.
 ///
-/// May run anywhere, at any time, beside any number of others. A lease on the name "rowlock.reaper" lets one
-/// run work at a time; that is only for economy. Memory does not grow with the number of rows.
+/// The reaper leaves rows that another session has locked, terms with takeover::observed (no clock can end
+/// them), and tokens far ahead of the clock.
 ///
-/// Exception safety: what a run had deleted before it threw stays deleted. The object is as it was.
+/// Any number of runs may be started anywhere, at any time. A lease on the name "rowlock.reaper" lets one
+/// work at a time, only for economy. Memory does not grow with the number of rows.
 ///
-/// Thread safety: distinct objects are independent; one object is for one thread at a time.
+/// Exception safety: rows deleted before an error stay deleted. The object is as it was.
+///
+/// Thread safety: distinct objects are independent. One object is for one thread at a time.
 class ROWLOCK_EXPORT reaper {
  public:
   /// @throws error(errc::invalid_argument) if an option is out of range or no plain identifier
   explicit reaper(connection_source, reaper_options = {});
 
-  /// Goes through both tables once. Deadlocks and lost connections are ridden out for some seconds, locked
+  /// Goes through the tables once. Deadlocks and lost connections are ridden out for some seconds, locked
   /// files for a minute. @throws error
   reap_result run(std::stop_token stop = {});
 
-  /// What the last run did that was not a dry run and not busy. Empty if there was none. @throws error
+  /// The last run, except dry and busy ones. Empty if there was none. @throws error
   std::optional<last_reap> last();
 
  private:

@@ -19,20 +19,17 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class lock_manager;
 
-/// Lets so many in at a time, on all hosts: what is acquired is some of the units that its limit says. Each
-/// acquisition is a held_lock with a term, token, expiry and loss of its own, and gives its units back when
-/// it ends. Unlike std::counting_semaphore it has no release(): units belong to whoever took them, and those
-/// of a process that died are free after the ttl.
+/// Limits the number of units that holders have at a time, on all hosts. Each acquisition is a held_lock with
+/// a term, token, expiry and loss of its own. Its end returns the units. Unlike std::counting_semaphore there
+/// is no release(): units belong to their taker, and those of a dead process are free after the ttl.
 ///
-/// Each taker obeys the limit that it was told. While callers are told different ones, the largest counts.
+/// Each taker obeys the limit that it was given. While callers give different limits, the largest counts.
 ///
-/// A thread may acquire several times; each time may wait for what others have, so that two threads that
-/// each hold a part and want more may wait for each other: take all at once.
+/// A thread may acquire several times. Two threads that each hold a part and want more can deadlock: take all
+/// units at once.
 ///
-/// Errors and moving: as basic_mutex.
-///
-/// Thread safety: all members may be called from several threads at once, but not while the semaphore is
-/// moved or assigned to.
+/// Errors and moving: as basic_mutex. Thread safety: all members may be called concurrently, but not while
+/// the semaphore is moved or assigned to.
 class ROWLOCK_EXPORT semaphore {
  public:
   semaphore(semaphore&&) noexcept;
@@ -44,28 +41,25 @@ class ROWLOCK_EXPORT semaphore {
   std::string const& name() const noexcept;
 
   /// Waits until `units`, from 1 to the limit, are taken, or `stop` is triggered.
-  /// @throws error(errc::invalid_argument) if there are never so many, or no limit is known; else as
-  /// basic_mutex
+  /// @throws error as basic_mutex; errc::invalid_argument for units above the limit, or without a known limit
   [[nodiscard]] acquisition acquire(std::int64_t units = 1, std::stop_token stop = {});
   /// One attempt. @throws error as acquire()
   [[nodiscard]] acquisition try_acquire(std::int64_t units = 1);
-  /// Waits at most `timeout` (an attempt is made even if it is zero or less), plus
-  /// manager_options::reply_timeout if the database does not answer. @throws error as acquire()
+  /// As acquire(), with a `timeout` as for basic_mutex::try_acquire_for().
   template <class Rep, class Period>
   [[nodiscard]] acquisition try_acquire_for(std::chrono::duration<Rep, Period> const& timeout,
                                             std::int64_t units = 1, std::stop_token stop = {}) {
     return try_acquire_in(saturated_nanoseconds(timeout), units, std::move(stop));
   }
 
-  /// How many units could be had at this moment; empty if no limit is known. For people: the next moment may
-  /// be different. @throws error
+  /// The number of free units now, for people; empty if no limit is known. @throws error
   [[nodiscard]] std::optional<std::int64_t> available() const;
 
-  /// Sets the limit for all semaphores of the name that were made without one, in all processes; it stays
-  /// until the name's row is reaped. Those that were made with one go by their own. What is held stays held.
-  /// @param limit  1 to 2147483646
-  /// @throws error(errc::invalid_argument) if it is out of range; errc::strategy_mismatch if the name is used
-  /// otherwise
+  /// Sets the limit for all semaphores of the name that were made without a limit, in all processes, until
+  /// the name's row is reaped. Other semaphores keep their limit. Held units stay held.
+  /// @param limit 1 to 2147483646
+  /// @throws error(errc::invalid_argument) if it is out of range; errc::strategy_mismatch if the name is in
+  /// use with another strategy
   void set_limit(std::int64_t limit);
 
  private:

@@ -10,19 +10,18 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// A lock that one may write under, or many may read under. Meets SharedTimedLockable: works with
-/// std::shared_lock, std::unique_lock and std::scoped_lock.
+/// A lock for one writer or many readers. Meets SharedTimedLockable: works with std::shared_lock,
+/// std::unique_lock and std::scoped_lock.
 ///
-/// The members that it has from basic_mutex lock it for writing. Those with "shared" in their names lock it
-/// for reading, and are otherwise as the others. Each reader has a term of its own, so that it can be
-/// renewed, lost, required and revoked by itself. Tokens rise with each grant, of readers and writers. Tokens
-/// of readers who read at the same time don't fence each other.
+/// Members of basic_mutex lock it for writing, those with "shared" in their names for reading. Each reader
+/// has a term of its own, which is renewed, lost, required and revoked by itself. Tokens rise with each
+/// grant, but those of simultaneous readers don't fence each other.
 ///
-/// Nobody starves where the database has a line for those who wait (lib/doc/permits.md): whoever is first in
-/// it is waited for by all others. Without one, those who wait take turns by the half second.
+/// No caller starves where the database has a wait queue (lib/doc/permits.md): all others wait for its head.
+/// Without a queue the waiters take turns by the half second.
 ///
-/// A thread that reads may read again without a round trip. One that reads and wants to write, or the other
-/// way round, gets error(errc::would_deadlock): held_lock::try_upgrade() and downgrade() do that.
+/// A thread that reads may read again without a round trip. A reader that asks to write, or a writer that
+/// asks to read, gets error(errc::would_deadlock): use held_lock::try_upgrade() and downgrade().
 ///
 /// Thread safety: as basic_mutex.
 class ROWLOCK_EXPORT shared_mutex : public basic_mutex {
@@ -56,7 +55,7 @@ class ROWLOCK_EXPORT shared_mutex : public basic_mutex {
     return readers_.try_acquire_for(timeout, std::move(stop));
   }
 
-  /// As current(), of what lock_shared() took.
+  /// As current(), for lock_shared().
   held_lock const* current_shared() const noexcept { return readers_.current(); }
 
  private:

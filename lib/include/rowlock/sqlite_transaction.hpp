@@ -7,9 +7,9 @@
 
 namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The transaction that is open on a connection of the program's own. rowlock's tables are in the
-/// connection's main database, or in one that is attached to it. Data that the lock is to protect should be
-/// in the same file: SQLite in WAL mode commits several files one by one.
+/// The open transaction on a connection of the program's own. rowlock's tables are in the connection's main
+/// database, or in an attached one. Keep the protected data in the same file: SQLite in WAL mode commits
+/// several files one by one.
 class ROWLOCK_EXPORT transaction : public basic_transaction {
  public:
   /// @throws error(errc::invalid_argument) if `connection` is null or `manager` is on another kind of
@@ -18,9 +18,12 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 };
 
 /// Executes COMMIT.
-/// @throws error(errc::row_locked) if others still read (not in WAL mode): the transaction is still open, try
-/// again; transaction_ended if the transaction was rolled back; in_doubt after a failed write;
-/// not_in_transaction
+/// @throws error
+/// - errc::row_locked: other connections still read (not in WAL mode). The transaction is still open: try
+///   again.
+/// - errc::transaction_ended: the transaction was rolled back
+/// - errc::in_doubt: a write failed
+/// - errc::not_in_transaction
 ROWLOCK_EXPORT void execute_commit(sqlite3* connection);
 
 }  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE

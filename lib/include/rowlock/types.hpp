@@ -12,10 +12,9 @@
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The clock that leases are measured by: CLOCK_BOOTTIME.
-///
-/// It never jumps. Unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it goes on while the machine sleeps, so
-/// that a lease does not look fresh after a suspended laptop or a migrated virtual machine wakes up.
+/// CLOCK_BOOTTIME, the clock of leases. Never jumps. Unlike std::chrono::steady_clock (CLOCK_MONOTONIC) it
+/// also runs while the machine sleeps, so no lease looks fresh after a suspended laptop or a migrated virtual
+/// machine wakes up.
 struct ROWLOCK_EXPORT boot_clock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -28,8 +27,7 @@ struct ROWLOCK_EXPORT boot_clock {
 
 using boot_time_point = boot_clock::time_point;
 
-/// `d` in nanoseconds. What is longer than nanoseconds can say becomes the longest that they can say:
-/// hours::max() must not wrap around to the past.
+/// `d` in nanoseconds, or the nearest that fits: hours::max() must not wrap around to the past.
 template <class Rep, class Period>
 constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<Rep, Period> const& d) {
   using wide = std::chrono::duration<long double, std::nano>;
@@ -38,49 +36,47 @@ constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<R
   return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
 }
 
-/// How mutual exclusion is implemented. A name keeps the strategy that it was first taken with until its row
-/// is reaped.
+/// How mutual exclusion is implemented. A name keeps its first strategy until its row is reaped.
 enum class strategy {
   lease,
   unique_insert,
   row_lock,
-  once,       ///< a lease whose name can be recorded as done: see <rowlock/once.hpp>
-  shared,     ///< of shared_mutex: one may write, or many may read
-  semaphore,  ///< of semaphore: as many at a time as the limit says
-  quorum,     ///< of quorum: what one of several databases grants, which decide by majority
+  once,       ///< a lease whose name can be recorded as done: <rowlock/once.hpp>
+  shared,     ///< of shared_mutex: one writer, or many readers
+  semaphore,  ///< of semaphore: as many units as the limit
+  quorum,     ///< of quorum: granted by one of several databases, of which a majority decides
 };
 
-/// The properties that all locks of a strategy have.
+/// The properties of all locks of a strategy.
 struct strategy_traits {
-  /// If true, a term ends by itself when its ttl is over, unless it is renewed; it may be extended, detached
-  /// and required. Otherwise a term lasts as long as the database session that holds it.
+  /// If true, a term ends when its ttl is over unless it is renewed, and may be extended, detached and
+  /// required. Otherwise a term lasts as long as its database session.
   bool has_expiry = false;
-  bool revocable = false;          ///< lock_manager::revoke() can take it away from its holder
-  bool owns_session = false;       ///< each lock that is held or waited for has a database session of its own
-  bool waits_in_server = false;    ///< a waiter stands in the server's line, and asks once
+  bool revocable = false;          ///< by lock_manager::revoke()
+  bool owns_session = false;       ///< each lock that is held or waited for has a database session
+  bool waits_in_server = false;    ///< a waiter asks once, and the server queues it
   bool fenced_by_default = false;  ///< a fencing token costs nothing: mutex_options::fencing
-  bool records_done = false;       ///< held_lock::done() can record that the work is done
-  /// Several may hold it at a time, each with a term of its own: for shared_mutex and semaphore only.
+  bool records_done = false;       ///< by held_lock::done()
+  /// Several owners may hold the lock, each with a term: for shared_mutex and semaphore only.
   bool counted = false;
-  /// One database alone does not grant it: for rowlock::quorum only.
+  /// One database alone does not grant the lock: for rowlock::quorum only.
   bool by_majority = false;
 };
-/// Preconditions: the strategy is one of the enumeration's.
+/// Preconditions: the strategy is an enumerator.
 ROWLOCK_EXPORT strategy_traits const& traits(strategy) noexcept;
 
 /// When an expired term may be taken over.
 enum class takeover {
-  /// As soon as its expiry has passed by the database's clock.
+  /// After its expiry by the database's clock.
   clock,
   /// After the taker has seen term and renewal count unchanged for the row's ttl and 2 % by its own boot-time
-  /// clock, whatever the database's clock says. This is slower: a dead holder's lock is free after up to two
-  /// ttl and 2 %, and only for a single call that waits for so long. try_acquire() alone, however often, does
-  /// not see such a row long enough.
+  /// clock, whatever the database's clock says. Slower: a dead holder's lock is free after up to two ttl and
+  /// 2 %, and only for a call that waits so long. Repeated try_acquire() never gets it.
   observed,
 };
 
-/// A number that rises with every granted term of a name. Send it along with writes to other systems, and let
-/// them refuse a number that is lower than one they have seen. Zero, and false, when fencing is switched off.
+/// A number that rises with every granted term of a name. Send it along with writes to other systems, which
+/// must refuse a lower number than they have seen. Zero, and false, without fencing.
 struct fencing_token {
   std::int64_t value = 0;
 
@@ -88,21 +84,20 @@ struct fencing_token {
   auto operator<=>(fencing_token const&) const = default;
 };
 
-/// One attempt to take a name: 128 random bits, never used again, not even for a retry of the same call.
-/// Renewal, release and guards name their term and so can never touch another term.
+/// The id of one attempt to take a name: 128 random bits, never used again, not even for a retry. Renewal,
+/// release and guards name their term, and so never touch another.
 struct term_id {
-  std::string value;  ///< 32 lower-case hexadecimal digits; empty for "none"
+  std::string value;  ///< 32 lower-case hexadecimal digits, or empty
 
   bool empty() const noexcept { return value.empty(); }
   auto operator<=>(term_id const&) const = default;
 };
 
-/// Who holds a lock. `process` and `thread` say whether two owners are the same; `host` and `pid` are for
-/// people.
+/// The owner of a lock. `process` and `thread` identify it. `host` and `pid` are for people.
 struct owner_id {
   std::string host;
   std::int64_t pid = 0;
-  std::string process;      ///< random id made when the process started, or the text of owner takes_over
+  std::string process;      ///< random id of the process, or the text of owner takes_over
   std::int64_t thread = 0;  ///< never reused within a process; 0 for owner takes_over
   bool is_explicit() const noexcept { return thread == 0; }
   /// Compares process and thread.
@@ -111,101 +106,99 @@ struct owner_id {
   }
 };
 
-/// What the database says about the present holder of a name.
+/// The present holder of a name, as the database says.
 struct holder_info {
   rowlock::strategy strategy = rowlock::strategy::lease;
   owner_id owner;
   fencing_token token;
   std::chrono::system_clock::time_point acquired_at;  ///< by the database's clock
-  /// How long the term lasts at most unless it is renewed again. Negative if it has expired already.
+  /// The time until the term ends unless it is renewed. Negative after the expiry.
   std::chrono::milliseconds expires_in{0};
   bool revoked = false;
   std::string note;
-  /// Of strategy once: nobody holds the name. Its work was recorded as done at `acquired_at`, by `owner` (of
-  /// whom host and pid are known), with the result `note`. `expires_in`: how long that is kept.
+  /// Of strategy once: the name has no holder. The work was recorded as done at `acquired_at`, by `owner`
+  /// (host and pid only), with the result `note`, for `expires_in` from now.
   bool done = false;
-  std::int64_t units = 0;  ///< of a permit: how many it has taken; 0 for other locks
-  std::int64_t limit = 0;  ///< of a permit: the limit that its taker was told
+  std::int64_t units = 0;  ///< units of a permit; 0 for other locks
+  std::int64_t limit = 0;  ///< of a permit: the limit that its taker gave
 };
 
-/// A lock that no handle keeps: transaction::insert() has put it into the program's transaction, or
-/// held_lock::detach() has left it. Nothing renews it, nothing tells of its loss, and it outlives the
-/// process. Any process that knows name and term may renew it or give it back, by lock_manager::renew() and
-/// release().
+/// A lock without a handle, from transaction::insert() or held_lock::detach(). Outlives the process. No
+/// thread renews it or reports its loss. Any process may call lock_manager::renew() and release() by name and
+/// term.
 struct detached_lock {
   std::string name;
   term_id term;
   fencing_token token{};
-  /// Empty: not known. release() then looks it up first, which is one more round trip.
+  /// Empty: unknown. release() then looks it up by one more round trip.
   std::optional<rowlock::strategy> strategy{};
 };
 
-/// Who waits for a lock, as the server tells it. What it doesn't tell this user is empty.
+/// A waiter, as the server sees it. Facts that the server hides from this user are empty.
 struct waiter_info {
-  std::string host;          ///< the client's address, as the server sees it
-  std::int64_t session = 0;  ///< the server's number for it: a process of PostgreSQL's, a connection's id
-  std::string application;   ///< PostgreSQL: application_name
+  std::string host;          ///< the client's address
+  std::int64_t session = 0;  ///< the server's number for it: PostgreSQL's process id, or the connection id
+  std::string application;   ///< of PostgreSQL
 };
 
 /// A row of rowlock_locks, or a permit, for people.
 struct lock_info {
   std::string name;
-  bool held = false;   ///< has a term; it may have expired: see holder.expires_in. Not if it is done
+  bool held = false;   ///< has a term, perhaps an expired one (holder.expires_in). False if done
   holder_info holder;  ///< of an idle row: the last one
   /// Empty if the whole row could be read. Otherwise the reason: a later version of rowlock, or a person, has
-  /// put something there that this version doesn't know. Then `holder` has no more than what could be read,
-  /// and its `strategy` may be wrong.
+  /// written something unknown to this version. Then `holder` has only the readable parts, and its `strategy`
+  /// can be wrong.
   std::string unknown{};
-  /// Of a held lock: how many wait for it in the server's line, at this moment. A process counts once,
-  /// however many of its threads wait; who tries again and again, without a place in the line, does not
-  /// count. Empty where the database does not tell (SQLite, Galera and the like, a pooler; row_lock on MySQL
-  /// and MariaDB), if the lock is idle, and from find().
+  /// Of a held lock: processes in the server's wait queue now. Polling waiters do not count. Empty if the
+  /// database can't tell (SQLite, Galera and the like, a pooler, row_lock on MySQL and MariaDB), if the lock
+  /// is idle, and from find().
   std::optional<int> waiting{};
   std::vector<waiter_info> waiters{};  ///< as many, in no order
-  term_id term{};                      ///< of a permit, from list(): by it one of several can be revoked
+  term_id term{};                      ///< of a permit, from list(): for lock_manager::revoke()
 };
 
 enum class revoke_mode {
-  /// Marks the row: the holder learns of it at its next renewal and lets go, at the latest when the term
-  /// expires. Exclusion stays. Owner takes_over does not get the lock before that either.
+  /// Marks the row. The holder releases the lock at its next renewal, at the latest at the expiry. Exclusion
+  /// stays. Owner takes_over does not get the lock before, either.
   at_renewal,
-  /// Frees the row. Where a term may go from thread to thread (lease, once, unique_insert) revoke() takes
-  /// half a second, in which nobody is granted it. Its holder may work until its next renewal. Guards stay
-  /// safe.
+  /// Frees the row. The holder may work until its next renewal. Guards stay safe. Where a term can go from
+  /// thread to thread (lease, once, unique_insert) revoke() takes half a second, during which no owner gets
+  /// the lock.
   now,
 };
 
 /// The result of an attempt to take a lock.
 enum class acquire_status {
   acquired,
-  busy,       ///< somebody else holds it, and the call was not to wait
-  timed_out,  ///< somebody else held it until the deadline, or the allowed number of attempts was used up
-  cancelled,  ///< the caller's std::stop_token was triggered, the lock_manager destroyed, or the process ends
-  /// Nobody holds it, but a transaction had its row, or the SQLite file, locked: for a second if the call was
-  /// not to wait, else at the last attempt.
+  busy,       ///< another owner holds the lock, and the call did not wait
+  timed_out,  ///< another owner held the lock until the deadline, or the last of the allowed attempts
+  cancelled,  ///< by the caller's std::stop_token, the end of the lock_manager or of the process
+  /// No holder, but a transaction had the row, or the SQLite file, locked: for a second if the call did not
+  /// wait, otherwise at the last attempt.
   contended,
-  done,  ///< of strategy once: nobody holds it, and it was recorded as done. Not waited for
+  done,  ///< of strategy once: recorded as done, so the call did not wait
 };
 
-/// Why a lock that was held is not held any more.
+/// Why a lock was lost.
 enum class loss_reason {
-  expired,     ///< its time was over: a fixed lease, or its hard limit
-  taken_over,  ///< another term is in the row
-  revoked,     ///< an operator asked for it back
-  row_gone,    ///< its row was deleted; or the SQLite file that it was in was removed, replaced, or linked
-  database_unreachable,  ///< it could not be renewed in time
-  forked,                ///< this is a forked child; the parent has the lock
-  session_ended,         ///< of row_lock: the database ended the session that held it, or it can't be reached
-  read_only,             ///< the server takes no writes any more, as after a switch-over
-  row_locked,  ///< another transaction had its row, or SQLite's file, locked until its time was over
-  suspended,   ///< this process, or its machine, was stopped, suspended or starved until its time was over
+  expired,               ///< the time was over: a fixed lease, or the hard limit
+  taken_over,            ///< another term is in the row
+  revoked,               ///< by an operator
+  row_gone,              ///< the row was deleted, or the SQLite file was removed, replaced or linked
+  database_unreachable,  ///< no renewal came in time
+  forked,                ///< this is a forked child, and the parent has the lock
+  session_ended,         ///< of row_lock: the database ended its session, or can't be reached
+  read_only,             ///< the server takes no writes, as after a switch-over
+  row_locked,  ///< another transaction had the row, or SQLite's file, locked until the time was over
+  suspended,   ///< the process or machine was stopped, suspended or starved until the time was over
 };
 
 enum class release_result {
   released,
   already_lost,
-  handed_over,  ///< the row is locked by a transaction just now; the renewer gives it back as soon as it can
-  in_doubt,     ///< the database did not answer; the renewer tries again, and the term ends by its own expiry
+  handed_over,  ///< a transaction has the row locked; the renewer releases the lock as soon as it can
+  in_doubt,     ///< the database did not answer; the renewer tries again, and the term ends by its expiry
 };
 
 ROWLOCK_EXPORT char const* to_string(strategy) noexcept;
@@ -214,7 +207,7 @@ ROWLOCK_EXPORT char const* to_string(acquire_status) noexcept;
 ROWLOCK_EXPORT char const* to_string(loss_reason) noexcept;
 ROWLOCK_EXPORT char const* to_string(release_result) noexcept;
 
-/// Inverse of to_string(strategy); empty if there is no such strategy.
+/// Empty if there is no such strategy.
 ROWLOCK_EXPORT std::optional<strategy> strategy_from_string(std::string_view) noexcept;
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -4,12 +4,11 @@
 #define ROWLOCK_VERSION_MAJOR 0
 #define ROWLOCK_VERSION_MINOR 1
 #define ROWLOCK_VERSION_PATCH 0
-/// The same as text.
+/// The version as text.
 #define ROWLOCK_VERSION "0.1.0"
 
-/// The number of the binary interface. It is part of every name that users link, and of the shared libraries'
-/// names: a program that was compiled for another number does not link. It is raised whenever programs must
-/// be compiled anew.
+/// The number of the binary interface, raised whenever programs must be compiled anew. Part of every linked
+/// name, and of the shared libraries' names: a program that was compiled for another number does not link.
 #define ROWLOCK_ABI_NAMESPACE v0
 
 #ifndef __linux__
