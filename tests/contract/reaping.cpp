@@ -319,7 +319,7 @@ TEST_CASE(
         "'%DELETE FROM%' THEN PERFORM pg_advisory_lock_shared(" +
         queue + "); PERFORM pg_advisory_unlock_shared(" + queue +
         "); END IF; RETURN true; END $$; ALTER TABLE rowlock_locks ENABLE ROW LEVEL SECURITY; CREATE POLICY "
-        "wait queue ON "
+        "queue ON "
         "rowlock_locks USING (" +
         f.options.schema + ".at_gate()) WITH CHECK (true)");
   open_transaction closed(f);

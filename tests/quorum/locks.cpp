@@ -16,6 +16,18 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 TEST_CASE(
+    "quorum: try_lock_until() a time long ago waits for nothing, and does not wrap around to the future") {
+  three_members members;
+  auto a = members.program();
+  auto b = members.program();
+  auto const held = a->make_mutex("x", short_term()).acquire();
+  REQUIRE(held);
+  auto x = b->make_mutex("x", short_term());
+  CHECK_FALSE(x.try_lock_until(std::chrono::system_clock::time_point::min()));
+  CHECK_FALSE(x.try_lock_until(std::chrono::steady_clock::time_point::min()));
+}
+
+TEST_CASE(
     "quorum: one has it, another one is told who; tokens rise; what was given back can be taken at once") {
   three_members members;
   auto a = members.program();

@@ -54,10 +54,7 @@ class ROWLOCK_EXPORT basic_mutex {
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
-    std::chrono::duration<long double> const left =
-        std::chrono::duration<long double>(deadline.time_since_epoch()) -
-        std::chrono::duration<long double>(Clock::now().time_since_epoch());
-    return try_lock_for(left);
+    return try_lock_in(saturated_time_until(deadline));
   }
   /// Releases what the calling thread's last lock() or try_lock...() took, or any thread's with owner
   /// takes_over. If there is none, nothing is released, and manager_options::on_event gets an error. Never

@@ -125,7 +125,7 @@ class ROWLOCK_EXPORT quorum_mutex {
   }
   template <class Clock, class Duration>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<Clock, Duration> const& deadline) {
-    return try_lock_in(saturated_nanoseconds(deadline - Clock::now()));
+    return try_lock_in(saturated_time_until(deadline));
   }
   /// Releases what the calling thread's last lock() or try_lock...() took.
   void unlock() noexcept;

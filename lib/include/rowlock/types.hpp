@@ -36,6 +36,13 @@ constexpr std::chrono::nanoseconds saturated_nanoseconds(std::chrono::duration<R
   return std::chrono::duration_cast<std::chrono::nanoseconds>(d);
 }
 
+/// The time until `deadline`, or the nearest that fits: time_point::min() must not wrap around to the future.
+template <class Clock, class Duration>
+std::chrono::nanoseconds saturated_time_until(std::chrono::time_point<Clock, Duration> const& deadline) {
+  using wide = std::chrono::duration<long double, std::nano>;
+  return saturated_nanoseconds(wide(deadline.time_since_epoch()) - wide(Clock::now().time_since_epoch()));
+}
+
 /// How mutual exclusion is implemented. A name keeps its first strategy until its row is reaped.
 enum class strategy {
   lease,
