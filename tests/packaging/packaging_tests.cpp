@@ -336,14 +336,14 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
   std::set<std::string> const internals{
       "rowlock::backend::connection", "rowlock::backend::source", "rowlock::backend::as_",
       "rowlock::backend::refuse_short_reply", "rowlock::base::event", "rowlock::base::boot_waiter",
-      "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::wire",
-      "rowlock::backend::caller_connection", "rowlock::base::driver_call", "rowlock::base::plain_message",
-      "rowlock::base::hexadecimal", "rowlock::base::random_id", "rowlock::backend::table_names",
-      "rowlock::backend::statement_book::at", "rowlock::base::stay_out_of_ended_drivers",
-      "rowlock::backend::settings", "rowlock::backend::examiner", "rowlock::backend::tls",
-      "rowlock::backend::refused_writes", "rowlock::backend::list_on", "rowlock::backend::no_address",
-      "rowlock::backend::look_up", "rowlock::backend::lookup", "rowlock::backend::resolver",
-      "rowlock::testing::probe",
+      "rowlock::base::fork_epoch", "rowlock::backend::read_wire", "rowlock::backend::received_bytes",
+      "rowlock::backend::wire", "rowlock::backend::caller_connection", "rowlock::base::driver_call",
+      "rowlock::base::plain_message", "rowlock::base::hexadecimal", "rowlock::base::random_id",
+      "rowlock::backend::table_names", "rowlock::backend::statement_book::at",
+      "rowlock::base::stay_out_of_ended_drivers", "rowlock::backend::settings", "rowlock::backend::examiner",
+      "rowlock::backend::tls", "rowlock::backend::refused_writes", "rowlock::backend::list_on",
+      "rowlock::backend::no_address", "rowlock::backend::look_up", "rowlock::backend::lookup",
+      "rowlock::backend::resolver", "rowlock::testing::probe",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow",
       "rowlock::backend::sqlite::close_inherited", "rowlock::backend::sqlite::programs_connection"};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <rowlock/error.hpp>
 #include <span>
 
@@ -16,6 +18,8 @@
 #include "backend/postgresql/host_names.hpp"
 #include "backend/postgresql/native.hpp"
 #include "backend/wire.hpp"
+#include "backend/wire_watch.hpp"
+#include "base/per_process.hpp"
 
 namespace rowlock::backend::postgresql {
 namespace {
@@ -214,13 +218,39 @@ boot_time_point share(PGconn* c, std::ptrdiff_t hosts, boot_time_point deadline)
   return std::min(until, now + std::chrono::seconds(std::max(seconds, 2)));  // 2: as in libpq
 }
 
-/// @return false at the deadline
+/// The socket that libpq logs in on, under the watch: it may try one address after the other, or once more
+/// without encryption, with a new socket each time.
+class watched_log_in {
+ public:
+  void follow(PGconn* c) {
+    struct stat found {};
+    if (::fstat(PQsocket(c), &found) != 0 || found.st_ino == inode_) return;
+    limit_.reset();
+    inode_ = found.st_ino;
+    on_ = wire::of(PQsocket(c));
+    if (on_) limit_.emplace(base::per_process<wire_watch>(), on_, boot_time_point::max(), most_early_bytes);
+  }
+  /// Looked at after each of libpq's reads, and, within one that goes on and on, by the watch: for a message
+  /// that is said to be long, libpq makes room, and reads as long as more comes.
+  bool is_endless(PGconn* c) const {
+    return (on_ && on_->overrun()) || received_bytes(PQsocket(c)).value_or(0) > most_log_in_bytes;
+  }
+
+ private:
+  ino_t inode_ = 0;
+  std::shared_ptr<wire> on_;
+  std::optional<wire_watch::scope> limit_;
+};
+
+/// @return false if the time is over
 bool drive(PGconn* c, std::string const& where, boot_time_point until) {
+  watched_log_in watched;
   for (auto next = PGRES_POLLING_WRITING; next != PGRES_POLLING_OK; next = PQconnectPoll(c)) {
-    if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
-    if (received_bytes(PQsocket(c)).value_or(0) > most_log_in_bytes)
+    if (watched.is_endless(c))
       throw error(errc::unreachable,
                   fmt::format("{}: the server sends more and more instead of completing the log-in", where));
+    if (next == PGRES_POLLING_FAILED || PQstatus(c) == CONNECTION_BAD) throw connect_error(c, where);
+    watched.follow(c);
     if (!wait_for(PQsocket(c), next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until)) return false;
   }
   return true;

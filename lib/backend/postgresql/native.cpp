@@ -1,17 +1,18 @@
 #include "backend/postgresql/native.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <limits>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/per_process.hpp"
 #include "base/printable.hpp"
 #include "base/process_end.hpp"
 
@@ -98,7 +99,35 @@ void take_pipelined(PGconn* c, reply& r) {
 
 }  // namespace
 
-channel::channel(native_connection c) : connection_(std::move(c)), process_(::getpid()) {
+reply collect_pipeline(PGconn* c, boot_time_point deadline, base::stop_event const* stop) {
+  auto const stopped = [stop] { return stop != nullptr && stop->triggered(); };
+  reply r;
+  r.how = reply::outcome::timed_out;  // so far
+  r.message = "no reply in time";
+  for (;;) {
+    int const unsent = PQflush(c);
+    if (unsent == 0) {
+      take_pipelined(c, r);
+      if (r.how != reply::outcome::timed_out) return r;
+    }
+    if (stopped()) {
+      r.how = reply::outcome::stopped;
+      return r;
+    }
+    auto const events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
+    bool const ready = stop == nullptr ? wait_for(PQsocket(c), events, deadline)
+                                       : wait_for(PQsocket(c), events, deadline, *stop);
+    if (!ready) return r;
+    if (!stopped() && (unsent < 0 || PQconsumeInput(c) == 0)) {
+      take_pipelined(c, r);
+      say_lost(c, r);
+      return r;
+    }
+  }
+}
+
+channel::channel(native_connection c)
+    : connection_(std::move(c)), wire_(wire::of(PQsocket(native()))), process_(::getpid()) {
   PQsetNoticeReceiver(native(), &channel::on_notice, this);
   PQsetErrorVerbosity(native(), PQERRORS_DEFAULT);
   PQsetnonblocking(native(), 1);
@@ -147,27 +176,13 @@ void channel::take_results(reply& r) {
   r.how = reply::outcome::timed_out;  // so far
 }
 
-void channel::begin_reply() {
-  only_local_ = false;
-  auto const so_far = received_bytes(PQsocket(native()));
-  until_bytes_ = so_far ? *so_far + most_bytes_ : std::numeric_limits<std::uint64_t>::max();
-}
-
-// libpq makes room for a message only after it has seen its length, and reads no more in one call. So a near
-// and fast server gets some megabytes through between two looks. The callers keep the deadline, which does
-// not end the connection: a wait can still be cancelled.
-bool channel::read(reply& r) {
-  if (PQconsumeInput(native()) == 0) return false;
-  if (received_bytes(PQsocket(native())).value_or(0) <= until_bytes_) return true;
-  ::shutdown(PQsocket(native()), SHUT_RDWR);
-  r.how = reply::outcome::lost;
-  r.message = too_long_reply;
-  return false;
-}
-
 reply channel::collect(boot_time_point deadline) {
-  begin_reply();
+  // libpq reads on as long as more comes, also within one call. The deadline is kept here, and is no end of
+  // the connection: a wait may still be cancelled.
+  std::optional<wire_watch::scope> limit;
+  if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
   reply r;
+  only_local_ = false;
   for (;;) {
     int const unsent = PQflush(native());
     if (unsent == 0) {
@@ -179,9 +194,8 @@ reply channel::collect(boot_time_point deadline) {
       r.message = "no reply in time";
       return r;
     }
-    if (unsent < 0 || !read(r)) {
-      if (r.how == reply::outcome::lost) break;
-      // The server's last message, then libpq's. None of these calls waits.
+    if (unsent < 0 || PQconsumeInput(native()) == 0) {
+      // What the server said last, and then libpq's own words; none of these calls waits any more.
       while (native_result next{PQgetResult(native())})
         if (!keep(r, std::move(next))) break;
       break;
@@ -194,42 +208,18 @@ reply channel::collect(boot_time_point deadline) {
 
 void channel::end_reply(reply& r) {
   r.only_local = only_local_;
-  // libpq keeps unasked notifications until they are fetched.
+  if (wire_ && wire_->overrun()) r.message = too_long_reply;
+  // Unasked; libpq keeps them until they are fetched.
   while (PGnotify* const one = PQnotifies(native())) PQfreemem(one);
 }
 
 reply channel::collect_pipelined(boot_time_point deadline, base::stop_event const* stop) {
-  begin_reply();
-  reply r;
-  r.how = reply::outcome::timed_out;  // so far
-  r.message = "no reply in time";
-  collect_pipeline(r, deadline, stop);
+  std::optional<wire_watch::scope> limit;  // as in collect()
+  if (wire_) limit.emplace(base::per_process<wire_watch>(), wire_, boot_time_point::max(), most_bytes_);
+  only_local_ = false;
+  auto r = collect_pipeline(native(), deadline, stop);
   end_reply(r);
   return r;
-}
-
-void channel::collect_pipeline(reply& r, boot_time_point deadline, base::stop_event const* stop) {
-  auto const stopped = [stop] { return stop != nullptr && stop->triggered(); };
-  for (;;) {
-    int const unsent = PQflush(native());
-    if (unsent == 0) {
-      take_pipelined(native(), r);
-      if (r.how != reply::outcome::timed_out) return;
-    }
-    if (stopped()) {
-      r.how = reply::outcome::stopped;
-      return;
-    }
-    auto const events = static_cast<short>(unsent > 0 ? POLLIN | POLLOUT : POLLIN);
-    bool const ready = stop == nullptr ? wait_for(PQsocket(native()), events, deadline)
-                                       : wait_for(PQsocket(native()), events, deadline, *stop);
-    if (!ready) return;
-    if (stopped() || (unsent >= 0 && read(r))) continue;
-    if (r.how == reply::outcome::lost) return;
-    take_pipelined(native(), r);
-    say_lost(native(), r);
-    return;
-  }
 }
 
 void channel::close() noexcept {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/reply_size.hpp"
-#include "backend/wire.hpp"
+#include "backend/wire_watch.hpp"
 #include "base/stop_event.hpp"
 
 namespace rowlock::backend::postgresql {
@@ -46,6 +46,10 @@ struct reply {
   reply_size size{};
 };
 
+/// After PQsend functions in pipeline mode: everything up to the synchronization point, or until `stop`, if
+/// given, is triggered.
+reply collect_pipeline(PGconn*, boot_time_point deadline, base::stop_event const* stop = nullptr);
+
 /// A connection in non-blocking mode. Not movable: libpq keeps its address for notices.
 class channel {
  public:
@@ -77,16 +81,13 @@ class channel {
 
  private:
   static void on_notice(void* self, PGresult const*);
-  void begin_reply();
-  bool read(reply&);
   void take_results(reply&);
-  void collect_pipeline(reply&, boot_time_point deadline, base::stop_event const* stop);
   void end_reply(reply&);
 
   native_connection connection_;
+  std::shared_ptr<wire> wire_;  ///< null if no descriptor was left for it
   pid_t process_;
   std::uint64_t most_bytes_ = most_early_bytes;
-  std::uint64_t until_bytes_ = 0;  ///< of the current reply
   bool only_local_ = false;
   bool ended_ = false;
   std::string informed_;
