@@ -21,7 +21,7 @@ backend::scheme const& known(std::string_view url) {
           examples));
 }
 
-// A private database (SQLite in memory) is new: only this manager can migrate it.
+// A private database (in memory) is new: only this manager can migrate it.
 connection_source ready_source(std::string_view url, manager_options const& options) {
   auto source = source_from_url(url);
   if (source.implementation()->is_private())

@@ -275,8 +275,8 @@ bool guarded_transaction::lock_one(std::string const& name, wait_policy const& p
     run("guard_try", {name});
     return true;
   }
-  // Before the transaction searches the row: at InnoDB's default isolation level a missing row is a locked
-  // gap, and the manager's INSERT would wait for this transaction.
+  // Before the transaction searches the row: at the default isolation level of some servers a missing row is
+  // a locked gap, and the manager's INSERT would wait for this transaction.
   try {
     auto loan = engine().session_pool.borrow(reply_deadline());
     anchors_.make_ready(*loan, name, reply_deadline());
@@ -413,7 +413,8 @@ void guarded_transaction::undo_insert(std::string const& name) {
 }
 
 // The manager's session deletes an expired row: on some databases the program's transaction would keep the
-// row locked even if it has a holder. With a single writer (SQLite), only this transaction can delete it.
+// row locked even if it has a holder. With a single writer for the whole database, only this transaction can
+// delete it.
 bool guarded_transaction::is_free(std::string const& name) {
   auto loan = engine().pool.borrow(reply_deadline());
   auto const row = engine().tables.locks.read(*loan, name, reply_deadline());

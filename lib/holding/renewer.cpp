@@ -32,7 +32,7 @@ loss_reason why_not_renewed(error const& e) noexcept {
   switch (e.reason()) {
     case errc::read_only:
       return loss_reason::read_only;
-    case errc::row_locked:  // SQLite: the whole file
+    case errc::row_locked:  // or the whole database
       return loss_reason::row_locked;
     default:
       return loss_reason::database_unreachable;

@@ -17,8 +17,8 @@
 //   if a transaction has locked the row
 //   renew()                                      skips it; check() tells why
 //   extend(), set_note(), revoke(), release_*()  wait a second at most
-//   keep_record()                                waits a second at most; SQLite: a plain read
-//   is_locked()                                  does not wait; SQLite: for the file
+//   keep_record()                                waits a second at most; with one writer: a plain read
+//   is_locked()                                  does not wait; with one writer: for the file
 //
 //   if a later version, or a person, wrote values that can't be read
 //   read(), read_all()              throw schema_new for an unknown strategy or takeover, not for a time

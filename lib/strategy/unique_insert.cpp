@@ -92,7 +92,7 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
                                     old && old->renewals ? value(*old->renewals) : value(nullptr)};
       if (c.execute(book_.at("unique_clear"), what, deadline).affected == 0) return false;
     }
-    // On MySQL and MariaDB an INSERT that meets a row counts 2, and is rolled back.
+    // On some servers an INSERT that meets a row counts 2, and is rolled back.
     if (c.execute(book_.at("unique_take"), granting_parameters(r, rowlock::strategy::unique_insert), deadline)
             .affected != 1)
       return false;
