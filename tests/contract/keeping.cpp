@@ -13,7 +13,7 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 CONTRACT_CASE("each thread of a process with one lock has a name, and says what it is for") {
-  auto const before = names_of_other_threads();  // of a sanitizer, or of a case before this one
+  auto const before = names_of_other_threads();  // of a case before this one
   auto const m = f.manager();
   auto const lock = m->make_mutex("x").acquire();
   REQUIRE(lock);

@@ -21,6 +21,19 @@ bool sleeps(std::filesystem::path const& task) {
   return name_end != line.npos && line.substr(name_end + 2, 1) == "S";
 }
 
+// ThreadSanitizer has threads of its own, from the first that the program begins, and one more after a fork.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool has_sanitizers_threads = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool has_sanitizers_threads = true;
+#else
+constexpr bool has_sanitizers_threads = false;
+#endif
+#else
+constexpr bool has_sanitizers_threads = false;
+#endif
+
 template <class F>
 void each_other_thread(F const& f) {
   auto const mine = std::to_string(::gettid());
@@ -41,6 +54,8 @@ std::vector<std::string> names_of_other_threads() {
     std::string name;
     if (std::getline(file, name)) out.push_back(name);
   });
+  if (std::string own; has_sanitizers_threads && std::getline(std::ifstream("/proc/self/comm"), own))
+    std::erase(out, own);
   std::sort(out.begin(), out.end());
   return out;
 }

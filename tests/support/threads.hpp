@@ -10,7 +10,7 @@ namespace rowlock::test {
 /// has nothing to do but wait; or has ended. False after a generous time.
 bool comes_to_rest(std::atomic<int> const& thread);
 
-/// The names of the other threads of this process, in order.
+/// The names of the other threads of this process, in order, without a sanitizer's.
 std::vector<std::string> names_of_other_threads();
 
 /// How often the other threads of this process went to sleep by themselves, all in all.
