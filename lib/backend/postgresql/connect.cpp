@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <rowlock/error.hpp>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "backend/postgresql/errors.hpp"
 #include "backend/postgresql/host_names.hpp"
@@ -141,9 +142,9 @@ host_list together(std::span<endpoint const> all) {
 // new one, so endless settings would keep it busy.
 constexpr std::uint64_t most_log_in_bytes = 256u << 10u;
 
-using extra_options = std::initializer_list<std::pair<char const*, char const*>>;
+using extra_options = std::vector<std::pair<char const*, char const*>>;
 
-native_connection start(std::string const& conninfo, extra_options extra, std::string const& where,
+native_connection start(std::string const& conninfo, extra_options const& extra, std::string const& where,
                         manner how) {
   std::vector<char const*> keywords;
   std::vector<char const*> values;
@@ -168,13 +169,10 @@ native_connection start(std::string const& conninfo, extra_options extra, std::s
 
 native_connection start(std::string const& conninfo, host_list const& only, char const* methods,
                         std::string const& where, manner how) {
-  return start(
-      conninfo,
-      {{"host", only.host.c_str()},
-       {"hostaddr", only.hostaddr.c_str()},
-       {"port", only.port.c_str()},
-       {methods == nullptr ? "host" : "require_auth", methods == nullptr ? only.host.c_str() : methods}},
-      where, how);
+  extra_options extra{
+      {"host", only.host.c_str()}, {"hostaddr", only.hostaddr.c_str()}, {"port", only.port.c_str()}};
+  if (methods != nullptr) extra.emplace_back("require_auth", methods);
+  return start(conninfo, extra, where, how);
 }
 
 bool by_tcp(endpoint const& e) {
