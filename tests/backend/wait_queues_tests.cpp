@@ -16,7 +16,7 @@ namespace {
 using backend::queue_entry;
 using namespace std::chrono_literals;
 
-#define ROWLOCK_WITH_GATES ::rowlock::test::on_sqlite, ROWLOCK_MYSQLS, ::rowlock::test::on_postgresql
+#define ROWLOCK_WITH_QUEUES ::rowlock::test::on_sqlite, ROWLOCK_MYSQLS, ::rowlock::test::on_postgresql
 
 struct scene {
   explicit scene(kind k) : d(make_database(k)) {}
@@ -64,7 +64,7 @@ class place_in_line {
 }  // namespace
 
 TEST_CASE_TEMPLATE("wait queues: a free one is had at once, by one session, and is free when that has left",
-                   On, ROWLOCK_WITH_GATES) {
+                   On, ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -76,7 +76,7 @@ TEST_CASE_TEMPLATE("wait queues: a free one is had at once, by one session, and 
 }
 
 TEST_CASE_TEMPLATE("wait queues: names differ by their letters' case, and by their tables", On,
-                   ROWLOCK_WITH_GATES) {
+                   ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   scene const t(On::kind);
   std::vector<std::unique_ptr<backend::connection>> all;
@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("wait queues: names differ by their letters' case, and by the
 }
 
 TEST_CASE_TEMPLATE("wait queues: C51, T9: who comes too late has nothing, also in the moment of its time-out",
-                   On, ROWLOCK_WITH_GATES) {
+                   On, ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();
   auto const late = s.d->connect();
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("wait queues: C53: a wait of less than a second lasts as long
   CHECK(questions() - asked < 20);
 }
 
-TEST_CASE_TEMPLATE("wait queues: who leaves hears whether others are there", On, ROWLOCK_WITH_GATES) {
+TEST_CASE_TEMPLATE("wait queues: who leaves hears whether others are there", On, ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   auto const holder = s.d->connect();
   auto const next = s.d->connect();
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("wait queues: who leaves hears whether others are there", On,
 }
 
 TEST_CASE_TEMPLATE("wait queues: a holder whose session is killed lets the next one in", On,
-                   ROWLOCK_WITH_GATES) {
+                   ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   auto holder = s.d->connect();
   auto const next = s.d->connect();
@@ -159,7 +159,7 @@ TEST_CASE_TEMPLATE("wait queues: a holder whose session is killed lets the next 
 }
 
 TEST_CASE_TEMPLATE("wait queues: two names crosswise end by their bound, at least one of them", On,
-                   ROWLOCK_WITH_GATES) {
+                   ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   auto const a = s.d->connect();
   auto const b = s.d->connect();
@@ -197,7 +197,7 @@ struct holder {
 }  // namespace
 
 TEST_CASE_TEMPLATE("wait queues: whoever has one that was left with its lock finds the lock free", On,
-                   ROWLOCK_WITH_GATES) {
+                   ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   holder const first(s);
   auto const next = s.d->connect();
@@ -229,7 +229,7 @@ TEST_CASE_TEMPLATE("wait queues: whoever has one that was left with its lock fin
 
 TEST_CASE_TEMPLATE(
     "wait queues: one that is left with a lock that is not there any more is left all the same", On,
-    ROWLOCK_WITH_GATES) {
+    ROWLOCK_WITH_QUEUES) {
   scene const s(On::kind);
   holder const first(s);
   auto const next = s.d->connect();

@@ -315,13 +315,13 @@ TEST_CASE(
   f.sql("CREATE ROLE " + role + " LOGIN; GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + role +
         "; GRANT ALL ON ALL TABLES IN SCHEMA " + f.options.schema + " TO " + role + "; CREATE FUNCTION " +
         f.options.schema +
-        ".at_gate() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN IF current_query() LIKE "
+        ".at_queue() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN IF current_query() LIKE "
         "'%DELETE FROM%' THEN PERFORM pg_advisory_lock_shared(" +
         queue + "); PERFORM pg_advisory_unlock_shared(" + queue +
         "); END IF; RETURN true; END $$; ALTER TABLE rowlock_locks ENABLE ROW LEVEL SECURITY; CREATE POLICY "
         "queue ON "
         "rowlock_locks USING (" +
-        f.options.schema + ".at_gate()) WITH CHECK (true)");
+        f.options.schema + ".at_queue()) WITH CHECK (true)");
   open_transaction closed(f);
   closed.run("SELECT pg_advisory_xact_lock(" + queue + ")");
   std::optional<reap_result> r;

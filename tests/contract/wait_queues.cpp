@@ -22,7 +22,7 @@ constexpr bool is_told(running_pair const& p) { return p.engine != dialect::mysq
 
 constexpr bool on_postgresql(running_pair const& p) { return p.engine == dialect::postgresql; }
 
-#define GATE_CASE(text) PAIRS_CASE(text, rows_on_queues)
+#define QUEUE_CASE(text) PAIRS_CASE(text, rows_on_queues)
 
 /// One thread that waits for the lock, and gives it back when it is told.
 class waiter {
@@ -52,7 +52,7 @@ class waiter {
 
 }  // namespace
 
-GATE_CASE(
+QUEUE_CASE(
     "wait queues: who waits stands at the wait queue, keeps it with the lock, and leaves it with the lock") {
   stranger other(f);
   neighbour next(f);
@@ -68,7 +68,7 @@ GATE_CASE(
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-GATE_CASE("wait queues: who stands in line asks the row nothing until its turn comes") {
+QUEUE_CASE("wait queues: who stands in line asks the row nothing until its turn comes") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -82,7 +82,7 @@ GATE_CASE("wait queues: who stands in line asks the row nothing until its turn c
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("wait queues: Q1, C41: whoever is stuck with the wait queue costs the others a second") {
+QUEUE_CASE("wait queues: Q1, C41: whoever is stuck with the wait queue costs the others a second") {
   stranger other(f);
   neighbour stuck(f);
   auto const m = f.manager();
@@ -94,7 +94,7 @@ GATE_CASE("wait queues: Q1, C41: whoever is stuck with the wait queue costs the 
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("wait queues: one that is stuck with the lock as well costs its ttl, not more") {
+QUEUE_CASE("wait queues: one that is stuck with the lock as well costs its ttl, not more") {
   stranger other(f);
   neighbour stuck(f);
   auto const m = f.manager();
@@ -104,7 +104,7 @@ GATE_CASE("wait queues: one that is stuck with the lock as well costs its ttl, n
   CHECK(w.comes_to_have_it());
 }
 
-GATE_CASE("wait queues: Q1: whoever has stood at the wait queue and died lets the next one in at once") {
+QUEUE_CASE("wait queues: Q1: whoever has stood at the wait queue and died lets the next one in at once") {
   stranger other(f);
   neighbour dies(f);
   auto const m = f.manager();
@@ -195,7 +195,7 @@ PAIRS_CASE("wait queues: D5, C40: nobody notifies, by whatever text", all<leases
   CHECK(kept() > before);
 }
 
-GATE_CASE("wait queues: try_acquire never asks for one, and overtakes") {
+QUEUE_CASE("wait queues: try_acquire never asks for one, and overtakes") {
   neighbour next(f);
   auto const m = f.manager();
   REQUIRE(next.enter() == queue_entry::was_free);
@@ -217,7 +217,7 @@ PAIRS_CASE("wait queues: fair calls line up first, also for a lock that is free"
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-GATE_CASE(
+QUEUE_CASE(
     "wait queues: a manager has no more of them than it may, and one that a lock has is given up for another "
     "name") {
   stranger other(f);
@@ -246,7 +246,7 @@ GATE_CASE(
   CHECK(first.has_it());
 }
 
-GATE_CASE("wait queues: one that is lost while the lock is held loses nothing") {
+QUEUE_CASE("wait queues: one that is lost while the lock is held loses nothing") {
   stranger other(f);
   neighbour next(f);
   auto const m = f.manager();
@@ -264,7 +264,7 @@ GATE_CASE("wait queues: one that is lost while the lock is held loses nothing") 
   CHECK(other.take("x"));
 }
 
-GATE_CASE(
+QUEUE_CASE(
     "wait queues: a release whose reply is lost has no time to leave the wait queue: its session ends") {
   stranger other(f);
   neighbour next(f);
@@ -287,7 +287,7 @@ GATE_CASE(
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
-GATE_CASE("wait queues: a server that refuses them is asked once, and waiting goes on without") {
+QUEUE_CASE("wait queues: a server that refuses them is asked once, and waiting goes on without") {
   stranger other(f);
   auto told = std::make_shared<std::atomic<int>>(0);
   auto o = f.options;
@@ -307,7 +307,7 @@ GATE_CASE("wait queues: a server that refuses them is asked once, and waiting go
   CHECK(*told == 1);
 }
 
-GATE_CASE("wait queues: a wait there ends when it is stopped, and when the manager does") {
+QUEUE_CASE("wait queues: a wait there ends when it is stopped, and when the manager does") {
   stranger other(f);
   neighbour next(f);
   auto m = f.manager();
@@ -329,7 +329,7 @@ GATE_CASE("wait queues: a wait there ends when it is stopped, and when the manag
       eventually([&] { return !next.finds_taken(); }));  // the server sees the end of those that stood there
 }
 
-GATE_CASE("wait queues: a bound of attempts, or a policy, says itself when to try") {
+QUEUE_CASE("wait queues: a bound of attempts, or a policy, says itself when to try") {
   stranger other(f);
   auto const m = f.manager();
   REQUIRE(other.take("x"));
@@ -343,7 +343,7 @@ GATE_CASE("wait queues: a bound of attempts, or a policy, says itself when to tr
   CHECK(f.seam->executed("enter_queue") == 0);
 }
 
-GATE_CASE("wait queues: who is told whom it waits for stands there all the same") {
+QUEUE_CASE("wait queues: who is told whom it waits for stands there all the same") {
   stranger other(f, "holder");
   auto const m = f.manager();
   REQUIRE(other.take("x"));
