@@ -238,7 +238,7 @@ class ROWLOCK_EXPORT source {
   /// Whether only connections of this source can reach the database, which is empty at first.
   virtual bool is_private() const noexcept { return false; }
 
-  /// Whether connecting uses the program's objects (a function, a pool). The program may destroy them as soon
+  /// Whether connecting uses the program's objects (a function). The program may destroy them as soon
   /// as a manager is destroyed.
   virtual bool uses_the_programs() const noexcept { return false; }
 };

@@ -42,7 +42,7 @@ int main(int argc, char** argv) try {
   std::string const from = argv[2], to = argv[3];
   int const amount = std::stoi(argv[4]);
 
-  soci::connection_pool pool{4};  // up to three sessions are for rowlock
+  soci::connection_pool pool{4};
   for (std::size_t i = 0; i < 4; ++i) pool.at(i).open(argv[1]);
   rowlock::lock_manager manager{rowlock::soci::source{pool}};
   soci::session sql{pool};

@@ -38,7 +38,8 @@ void closer::know(std::shared_ptr<manager> const& m, backend::source const& sour
                  known_.end());
   known_.push_back(m);
   auto const& o = m->parts().options;
-  // A SOCI session connects without a deadline. A library below would abort if the process ended meanwhile.
+  // The program's function connects without a deadline. A library below would abort if the process ended
+  // meanwhile.
   std::chrono::nanoseconds const time =
       o.release_timeout + (source.uses_the_programs() ? o.reply_timeout : std::chrono::milliseconds(0));
   longest_ = std::max(longest_.load(), time.count());

@@ -6,12 +6,6 @@
 #include <rowlock/mysql.hpp>
 #include <rowlock/postgresql.hpp>
 #include <rowlock/sqlite.hpp>
-#ifdef ROWLOCK_TEST_SOCI
-#include <rowlock/soci.hpp>
-
-#include "support/soci_pool.hpp"
-#endif
-
 namespace rowlock::test {
 namespace {
 
@@ -78,23 +72,6 @@ class mysql_database final : public database {
   backend::table_names tables_{.schema = {}, .quote = '`'};
 };
 
-#ifdef ROWLOCK_TEST_SOCI
-class database_over_soci final : public database {
- public:
-  explicit database_over_soci(std::unique_ptr<database> d)
-      : native_(std::move(d)), pool_(make_soci_pool(native_->url(), 5)), source_(*pool_) {}
-
-  backend::source& source() override { return *source_.implementation(); }
-  backend::table_names const& tables() const override { return native_->tables(); }
-  std::string url() const override { return native_->url(); }
-
- private:
-  std::unique_ptr<database> native_;
-  std::shared_ptr<::soci::connection_pool> pool_;
-  soci::source source_;
-};
-#endif
-
 }  // namespace
 
 char const* begin_of(kind k) {
@@ -102,7 +79,7 @@ char const* begin_of(kind k) {
   return is_mysql(k) ? "START TRANSACTION" : "BEGIN";
 }
 
-std::string mysql_server_url(kind k) { return plain(k) == kind::mysql ? mysql_url() : mariadb_url(); }
+std::string mysql_server_url(kind k) { return k == kind::mysql ? mysql_url() : mariadb_url(); }
 
 boot_time_point in(int ms) { return boot_clock::now() + std::chrono::milliseconds(ms); }
 
@@ -112,9 +89,6 @@ void database::migrate() {
 }
 
 std::unique_ptr<database> make_empty_database(kind k) {
-#ifdef ROWLOCK_TEST_SOCI
-  if (is_soci(k)) return std::make_unique<database_over_soci>(make_empty_database(plain(k)));
-#endif
   if (k == kind::sqlite) return std::make_unique<sqlite_database>();
   if (is_mysql(k)) return std::make_unique<mysql_database>(mysql_server_url(k));
   return std::make_unique<postgresql_database>();

@@ -38,23 +38,9 @@ class database {
   void migrate();
 };
 
-enum class kind {
-  sqlite,
-  postgresql,
-  mariadb,
-  mysql,
-  soci_sqlite,
-  soci_postgresql,
-  soci_mariadb,
-  soci_mysql
-};
-inline bool is_soci(kind k) { return k >= kind::soci_sqlite; }
-/// What it is without SOCI.
-inline kind plain(kind k) {
-  return is_soci(k) ? static_cast<kind>(static_cast<int>(k) - static_cast<int>(kind::soci_sqlite)) : k;
-}
-inline bool is_mysql(kind k) { return plain(k) == kind::mariadb || plain(k) == kind::mysql; }
-inline bool is_sqlite(kind k) { return plain(k) == kind::sqlite; }
+enum class kind { sqlite, postgresql, mariadb, mysql };
+inline bool is_mysql(kind k) { return k == kind::mariadb || k == kind::mysql; }
+inline bool is_sqlite(kind k) { return k == kind::sqlite; }
 struct on_sqlite {
   static constexpr auto kind = test::kind::sqlite;
 };
@@ -67,34 +53,10 @@ struct on_mariadb {
 struct on_mysql {
   static constexpr auto kind = test::kind::mysql;
 };
-struct on_soci_sqlite {
-  static constexpr auto kind = test::kind::soci_sqlite;
-};
-struct on_soci_postgresql {
-  static constexpr auto kind = test::kind::soci_postgresql;
-};
-struct on_soci_mariadb {
-  static constexpr auto kind = test::kind::soci_mariadb;
-};
-struct on_soci_mysql {
-  static constexpr auto kind = test::kind::soci_mysql;
-};
 /// For TEST_CASE_TEMPLATE(name, On, ROWLOCK_BACKENDS).
-#define ROWLOCK_BACKENDS                                                                   \
-  ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql, ::rowlock::test::on_mariadb, \
-      ::rowlock::test::on_mysql ROWLOCK_AND_SOCI(ROWLOCK_SOCIS)
+#define ROWLOCK_BACKENDS ::rowlock::test::on_sqlite, ::rowlock::test::on_postgresql, ROWLOCK_MYSQLS
 /// The servers, by Connector/C++.
 #define ROWLOCK_MYSQLS ::rowlock::test::on_mariadb, ::rowlock::test::on_mysql
-/// By every driver.
-#define ROWLOCK_MYSQL_DRIVERS ROWLOCK_MYSQLS ROWLOCK_AND_SOCI(ROWLOCK_SOCI_MYSQLS)
-#define ROWLOCK_SOCI_MYSQLS ::rowlock::test::on_soci_mariadb, ::rowlock::test::on_soci_mysql
-#define ROWLOCK_SOCIS \
-  ::rowlock::test::on_soci_sqlite, ::rowlock::test::on_soci_postgresql, ROWLOCK_SOCI_MYSQLS
-#ifdef ROWLOCK_TEST_SOCI
-#define ROWLOCK_AND_SOCI(...) , __VA_ARGS__
-#else
-#define ROWLOCK_AND_SOCI(...)
-#endif
 
 /// What begins a transaction that writes.
 char const* begin_of(kind);
@@ -145,7 +107,3 @@ TYPE_TO_STRING_AS("sqlite", rowlock::test::on_sqlite);
 TYPE_TO_STRING_AS("postgresql", rowlock::test::on_postgresql);
 TYPE_TO_STRING_AS("mariadb", rowlock::test::on_mariadb);
 TYPE_TO_STRING_AS("mysql", rowlock::test::on_mysql);
-TYPE_TO_STRING_AS("soci-sqlite", rowlock::test::on_soci_sqlite);
-TYPE_TO_STRING_AS("soci-postgresql", rowlock::test::on_soci_postgresql);
-TYPE_TO_STRING_AS("soci-mariadb", rowlock::test::on_soci_mariadb);
-TYPE_TO_STRING_AS("soci-mysql", rowlock::test::on_soci_mysql);

@@ -96,7 +96,7 @@ TEST_CASE_TEMPLATE("errors: B25: a row in another's transaction is row_locked af
 // As one that was stopped, or whose host is gone, would be: its connection stays as it is.
 TEST_CASE_TEMPLATE(
     "C5: a client that is silent within a transaction has a row locked for half a minute at most", On,
-    on_postgresql, ROWLOCK_MYSQL_DRIVERS) {
+    on_postgresql, ROWLOCK_MYSQLS) {
   locked_row scene(On::kind);
   CHECK(scene.take(8000).reason() == errc::row_locked);
   auto const free = [&] {
@@ -114,7 +114,7 @@ TEST_CASE_TEMPLATE(
   CHECK_THROWS_AS(scene.holder->script("COMMIT", in(20'000)), error);
 }
 
-TEST_CASE_TEMPLATE("C5: between transactions a client may be silent for longer", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("C5: between transactions a client may be silent for longer", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const limit = [&] {

@@ -13,7 +13,7 @@ TEST_CASE_TEMPLATE("facts: what each driver tells of a session, and what it can'
   auto const c = db->connect();
   auto const facts = c->facts();
   bool const file = is_sqlite(On::kind);
-  bool const postgresql = plain(On::kind) == kind::postgresql;
+  bool const postgresql = On::kind == kind::postgresql;
   CHECK(facts.file_system.has_value() == file);
   CHECK(facts.leaves_machine.has_value() == !file);
   CHECK_FALSE(facts.leaves_machine.value_or(false));  // 127.0.0.1

@@ -56,7 +56,7 @@ TEST_CASE_TEMPLATE("connector: connections that a function opened", On, ROWLOCK_
   CHECK_THROWS_AS(mysql::source(std::function<::sql::Connection*()>()), error);
 }
 
-TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto c = db->connect();
   auto const book = db->book();
@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("connector: a forked child leaves the parent's session alone"
 }
 
 // The connector leaves it open for them: the server would not see the end of this process while they run.
-TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: programs that are started inherit no connection", On, ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const open = [] {
     std::vector<int> out;

@@ -35,7 +35,7 @@ using backend::value;
 using namespace std::chrono_literals;
 
 TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the transaction open", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const holder = db->connect();
   auto const waiter = db->connect();
@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("connector: wait_for_row waits in the server, and leaves the 
 }
 
 TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no transaction", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const d = db->connect();
@@ -99,7 +99,7 @@ TEST_CASE_TEMPLATE("connector: after a wait_for_row that failed there is no tran
 
 // T8: on a table of three rows a scan would cost less.
 TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and waits for none", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();
@@ -126,7 +126,7 @@ TEST_CASE_TEMPLATE("T8: a renewal locks the rows that it wants and no other, and
 
 // Each arm of the expression that makes a token, and what else could be in the reply.
 TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it, and is the row's", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();
@@ -176,8 +176,7 @@ TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it,
 }
 
 // The servers tell no number then, or ours; the token is the row's in any case.
-TEST_CASE_TEMPLATE("a token in the reply is ours, whatever somebody's triggers do", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("a token in the reply is ours, whatever somebody's triggers do", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const book = db->book();
   auto const c = db->connect();

@@ -127,14 +127,13 @@ TEST_CASE("mysql: Galera: of a node that fails a statement, what it says of itse
 }
 
 TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and the login's settings say", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   auto const variable = [&](std::string const& name) {
     return as_text(c->execute({name, "SHOW VARIABLES LIKE '" + name + "'"}, {}, in(20'000)).rows.at(0).at(1));
   };
-  CHECK(variable(plain(On::kind) == kind::mysql ? "transaction_isolation" : "tx_isolation") ==
-        "READ-COMMITTED");
+  CHECK(variable(On::kind == kind::mysql ? "transaction_isolation" : "tx_isolation") == "READ-COMMITTED");
   CHECK(variable("autocommit") == "ON");
   CHECK(variable("innodb_lock_wait_timeout") == "1");
   CHECK(variable("lock_wait_timeout") == "1");
@@ -145,7 +144,7 @@ TEST_CASE_TEMPLATE("connector: the session is set up, whatever the server's and 
 }
 
 TEST_CASE_TEMPLATE("connector: integers of every width, and the types that statements return", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   c->script("CREATE TABLE w (a TINYINT, b SMALLINT, c MEDIUMINT, d INT, e BIGINT, f BOOLEAN, g VARBINARY(9))",
@@ -176,7 +175,7 @@ TEST_CASE_TEMPLATE("connector: integers of every width, and the types that state
 
 TEST_CASE_TEMPLATE(
     "connector: of what is sent at once nothing is done if a step fails, and no transaction stays", On,
-    ROWLOCK_MYSQL_DRIVERS) {
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const other = db->connect();
@@ -205,7 +204,7 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE_TEMPLATE("connector: replies that can't be told apart are said once, and end the session", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   backend::statement const two{"two_in_one", "SELECT 1; SELECT 2"};
@@ -220,7 +219,7 @@ TEST_CASE_TEMPLATE("connector: replies that can't be told apart are said once, a
 }
 
 TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statements, and the session goes on",
-                   On, ROWLOCK_MYSQL_DRIVERS) {
+                   On, ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   c->script("CREATE TABLE s (a INT PRIMARY KEY); INSERT INTO s VALUES (1);\nSELECT * FROM s;\n", in(20'000));
@@ -237,7 +236,7 @@ TEST_CASE_TEMPLATE("connector: a script notices an error in any of its statement
 }
 
 TEST_CASE_TEMPLATE("connector: a session that is killed during a statement leaves it in doubt", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_empty_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -300,7 +299,7 @@ TEST_CASE_TEMPLATE("connector: each of several that were made at the same moment
 
 TEST_CASE_TEMPLATE(
     "connector: a session that was killed while it was idle is unreachable, and nothing was sent", On,
-    ROWLOCK_MYSQL_DRIVERS) {
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -314,7 +313,7 @@ TEST_CASE_TEMPLATE(
 }
 
 // The connector's commit() says nothing of it.
-TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const url = mysql_server_url(On::kind);
   auto const name = as_text(ask(*db->connect(), "SELECT database()"));
@@ -336,7 +335,7 @@ TEST_CASE_TEMPLATE("connector: COMMIT on a session that was killed is in doubt",
 
 TEST_CASE_TEMPLATE(
     "connector: a statement that an administrator cancels is a conflict, and the session goes on", On,
-    ROWLOCK_MYSQL_DRIVERS) {
+    ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const watch = db->connect();
@@ -354,7 +353,7 @@ TEST_CASE_TEMPLATE(
   CHECK(as_int(ask(*c, db->tables().render("SELECT token_floor FROM rowlock_meta"))) == 0);
 }
 
-TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   std::unique_ptr<backend::connection> const two[] = {db->connect(), db->connect()};
   two[0]->script("CREATE TABLE d (a INT PRIMARY KEY); INSERT INTO d VALUES (0), (1)", in(20'000));
@@ -381,7 +380,7 @@ TEST_CASE_TEMPLATE("connector: a deadlock is a conflict", On, ROWLOCK_MYSQL_DRIV
   CHECK(deadlocks == 1);
 }
 
-TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: a read-only transaction is read_only", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   c->script("START TRANSACTION READ ONLY", in(20'000));
@@ -423,7 +422,7 @@ TEST_CASE_TEMPLATE("connector: a missing database is schema_missing, nobody ther
 }
 
 TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid and never cut", On,
-                   ROWLOCK_MYSQL_DRIVERS) {
+                   ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const insert = [&](std::string const& name) {
@@ -440,7 +439,7 @@ TEST_CASE_TEMPLATE("connector: text that is too long, or not UTF-8, is invalid a
 }
 
 TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and one name may have two texts",
-                   On, ROWLOCK_MYSQL_DRIVERS) {
+                   On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   auto const read = db->book().at("lock_list");
@@ -452,7 +451,7 @@ TEST_CASE_TEMPLATE("connector: statements outlive a change of their table, and o
         value(std::int64_t{2}));
 }
 
-TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, ROWLOCK_MYSQL_DRIVERS) {
+TEST_CASE_TEMPLATE("connector: a large statement and a large reply pass", On, ROWLOCK_MYSQLS) {
   auto const db = make_database(On::kind);
   auto const c = db->connect();
   std::string json = "[";

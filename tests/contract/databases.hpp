@@ -10,11 +10,6 @@
 
 #include "contract/seam.hpp"
 #include "support/support.hpp"
-#ifdef ROWLOCK_SOCI_PAIRS
-#include <rowlock/soci.hpp>
-
-#include "support/soci_pool.hpp"
-#endif
 #ifdef ROWLOCK_POOLER_PAIRS
 #include <rowlock/postgresql.hpp>
 
@@ -29,7 +24,7 @@ using namespace std::chrono_literals;
 enum class dialect { sqlite, postgresql, mysql };
 
 /// What stands between the library and the database.
-enum class route { direct, soci, pooler };
+enum class route { direct, pooler };
 
 /// One migrated database.
 class fixture {
@@ -117,42 +112,6 @@ class mysql_fixture : public mysql_like_fixture {
   mysql_fixture() : mysql_like_fixture(mysql_url()) {}
 };
 
-#ifdef ROWLOCK_SOCI_PAIRS
-/// The same database, by way of a pool of SOCI's sessions: three of them would do for most cases, those with
-/// row locks hold many.
-template <class Database, int Sessions>
-class over_soci : public Database {
- public:
-  static constexpr int row_locks = Sessions - 5;
-  static constexpr auto via = route::soci;
-  over_soci() : pool_(make_soci_pool(this->url(), Sessions)), native_(this->source) {
-    this->source = soci::source(*pool_);
-  }
-  /// Once all sessions have come back: a manager that its own loss callback destroys ends in the background.
-  ~over_soci() override {
-    this->source = native_;
-    CHECK(has_all_sessions(*pool_, Sessions));
-  }
-
- private:
-  std::shared_ptr<::soci::connection_pool> pool_;
-  connection_source native_;
-};
-
-template <int Sessions = 6>
-struct soci_sqlite_fixture : over_soci<sqlite_fixture, Sessions> {
-  static constexpr char const* backend = "soci-sqlite";
-};
-template <int Sessions = 6>
-struct soci_postgresql_fixture : over_soci<postgresql_fixture, Sessions> {
-  static constexpr char const* backend = "soci-postgresql";
-};
-template <int Sessions = 6>
-struct soci_mariadb_fixture : over_soci<mariadb_fixture, Sessions> {
-  static constexpr char const* backend = "soci-mariadb";
-};
-#endif
-
 #ifdef ROWLOCK_POOLER_PAIRS
 /// The same database, by way of PgBouncer in transaction mode. [C19]
 class postgresql_pooler_fixture : public postgresql_fixture {
@@ -186,11 +145,6 @@ ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::sqlite_fixture);
 ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::postgresql_fixture);
 ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::mariadb_fixture);
 ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::mysql_fixture);
-#ifdef ROWLOCK_SOCI_PAIRS
-ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_sqlite_fixture<>);
-ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_postgresql_fixture<>);
-ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::soci_mariadb_fixture<>);
-#endif
 #ifdef ROWLOCK_POOLER_PAIRS
 ROWLOCK_NAMED_AFTER_ITSELF(rowlock::test::postgresql_pooler_fixture);
 #endif

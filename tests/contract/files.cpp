@@ -47,18 +47,14 @@ void lose_by(change const& c, fixture& f) {
   CHECK(renewed->release() == release_result::already_lost);
 }
 
-/// How a session hears of it is the same for all strategies: over SOCI one will do.
-constexpr bool once_by_soci(running_pair const& p) {
-  return all<in_rows, on_sqlite>(p) && (direct(p) || leases(p));
-}
-
 }  // namespace
 
-PAIRS_CASE("C1: what is held in a file that is removed, replaced or linked is lost: row gone", once_by_soci) {
+PAIRS_CASE("C1: what is held in a file that is removed, replaced or linked is lost: row gone",
+           all<in_rows, on_sqlite>) {
   for (auto const& one : changes) lose_by(one, *pair.make());
 }
 
-PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<in_rows, on_sqlite, direct>) {
+PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<in_rows, on_sqlite>) {
   auto const path = path_of(f);
   fs::create_hard_link(path, path + ".second");
   auto const refused_at = [&](std::string const& where) {
@@ -75,7 +71,7 @@ PAIRS_CASE("C1: two managers can't hold one name by two names of the file", all<
 }
 
 PAIRS_CASE("what is held in a WAL that is removed while it is open is lost: row gone; the manager goes on",
-           all<in_rows, on_sqlite, direct>) {
+           all<in_rows, on_sqlite>) {
   for (std::string const name : {"noticed by the holder", "noticed by another"}) {
     CAPTURE(name);
     auto const m = f.manager();
@@ -99,7 +95,7 @@ PAIRS_CASE("what is held in a WAL that is removed while it is open is lost: row 
   }
 }
 
-PAIRS_CASE("an SQLite URL may say how takes are flushed, and nothing else", all<leases, direct, on_sqlite>) {
+PAIRS_CASE("an SQLite URL may say how takes are flushed, and nothing else", all<leases, on_sqlite>) {
   for (std::string const option : {"?synchronous=normal", "?synchronous=full"}) {
     lock_manager m(f.url() + option);
     CHECK(m.make_mutex("x").try_acquire());

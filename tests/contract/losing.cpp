@@ -159,7 +159,7 @@ PAIRS_CASE(
 }
 
 PAIRS_CASE("C75: a file that another program's transaction had locked for too long: the loss says so",
-           all<leases, on_sqlite, direct>) {
+           all<leases, on_sqlite>) {
   auto const m = f.manager();
   held_and_watched h(*m, 6s);
   open_transaction other(f);

@@ -10,7 +10,7 @@ using namespace rowlock::test;
 CONTRACT_CASE(
     "ten thousand locks: a renewal statement per thousand and interval, under 1 KiB of memory each") {
   // What must hold for a lease; the others get there by more statements each. How many there are of a
-  // renewal, and what they weigh, is the same by way of SOCI or a pooler.
+  // renewal, and what they weigh, is the same by way of a pooler.
   bool const in_full = pair.strategy == strategy::lease && pair.via == route::direct;
   int const count = in_full ? 10'000 : 2'000;
   int const parts = count / 1000;  // of a renewal: C7

@@ -56,7 +56,7 @@ inline constexpr char a_pooler_between[] =
 
 // A strategy's code, of which there is one for all servers, is looked at on a file; what differs between
 // servers, with leases; unique_insert with each dialect, too, whose statements are others, but not under
-// the sanitizers; and leases over SOCI, whose sessions are ten for each case, on a file.
+// the sanitizers.
 //
 // Leases on MySQL, whose statements and sessions are those on MariaDB, have all cases under the sanitizer for
 // threads, which has no MariaDB; those on MariaDB everywhere else.
@@ -72,8 +72,7 @@ template <class Pair>
 using under_a_sanitizer = own_cases_of<Pair>;
 #endif
 
-// The table. A further pair is a line here. A server of MySQL is the same to SOCI as one of MariaDB:
-// tests/backend/soci_tests.cpp.
+// The table. A further pair is a line here.
 // clang-format off
 using table = std::tuple<
 #ifdef ROWLOCK_TOY_PAIRS
@@ -101,20 +100,6 @@ using table = std::tuple<
     // A writer, as a plain mutex. Permits have cases of their own on every database: permits*.cpp.
     on<strategy::shared,            term::permit,       postgresql_fixture>,
     on<strategy::shared,            term::permit,       mariadb_fixture>
-#endif
-#ifdef ROWLOCK_SOCI_PAIRS
-  , on<strategy::lease,             term::row,          soci_sqlite_fixture<>>,
-    own_cases_of<on<strategy::lease, term::row,         soci_postgresql_fixture<>>>,
-    own_cases_of<on<strategy::lease, term::row,         soci_mariadb_fixture<>>>,
-    own_cases_of<on<strategy::unique_insert, term::row, soci_sqlite_fixture<>>>,
-    own_cases_of<on<strategy::unique_insert, term::row, soci_postgresql_fixture<>>>,
-    own_cases_of<on<strategy::unique_insert, term::row, soci_mariadb_fixture<>>>,
-    missing<strategy::row_lock,     files_not_rows,     soci_sqlite_fixture<>>,
-    own_cases_of<on<strategy::row_lock, term::session,  soci_postgresql_fixture<30>>>,
-    own_cases_of<on<strategy::row_lock, term::session,  soci_mariadb_fixture<30>>>,
-    own_cases_of<on<strategy::once, term::row,          soci_sqlite_fixture<>>>,
-    own_cases_of<on<strategy::once, term::row,          soci_postgresql_fixture<>>>,
-    own_cases_of<on<strategy::once, term::row,          soci_mariadb_fixture<>>>
 #endif
 #ifdef ROWLOCK_POOLER_PAIRS
   , on<strategy::lease,             term::row,          postgresql_pooler_fixture>,

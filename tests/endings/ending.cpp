@@ -1,6 +1,6 @@
 // A program that takes locks and ends as it is told to:
-// rowlock_ending URL SCHEMA STRATEGY VIA PLACE END MS
-// VIA: native, soci. PLACE, of the manager, the mutexes and the handles: static, thread, heap, stack.
+// rowlock_ending URL SCHEMA STRATEGY PLACE END MS
+// PLACE, of the manager, the mutexes and the handles: static, thread, heap, stack.
 // END: return, exit, exit-in-thread, exit-in-handler, exit-in-callback, exit-in-hook, exit-in-policy,
 // exception. MS: release_timeout.
 // It says "ready" once it holds what it wants and others wait, "lost" when it is told that a lock is lost,
@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <rowlock/rowlock.hpp>
-#include <rowlock/soci.hpp>
 
 #include <atomic>
 #include <cstdio>
@@ -19,14 +18,13 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <latch>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
-
-#include "support/soci_pool.hpp"
 
 using namespace rowlock;
 using namespace std::chrono_literals;
@@ -35,7 +33,7 @@ namespace {
 
 constexpr int status = 7;
 
-std::string url, schema, how, via, place, ending, release_ms;
+std::string url, schema, how, place, ending, release_ms;
 std::atomic<bool> told_to_end{false};
 std::atomic<bool> main_waits{false};
 
@@ -71,17 +69,8 @@ manager_options options() {
   return o;
 }
 
-::soci::connection_pool& pool() {
-  static auto const made = new std::shared_ptr(test::make_soci_pool(url, 8));
-  return **made;
-}
-
 struct made_manager : lock_manager {
-  made_manager() : lock_manager(source(), options()) {}
-  static connection_source source() {
-    if (via == "soci") return rowlock::soci::source(pool());
-    return source_from_url(url);
-  }
+  made_manager() : lock_manager(url, options()) {}
 };
 
 // Where things are: what is made once, in each of the places.
@@ -226,9 +215,9 @@ int run() {
 
 // NOLINTBEGIN(bugprone-exception-escape): one of the ends
 int main(int argc, char** argv) {
-  if (argc != 8) return 64;
-  std::string* const words[] = {&url, &schema, &how, &via, &place, &ending, &release_ms};
-  for (int i = 0; i < 7; ++i) *words[i] = argv[i + 1];
+  std::string* const words[] = {&url, &schema, &how, &place, &ending, &release_ms};
+  if (argc != 1 + static_cast<int>(std::size(words))) return 64;
+  for (auto* const word : words) *word = *++argv;
   if (ending == "exception") {  // neither its text nor a core
     ::prctl(PR_SET_DUMPABLE, 0);
     (void)!std::freopen("/dev/null", "w", stderr);

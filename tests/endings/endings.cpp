@@ -37,14 +37,13 @@ int times() {
 }
 
 struct combination {
-  std::string via;
   std::string place;
   std::string end;
   sessions state;
   /// Where nothing comes, all of it is waited for.
   std::chrono::milliseconds release_timeout() const { return state == sessions::silent ? 500ms : 10s; }
   std::string text() const {
-    return fmt::format("{} {} {} {}", via, place, end, names_of_sessions[static_cast<std::size_t>(state)]);
+    return fmt::format("{} {} {}", place, end, names_of_sessions[static_cast<std::size_t>(state)]);
   }
 };
 
@@ -61,8 +60,8 @@ class scene {
     if (times() > 0) ::alarm(240);  // the bound of a case, for each of its runs
     if (wire_) wire_->mend();
     auto const url = wire_ ? wire_->through(f_.url()) : f_.url();
-    child_process program({ROWLOCK_ENDING, url, f_.options.schema, to_string(f_.options.strategy), c.via,
-                           c.place, c.end, std::to_string(c.release_timeout().count())});
+    child_process program({ROWLOCK_ENDING, url, f_.options.schema, to_string(f_.options.strategy), c.place,
+                           c.end, std::to_string(c.release_timeout().count())});
     auto const ready = program.next_line(60s);
     REQUIRE(ready == "ready");
     prepare(c, program);
@@ -134,29 +133,25 @@ bool makes_sense(combination const& c) {
   return c.end != "exit-in-hook" || c.state != sessions::lost_lock;  // nothing is renewed soon
 }
 
-void run_table(fixture& f, char const* backend, std::string const& via) {
+void run_table(fixture& f, char const* backend) {
   scene s(f);
   for (auto const state : states_of(f))
     for (std::size_t e = 0; e < ends.size(); ++e)
       for (std::size_t p = 0; p < places.size(); ++p) {
-        combination const c{via, places[p], ends[e], state};
+        combination const c{places[p], ends[e], state};
         // Each pair of place, end and state comes up, though not each three of them.
         bool const chosen = (p + e + static_cast<std::size_t>(state)) % places.size() == 0;
         if (!makes_sense(c) || !asked_for(c) || (times() == 0 && !chosen)) continue;
         for (int i = 0; i < std::max(times(), 1); ++i) s.run(c);
       }
   if (times() > 0)
-    MESSAGE(fmt::format("{} {} over {}: {} runs, the longest end took {} ms: {}",
-                        to_string(f.options.strategy), backend, via, s.runs,
+    MESSAGE(fmt::format("{} {}: {} runs, the longest end took {} ms: {}", to_string(f.options.strategy),
+                        backend, s.runs,
                         std::chrono::duration_cast<std::chrono::milliseconds>(s.longest).count(), s.slowest));
 }
 
 }  // namespace
 
 PAIRS_CASE("C2: a process ends with its own status, in time, and leaves no lock behind", leases) {
-  run_table(f, pair.backend, "native");
+  run_table(f, pair.backend);
 }
-
-// A server of MySQL is the same to SOCI as one of MariaDB.
-constexpr bool not_mysql(running_pair const& p) { return std::string_view(p.backend) != "mysql"; }
-PAIRS_CASE("C2: so does one over SOCI", all<leases, not_mysql>) { run_table(f, pair.backend, "soci"); }

@@ -26,14 +26,6 @@
 #include "support/database_server.hpp"
 #include "support/eventually.hpp"
 
-#ifdef ROWLOCK_TEST_SOCI
-#include <soci/connection-pool.h>
-
-#include <rowlock/soci.hpp>
-
-#include "support/soci_pool.hpp"
-#endif
-
 using namespace rowlock;
 using namespace rowlock::test;
 using namespace std::chrono_literals;
@@ -276,25 +268,6 @@ class play {
                 [&] { (void)lock_manager(verified("stranger", true), options(20s)).list(); });
   }
 
-#ifdef ROWLOCK_TEST_SOCI
-  void soci_pools() {
-    names_.set("pooled", {live});
-    auto const pool = make_soci_pool(url("pooled"), 3);
-    auto m = std::make_unique<lock_manager>(rowlock::soci::source(*pool), options(6s));
-    names_.set("pooled", {"::1", live});
-    report_call("SOCI, IPv6 silent, IPv4 live: list", {done}, [&] { (void)m->list(); });
-    names_.set("pooled", {"127.0.0.2", "127.0.0.3"});
-    way_.reset();
-    report_call("SOCI, two, silent: list", {unreachable, make_error_code(errc::in_doubt).message()}, [&] {
-      (void)m->list();
-      (void)m->list();
-    });
-    auto const start = clock_type::now();
-    m.reset();
-    report("SOCI, two, silent: end of the lock_manager", start, done, true);
-  }
-#endif
-
  private:
   static constexpr char const* live = "127.0.0.77";  // behind those that are silent, for getaddrinfo()
 
@@ -362,9 +335,6 @@ int main(int argc, char** argv) try {
   p.certificates();
   p.questions();
   p.children();
-#ifdef ROWLOCK_TEST_SOCI
-  p.soci_pools();
-#endif
   return all_good ? 0 : 1;
 } catch (std::exception const& e) {
   std::cerr << e.what() << '\n';

@@ -1,3 +1,5 @@
+#include "backend/mysql/source.hpp"
+
 #include <fmt/format.h>
 
 #include <rowlock/error.hpp>
@@ -11,9 +13,9 @@
 namespace rowlock::backend::mysql {
 namespace {
 
-class url_source final : public source {
+class own_source final : public source {
  public:
-  explicit url_source(std::string const& url) : settings_(read_url(url)), description_(settings_.describe()) {
+  explicit own_source(settings s) : settings_(std::move(s)), description_(settings_.describe()) {
     (void)driver();  // its handlers for the process's end must run after its users' [C3]
   }
 
@@ -64,12 +66,15 @@ class function_source final : public source {
 };
 
 }  // namespace
+
+std::shared_ptr<source> source_of(settings s) { return std::make_shared<own_source>(std::move(s)); }
+
 }  // namespace rowlock::backend::mysql
 
 namespace rowlock::mysql {
 
 source::source(std::string const& url)
-    : connection_source(std::make_shared<backend::mysql::url_source>(url)) {}
+    : connection_source(backend::mysql::source_of(backend::mysql::read_url(url))) {}
 
 source::source(std::function<::sql::Connection*()> open)
     : connection_source(std::make_shared<backend::mysql::function_source>(std::move(open))) {}

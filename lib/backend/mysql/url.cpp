@@ -84,9 +84,7 @@ void read_user(parsed_uri const& uri, settings& out) {
   auto const colon = info.find(':');
   out.user = decoded(info.substr(0, colon));
   if (colon != info.npos) out.url_password = decoded(info.substr(colon + 1));
-  if (!out.user.empty()) return;
-  passwd const* self = ::getpwuid(::geteuid());
-  out.user = self == nullptr ? "" : self->pw_name;
+  if (out.user.empty()) out.user = own_user();
 }
 
 tls encryption_of(std::string const& mode) {
@@ -183,6 +181,11 @@ std::vector<std::string> one_for_each_host(std::string const& url) {
 }
 
 }  // namespace
+
+std::string own_user() {
+  passwd const* self = ::getpwuid(::geteuid());
+  return self == nullptr ? "" : self->pw_name;
+}
 
 settings read_url(std::string const& url) {
   if (!url.starts_with("mysql://") && !url.starts_with("mariadb://"))

@@ -37,6 +37,9 @@ struct settings {
   std::string describe() const;
 };
 
+/// The name of who runs the program: the default user.
+std::string own_user();
+
 /// @throws error(errc::invalid_argument), without the URL in its message
 settings read_url(std::string const& url);
 

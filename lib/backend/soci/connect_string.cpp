@@ -2,8 +2,12 @@
 
 #include <soci/connection-parameters.h>
 #include <soci/session.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <rowlock/error.hpp>
+#include <utility>
 
 namespace rowlock::backend::soci {
 namespace {
@@ -56,16 +60,49 @@ class pairs {
   std::string_view rest_;
 };
 
+int port_in(std::string const& text) {
+  int port = 0;
+  auto const [end, bad] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (bad != std::errc() || end != text.data() + text.size() || port < 1 || port > 65'535)
+    throw error(errc::invalid_argument,
+                "the connect string for SOCI's back end mysql has a port that is none");
+  return port;
+}
+
 }  // namespace
 
 std::string connect_string_of(::soci::session const& s) {
   return (s.*last_parameters()).get_connect_string();
 }
 
-std::optional<std::string> mysql_database_in(std::string_view connect_string) {
-  for (pairs one(connect_string); one.next();)
-    if (one.name == "db" || one.name == "dbname" || one.name == "service") return one.value;
-  return std::nullopt;
+// As libmariadb: without a host, and with localhost, by the Unix socket, if that is there.
+mysql::settings mysql_settings_in(std::string_view connect_string) {
+  constexpr char const* usual_socket = "/run/mysqld/mysqld.sock";
+  mysql::settings out;
+  mysql::endpoint place;
+  for (pairs one(connect_string); one.next();) {
+    auto const& v = one.value;
+    if (one.name == "host") place.host = v;
+    if (one.name == "port") place.port = port_in(v);
+    if (one.name == "unix_socket") out.socket = v;
+    if (one.name == "user") out.user = v;
+    if (one.name == "pass" || one.name == "password") out.url_password = v;
+    if (one.name == "db" || one.name == "dbname" || one.name == "service") out.database = v;
+    if (one.name == "sslca") out.ssl_ca = v;
+    if (one.name == "sslcert") out.ssl_cert = v;
+    if (one.name == "sslkey") out.ssl_key = v;
+  }
+  bool const here = place.host.empty() || place.host == "localhost";
+  if (here && out.socket.empty() && ::access(usual_socket, F_OK) == 0) out.socket = usual_socket;
+  if (place.host.empty()) place.host = "localhost";
+  if (out.socket.empty() || !here) {
+    out.socket.clear();
+    out.endpoints.push_back(std::move(place));
+  }
+  if (out.user.empty()) out.user = mysql::own_user();
+  if (!out.ssl_ca.empty() || !out.ssl_cert.empty() || !out.ssl_key.empty())
+    out.encryption = mysql::tls::required;
+  return out;
 }
 
 }  // namespace rowlock::backend::soci

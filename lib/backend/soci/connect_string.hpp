@@ -1,8 +1,9 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
+
+#include "backend/mysql/url.hpp"
 
 namespace soci {
 class session;
@@ -13,7 +14,9 @@ namespace rowlock::backend::soci {
 /// Of the session's last open().
 std::string connect_string_of(::soci::session const&);
 
-/// The database of a connect string for SOCI's back end mysql: `db=`, `dbname=` or `service=`.
-std::optional<std::string> mysql_database_in(std::string_view connect_string);
+/// A connect string for SOCI's back end mysql. Limits of time, `charset`, `reconnect` and `local_infile` do
+/// not count; with `sslca`, `sslcert` or `sslkey` the connection is encrypted.
+/// @throws error(errc::invalid_argument)
+mysql::settings mysql_settings_in(std::string_view connect_string);
 
 }  // namespace rowlock::backend::soci

@@ -102,10 +102,10 @@ void close_inherited() {
                 "let the child "
                 "run another program (exec), or fork before the parent takes locks");
   if (s.with_programs)
-    throw error(
-        errc::forked,
-        "this process was forked while its parent had a lock_manager over SOCI sessions on SQLite, and "
-        "SQLite can't be used here: let the child run another program (exec), or fork before");
+    throw error(errc::forked,
+                "this process was forked while its parent had a lock_manager beside a SOCI pool on SQLite, "
+                "and SQLite "
+                "can't be used here: let the child run another program (exec), or fork before");
   if (!s.forked) return;
   inside const here;
   std::lock_guard const lock(s.mutex);

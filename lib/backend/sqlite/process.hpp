@@ -38,8 +38,8 @@ void forget(sqlite3*) noexcept;
 /// of the WAL. Precondition: an `inside` lives.
 void close_replaced() noexcept;
 
-/// Lives while the program's own pool has SQLite connections, which rowlock could not close in a forked
-/// child. A child forked meanwhile can't use SQLite at all.
+/// Lives while a source stands beside a pool of the program's, whose SQLite connections rowlock could not
+/// close in a forked child. A child forked meanwhile can't use SQLite at all.
 class ROWLOCK_EXPORT programs_connection {
  public:
   programs_connection() noexcept;

@@ -14,8 +14,7 @@ enum class errc {
   unreachable = 1,       ///< no connection could be made, and nothing was sent
   access_denied,         ///< the login was refused, or the role lacks a grant
   read_only,             ///< the server or file takes no writes (standby, permissions)
-  too_many_connections,  ///< of the server, or those of the lock_manager or SOCI's pool were in use for too
-                         ///< long; see what()
+  too_many_connections,  ///< of the server, or those of the lock_manager were in use for too long; see what()
   storage_full,
   schema_missing,     ///< rowlock's tables, or the database file, do not exist
   schema_old,         ///< the tables are older than this program needs: `rowlock migrate up`

@@ -121,14 +121,14 @@ struct manager_options {
   rowlock::strategy strategy = rowlock::strategy::lease;  ///< of mutexes without a strategy in their options
   /// Connections for takes and releases, opened when first needed, at most 1,000. Threads without a free one
   /// share a statement where possible, so there may be fewer than threads. The renewer has one more. 0: 4 on
-  /// a server, 1 for SQLite (one writer at a time), 2 over SOCI, whose pool is the program's.
+  /// a server, 1 for SQLite (one writer at a time).
   int connections = 0;
   /// Connections for row_lock: one for each name that is held or waited for (not for each waiting thread),
   /// and one more while a token is drawn.
   int row_lock_connections = 10;
   /// More connections, for the wait queue, which wakes waiters of a lease or unique_insert: one for each name
   /// with waiters, or held after a wait. For further names threads poll (retry_options), and for all names if
-  /// this is 0, with SOCI, behind a pooler, on Galera, in a MySQL group with several primaries, and with a
+  /// this is 0, behind a pooler, on Galera, in a MySQL group with several primaries, and with a
   /// source made from a function. SQLite's queue is in a file beside the database, PATH-rowlock. In memory
   /// there is none.
   int queue_connections = 4;
