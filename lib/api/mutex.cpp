@@ -57,7 +57,7 @@ acquisition basic_mutex::state::acquire(managing::wait_policy p, std::stop_token
 
 // With std::mutex this is undefined behaviour.
 void basic_mutex::state::say_not_this_threads() const noexcept {
-  manager->parts().events.tell(
+  manager->parts().events.report(
       {.kind = event_kind::error,
        .name = spec.name,
        .message = "unlock() gave nothing back, because the calling thread has taken nothing by lock() or "

@@ -35,7 +35,7 @@ std::string rehearse(examination& x, rehearsal& c, strategy which, locking_strat
   if (known.owns_session) r.wait = &wait;
   boot_time_point sent_at;
   if (!std::holds_alternative<strategies::granted>(how.take(c, r, {}, x.deadline(), sent_at)))
-    return "is refused, although nobody holds it";
+    return "is refused, although it has no holder";
   strategies::name_and_term const mine{r.name, r.term};
   if (known.owns_session) {
     how.ping(c, x.deadline());
@@ -93,7 +93,7 @@ std::optional<opinion> takes(examination& x) {
     }
     if (!wrong.empty())
       return opinion{verdict::error, fmt::format("a lock of strategy {} {}", to_string(which), wrong),
-                     "Drop the trigger, constraint or column of others that is in the way: rowlock migrate "
+                     "Drop the foreign trigger, constraint or column that is in the way: rowlock migrate "
                      "validate, as the tables' owner, names what is not rowlock's."};
     good.emplace_back(to_string(which));
   }

@@ -45,7 +45,7 @@ int main(int argc, char** argv) try {
 
   auto const lock = publishing.try_acquire_for(1min);
   if (!lock) {
-    std::cerr << "publisher: somebody else publishes: " << to_string(lock.status()) << '\n';
+    std::cerr << "publisher: another process publishes: " << to_string(lock.status()) << '\n';
     return 75;
   }
   publish(argv[4], lock->token(), argv[5]);

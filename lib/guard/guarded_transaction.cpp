@@ -10,7 +10,7 @@
 
 #include "base/random_id.hpp"
 #include "base/text.hpp"
-#include "holding/fate.hpp"
+#include "holding/outcome.hpp"
 #include "manager/recording.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/tokens.hpp"
@@ -190,9 +190,9 @@ void guarded_transaction::depend_on(required_lock const& lock, char const* state
     // Before the manager's session reads, which can see a later commit of another transaction. [C72]
     bool const recorded_here = sees_record(*lock.hold);
     auto loan = engine().pool.borrow(reply_deadline());
-    auto const fate = holding::fate_of(engine().tables, *loan, *lock.hold, reply_deadline());
-    if (fate.done) refuse(facts.name, was_recorded);
-    if (fate.lost) lost(lock, *fate.lost);
+    auto const seen = holding::outcome_of(engine().tables, *loan, *lock.hold, reply_deadline());
+    if (seen.done) refuse(facts.name, was_recorded);
+    if (seen.lost) lost(lock, *seen.lost);
     if (recorded_here)
       throw error(
           errc::invalid_argument,

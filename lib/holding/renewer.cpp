@@ -7,7 +7,7 @@
 
 #include "base/calls.hpp"
 #include "base/thread_name.hpp"
-#include "holding/fate.hpp"
+#include "holding/outcome.hpp"
 
 namespace rowlock::holding {
 
@@ -261,12 +261,12 @@ renewer::batch renewer::renew_on(backend::connection& session, batch const& hold
     if (!terms.contains(h->facts().term.value)) {
       unconfirmed.push_back(h);
     } else if (h->prolong(sent_at, h->facts().ttl)) {
-      events_.tell({.kind = event_kind::renewed,
-                    .name = h->facts().name,
-                    .term = h->facts().term.value,
-                    .token = h->facts().token,
-                    .duration = boot_clock::now() - sent_at,
-                    .trusted_until = h->trusted_until()});
+      events_.report({.kind = event_kind::renewed,
+                      .name = h->facts().name,
+                      .term = h->facts().term.value,
+                      .token = h->facts().token,
+                      .duration = boot_clock::now() - sent_at,
+                      .trusted_until = h->trusted_until()});
       h->tell_trust(events_);
     } else if (watchdog_.report_lost(h, h->why_expired())) {
       // The row was prolonged, but the lock is lost.
@@ -286,8 +286,8 @@ renewer::batch renewer::settle(backend::connection& session, batch const& unconf
     if (!s.revoked && !s.hard_limit_reached) only_locked.insert(s.term.value);
   batch again;
   for (auto const& h : unconfirmed) {
-    fate what;
-    if (!only_locked.contains(h->facts().term.value)) what = fate_of(tables_, session, *h, deadline);
+    outcome what;
+    if (!only_locked.contains(h->facts().term.value)) what = outcome_of(tables_, session, *h, deadline);
     if (what.done && keep_its_record(session, *h, deadline))
       end_recorded(*h);
     else if (what.lost)
@@ -337,7 +337,7 @@ void renewer::end_recorded(hold& h) noexcept {
   watchdog_.forget(h);
   if (!h.begin_release()) return;  // another thread has released it
   h.end_release();
-  events_.tell({.kind = event_kind::released, .name = h.facts().name, .term = h.facts().term.value});
+  events_.report({.kind = event_kind::released, .name = h.facts().name, .term = h.facts().term.value});
 }
 
 bool renewer::any_due(boot_time_point now) const {
@@ -400,10 +400,10 @@ renewer::tried renewer::give_back(late_release const& one) {
     return tried::again;
   if (!strategies_.of(one.strategy).give_back(session, one.which, one.at_least, deadline).was_there)
     return tried::not_there;
-  events_.tell({.kind = event_kind::released,
-                .name = one.which.name,
-                .term = one.which.term.value,
-                .duration = boot_clock::now() - start});
+  events_.report({.kind = event_kind::released,
+                  .name = one.which.name,
+                  .term = one.which.term.value,
+                  .duration = boot_clock::now() - start});
   return tried::done;
 }
 
@@ -415,7 +415,7 @@ boot_time_point renewer::late_deadline() {
 }
 
 void renewer::failed(std::string_view what) noexcept {
-  events_.tell({.kind = event_kind::error, .message = what});
+  events_.report({.kind = event_kind::error, .message = what});
 }
 
 void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {

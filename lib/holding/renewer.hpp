@@ -15,7 +15,7 @@
 //   error, or no reply                        retry after ttl / 30 (20 ms to 1 s); trust runs on
 //   row locked, so it was skipped             the same
 //   revoked, at the hard limit, another term  loss
-//   the row has the hold's record             end, as released (holding/fate.hpp)
+//   the row has the hold's record             end, as released (holding/outcome.hpp)
 //   the database's file was replaced          loss
 //
 // - A renewal waits for half of the most urgent lock's trust, and reply_timeout at most. So there is time

@@ -18,7 +18,7 @@ std::chrono::nanoseconds ping_interval(hold const& h) {
   return std::min<std::chrono::nanoseconds>(h.facts().ttl, backend::longest_silence) / 3;
 }
 
-loss_reason why_lost(std::exception const& ping_failed) {
+loss_reason loss_reason_of(std::exception const& ping_failed) {
   auto const* const e = dynamic_cast<error const*>(&ping_failed);
   return e != nullptr && e->reason() == errc::read_only ? loss_reason::read_only : loss_reason::session_ended;
 }
@@ -84,7 +84,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
   try {
     strategy.give_back(session, {f.name, f.term}, h.at_least(), deadline);
   } catch (std::exception const& e) {
-    events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
+    events_.report({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
     session.close();  // so the server ends the transaction
     return false;
   }
@@ -92,7 +92,7 @@ bool session_pinger::give_back(hold const& h, boot_time_point deadline) noexcept
   try {
     if (one->lock.long_unused) strategy.was_used(session, f.name, deadline);
   } catch (std::exception const& e) {  // if the reaper deletes the anchor, the next taker makes another
-    events_.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
+    events_.report({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
   }
   return true;
 }
@@ -106,7 +106,7 @@ void session_pinger::run(std::stop_token stop) {
     try {
       next = std::min(ping_due(), close_unused_());
     } catch (std::exception const& e) {
-      events_.tell({.kind = event_kind::error, .message = e.what()});
+      events_.report({.kind = event_kind::error, .message = e.what()});
     }
     waiter_.wait_until(next);
   }
@@ -150,7 +150,7 @@ void session_pinger::ping_all(batch const& all) {
           ping_next();
         });
     } catch (std::exception const& e) {  // no thread: fewer ping
-      events_.tell({.kind = event_kind::error, .message = e.what()});
+      events_.report({.kind = event_kind::error, .message = e.what()});
     }
     ping_next();
   }
@@ -158,9 +158,9 @@ void session_pinger::ping_all(batch const& all) {
   for (auto const& one : all) {
     if (one->problem.empty()) continue;
     auto const h = one->what.lock();
-    events_.tell({.kind = event_kind::error,
-                  .name = h ? std::string_view(h->facts().name) : std::string_view(),
-                  .message = one->problem});
+    events_.report({.kind = event_kind::error,
+                    .name = h ? std::string_view(h->facts().name) : std::string_view(),
+                    .message = one->problem});
     one->problem.clear();
   }
 }
@@ -181,7 +181,7 @@ void session_pinger::ping(kept& one) noexcept {
     try {
       strategies_.of(h->facts().strategy).ping(*one.lock.session, deadline);
     } catch (std::exception const& e) {
-      lost = why_lost(e);
+      lost = loss_reason_of(e);
       one.lock.session->close();
       remember_problem(*h, *lost, one.problem, e);
     }

@@ -72,11 +72,11 @@ void watchdog::forget(hold const& h) noexcept {
 }
 
 void watchdog::tell_ended(hold const& h) const noexcept {
-  events_.tell({.kind = event_kind::ended,
-                .name = h.facts().name,
-                .term = h.facts().term.value,
-                .token = h.facts().token,
-                .label = h.facts().label()});
+  events_.report({.kind = event_kind::ended,
+                  .name = h.facts().name,
+                  .term = h.facts().term.value,
+                  .token = h.facts().token,
+                  .label = h.facts().label()});
 }
 
 bool watchdog::move_to(holds& other, hold const& h) noexcept {
@@ -147,7 +147,7 @@ boot_time_point watchdog::look() noexcept {
             .label = h->facts().label()};
     auto const details = details_of(*h);
     e.message = !details.empty() ? std::string_view(details) : e.loss ? to_string(*e.loss) : "";
-    events_.tell(e);
+    events_.report(e);
     tell_ended(*h);
     h->announce_loss();
   }

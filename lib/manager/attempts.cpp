@@ -246,8 +246,8 @@ std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
   return old;
 }
 
-bool attempts::found_granted(backend::connection& session, doubtful_takes::fate came) {
-  if (came != doubtful_takes::fate::granted) return false;
+bool attempts::found_granted(backend::connection& session, doubtful_takes::outcome came) {
+  if (came != doubtful_takes::outcome::granted) return false;
   auto const& found = *takes_.sent();
   return accept(session, found.tokens, any_.fencing ? found.drawn : 1);
 }

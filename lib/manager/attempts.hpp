@@ -85,7 +85,7 @@ class attempts {
   void saw(outcome);
   bool refused_by_itself() noexcept;
   std::optional<to_be_superseded> what_may_be_superseded();
-  bool found_granted(backend::connection&, doubtful_takes::fate);
+  bool found_granted(backend::connection&, doubtful_takes::outcome);
   bool accept(backend::connection&, std::span<fencing_token const>, int drawn);
   bool accept(std::span<fencing_token const>, int drawn, std::size_t server);
   strategies::take_request request() const;

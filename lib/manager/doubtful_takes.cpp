@@ -62,7 +62,7 @@ void doubtful_takes::refuse_if_late(boot_time_point trusted_until) {
                             sent_->what.front().name, how_.ttl.count()));
 }
 
-doubtful_takes::fate doubtful_takes::look(backend::connection& session) {
+doubtful_takes::outcome doubtful_takes::look(backend::connection& session) {
   auto const& names = doubts_.front().what;
   std::vector<std::optional<strategies::term_row>> rows;
   if (names.size() == 1) {
@@ -77,9 +77,9 @@ doubtful_takes::fate doubtful_takes::look(backend::connection& session) {
 }
 
 // If a take has only some of its terms left, these are released.
-doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
-                                             std::span<std::optional<strategies::term_row> const> rows) {
-  auto came = fate::absent;
+doubtful_takes::outcome doubtful_takes::look_at(backend::connection& session,
+                                                std::span<std::optional<strategies::term_row> const> rows) {
+  auto came = outcome::absent;
   for (std::size_t k = doubts_.size(); k-- > 0;) {
     terms there;
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -87,7 +87,7 @@ doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
     if (there.empty()) continue;
     bool const whole = there.size() == rows.size();
     if (whole && !are_kept(session, there)) {
-      came = fate::unkept;
+      came = outcome::unkept;
       continue;
     }
     abandon();
@@ -96,7 +96,7 @@ doubtful_takes::fate doubtful_takes::look_at(backend::connection& session,
     doubts_.erase(at);
     if (whole) {
       read_tokens(rows);
-      return fate::granted;
+      return outcome::granted;
     }
     give_back(session, there);
   }

@@ -59,16 +59,16 @@ class doubtful_takes {
   /// @throws error(errc::unreachable) if trust has ended. The caller still has to release the take
   void refuse_if_late(boot_time_point trusted_until);
 
-  enum class fate {
+  enum class outcome {
     absent,   ///< no row has their terms
     granted,  ///< sent() has the granted take, with its tokens
     unkept    ///< granted, but not renewed: gone, revoked, at its hard limit, or locked
   };
   bool none() const noexcept { return doubts_.empty(); }
   /// Reads the rows. Precondition: not none(). @throws error
-  fate look(backend::connection&);
+  outcome look(backend::connection&);
   /// For rows that were just read. @throws error
-  fate look_at(backend::connection&, std::span<std::optional<strategies::term_row> const>);
+  outcome look_at(backend::connection&, std::span<std::optional<strategies::term_row> const>);
 
   /// No rows could be read since the last lost reply.
   bool in_doubt() const noexcept { return in_doubt_; }

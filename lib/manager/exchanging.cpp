@@ -119,16 +119,16 @@ exchanging::facts exchanging::take() {
     // come.
     bool const may_come = told == nullptr || told->reason() == errc::in_doubt;
     if (takes.sent() != nullptr) takes.reply_was_lost();
-    auto came = doubtful_takes::fate::unkept;
+    auto came = doubtful_takes::outcome::unkept;
     try {
       auto const loan = engine_.pool.borrow(engine_.reply_deadline());
       came = takes.look(*loan);
-      if (came == doubtful_takes::fate::granted)
+      if (came == doubtful_takes::outcome::granted)
         return granted(*loan, asked, takes.sent()->tokens.front(), takes);
     } catch (std::exception const&) {
-      came = doubtful_takes::fate::unkept;
+      came = doubtful_takes::outcome::unkept;
     }
-    if (may_come || came != doubtful_takes::fate::absent) lose();
+    if (may_come || came != doubtful_takes::outcome::absent) lose();
     throw;
   }
 }

@@ -206,7 +206,7 @@ steps<taken> lock_call::run() {
   // Without a lock.
   if (end.why != status::cancelled && has_queue()) co_await all(kind::leave);
   if (waits_.attempts() > 1)
-    engine_.events.tell(
+    engine_.events.report(
         {.kind = event_kind::waited, .name = any_.name, .duration = steady_clock::now() - called_at_});
   if (end.thrown) throw error(*end.thrown);
   co_return lost(end.why);

@@ -6,7 +6,7 @@
 
 #include "base/process_end.hpp"
 #include "base/text.hpp"
-#include "holding/fate.hpp"
+#include "holding/outcome.hpp"
 #include "manager/exchanging.hpp"
 #include "manager/free_wait.hpp"
 #include "manager/named_locks.hpp"
@@ -113,11 +113,11 @@ taken manager::acquire_all(std::span<lock_spec const> specs, wait_policy const& 
 void manager::tell_refused(std::string_view name, std::string_view label, acquire_status why,
                            boot_time_point began) const noexcept {
   if (why == acquire_status::cancelled) return;
-  engine_->events.tell({.kind = event_kind::refused,
-                        .name = name,
-                        .duration = boot_clock::now() - began,
-                        .message = to_string(why),
-                        .label = label});
+  engine_->events.report({.kind = event_kind::refused,
+                          .name = name,
+                          .duration = boot_clock::now() - began,
+                          .message = to_string(why),
+                          .label = label});
 }
 
 bool manager::extend(std::shared_ptr<holding::hold> const& h, std::chrono::milliseconds duration) {
@@ -162,9 +162,9 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
     if (engine_->expiries.report_lost(h, h->why_expired())) releasing::give_back_lost(*engine_, *h);
     return false;
   }
-  auto const fate = holding::fate_of(engine_->tables, *loan, *h, deadline);
-  if (fate.lost) engine_->expiries.report_lost(h, *fate.lost);
-  if (fate.lost || fate.done) return false;
+  auto const seen = holding::outcome_of(engine_->tables, *loan, *h, deadline);
+  if (seen.lost) engine_->expiries.report_lost(h, *seen.lost);
+  if (seen.lost || seen.done) return false;
   throw error(errc::conflict,
               fmt::format("'{}' could not be extended just now; it is held as before", f.name));
 }
@@ -195,8 +195,8 @@ bool manager::set_row_note(std::shared_ptr<holding::hold> const& h, std::string 
         return engine_->tables.of(f.strategy).set_note(*loan, {f.name, f.term}, note, deadline);
       }))
     return true;
-  if (auto const fate = holding::fate_of(engine_->tables, *loan, *h, deadline); fate.lost)
-    engine_->expiries.report_lost(h, *fate.lost);
+  if (auto const seen = holding::outcome_of(engine_->tables, *loan, *h, deadline); seen.lost)
+    engine_->expiries.report_lost(h, *seen.lost);
   return false;
 }
 

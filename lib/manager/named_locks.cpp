@@ -132,7 +132,7 @@ bool take_away(engine& in, name_and_term const& held, rowlock::strategy how,
     auto again = in.pool.borrow(deadline);
     in.strategies.of(how).give_back(*again, closed, 0ms, deadline);
   } catch (std::exception const& e) {  // then the term expires
-    in.events.tell({.kind = event_kind::error, .name = held.name, .message = e.what()});
+    in.events.report({.kind = event_kind::error, .name = held.name, .message = e.what()});
     in.renewals.give_back_later(held.name, closed.term, how, 0ms, since + closed_at_most);
   }
   return true;

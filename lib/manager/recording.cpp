@@ -7,7 +7,7 @@
 
 #include "base/event.hpp"
 #include "base/text.hpp"
-#include "holding/fate.hpp"
+#include "holding/outcome.hpp"
 #include "manager/wait_policy.hpp"
 
 namespace rowlock::managing::recording {
@@ -55,9 +55,9 @@ bool record(engine& in, std::shared_ptr<holding::hold> const& h, std::chrono::mi
   auto const& strategy = in.strategies.of(f.strategy);
   bool const done = ride_out(in, *h, [&](backend::connection& session, boot_time_point deadline) {
     if (strategy.record(session, what, deadline)) return true;
-    auto const fate = holding::fate_of(in.tables, session, *h, deadline);
-    if (fate.lost) in.expiries.report_lost(h, *fate.lost);
-    return fate.done && holding::keep_record(in.tables, session, *h, deadline);
+    auto const seen = holding::outcome_of(in.tables, session, *h, deadline);
+    if (seen.lost) in.expiries.report_lost(h, *seen.lost);
+    return seen.done && holding::keep_record(in.tables, session, *h, deadline);
   });
   if (done) finish(in, *h);
   return done;
@@ -92,7 +92,7 @@ bool ride_out(engine& in, holding::hold const& h, Ask const& ask) {
         if (!in_doubt || e.reason() == errc::in_doubt) throw;
         throw error(errc::in_doubt, base::plain_message(e), e.statement(), e.sqlstate(), e.native_code());
       }
-      in.events.tell({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
+      in.events.report({.kind = event_kind::error, .name = h.facts().name, .message = e.what()});
     }
     base::wait_for(never, boot_clock::now() + pause);
   }
@@ -106,11 +106,11 @@ void finish(engine& in, holding::hold& h) noexcept {
   if (!h.begin_release()) return;
   h.end_release({}, since + in.options.release_timeout);
   auto const& f = h.facts();
-  in.events.tell({.kind = event_kind::released,
-                  .name = f.name,
-                  .term = f.term.value,
-                  .token = f.token,
-                  .duration = boot_clock::now() - since});
+  in.events.report({.kind = event_kind::released,
+                    .name = f.name,
+                    .term = f.term.value,
+                    .token = f.token,
+                    .duration = boot_clock::now() - since});
 }
 
 }  // namespace rowlock::managing::recording

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/process_end.hpp"
-#include "holding/fate.hpp"
-#include "holding/why_lost.hpp"
+#include "holding/loss_reason_of.hpp"
+#include "holding/outcome.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
 namespace rowlock::managing::releasing {
@@ -215,16 +215,16 @@ bool offer(engine& in, std::shared_ptr<holding::hold> const& h) noexcept {
 
 void tell_released(engine& in, holding::hold const& h, boot_time_point since) noexcept {
   auto const& f = h.facts();
-  in.events.tell({.kind = event_kind::released,
-                  .name = f.name,
-                  .term = f.term.value,
-                  .token = f.token,
-                  .duration = boot_clock::now() - since});
+  in.events.report({.kind = event_kind::released,
+                    .name = f.name,
+                    .term = f.term.value,
+                    .token = f.token,
+                    .duration = boot_clock::now() - since});
 }
 
 void tell_error(engine& in, holding::hold const& h, std::exception const& e) noexcept {
   auto const& f = h.facts();
-  in.events.tell({.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
+  in.events.report({.kind = event_kind::error, .name = f.name, .term = f.term.value, .message = e.what()});
 }
 
 release_result end_session(engine& in, holding::hold& h, boot_time_point deadline) noexcept {
@@ -302,7 +302,7 @@ loss_reason why_gone(engine& in, holding::hold const& h,
                      std::optional<sessions::connection_pool::loan> session,
                      boot_time_point deadline) noexcept try {
   if (!session) session.emplace(in.pool.borrow(deadline));
-  return holding::why_lost(in.tables, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
+  return holding::loss_reason_of(in.tables, **session, h.facts(), deadline).value_or(loss_reason::taken_over);
 } catch (std::exception const&) {
   return loss_reason::taken_over;
 }

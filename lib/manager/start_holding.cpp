@@ -28,17 +28,17 @@ void give_back_unwatched(engine& e, holding::hold& h, when_unwatched how) {
   }
 }
 
-void tell(engine const& e, holding::hold const& h, granted_lock const& w) noexcept {
+void report(engine const& e, holding::hold const& h, granted_lock const& w) noexcept {
   auto const& f = h.facts();
   if (w.had_to_wait)
-    e.events.tell({.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = w.waited});
-  e.events.tell({.kind = event_kind::taken,
-                 .name = f.name,
-                 .term = f.term.value,
-                 .token = f.token,
-                 .duration = w.waited,
-                 .trusted_until = h.trusted_until(),
-                 .label = f.label()});
+    e.events.report({.kind = event_kind::waited, .name = f.name, .term = f.term.value, .duration = w.waited});
+  e.events.report({.kind = event_kind::taken,
+                   .name = f.name,
+                   .term = f.term.value,
+                   .token = f.token,
+                   .duration = w.waited,
+                   .trusted_until = h.trusted_until(),
+                   .label = f.label()});
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::shared_ptr<holding::hold> start_holding(engine& e, granted_lock w, when_unw
     give_back_unwatched(e, *h, how);
     throw;
   }
-  tell(e, *h, w);
+  report(e, *h, w);
   return h;
 }
 

@@ -4,8 +4,8 @@
 
 #include <rowlock/error.hpp>
 
-#include "holding/fate.hpp"
-#include "holding/why_lost.hpp"
+#include "holding/loss_reason_of.hpp"
+#include "holding/outcome.hpp"
 #include "manager/releasing.hpp"
 #include "sessions/retry_deadlocks.hpp"
 
@@ -40,9 +40,9 @@ bool confirm(engine& in, std::shared_ptr<holding::hold> const& h, fencing_token 
     throw error(errc::not_voting,
                 fmt::format("'{}': {} does not vote in the epoch in which it is held any more", f.name,
                             in.database.describe()));
-  auto const fate = holding::fate_of(in.tables, *loan, *h, deadline);
-  if (fate.lost) {
-    in.expiries.report_lost(h, *fate.lost);
+  auto const seen = holding::outcome_of(in.tables, *loan, *h, deadline);
+  if (seen.lost) {
+    in.expiries.report_lost(h, *seen.lost);
     return false;
   }
   throw error(errc::conflict,
@@ -53,7 +53,7 @@ bool is_revoked(engine& in, holding::hold const& h) {
   base::calls::scope const here(in.under_way);
   auto const deadline = in.reply_deadline();
   auto loan = in.pool.borrow(deadline);
-  return holding::why_lost(in.tables, *loan, h.facts(), deadline) == loss_reason::revoked;
+  return holding::loss_reason_of(in.tables, *loan, h.facts(), deadline) == loss_reason::revoked;
 }
 
 strategies::member_state read(engine& in, bool with_highest) {

@@ -46,7 +46,7 @@ backend::result session::run(std::string_view name, std::initializer_list<backen
 
 void session::script(std::string_view sql) { connection_->script(sql, reply_deadline()); }
 
-void session::tell(std::string_view message) const {
+void session::report(std::string_view message) const {
   if (options_.progress) options_.progress(message);
 }
 
@@ -146,7 +146,7 @@ bool session::worth_another_try(error const& e, mode m) const {
 }
 
 void session::wait_before_try(int attempt, error const& e) {
-  if (!std::exchange(waiting_told_, true)) tell("waiting: " + base::plain_message(e));
+  if (!std::exchange(waiting_told_, true)) report("waiting: " + base::plain_message(e));
   std::this_thread::sleep_for(
       std::min<std::chrono::nanoseconds>(back_off(attempt), std::max(0ns, deadline_ - boot_clock::now())));
 }

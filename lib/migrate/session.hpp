@@ -36,7 +36,7 @@ class session {
 
   backend::result run(std::string_view statement, std::initializer_list<backend::value> parameters = {});
   void script(std::string_view sql);
-  void tell(std::string_view message) const;
+  void report(std::string_view message) const;
 
   /// Keeps other migrators of these tables out until the transaction ends (where DDL commits: the session).
   /// @throws error(errc::row_locked) while another one works; read() and write() then try again

@@ -82,7 +82,7 @@ void make_schema_if_missing(session& s) {
   // CREATE SCHEMA IF NOT EXISTS needs the right to create one even if it exists, so this asks first.
   if (backend::as_int(s.run("migrate_schema_there", {schema}).rows.at(0).at(0)) != 0) return;
   s.script(fmt::format("CREATE SCHEMA {0}{1}{0}", s.tables().quote, schema));
-  s.tell(fmt::format(
+  s.report(fmt::format(
       "made the schema {0}, which was not there; if its name is misspelt: DROP SCHEMA {0} CASCADE", schema));
 }
 
@@ -161,16 +161,16 @@ void adopt(session& s, schema_state const& state, std::vector<std::string>& told
 
 void tell_first_look(session& s, schema_state const& state, int goal) {
   if (newer_but_serving(s, state))
-    return s.tell(
+    return s.report(
         fmt::format("the tables are at version {}, newer than this program's {}, and still serve it: nothing "
                     "to do",
                     state.version, latest_version(s.dialect())));
   for (int const version : compare_records(s.dialect(), state).different)
-    s.tell(fmt::format(
+    s.report(fmt::format(
         "warning: version {} is recorded with another text than this program has: see `rowlock migrate "
         "validate`",
         version));
-  if (state.version > goal) s.tell(fmt::format("the tables are at version {} already", state.version));
+  if (state.version > goal) s.report(fmt::format("the tables are at version {} already", state.version));
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ std::vector<int> go_up(session& s, int goal) {
     told.clear();
     if (after_doubt && doing && state.version >= *doing) {
       applied.push_back(*doing);
-      s.tell(line(*doing));
+      s.report(line(*doing));
     }
     doing.reset();
     if (up_is_done(s, state, goal)) return;
@@ -246,10 +246,10 @@ std::vector<int> go_up(session& s, int goal) {
     if (first) tell_first_look(s, state, goal);
     if (done) return applied;
     s.write(step);
-    for (auto const& adopted : told) s.tell(adopted);
+    for (auto const& adopted : told) s.report(adopted);
     if (!doing) continue;
     applied.push_back(*doing);
-    s.tell(line(*doing));
+    s.report(line(*doing));
     doing.reset();
   }
 }
@@ -284,7 +284,7 @@ std::vector<int> go_down(session& s, int goal, down_consent consent) {
     s.write(step);
     if (!doing) continue;
     undone.push_back(*doing);
-    s.tell(fmt::format("undone {} {}", *doing, migration_of(s.dialect(), *doing).name));
+    s.report(fmt::format("undone {} {}", *doing, migration_of(s.dialect(), *doing).name));
     doing.reset();
   }
 }

@@ -55,7 +55,7 @@ leader_watch::leader_watch(lock_manager& manager, std::string name, callback cha
   if (every < 10ms || every > 1h)
     throw error(errc::invalid_argument,
                 fmt::format("asking every {} ms is out of range: 10 ms to 1 h", every.count()));
-  if (!changed) throw error(errc::invalid_argument, "a leader_watch needs somebody to tell");
+  if (!changed) throw error(errc::invalid_argument, "a leader_watch needs a function to call");
   thread_ = std::jthread([&manager, name = std::move(name), told = told_leader(std::move(changed)), every,
                           nap = std::make_unique<recipes::sleeper>()](std::stop_token stop) mutable {
     base::name_thread("rowlock-leader");

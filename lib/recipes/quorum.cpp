@@ -72,7 +72,7 @@ release_result quorum_lock::release() noexcept {
   if (hold_->announcement_is_due()) crew_->tell_loss(*hold_);
   auto const gone = crew_->give_back(std::move(granted), hold_->first());
   if (!was_held) return release_result::already_lost;
-  crew_->tell({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});
+  crew_->report({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});
   crew_->tell_ended(*hold_);
   return static_cast<std::size_t>(gone) >= hold_->majority() ? release_result::released
                                                              : release_result::in_doubt;
@@ -153,7 +153,7 @@ void basic_transaction::require(quorum_lock const& lock) {
   throw error(
       errc::unsupported,
       fmt::format("'{}' is a lock of a quorum, which require() can't depend on: one member's transaction "
-                  "would pass while somebody else owns the lock by the other members. Use "
+                  "would pass while another owner has the lock by the other members. Use "
                   "admit(name, token)",
                   lock.name()));
 }

@@ -50,12 +50,12 @@ quorum_result quorum_call::run() {
     }
     if (came == next::won) {
       keep();
-      crew_.tell({.kind = event_kind::taken,
-                  .name = name_,
-                  .token = hold_->token(),
-                  .duration = boot_clock::now() - began,
-                  .trusted_until = hold_->trusted_until(),
-                  .label = options_.label});
+      crew_.report({.kind = event_kind::taken,
+                    .name = name_,
+                    .token = hold_->token(),
+                    .duration = boot_clock::now() - began,
+                    .trusted_until = hold_->trusted_until(),
+                    .label = options_.label});
       return {std::move(hold_), acquire_status::acquired, {}};
     }
     if (stop_.stop_requested() || why_ == acquire_status::cancelled)
@@ -66,11 +66,11 @@ quorum_result quorum_call::run() {
       auto const why = why_ == acquire_status::contended ? why_
                        : wait_policy_.one_attempt        ? acquire_status::busy
                                                          : acquire_status::timed_out;
-      crew_.tell({.kind = event_kind::refused,
-                  .name = name_,
-                  .duration = boot_clock::now() - began,
-                  .message = to_string(why),
-                  .label = options_.label});
+      crew_.report({.kind = event_kind::refused,
+                    .name = name_,
+                    .duration = boot_clock::now() - began,
+                    .message = to_string(why),
+                    .label = options_.label});
       return {nullptr, why, std::move(holder_)};
     }
     if (came == next::failed && failure_ && !failure_->retryable()) throw error(*failure_);

@@ -59,7 +59,7 @@ void quorum_crew::refuse_if_forked() const {
         "this quorum is the parent process's: make the lock_managers and the quorum anew after fork()");
 }
 
-void quorum_crew::tell(event const& e) const noexcept {
+void quorum_crew::report(event const& e) const noexcept {
   if (!options_.on_event) return;
   try {
     options_.on_event(e);
@@ -299,18 +299,18 @@ boot_time_point quorum_crew::look() {
 
 void quorum_crew::tell_loss(quorum_hold& h) const noexcept {
   auto const why = h.loss();
-  tell({.kind = event_kind::lost,
-        .name = h.name(),
-        .token = h.token(),
-        .loss = why,
-        .message = why ? to_string(*why) : "",
-        .label = h.options().label});
+  report({.kind = event_kind::lost,
+          .name = h.name(),
+          .token = h.token(),
+          .loss = why,
+          .message = why ? to_string(*why) : "",
+          .label = h.options().label});
   tell_ended(h);
   h.announce_loss();
 }
 
 void quorum_crew::tell_ended(quorum_hold const& h) const noexcept {
-  tell({.kind = event_kind::ended, .name = h.name(), .token = h.token(), .label = h.options().label});
+  report({.kind = event_kind::ended, .name = h.name(), .token = h.token(), .label = h.options().label});
 }
 
 // A member that has the lock renews it. Any other member is asked for a new term, which counts only if the

@@ -58,7 +58,7 @@ class quorum_crew {
   void keep(std::shared_ptr<quorum_hold> const&);
   void forget(quorum_hold const&) noexcept;
   bool held_by_this_thread(std::string const& name) const;
-  void tell(event const&) const noexcept;
+  void report(event const&) const noexcept;
   void tell_ended(quorum_hold const&) const noexcept;
   /// Call it once: quorum_hold::announcement_is_due().
   void tell_loss(quorum_hold&) const noexcept;

@@ -293,13 +293,13 @@ void quorum_hold::recount() {
 }
 
 void quorum_hold::lose() {
-  reason_ = static_cast<int>(why_lost());
+  reason_ = static_cast<int>(reason_of_loss());
   phase_ = phase::lost;
   lost_ = true;
 }
 
 // Members that could not be asked give no reason. Of the other reasons, the first in this order counts.
-loss_reason quorum_hold::why_lost() const {
+loss_reason quorum_hold::reason_of_loss() const {
   constexpr std::array<loss_reason, 3> order{loss_reason::revoked, loss_reason::taken_over,
                                              loss_reason::row_gone};
   if (std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.revoked; }))

@@ -140,7 +140,7 @@ class quorum_hold {
   /// Calls on_trust if trust has moved forward.
   void tell_trust() noexcept;
   void lose();
-  loss_reason why_lost() const;
+  loss_reason reason_of_loss() const;
   loss_reason when_unseen() const noexcept;
   /// From the report of a loss to the end of trust.
   boot_clock::duration ahead_of_end() const noexcept;

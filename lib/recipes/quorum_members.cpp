@@ -196,7 +196,7 @@ void quorum_members::wait_for_who_may_have_voted(std::vector<std::size_t> const&
 }
 
 error quorum_members::changed_meanwhile(std::size_t member) const {
-  return error(errc::conflict, fmt::format("somebody else changes {} just now", peers_.where(member)));
+  return error(errc::conflict, fmt::format("another program is changing {} now", peers_.where(member)));
 }
 
 member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::size_t place,
@@ -226,9 +226,9 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
   if (newest == nullptr || voting < needed)
     throw error(
         errc::not_voting,
-        fmt::format("{} of the other members vote and can be asked, and {} are needed: nobody would "
-                    "know the highest token. If they can't be had any more: `rowlock quorum drop`, and, "
-                    "when nobody works under its locks, `init`",
+        fmt::format("{} of the other members vote and can be asked, and {} are needed: the highest "
+                    "token would be unknown. If they can't be had any more: `rowlock quorum drop`, and, "
+                    "when no program works under its locks, `init`",
                     voting, needed));
   if (newest->members.size() != peers_.size())
     throw error(errc::invalid_argument,
@@ -280,7 +280,7 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
   auto const needed = (peers_.size() - 1) / 2 + 1;
   if (told.size() < needed && trouble) throw error(*trouble);
   if (told.size() < needed)
-    throw error(errc::conflict, "somebody else changes the members just now: call it again");
+    throw error(errc::conflict, "another program is changing the members now: call it again");
   if (wait_out(next.max_ttl, stop))
     throw error(errc::closed, fmt::format("{} does not vote yet: join it again", peers_.where(place)));
   fencing_token highest;

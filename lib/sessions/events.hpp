@@ -13,7 +13,7 @@ class events {
  public:
   explicit events(std::function<void(event const&)> hook) : hook_(std::move(hook)) {}
 
-  void tell(event const& e) const noexcept {
+  void report(event const& e) const noexcept {
     if (hook_) call([&] { hook_(e); });
   }
 

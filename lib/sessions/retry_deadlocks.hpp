@@ -14,14 +14,14 @@ inline constexpr int most_deadlocks = 50;
 
 /// Repeats `statement` while it loses deadlocks, until `deadline`. Reports each as an error event.
 template <class Statement>
-auto retry_deadlocks(events const& tell, std::string_view name, boot_time_point deadline,
+auto retry_deadlocks(events const& hook, std::string_view name, boot_time_point deadline,
                      Statement const& statement) {
   for (int tries = 1;; ++tries) {
     try {
       return statement();
     } catch (error const& e) {
       if (e.reason() != errc::conflict || tries == most_deadlocks || boot_clock::now() >= deadline) throw;
-      tell.tell({.kind = event_kind::error, .name = name, .message = e.what()});
+      hook.report({.kind = event_kind::error, .name = name, .message = e.what()});
     }
   }
 }

@@ -257,7 +257,7 @@ void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name
   throw error(
       errc::access_denied,
       fmt::format(
-          "'{}' can't be taken, and whether somebody holds it can't be told: row-level security keeps "
+          "'{}' can't be taken, and whether it is held can't be told: row-level security keeps "
           "rows of rowlock's tables from this role. Give it a policy that hides nothing (FOR ALL USING "
           "(true)), or ALTER TABLE ... DISABLE ROW LEVEL SECURITY",
           name));

@@ -125,9 +125,9 @@ wait_queues::result wait_queues::enter(std::string const& name, std::string cons
   } catch (error const& e) {
     // It would refuse again, and a connection for each wait costs more than polling.
     if (!e.retryable() && there_.exchange(false))
-      events_.tell({.kind = event_kind::error,
-                    .name = name,
-                    .message = fmt::format("waiting goes on without the server's help: {}", e.what())});
+      events_.report({.kind = event_kind::error,
+                      .name = name,
+                      .message = fmt::format("waiting goes on without the server's help: {}", e.what())});
   } catch (std::exception const&) {  // no memory: the caller polls
   }
   return {};

@@ -179,7 +179,7 @@ TEST_CASE_TEMPLATE("password file: a pipe is read once for all connections, and 
   auto const nobody = sh(R"(exec "$1" --db "$2" --password-file "$3" list)");
   CHECK(nobody.status == 64);
   CHECK(nobody.says("no password can be read from the first line of " + pipe +
-                    ": nobody has written it within 10 s"));
+                    ": no process wrote it within 10 s"));
   auto const empty = sh(R"(: >"$3" & exec "$1" --db "$2" --password-file "$3" list)");
   CHECK(empty.status == 64);
   CHECK(empty.says("it is empty"));

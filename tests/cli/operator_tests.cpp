@@ -76,7 +76,7 @@ CLI_CASE("release: says whether somebody held it; --now frees it at once") {
   Place const p;
   auto const nobody = p.rowlock({"release", "--force", "n"});
   CHECK(nobody.status == 0);
-  CHECK(nobody.out == "Nobody holds 'n'.\n");
+  CHECK(nobody.out == "'n' has no holder.\n");
   holder h(p, {"--ttl", "15s", "n"});
   h.signal(SIGSTOP);  // so that it does not give it back itself
   auto const done = p.rowlock({"release", "--force", "n", "--now"});

@@ -47,7 +47,7 @@ CLI_CASE("C81: repair: a name whose token leaves no room is said to be that, and
   check_unusable(takes(p, "a", {"--and", "n"}), "n");
   check_unusable(p.rowlock({"take", "n", "--ttl", "1m"}), "n");
   auto const released = p.rowlock({"release", "--force", "n"});
-  CHECK(released.out == "Nobody holds 'n'.\n");
+  CHECK(released.out == "'n' has no holder.\n");
   CHECK(released.says("`rowlock repair n"));
   auto const repaired = p.rowlock({"repair", "n"});
   CHECK(repaired.status == 0);

@@ -62,7 +62,7 @@ CLI_CASE("take: what is not ours any more is neither renewed nor given back: 76,
   CHECK(asked_back.says("'n' was lost before it was renewed: an operator asked for it back"));
 
   REQUIRE(p.rowlock({"release", "--force", "--now", "n"}).status == 0);
-  CHECK(p.rowlock({"renew", "n", "--term", term}).says("nobody holds it now"));
+  CHECK(p.rowlock({"renew", "n", "--term", term}).says("it has no holder now"));
   holder const other(p, {"n"});
   for (std::string const command : {"renew", "release"}) {
     CAPTURE(command);

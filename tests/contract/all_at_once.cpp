@@ -126,10 +126,10 @@ LEASE_CASE("all at once: each has a term and a token of its own, and all go with
   stranger other(f);
   auto const m = f.manager();
   make_rows(*m);
-  f.seam->reset();
+  f.probe->reset();
   auto got = m->try_acquire_all({"c", "a", "b"});
   REQUIRE(got);
-  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(f.probe->executed("lock_take") == 1);
   REQUIRE(got->size() == 3);
   CHECK((*got)[0].name() == "c");
   CHECK((*got)[1].name() == "a");
@@ -145,11 +145,11 @@ LEASE_CASE("all at once: each has a term and a token of its own, and all go with
   }
   CHECK(got->valid());
   CHECK(got->release() == release_result::released);
-  CHECK(f.seam->executed("lock_release") == 1);
+  CHECK(f.probe->executed("lock_release") == 1);
   CHECK(all_free(other));
   CHECK_FALSE(got->valid());
   CHECK(got->release() == release_result::released);
-  CHECK(f.seam->executed("lock_release") == 1);
+  CHECK(f.probe->executed("lock_release") == 1);
 }
 
 LEASE_CASE("all at once: any name that is UTF-8") {
@@ -198,7 +198,7 @@ LEASE_CASE("all at once: what can't be taken together is refused with the reason
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "a"}); }) == errc::invalid_argument);
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", ""}); }) == errc::invalid_argument);
   CHECK(reason_of([&] { (void)m->try_acquire_all(most); }) == errc::invalid_argument);
-  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(f.probe->executed("lock_take") == 0);
   most.pop_back();
   auto const got = m->try_acquire_all(most);
   REQUIRE(got);
@@ -449,13 +449,13 @@ LEASE_CASE("all at once: a take whose reply was lost is found by its terms") {
   std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
-  f.seam->reset();
+  f.probe->reset();
   auto const got = m->try_acquire_all({"a", "b", "c"});
   REQUIRE(got);
-  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(f.probe->executed("lock_take") == 1);
   for (auto const& lock : *got) {
     CHECK(other.read(lock.name())->term == lock.term());
     CHECK(other.read(lock.name())->holder.token == lock.token());
@@ -466,12 +466,12 @@ LEASE_CASE("all at once: one that never arrived is tried again, with other terms
   std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
-  f.seam->reset();
+  f.probe->reset();
   CHECK(m->try_acquire_all({"a", "b", "c"}));
-  CHECK(f.seam->executed("lock_take") == 2);
+  CHECK(f.probe->executed("lock_take") == 2);
 }
 
 LEASE_CASE("all at once: in doubt is said to be in doubt, and nothing leaks") {
@@ -479,19 +479,19 @@ LEASE_CASE("all at once: in doubt is said to be in doubt, and nothing leaks") {
   std::atomic<bool> away{false};
   auto const m = f.manager();
   make_rows(*m);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     away = true;
     lose_reply();
   };
-  f.seam->before = [&](std::string const&) {
+  f.probe->before = [&](std::string const&) {
     if (away) throw error(errc::unreachable, "away by the test");
   };
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "c"}); }) == errc::in_doubt);
   CHECK_FALSE(other.sees_free("a"));
   CHECK_FALSE(other.sees_free("b"));
   CHECK_FALSE(other.sees_free("c"));
-  f.seam->after = nullptr;
+  f.probe->after = nullptr;
   away = false;
   CHECK(eventually([&] { return all_free(other); }));
 }
@@ -501,7 +501,7 @@ LEASE_CASE("all at once: a doubtful take of which one is gone gives back the oth
   std::atomic<int> lost{1};
   auto const m = f.manager();
   make_rows(*m);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take" || lost-- <= 0) return;
     REQUIRE(other.take_over("b"));
     lose_reply();
@@ -519,7 +519,7 @@ LEASE_CASE("all at once: a release whose reply was lost is in doubt, and each te
   auto const m = f.manager();
   auto got = m->try_acquire_all({"a", "b", "c"});
   REQUIRE(got);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };
   CHECK(got->release() == release_result::in_doubt);
@@ -527,16 +527,16 @@ LEASE_CASE("all at once: a release whose reply was lost is in doubt, and each te
   // Applied all the same: whoever has the name since is not touched.
   auto again = m->try_acquire_all({"a", "b", "c"});
   REQUIRE(again);
-  f.seam->reset();
+  f.probe->reset();
   lost = 1;
-  f.seam->before = nullptr;
-  f.seam->after = [&](std::string const& s) {
+  f.probe->before = nullptr;
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_release" || lost-- <= 0) return;
     REQUIRE(other.take("a"));
     lose_reply();
   };
   CHECK(again->release() == release_result::in_doubt);
-  CHECK(eventually([&] { return f.seam->executed("lock_release") >= 4; }));
+  CHECK(eventually([&] { return f.probe->executed("lock_release") >= 4; }));
   CHECK(other.has_still("a"));
   CHECK(all_free(other, {"b", "c"}));
 }
@@ -606,12 +606,12 @@ LEASE_CASE("all at once: what this process has is busy, and is not asked of the 
   auto const b = m->make_mutex("b").acquire();
   CHECK(reason_of([&] { (void)m->try_acquire_all({"a", "b", "c"}); }) == errc::would_deadlock);
   CHECK(reason_of([&] { (void)m->acquire_all({"a", "b", "c"}); }) == errc::would_deadlock);
-  f.seam->reset();
+  f.probe->reset();
   auto const got = m->try_acquire_all({"a", "b", "c"}, each());
   CHECK(got.status() == acquire_status::busy);
   CHECK(got.busy_name() == "b");
   CHECK(got.holder()->token == b->token());
-  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(f.probe->executed("lock_take") == 0);
   CHECK(m->make_mutex("a").try_acquire());  // no place in line was kept
   auto const rest = m->try_acquire_all({"a", "c"});
   REQUIRE(rest);
@@ -902,8 +902,8 @@ LEASE_CASE("all at once: what is given back because another can't be held goes t
   auto next = o;
   next.on_wait = [&](holder_info const*) { waits = true; };
   std::jthread successor;
-  f.seam->reset();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->reset();
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_take" || begun.exchange(true)) return;
     successor = std::jthread([&] {
       auto const mine = m->make_mutex("a", next).acquire();
@@ -915,8 +915,8 @@ LEASE_CASE("all at once: what is given back because another can't be held goes t
   };
   armed = true;
   CHECK_THROWS_AS((void)m->acquire_all({"a", "b"}, o), std::bad_alloc);
-  f.seam->before = nullptr;
-  CHECK(eventually([&] { return has && f.seam->executed("lock_release") >= 3 && other.sees_free("b"); }));
+  f.probe->before = nullptr;
+  CHECK(eventually([&] { return has && f.probe->executed("lock_release") >= 3 && other.sees_free("b"); }));
   CHECK_FALSE(other.take("a"));
   looked = true;
 }
@@ -955,7 +955,7 @@ LEASE_CASE(
   };
   auto const m = f.manager(events);
   { auto const makes_rows = m->acquire_all({"a", "b"}); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && refused-- > 0) throw error(errc::row_locked, "by the test");
   };
   refused = 1;

@@ -17,7 +17,7 @@ struct counted_bell final : waiting::bell {
 /// A manager's inside, without the threads that lock_manager's callers bring.
 struct inside {
   explicit inside(fixture& f, mutex_options o)
-      : m(managing::manager::make(observed_by(f.source, f.seam).implementation(), f.options)),
+      : m(managing::manager::make(observed_by(f.source, f.probe).implementation(), f.options)),
         spec(m->spec("x", std::move(o), false)) {}
   ~inside() { m->close(); }
   inside(inside const&) = delete;

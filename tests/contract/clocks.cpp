@@ -37,7 +37,7 @@ class keeps_renewing {
 reap_result run_reaper(fixture& f, std::chrono::milliseconds watch = 60s) {
   reaper_options o{.table_prefix = f.options.table_prefix, .schema = f.options.schema};
   o.watch = watch;
-  return reaper(observed_by(f.source, f.seam), std::move(o)).run();
+  return reaper(observed_by(f.source, f.probe), std::move(o)).run();
 }
 
 }  // namespace
@@ -141,11 +141,11 @@ CONTRACT_CASE("C5: the claim names term and renewals that were watched") {
   };
   // The claim names the term that it replaces. With unique_insert it begins a transaction, which who only
   // looks does not.
-  f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
+  f.probe->look = [&](std::string const& s, std::span<backend::value const> parameters) {
     if (pair.as_lease() && s == "lock_take" && !backend::is_null(parameters[12])) renew_once();
   };
-  f.seam->before = [&](std::string const& s) {
-    if (pair.strategy == strategy::unique_insert && s == "begin" && f.seam->executed("lock_read") > 3)
+  f.probe->before = [&](std::string const& s) {
+    if (pair.strategy == strategy::unique_insert && s == "begin" && f.probe->executed("lock_read") > 3)
       renew_once();
   };
   auto const lock = m->make_mutex("x").try_acquire_for(30s);
@@ -199,7 +199,7 @@ CONTRACT_CASE("C5: the reaper leaves alone who renews, and what takes too long t
   auto const unwatched = run_reaper(f, 500ms);
   CHECK(unwatched.ended == 0);
   CHECK(unwatched.left_observed == 1);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "reap_end_lease" || s == "reap_end_insert") CHECK(living.renew("x"));
   };
   auto const r = run_reaper(f);
@@ -241,18 +241,18 @@ CONTRACT_CASE("C33: an operator's revocation is not undone by the explicit owner
     f.sql("UPDATE rowlock_locks SET revoked = " +
           std::string(pair.engine == dialect::postgresql ? "false" : "0"));
     std::atomic<int> looks{0};
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (s == pair.before_take() && looks > 0)
         f.sql("UPDATE rowlock_locks SET revoked = " +
               std::string(pair.engine == dialect::postgresql ? "true" : "1"));
     };
-    f.seam->after = [&](std::string const& s) {
+    f.probe->after = [&](std::string const& s) {
       if (s == "lock_read") ++looks;
     };
     auto const again = f.manager();
     CHECK_FALSE(again->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire());
-    f.seam->before = nullptr;
-    f.seam->after = nullptr;
+    f.probe->before = nullptr;
+    f.probe->after = nullptr;
     CHECK(looks > 0);
   }
   CHECK(m->list().at(0).holder.revoked);

@@ -28,14 +28,14 @@ LEASE_CASE("connections: a manager that is not told has as many as are of use, n
   auto const best = f.source.implementation()->best_connections();
   std::atomic<int> most{0};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const&) {
-    int const now = f.seam->connections;
+  f.probe->before = [&](std::string const&) {
+    int const now = f.probe->connections;
     for (int so_far = most; so_far < now && !most.compare_exchange_weak(so_far, now);) {
     }
   };
   for (int i = 0; i < 3; ++i) take_at_once(*m, 8);
   CHECK(most <= best + 1);  // the renewer's
-  CHECK(f.seam->connections >= 1);
+  CHECK(f.probe->connections >= 1);
 }
 
 // Not unique_insert: on SQLite it takes inside a transaction, of which there is one at a time.
@@ -51,18 +51,18 @@ PAIRS_CASE("connections: those that nobody has used for long are closed, but one
     // Four sessions at once, of whatever kind the strategy uses.
     std::atomic<int> inside{0};
     std::atomic<bool> all{false};
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (s != "lock_take") return;
       if (++inside >= 4) all = true;
       (void)eventually([&] { return all.load(); });
     };
     take_at_once(*m, 4);
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
     CHECK(all);
-    CHECK(f.seam->connections >= 4);
+    CHECK(f.probe->connections >= 4);
   }
   // One stays, one renews or holds.
-  CHECK(eventually([&] { return f.seam->connections <= 2; }));
+  CHECK(eventually([&] { return f.probe->connections <= 2; }));
   CHECK(m->make_mutex("x").try_acquire());
   CHECK(renewed->valid());
 }

@@ -64,9 +64,9 @@ EVERY_CASE("C21: a transaction that ends within the moment does not keep try_acq
   if (pair.locks_free_row()) (void)x.acquire();
   m->connect();
   transaction_in_the_way other(f, pair);
-  f.seam->reset();
+  f.probe->reset();
   auto got = std::async(std::launch::async, [&] { return bool(x.try_acquire()); });
-  CHECK(eventually([&] { return f.seam->executed_in_all() > 0; }));
+  CHECK(eventually([&] { return f.probe->executed_in_all() > 0; }));
   other.end();
   CHECK(got.get());
 }
@@ -95,14 +95,14 @@ EVERY_CASE("C85: contended, too, for threads that wait for the one connection wh
   if (pair.locks_free_row())
     for (auto const& name : names) (void)m->make_mutex(name).acquire();
   transaction_in_the_way other(f, pair, names);
-  f.seam->reset();
+  f.probe->reset();
   std::vector<std::future<acquire_status>> all;
   for (auto const& name : names)
     all.push_back(std::async(std::launch::async, [&] { return m->make_mutex(name).try_acquire().status(); }));
   for (auto& one : all) CHECK(one.get() == acquire_status::contended);
   // Where all wait for one file, one of them does so for all.
   if (dialect_of(f) == dialect::sqlite)
-    CHECK(f.seam->executed("lock_take") + f.seam->executed("begin") < static_cast<int>(names.size()));
+    CHECK(f.probe->executed("lock_take") + f.probe->executed("begin") < static_cast<int>(names.size()));
   other.end();
   CHECK(m->make_mutex(names.front()).try_acquire());
 }

@@ -66,7 +66,7 @@ fixture::fixture(connection_source s, manager_options o)
     : source(as_the_environment_has_it(std::move(s))), options(std::move(o)) {}
 
 std::unique_ptr<lock_manager> fixture::manager(manager_options o) {
-  return std::make_unique<lock_manager>(observed_by(source, seam), std::move(o));
+  return std::make_unique<lock_manager>(observed_by(source, probe), std::move(o));
 }
 
 void fixture::sql(std::string const& text) { run(tables().render(text)); }
@@ -78,8 +78,8 @@ void fixture::run(std::string const& text) {
 void fixture::make_functions() { sql(text_of(std::string(source.implementation()->sql().name)).functions); }
 
 bool fixture::waited(int attempts) const {
-  return traits(options.strategy).waits_in_server ? seam->executed("lock_take") >= 1
-                                                  : seam->executed("lock_read") >= attempts;
+  return traits(options.strategy).waits_in_server ? probe->executed("lock_take") >= 1
+                                                  : probe->executed("lock_read") >= attempts;
 }
 
 backend::table_names fixture::tables() const {

@@ -8,7 +8,7 @@
 #include <rowlock/lock_manager.hpp>
 #include <string>
 
-#include "contract/seam.hpp"
+#include "contract/statement_probe.hpp"
 #include "support/support.hpp"
 #ifdef ROWLOCK_POOLER_PAIRS
 #include <rowlock/postgresql.hpp>
@@ -34,13 +34,13 @@ class fixture {
   explicit fixture(connection_source, manager_options);
   virtual ~fixture() = default;
 
-  connection_source source;  ///< without the seam
-  std::shared_ptr<rowlock::test::seam> seam = std::make_shared<rowlock::test::seam>();
+  connection_source source;  ///< without the probe
+  std::shared_ptr<rowlock::test::statement_probe> probe = std::make_shared<rowlock::test::statement_probe>();
   manager_options options;  ///< where the tables are
 
   virtual std::string url() const = 0;  ///< for processes of their own
 
-  /// A manager whose statements go through the seam.
+  /// A manager whose statements go through the probe.
   std::unique_ptr<lock_manager> manager() { return manager(options); }
   std::unique_ptr<lock_manager> manager(manager_options o);
 

@@ -16,17 +16,17 @@ CONTRACT_CASE("K3: a take whose reply was lost is found by its term") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take") sent = boot_clock::now();
   };
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
-  f.seam->reset();
+  f.probe->reset();
   auto const before = boot_clock::now();
   auto const lock = x.try_acquire();
   REQUIRE(lock);
-  CHECK(f.seam->executed("lock_take") == 1);  // not taken twice
+  CHECK(f.probe->executed("lock_take") == 1);  // not taken twice
   CHECK(other.read("x")->term == lock->term());
   CHECK(lock->token() == other.read("x")->holder.token);
   CHECK(*lock->trusted_until() >= before + 27s);
@@ -38,13 +38,13 @@ CONTRACT_CASE("a take that never arrived is tried again with another term") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
-  f.seam->reset();
+  f.probe->reset();
   auto const lock = x.try_acquire();
   REQUIRE(lock);
-  CHECK(f.seam->executed("lock_take") == 2);
+  CHECK(f.probe->executed("lock_take") == 2);
 }
 
 LEASE_CASE("B15: a ghost of the first try that is applied late is known by its term") {
@@ -57,7 +57,7 @@ LEASE_CASE("B15: a ghost of the first try that is applied late is known by its t
   // The first try's reply is lost while somebody else has the row; later it is granted by the server all the
   // same.
   std::optional<acquisition> got;
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && ++takes == 1) lose_reply();
   };
   std::jthread waiter([&] { got.emplace(x.try_acquire_for(60s)); });
@@ -73,12 +73,12 @@ CONTRACT_CASE("in doubt is said to be in doubt") {
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     away = true;
     lose_reply();
   };
-  f.seam->before = [&](std::string const&) {
+  f.probe->before = [&](std::string const&) {
     if (away) throw error(errc::unreachable, "away by the test");
   };
   try {
@@ -90,7 +90,7 @@ CONTRACT_CASE("in doubt is said to be in doubt") {
   // What it had after all is given back once the database is there again.
   stranger other(f);
   CHECK_FALSE(other.sees_free("x"));
-  f.seam->after = nullptr;
+  f.probe->after = nullptr;
   away = false;
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }
@@ -98,7 +98,7 @@ CONTRACT_CASE("in doubt is said to be in doubt") {
 CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one for ever") {
   std::atomic<bool> away{true};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const&) {
+  f.probe->before = [&](std::string const&) {
     if (away) throw error(errc::unreachable, "away by the test");
   };
   auto x = m->make_mutex("x", {.retry = {.first = 5ms, .longest = 20ms}});
@@ -106,18 +106,18 @@ CONTRACT_CASE("a waiter rides out an outage until its deadline, and without one 
   CHECK_THROWS_AS((void)x.try_acquire(), error);
   // It asks again and again.
   auto const asked_since = [&](int before) {
-    return eventually([&] { return f.seam->executed_in_all() >= before + 3; });
+    return eventually([&] { return f.probe->executed_in_all() >= before + 3; });
   };
   std::stop_source stop;
   std::jthread([&] {
-    std::jthread const canceller([&, before = f.seam->executed_in_all()] {
+    std::jthread const canceller([&, before = f.probe->executed_in_all()] {
       CHECK(asked_since(before));
       stop.request_stop();
     });
     CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled);
   }).join();
   std::atomic<bool> had{false};
-  auto const before = f.seam->executed_in_all();
+  auto const before = f.probe->executed_in_all();
   std::jthread const waiter([&] {
     auto const lock = x.acquire();
     had = static_cast<bool>(lock);
@@ -134,7 +134,7 @@ CONTRACT_CASE("R3: a release whose reply was lost is in doubt, and done by the k
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };
   CHECK(lock->release() == release_result::in_doubt);
@@ -169,7 +169,7 @@ CONTRACT_CASE(
   transaction->script(begin_of(f), boot_clock::now() + 30s);
   transaction->script(tables.render("UPDATE rowlock_locks SET note = 'guarded'"), boot_clock::now() + 30s);
   base::boot_clock_leads_by(10s);  // it is to be renewed
-  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= 2; }));
+  REQUIRE(eventually([&] { return f.probe->executed("lock_renew") >= 2; }));
   CHECK(lock->valid());
   transaction->script("COMMIT", boot_clock::now() + 30s);
   CHECK(eventually([&] { return *lock->trusted_until() > trust; }));
@@ -199,13 +199,13 @@ LEASE_CASE("a take whose reply has no token, or one that none can be, is in doub
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  f.seam->reply = [&](std::string const& s, backend::result& r) {
+  f.probe->reply = [&](std::string const& s, backend::result& r) {
     if (s == "lock_take" && spoilt-- > 0) spoil(pair, r, shorten);
   };
-  f.seam->reset();
+  f.probe->reset();
   auto const lock = x.try_acquire();
   REQUIRE(lock);
-  CHECK(f.seam->executed("lock_take") == 1);  // not taken twice
+  CHECK(f.probe->executed("lock_take") == 1);  // not taken twice
   CHECK(other.read("x")->term == lock->term());
   CHECK(lock->token() == other.read("x")->holder.token);
   CHECK(lock->token().value > 0);
@@ -217,7 +217,7 @@ CONTRACT_CASE("a take that is granted as memory runs out leaves nothing taken") 
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 1h});
   { auto const makes_row = x.acquire(); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && failing-- > 0) throw std::bad_alloc();
   };
   CHECK_THROWS_AS((void)x.try_acquire(), std::bad_alloc);
@@ -229,7 +229,7 @@ LEASE_CASE("several that are granted as memory runs out: nothing is left taken")
   std::atomic<int> failing{1};
   auto const m = f.manager();
   { auto const makes_rows = m->acquire_all({"a", "b"}); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && failing-- > 0) throw std::bad_alloc();
   };
   CHECK_THROWS_AS((void)m->try_acquire_all({"a", "b"}, {.ttl = 1h}), std::bad_alloc);
@@ -242,7 +242,7 @@ CONTRACT_CASE("R3: what could not be given back is tried for as long as its row 
   std::atomic<bool> away{false};
   std::atomic<int> tries{0};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_release" || !away) return;
     ++tries;
     throw error(errc::unreachable, "away by the test");
@@ -271,7 +271,7 @@ CONTRACT_CASE("R3: what is to be given back later is not forgotten when memory r
   std::atomic<int> failing{4};
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.ttl = 1h}).acquire();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && failing-- > 0) throw std::bad_alloc();
   };
   CHECK(lock->release() == release_result::in_doubt);
@@ -290,22 +290,22 @@ LEASE_CASE(
   auto const m = f.manager(o);
   auto x = m->make_mutex("x", {.ttl = 1h});
   { auto const makes_row = x.acquire(); }
-  f.seam->look = [&](std::string const& s, std::span<backend::value const> p) {
+  f.probe->look = [&](std::string const& s, std::span<backend::value const> p) {
     if (s == "lock_take") term = backend::as_text(p[2]);
   };
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (away) throw error(errc::unreachable, "away by the test");
     if (s != "lock_take") return;
     away = true;
     lose_reply();
   };
   CHECK_THROWS_AS((void)x.try_acquire(), error);
-  f.seam->look = nullptr;
-  f.seam->after = [&](std::string const& s) {
+  f.probe->look = nullptr;
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_release" || looked_for.exchange(true)) return;
     may_look = false;
   };
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release") (void)eventually([&] { return may_look.load(); });
   };
   REQUIRE(eventually([&] { return looked_for.load(); }));
@@ -314,8 +314,8 @@ LEASE_CASE(
   CHECK_FALSE(other.sees_free("x"));
   may_look = true;
   CHECK(eventually([&] { return other.sees_free("x"); }));
-  f.seam->after = nullptr;
-  f.seam->before = nullptr;
+  f.probe->after = nullptr;
+  f.probe->before = nullptr;
 }
 
 LEASE_CASE("attempts that all fail, on a database that gives nothing back either, do not heap up for ever") {
@@ -323,17 +323,17 @@ LEASE_CASE("attempts that all fail, on a database that gives nothing back either
   auto m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 1h, .takeover = takeover::observed});
   m->connect();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (!away) return;
     if (s == "lock_take") throw error(errc::failed, "refused by the test");
     if (s == "lock_release") throw error(errc::unreachable, "away by the test");
   };
   for (int i = 0; i < 400; ++i) CHECK_THROWS_AS((void)x.try_acquire(), error);
   away = false;
-  f.seam->reset();
+  f.probe->reset();
   m.reset();
-  CHECK(f.seam->executed("lock_release") >= 1);
-  CHECK(f.seam->executed("lock_release") <= 300);
+  CHECK(f.probe->executed("lock_release") >= 1);
+  CHECK(f.probe->executed("lock_release") <= 300);
 }
 
 PAIRS_CASE("a late release does not wait for a row that somebody has locked: renewals come first",
@@ -349,10 +349,10 @@ PAIRS_CASE("a late release does not wait for a row that somebody has locked: ren
   transaction->script(f.tables().render("UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'x'"),
                       boot_clock::now() + 30s);
   CHECK(lock->release() == release_result::handed_over);
-  f.seam->reset();
-  CHECK(eventually([&] { return f.seam->executed("lock_renew") >= 3; }));
-  CHECK(f.seam->executed("lock_idle") >= 2);
-  CHECK(f.seam->executed("lock_release") == 0);
+  f.probe->reset();
+  CHECK(eventually([&] { return f.probe->executed("lock_renew") >= 3; }));
+  CHECK(f.probe->executed("lock_idle") >= 2);
+  CHECK(f.probe->executed("lock_release") == 0);
   transaction->script("COMMIT", boot_clock::now() + 30s);
   CHECK(eventually([&] { return other.sees_free("x"); }));
 }

@@ -148,7 +148,7 @@ LEASE_CASE("election: who resigns is told to stop, comes after the others, and l
 LEASE_CASE("election: after a term others have the time to come first, also if they stand in no line") {
   std::atomic<boot_clock::rep> released{0}, taken{0};
   auto const m = f.manager();
-  f.seam->look = [&](std::string const& s, std::span<backend::value const>) {
+  f.probe->look = [&](std::string const& s, std::span<backend::value const>) {
     auto const now = boot_clock::now().time_since_epoch().count();
     if (s == "lock_release") released = now;
     if (s == "lock_take") taken = now;
@@ -159,7 +159,7 @@ LEASE_CASE("election: after a term others have the time to come first, also if t
   REQUIRE(a.comes_to_lead(2));
   CHECK(released > 0);
   CHECK(taken - released > boot_clock::duration(900ms).count());
-  f.seam->look = nullptr;
+  f.probe->look = nullptr;
 }
 
 LEASE_CASE("election: work that ignores that it is to stop keeps its term, and has none beside it") {
@@ -218,13 +218,13 @@ LEASE_CASE("election: if no renewal comes, the work is told as long before trust
   auto const m = f.manager();
   candidate a(*m, {.ttl = 8s, .stop_within = 3s});
   REQUIRE(a.comes_to_lead());
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
   REQUIRE(eventually([&] { return a.was_told(); }));
   CHECK(a.left_when_told() > 1s);
   CHECK(a.left_when_told() <= 3s);
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
 }
 
 LEASE_CASE("election: who is ill does not campaign, and resigns") {
@@ -239,7 +239,7 @@ LEASE_CASE("election: who is ill does not campaign, and resigns") {
   };
   candidate a(*m, {.healthy = health, .health_interval = 20ms});
   REQUIRE(eventually([&] { return asked > 4; }));
-  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(f.probe->executed("lock_take") == 0);
   well = true;
   REQUIRE(a.comes_to_lead());
   candidate b(*n);
@@ -261,7 +261,7 @@ LEASE_CASE("election: who became ill while it waited gives back what it has won,
   REQUIRE(eventually([&] { return f.waited(1); }));
   well = false;
   REQUIRE(other.release("x"));
-  CHECK(eventually([&] { return f.seam->executed("lock_release") > 0; }));
+  CHECK(eventually([&] { return f.probe->executed("lock_release") > 0; }));
   CHECK(eventually([&] { return other.take("x"); }));
   CHECK(a.terms() == 0);
 }
@@ -394,11 +394,11 @@ CONTRACT_CASE("set_note: of a term that was taken over meanwhile it changes noth
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.note = "ours"});
   auto lock = x.acquire();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_set_note") CHECK(other.take_over("x"));
   };
   CHECK_FALSE(lock->set_note("late"));
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK(lock->loss() == loss_reason::taken_over);
   CHECK(other.read("x")->holder.note.empty());
   CHECK(other.has_still("x"));
@@ -433,11 +433,11 @@ CONTRACT_CASE("set_note: a reply that was lost is in doubt, and a second call is
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  f.seam->after = [](std::string const& s) {
+  f.probe->after = [](std::string const& s) {
     if (s == "lock_set_note") lose_reply();
   };
   CHECK_THROWS_AS((void)lock->set_note("new"), error);
-  f.seam->after = nullptr;
+  f.probe->after = nullptr;
   CHECK(lock->valid());
   CHECK(lock->set_note("new"));
   CHECK(other.read("x")->holder.note == "new");

@@ -142,7 +142,7 @@ CONTRACT_CASE(
   auto x = m->make_mutex("x");
   REQUIRE(x.try_acquire());  // the sessions are there
   queue reply;
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };
   auto attempt = std::async(std::launch::async, [&] { return x.acquire().status(); });
@@ -178,7 +178,7 @@ CONTRACT_CASE("C2: who waits for a connection can be cancelled") {
   auto m = f.manager(o);
   REQUIRE(m->make_mutex("y").try_acquire());
   queue reply;
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && first.exchange(false)) reply.pass();
   };
   auto busy = std::async(std::launch::async, [&] { return m->make_mutex("y").try_acquire().status(); });
@@ -217,7 +217,7 @@ CONTRACT_CASE("C3: two loss callbacks destroy each other's managers") {
   REQUIRE(other.take_over("one"));
   REQUIRE(other.take_over("two"));
   CHECK(eventually([&] { return one.done && two.done; }));
-  CHECK(eventually([&] { return f.seam->connections == 0; }));
+  CHECK(eventually([&] { return f.probe->connections == 0; }));
 }
 
 CONTRACT_CASE("C3: a manager that is destroyed by an event hook does not wait for its own thread") {
@@ -236,7 +236,7 @@ CONTRACT_CASE("C3: a manager that is destroyed by an event hook does not wait fo
   CHECK(eventually([&] { return destroyed.load(); }));
   CHECK_FALSE((*lock)->valid());
   CHECK(stranger(f).take("x"));
-  CHECK(eventually([&] { return f.seam->connections == 0; }));
+  CHECK(eventually([&] { return f.probe->connections == 0; }));
 }
 
 CONTRACT_CASE("C3: a manager and a mutex that are destroyed by a retry policy do not wait for that call") {
@@ -254,7 +254,7 @@ CONTRACT_CASE("C3: a manager and a mutex that are destroyed by a retry policy do
   auto status = acquire_status::acquired;
   CHECK(time_of([&] { status = x->acquire().status(); }) < 20s);
   CHECK(status == acquire_status::cancelled);
-  CHECK(eventually([&] { return f.seam->connections == 0; }));
+  CHECK(eventually([&] { return f.probe->connections == 0; }));
 }
 
 CONTRACT_CASE("C3: a lock that was lost is given back at the end, though its handle is still there") {
@@ -275,13 +275,13 @@ CONTRACT_CASE("C3: the end waits, beyond release_timeout, until no call uses wha
   auto o = quick(f);
   o.reply_timeout = 20s;
   auto m = std::make_unique<lock_manager>(
-      connection_source(std::make_shared<programs_source>(observed_by(f.source, f.seam))), o);
+      connection_source(std::make_shared<programs_source>(observed_by(f.source, f.probe))), o);
   std::optional<held_lock> lock;
   SUBCASE("nothing was taken") {}
   SUBCASE("a lock was") { lock.emplace(*m->make_mutex("x").acquire()); }
   queue in_the_middle;
   std::atomic<bool> is_used{true};
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_list_end") return;
     in_the_middle.pass();
     is_used = false;

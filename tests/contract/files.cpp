@@ -34,7 +34,7 @@ void lose_by(change const& c, fixture& f) {
   auto renewed = m->make_mutex("renewed", {.ttl = 6s}).acquire();
   auto extended = m->make_mutex("extended", {.ttl = 60s, .renew = false}).acquire();
   auto released = m->make_mutex("released", {.ttl = 60s, .renew = false}).acquire();
-  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") > 0; }));
+  REQUIRE(eventually([&] { return f.probe->executed("lock_renew") > 0; }));
   f.sql("PRAGMA wal_checkpoint(TRUNCATE)");  // the copy has all of it, terms included
   c.make(path_of(f));
   CHECK(eventually([&] { return renewed->loss_token().stop_requested(); }));

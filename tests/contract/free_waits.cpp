@@ -41,9 +41,9 @@ EVERY_CASE("wait_until_free_for: a stop token ends it, and so does the manager's
   bool by_token = false;
   SUBCASE("stopped") { by_token = true; }
   SUBCASE("closed") { by_token = false; }
-  int const before = f.seam->executed_in_all();
+  int const before = f.probe->executed_in_all();
   std::jthread const ends([&] {
-    CHECK(eventually([&] { return f.seam->executed_in_all() > before; }));  // the call has begun
+    CHECK(eventually([&] { return f.probe->executed_in_all() > before; }));  // the call has begun
     if (by_token)
       stop.request_stop();
     else
@@ -60,9 +60,9 @@ CONTRACT_CASE("wait_until_free_for: a dead holder's lock is free when its term i
   auto const start = boot_clock::now();
   CHECK(x.wait_until_free_for(60s));
   CHECK(boot_clock::now() - start < 30s);
-  f.seam->reset();
+  f.probe->reset();
   CHECK(x.wait_until_free_for(60s));
-  CHECK(f.seam->executed("lock_read") == 1);
+  CHECK(f.probe->executed("lock_read") == 1);
 }
 
 EVERY_CASE("wait_until_free_for: an outage is ridden out until the time is over") {
@@ -70,7 +70,7 @@ EVERY_CASE("wait_until_free_for: an outage is ridden out until the time is over"
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   (void)x.try_acquire();
-  f.seam->before = [&](std::string const&) {
+  f.probe->before = [&](std::string const&) {
     if (failures-- > 0) throw error(errc::unreachable, "away by the test");
   };
   CHECK(x.wait_until_free_for(60s));

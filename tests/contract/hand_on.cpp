@@ -21,7 +21,7 @@ mutex_options each(mutex_options o = {}) {
 /// A busy machine has an hour to hand it on, unless it is as in programs.
 struct hot {
   explicit hot(fixture& f, mutex_options o = each(), bool as_in_programs = false)
-      : seam(f.seam), here(f, std::move(o)) {
+      : probe(f.probe), here(f, std::move(o)) {
     if (!as_in_programs) {
       here.m->parts().hand_on_for = 1h;
       here.m->parts().confirmed_for = 1h;
@@ -34,7 +34,7 @@ struct hot {
     REQUIRE(give_back(before) == release_result::released);
     held = second.won();
     REQUIRE(held);
-    seam->reset();
+    probe->reset();
   }
   release_result give_back(std::shared_ptr<holding::hold> const& h) { return here.m->release(h); }
   /// Gives back what is held to `next`.
@@ -43,9 +43,9 @@ struct hot {
     held = next.won();
     REQUIRE(held);
   }
-  int asked() const { return seam->executed("lock_take") + seam->executed("lock_release"); }
+  int asked() const { return probe->executed("lock_take") + probe->executed("lock_release"); }
 
-  std::shared_ptr<test::seam> seam;
+  std::shared_ptr<test::statement_probe> probe;
   inside here;
   std::shared_ptr<holding::hold> held;
 };
@@ -279,7 +279,7 @@ LEASE_CASE("hand-on: not to another manager, which would not renew it") {
   call next(there);
   REQUIRE(next.pauses());
   REQUIRE(h.give_back(h.held) == release_result::released);
-  CHECK(h.seam->executed("lock_release") == 1);
+  CHECK(h.probe->executed("lock_release") == 1);
   auto const won = next.won();
   REQUIRE(won);
   CHECK(won->facts().term != h.held->facts().term);
@@ -360,17 +360,17 @@ CONTRACT_CASE("C62: what was taken away by force is not handed on after another 
     h.here.m->parts().confirmed_for = 1h;
     auto closed_at = boot_time_point::max();
     bool handed_on = false;
-    f.seam->after = [&](std::string const& s) {
+    f.probe->after = [&](std::string const& s) {
       if (s == "lock_revoke_now") closed_at = boot_clock::now();
     };
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (s != "lock_release" || std::exchange(handed_on, true)) return;
       CHECK(boot_clock::now() - closed_at >= base::closed_for);
       CHECK_FALSE(other.take("x"));
       h.pass_to(next);
     };
     REQUIRE(m->revoke("x", revoke_mode::now));
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
     REQUIRE(handed_on);
     REQUIRE(other.take("x"));
     if (pair.strategy == strategy::lease) CHECK(other.token("x") > h.held->facts().token.value);
@@ -442,14 +442,14 @@ CONTRACT_CASE(
   bool stepped = false;
   for (auto const mode : {revoke_mode::at_renewal, revoke_mode::now}) {
     stepped = false;
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (!s.starts_with("lock_revoke") || std::exchange(stepped, true)) return;
       REQUIRE(one.release("x"));
       REQUIRE(next.take("x", 5min));
     };
     CHECK(m->revoke("x", mode, only) == only.empty());
     CHECK(stepped);
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
     CHECK(next.has_still("x") == (!only.empty() || mode == revoke_mode::at_renewal));
     if (auto const row = next.read("x"); row && !row->term.empty()) {
       CHECK(row->holder.revoked == only.empty());
@@ -464,12 +464,12 @@ ONCE_CASE("C62: a record that comes between the look and the revocation stays") 
   auto const m = f.manager();
   auto work = m->make_mutex("x", {.strategy = strategy::once}).acquire();
   bool stepped = false;
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_revoke_now" && !std::exchange(stepped, true)) CHECK(work->done(1h));
   };
   CHECK_FALSE(f.manager()->revoke("x", revoke_mode::now));
   CHECK(stepped);
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   auto const row = m->find("x");
   CHECK((row && row->holder.done));
 }
@@ -478,7 +478,7 @@ CONTRACT_CASE("C62: a session that takes a lock away and dies leaves nothing beh
   stranger other(f);
   auto const m = f.manager();
   held_lock const holder = *m->make_mutex("x").acquire();
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "lock_release") throw error(errc::unreachable, "cut off by the test");
   };
   CHECK(m->revoke("x", revoke_mode::now));
@@ -544,7 +544,7 @@ LEASE_CASE("hand-on: a take whose reply was lost has the lowest token of its blo
   call second(here);
   REQUIRE(second.pauses());
   std::atomic<int> lost{1};
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
   REQUIRE(here.m->release(before) == release_result::released);

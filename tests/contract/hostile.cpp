@@ -29,7 +29,7 @@ CONTRACT_CASE("a loss callback may destroy everything, the manager too") {
   });
   REQUIRE(other.take_over("x"));
   CHECK(eventually([&] { return done.load(); }));
-  CHECK(eventually([&] { return f.seam->connections == 0; }));  // nothing of the manager is left
+  CHECK(eventually([&] { return f.probe->connections == 0; }));  // nothing of the manager is left
 }
 
 CONTRACT_CASE("a loss callback may give back, take again and destroy the manager before the handles") {
@@ -116,10 +116,10 @@ CONTRACT_CASE("an explicit owner that comes back leaves the line of the others a
   REQUIRE(comes_to_rest(thread));  // in line
   auto second = job.try_acquire();
   REQUIRE(second);
-  f.seam->reset();
+  f.probe->reset();
   std::this_thread::sleep_for(200ms);  // time for several attempts, of which there is to be none
   CHECK_FALSE(had);
-  CHECK(f.seam->executed_in_all() == 0);  // the waiter waits here, not at the database
+  CHECK(f.probe->executed_in_all() == 0);  // the waiter waits here, not at the database
   CHECK(first->release() == release_result::already_lost);
   CHECK(second->release() == release_result::released);
   CHECK(eventually([&] { return had.load(); }));
@@ -137,7 +137,7 @@ CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts ne
                                     }}});
   m->connect();
   for (auto* one : {&x, &y}) {
-    f.seam->reset();
+    f.probe->reset();
     auto const began = boot_clock::now();
     std::atomic<bool> had{false};
     std::jthread waiter([&] {
@@ -148,7 +148,7 @@ CONTRACT_CASE("lock() has nobody to tell that it gave up: a bound of attempts ne
     std::this_thread::sleep_for(400ms);  // time for eight attempts
     CHECK_FALSE(had);
     // Each 50 ms; without a wait: thousands.
-    auto const looks = f.seam->executed("lock_read");
+    auto const looks = f.probe->executed("lock_read");
     CHECK(looks <= 60 + (boot_clock::now() - began) / 25ms);
     REQUIRE(other.release("x"));
     waiter.join();
@@ -172,13 +172,13 @@ CONTRACT_CASE("durations beyond any clock's range mean for ever, or at once") {
   };
   for (auto const& wait : patient) {
     REQUIRE(other.take("x"));
-    f.seam->reset();
+    f.probe->reset();
     bool had = false;
     std::jthread waiter([&] {
       had = wait();
       x.unlock();
     });
-    CHECK(eventually([&] { return f.seam->executed("lock_read") >= 3; }));
+    CHECK(eventually([&] { return f.probe->executed("lock_read") >= 3; }));
     other.release("x");
     waiter.join();
     CHECK(had);
@@ -198,15 +198,15 @@ CONTRACT_CASE("a policy's wait of any length is no attempt after the other") {
   retry.policy = [](int, holder_info const*) { return std::optional(std::chrono::milliseconds::max()); };
   auto x = m->make_mutex("x", {.retry = retry});
   std::stop_source stop;
-  f.seam->reset();
+  f.probe->reset();
   {
     std::jthread const waiter(
         [&] { CHECK(x.acquire(stop.get_token()).status() == acquire_status::cancelled); });
-    CHECK(eventually([&] { return f.seam->executed("lock_take") > 0; }));
+    CHECK(eventually([&] { return f.probe->executed("lock_take") > 0; }));
     std::this_thread::sleep_for(200ms);  // time for many attempts, of which there is to be one
     stop.request_stop();
   }
-  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(f.probe->executed("lock_take") == 1);
 }
 
 CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked at") {
@@ -215,12 +215,12 @@ CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked
   { auto const makes_row = x.acquire(); }
   for (auto why : {errc::row_locked, errc::access_denied, errc::failed}) {
     std::atomic<bool> lost{false};
-    f.seam->after = [&](std::string const& s) {
+    f.probe->after = [&](std::string const& s) {
       if (s != "lock_take" || lost) return;
       lost = true;
       lose_reply();
     };
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (s == "lock_read" && lost) throw error(why, "kept from looking by the test");
     };
     errc said{};
@@ -230,8 +230,8 @@ CONTRACT_CASE("in doubt stays in doubt, whatever keeps the row from being looked
       said = e.reason();
     }
     CHECK(said == errc::in_doubt);
-    f.seam->after = nullptr;
-    f.seam->before = nullptr;
+    f.probe->after = nullptr;
+    f.probe->before = nullptr;
     CHECK(x.try_acquire_for(60s));  // what was granted after all was given back
   }
 }
@@ -244,10 +244,10 @@ CONTRACT_CASE("B17: a lock that came too late and can't be given back at once is
   m->connect();
   auto x = m->make_mutex("x", {.ttl = 3s});
   { auto const makes_row = x.acquire(); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(3100ms);  // more than the ttl
   };
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && cut-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
   CHECK_THROWS_AS((void)x.try_acquire(), error);
@@ -273,7 +273,7 @@ CONTRACT_CASE("a release that finds the term gone says why") {
 CONTRACT_CASE("K1: what is thrown need not be an exception of the standard's") {
   std::atomic<int> failing{3};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw 42;
   };
   auto const lock = m->make_mutex("x", {.ttl = 6s}).acquire();

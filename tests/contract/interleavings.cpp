@@ -61,7 +61,7 @@ INSERT_CASE("B37: an expired row that is renewed between the look at it and its 
   f.sql("UPDATE rowlock_locks SET expires_at = " + in_ms(f, -1000));
   int begun = 0;
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "begin" && ++begun == 2) REQUIRE(first.renew("x"));
   };
   CHECK_FALSE(m->make_mutex("x").try_acquire());
@@ -151,10 +151,10 @@ CONTRACT_CASE("trust counts from before an extension was sent") {
   auto const m = f.manager();
   auto lock = m->make_mutex("x", {.renew = false}).acquire();
   boot_time_point sent;
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_extend") sent = boot_clock::now();
   };
-  f.seam->after = [](std::string const& s) {
+  f.probe->after = [](std::string const& s) {
     if (s == "lock_extend") std::this_thread::sleep_for(500ms);  // the reply is slow
   };
   auto const before = boot_clock::now();
@@ -169,18 +169,18 @@ CONTRACT_CASE("K3: trust of a take whose reply was lost counts from before that 
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_row = x.acquire(); }
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take") sent = boot_clock::now();
   };
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take" || lost-- <= 0) return;
     std::this_thread::sleep_for(600ms);  // it is noticed late
     lose_reply();
   };
-  f.seam->reset();
+  f.probe->reset();
   auto const lock = x.try_acquire();
   REQUIRE(lock);
-  CHECK(f.seam->executed("lock_take") == 1);
+  CHECK(f.probe->executed("lock_take") == 1);
   CHECK(*lock->trusted_until() <= sent + 27s);
 }
 
@@ -190,10 +190,10 @@ CONTRACT_CASE("B15: after a lost reply no try has the term of another") {
   auto x = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 1ms}});
   { auto const makes_row = x.acquire(); }
   std::vector<std::string> terms;
-  f.seam->look = [&](std::string const& s, std::span<backend::value const> parameters) {
+  f.probe->look = [&](std::string const& s, std::span<backend::value const> parameters) {
     if (s == "lock_take") terms.push_back(backend::as_text(parameters[2]));
   };
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && lost-- > 0) lose_reply();
   };
   auto const lock = x.try_acquire_for(60s);

@@ -57,10 +57,10 @@ CONTRACT_CASE("trust counts from before the granting statement was sent, less a 
   m->connect();
   auto x = m->make_mutex("x", {.ttl = 20s, .renew = false});
   { auto const makes_row = x.acquire(); }
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take") sent = boot_clock::now();
   };
-  f.seam->after = [](std::string const& s) {
+  f.probe->after = [](std::string const& s) {
     if (s == "lock_take") std::this_thread::sleep_for(400ms);  // the reply is slow
   };
   auto const before = boot_clock::now();
@@ -73,12 +73,12 @@ CONTRACT_CASE("trust counts from before the granting statement was sent, less a 
 CONTRACT_CASE("trust counts from before a renewal was sent") {
   std::atomic<boot_clock::rep> sent{0};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_renew") return;
     if (sent != 0) throw error(errc::unreachable, "the first one only, by the test");
     sent = boot_clock::now().time_since_epoch().count();
   };
-  f.seam->after = [](std::string const& s) {
+  f.probe->after = [](std::string const& s) {
     if (s == "lock_renew") std::this_thread::sleep_for(300ms);  // the reply is slow
   };
   auto x = m->make_mutex("x", {.ttl = 9s});
@@ -95,7 +95,7 @@ CONTRACT_CASE("B17: an answer that took longer than the lease lasts is no lock, 
   m->connect();
   auto x = m->make_mutex("x", {.ttl = 3s});
   { auto const makes_row = x.acquire(); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_take" && slow-- > 0) std::this_thread::sleep_for(3100ms);  // more than the ttl
   };
   CHECK_THROWS_AS((void)x.try_acquire(), error);
@@ -145,7 +145,7 @@ CONTRACT_CASE("a fixed lease ends by itself and says so before its trust ends") 
   CHECK(boot_time_point(boot_clock::duration(told.load())) < trust + 500ms);
   CHECK(lock->loss() == loss_reason::expired);
   CHECK_FALSE(lock->valid());
-  CHECK(f.seam->executed("lock_renew") == 0);
+  CHECK(f.probe->executed("lock_renew") == 0);
   CHECK(eventually([&] { return other.take("x"); }));
   CHECK(boot_clock::now() > trust);
 }

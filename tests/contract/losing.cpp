@@ -91,7 +91,7 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
   base::boot_clock_may_lead();
   std::atomic<int> failing{5};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw error(errc::unreachable, "cut off by the test");
   };
   held_and_watched h(*m, 30s);
@@ -100,13 +100,13 @@ CONTRACT_CASE("K1, K2: failing renewals neither end renewal nor the lock while t
   CHECK(eventually([&] { return *h.lock->trusted_until() > trust; }));
   CHECK(h.lock->valid());
   failing = 1;
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
 }
 
 CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal") {
   std::atomic<int> failing{3};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_renew" && failing-- > 0) throw std::runtime_error("out of the blue");
   };
   held_and_watched h(*m, 6s);
@@ -117,7 +117,7 @@ CONTRACT_CASE("K1: even an exception that is none of ours does not end renewal")
 CONTRACT_CASE("a database that is away for longer: loss is reported before trust ends") {
   base::boot_clock_may_lead();
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
   held_and_watched h(*m, 30s);  // it is told a second before trust ends
@@ -174,7 +174,7 @@ CONTRACT_CASE("C75: a database that says nothing: the loss says since when") {
   std::atomic<bool> over{false};
   std::atomic<bool> asked{false};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_renew") return;
     asked = true;
     CHECK(eventually([&] { return over.load(); }));
@@ -203,7 +203,7 @@ CONTRACT_CASE("C75: suspended is said only of what was told too late, and not of
     CHECK(eventually([&] { return over.load(); }));
   };
   auto const m = f.manager(o);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_renew" && !renews) CHECK(eventually([&] { return over.load(); }));
   };
   auto const first = m->make_mutex("first", {.ttl = 10s, .renew = false}).acquire();
@@ -228,7 +228,7 @@ CONTRACT_CASE("what came too late stays lost: trust that has ended does not come
   std::atomic<bool> renewed{false};
   std::atomic<bool> trust_is_over{false};
   auto const m = f.manager();
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_renew" || renewed.exchange(true)) return;
     CHECK(eventually([&] { return trust_is_over.load(); }));  // then the reply comes
   };
@@ -250,7 +250,7 @@ CONTRACT_CASE("a loss callback may release the handle that other threads look at
   std::atomic<bool> released{false};
   std::atomic<bool> looked{false};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "cut off by the test");
   };
   auto lock = m->make_mutex("x", {.ttl = 3s}).acquire().value();

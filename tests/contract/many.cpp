@@ -41,7 +41,7 @@ CONTRACT_CASE(
   for (auto const& l : locks) REQUIRE(l);
   auto const intervals_of_taking = (boot_clock::now() - start) / (ttl / 6);
 
-  auto const renewed = f.seam->executed("lock_renew");
+  auto const renewed = f.probe->executed("lock_renew");
   CHECK(renewed <= (intervals_of_taking + 1) * parts);
   std::vector<boot_time_point> trust;
   auto const watched = boot_clock::now();
@@ -54,6 +54,6 @@ CONTRACT_CASE(
         return true;
       },
       150s));
-  CHECK(f.seam->executed("lock_renew") - renewed <= ((boot_clock::now() - watched) / (ttl / 6) + 2) * parts);
-  CHECK(f.seam->executed("lock_check") == 0);
+  CHECK(f.probe->executed("lock_renew") - renewed <= ((boot_clock::now() - watched) / (ttl / 6) + 2) * parts);
+  CHECK(f.probe->executed("lock_check") == 0);
 }

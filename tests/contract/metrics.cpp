@@ -114,7 +114,7 @@ CONTRACT_CASE("metrics: waiting that was worth it, and in vain") {
   CHECK_FALSE(x.try_acquire_for(600ms));
   CHECK(counts.now("waits_total{outcome=\"given up\"}") == 1);
   CHECK(counts.now("acquisitions_total") == 0);
-  f.seam->reset();
+  f.probe->reset();
   auto const began = boot_clock::now();
   std::jthread const frees([&] {
     CHECK(eventually([&] { return f.waited(3); }));
@@ -178,7 +178,7 @@ ROW_LOCK_CASE("metrics: a row lock whose session was ended is lost by that reaso
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 600ms});
   auto const lock = x.acquire();
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "row_ping") throw error(errc::unreachable, "cut off by the test");
   };
   CHECK(counts.comes_to("losses_total{reason=\"session ended\"}", 1));
@@ -192,7 +192,7 @@ CONTRACT_CASE("metrics: an error, and the release that the keeper makes up for, 
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_release") return;
     if (failing-- > 0) throw error(errc::unreachable, "cut off by the test");
     std::this_thread::sleep_for(60ms);  // what is to be measured

@@ -65,8 +65,8 @@ EVERY_CASE("T4: names are compared byte for byte") {
   CHECK(m->list().size() == names.size());
   // Renewed under just these names, too.
   auto const* renewal = pair.strategy == strategy::row_lock ? "row_ping" : "lock_renew";
-  auto const renewals = f.seam->executed(renewal);
-  REQUIRE(eventually([&] { return f.seam->executed(renewal) >= renewals + 4; }));
+  auto const renewals = f.probe->executed(renewal);
+  REQUIRE(eventually([&] { return f.probe->executed(renewal) >= renewals + 4; }));
   for (auto const& lock : held) {
     CAPTURE(lock->name());
     CHECK(lock->valid());

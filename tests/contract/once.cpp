@@ -155,7 +155,7 @@ ONCE_CASE("once: waits for one that runs elsewhere, and does it itself if that f
   auto const first = [&] {
     return run_once(*m, "x", kept_for, [&](once_run& run) {
       second = std::async(std::launch::async, [&] { return work(other, {.wait = 60s}); });
-      CHECK(eventually([&] { return f.seam->executed_in_all() > 0 && other.find("x")->held; }));
+      CHECK(eventually([&] { return f.probe->executed_in_all() > 0 && other.find("x")->held; }));
       std::this_thread::sleep_for(100ms);  // it waits by then, or will find what comes
       if (fails) throw std::runtime_error("by the test");
       run.set_result("of the first");
@@ -211,13 +211,13 @@ ONCE_CASE("once: a key that is done is not waited for, by whatever call") {
 ONCE_CASE("once: a record whose reply was lost is found by its term, and not made twice") {
   std::atomic<int> lost{1};
   auto const m = f.manager();
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "once_record" && lost-- > 0) lose_reply();
   };
   counted_work work;
   CHECK(work(*m).status == once_status::ran);
-  CHECK(f.seam->executed("once_record") == 2);
-  CHECK(f.seam->executed("once_keep") == 1);
+  CHECK(f.probe->executed("once_record") == 2);
+  CHECK(f.probe->executed("once_keep") == 1);
   CHECK(work(*m).result == "run 1");
   CHECK(work.runs == 1);
 }
@@ -226,7 +226,7 @@ ONCE_CASE("C70: a record rides out a server that takes no writes, or has no room
   for (auto const why : {errc::read_only, errc::storage_full}) {
     std::atomic<int> refused{3};
     auto const m = f.manager();
-    f.seam->before = [&](std::string const& s) {
+    f.probe->before = [&](std::string const& s) {
       if (s == "once_record" && refused-- > 0) throw error(why, "by the test");
     };
     counted_work work;
@@ -234,14 +234,14 @@ ONCE_CASE("C70: a record rides out a server that takes no writes, or has no room
     CHECK(work(*m).status == once_status::was_done);
     CHECK(work.runs == 1);
     CHECK(m->revoke("x", revoke_mode::at_renewal));  // forgotten, for the next round
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
   }
 }
 
 ONCE_CASE("once: a record that never arrived is made by the second try") {
   std::atomic<int> lost{1};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "once_record" && lost-- > 0) lose_reply();
   };
   counted_work work;
@@ -254,18 +254,18 @@ ONCE_CASE("once: where it can't be found out whether it is recorded, that is sai
   o.reply_timeout = 2s;
   std::atomic<bool> away{false};
   auto const m = f.manager(o);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "once_record") return;
     away = true;
     lose_reply();
   };
-  f.seam->before = [&](std::string const&) {
+  f.probe->before = [&](std::string const&) {
     if (away) throw error(errc::unreachable, "away by the test");
   };
   counted_work work;
   CHECK(reason_of([&] { (void)work(*m, {.ttl = 30s}); }) == errc::in_doubt);
-  f.seam->after = nullptr;
-  f.seam->before = nullptr;
+  f.probe->after = nullptr;
+  f.probe->before = nullptr;
   lock_manager other(f.source, f.options);
   CHECK(work(other).status == once_status::was_done);
 }
@@ -298,7 +298,7 @@ ONCE_CASE("once: a takeover just before the record: the record meets no row") {
   counted_work work;
   CHECK(reason_of([&] { (void)work(*m); }) == errc::lock_lost);
   CHECK(other.has_still("x"));
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK(work(*m).status == once_status::runs_elsewhere);
 }
 
@@ -323,7 +323,7 @@ ONCE_CASE("once: a keeper that meets the record takes it for the end of its lock
     if (e.kind == event_kind::lost) ++losses;
   };
   auto const m = f.manager(o);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "once_record") std::this_thread::sleep_for(7200ms);  // more than a ttl
   };
   bool stopped = false;

@@ -19,7 +19,7 @@ EVERY_CASE("a recursive mutex is taken again without a round trip and given back
   auto x = m->make_recursive_mutex("x");
   auto outer = x.acquire();
   REQUIRE(outer);
-  f.seam->reset();
+  f.probe->reset();
   {
     auto inner = x.acquire();
     REQUIRE(inner);
@@ -28,7 +28,7 @@ EVERY_CASE("a recursive mutex is taken again without a round trip and given back
     auto again = x.try_acquire();
     CHECK(again->release() == release_result::released);
   }
-  CHECK(f.seam->executed_in_all() == 0);
+  CHECK(f.probe->executed_in_all() == 0);
   CHECK(outer->valid());
   CHECK_FALSE(other.take("x"));
   CHECK(outer->release() == release_result::released);
@@ -40,11 +40,11 @@ EVERY_CASE("recursion counts over all managers of the process on the same tables
   auto const n = f.manager();
   auto const outer = m->make_recursive_mutex("x").acquire();
   n->connect();
-  f.seam->reset();
+  f.probe->reset();
   auto const inner = n->make_recursive_mutex("x").try_acquire();
   REQUIRE(inner);
   CHECK(inner->term() == outer->term());
-  CHECK(f.seam->executed_in_all() == 0);
+  CHECK(f.probe->executed_in_all() == 0);
 }
 
 EVERY_CASE("the same name on other tables is another lock") {
@@ -130,11 +130,11 @@ CONTRACT_CASE("an explicit owner that restarted takes over what its former self 
     auto lock = m->make_mutex("x", {.owner = takes_over{"job-7"}}).acquire();
     before = lock->term();
     // As a process that was killed leaves it: the row stays although this manager gives everything back.
-    f.seam->before = [](std::string const& s) {
+    f.probe->before = [](std::string const& s) {
       if (s == "lock_release") throw error(errc::unreachable, "killed by the test");
     };
   }
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   auto const m = f.manager();
   auto const lock = m->make_mutex("x", {.owner = takes_over{"job-7"}}).try_acquire();
   REQUIRE(lock);
@@ -151,7 +151,7 @@ CONTRACT_CASE("B38: an explicit owner's take over names the term that it read") 
       "UPDATE rowlock_locks SET term = 'former', owner_process = 'job-7', owner_thread = 0, "
       "expires_at = " +
       in_ms(f, 1'000'000'000));
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == pair.before_take() && ++takes == 2)
       REQUIRE(between.take_over("x"));  // between the read and the take over
   };
@@ -183,7 +183,7 @@ CONTRACT_CASE("observed takeover: a renewal in between starts the watch anew") {
   auto const m = f.manager();
   // Two thirds of the ttl pass, then a renewal comes: of two watches in a row neither lasts for the whole
   // ttl.
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_read") return;
     ++reads;
     if (reads % 3 == 2) base::boot_clock_leads_by(20s);
@@ -199,10 +199,10 @@ CONTRACT_CASE("observed takeover: the claim names term and renewals that were wa
   std::atomic<int> takes{0};
   std::atomic<bool> renewed{false};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     // The second lock_take without a lock_read in between is the claim.
     if (s == "lock_read") takes = 0;
-    if (s == pair.before_take() && ++takes == 1 && f.seam->executed("lock_read") > 3 &&
+    if (s == pair.before_take() && ++takes == 1 && f.probe->executed("lock_read") > 3 &&
         !renewed.exchange(true))
       CHECK(other.renew("x"));
   };
@@ -358,7 +358,7 @@ LEASE_CASE("B17: an answer that comes too late has no explicit owner take the na
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.ttl = 3s, .owner = takes_over{"job-7"}});
   { auto const makes_row = x.acquire(); }
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take" || !armed.exchange(false)) return;
     auto const granted = boot_clock::now();
     f.sql("UPDATE rowlock_locks SET term = 'newer', takeover = 'observed' WHERE name = 'x'");
@@ -370,7 +370,7 @@ LEASE_CASE("B17: an answer that comes too late has no explicit owner take the na
   } catch (error const& e) {
     why = e.reason();
   }
-  f.seam->after = nullptr;
+  f.probe->after = nullptr;
   CHECK(why == errc::unreachable);
   CHECK_FALSE(armed);
   CHECK(m->list().size() == 1);

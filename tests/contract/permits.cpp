@@ -125,10 +125,10 @@ LEASE_CASE("permits: a thread that reads reads again for nothing, and does not w
   auto x = m->make_shared_mutex("x");
   auto first = x.try_acquire_shared();
   REQUIRE(first);
-  f.seam->reset();
+  f.probe->reset();
   auto second = x.acquire_shared();
   REQUIRE(second);
-  CHECK(f.seam->executed_in_all() == 0);
+  CHECK(f.probe->executed_in_all() == 0);
   CHECK(second->token() == first->token());
   CHECK(reason([&] { (void)x.acquire(); }) == errc::would_deadlock);
   CHECK(reason([&] { (void)x.try_acquire(); }) == errc::would_deadlock);
@@ -203,9 +203,9 @@ LEASE_CASE("permits: all that are held are renewed in one statement") {
   auto x = m->make_semaphore("x", 1000, {.ttl = 9s});
   std::vector<held_lock> held;
   for (int i = 0; i < 20; ++i) held.push_back(x.try_acquire().value());
-  f.seam->reset();
-  CHECK(eventually([&] { return f.seam->executed("lock_renew") >= 1; }));
-  CHECK(f.seam->executed("lock_renew") <= 4);
+  f.probe->reset();
+  CHECK(eventually([&] { return f.probe->executed("lock_renew") >= 1; }));
+  CHECK(f.probe->executed("lock_renew") <= 4);
   for (auto const& one : held) CHECK(one.valid());
 }
 
@@ -256,7 +256,7 @@ LEASE_CASE("permits: a take whose reply was lost is found again by its term") {
   auto const m = f.manager();
   auto x = m->make_semaphore("x", 1);
   CHECK(x.try_acquire());  // the name has its anchor
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s != "lock_take") return;
     if (!std::exchange(lost, true)) lose_reply();
   };

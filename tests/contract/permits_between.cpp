@@ -387,7 +387,7 @@ PAIRS_CASE("permits: one that can't be given back yet does not keep others of it
   open_transaction t(f);
   t.run("UPDATE rowlock_permits SET note = 'locked' WHERE term = '" + first->term().value + "'");
   CHECK(first->release() == release_result::handed_over);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };
   CHECK(second->release() == release_result::in_doubt);

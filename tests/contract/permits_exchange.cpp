@@ -115,9 +115,10 @@ LEASE_CASE("permits: what a transaction has locked is not exchanged, and stands"
     auto const before = mine.held->term();
     open_transaction t(f);
     t.run("UPDATE rowlock_permits SET renewals = renewals + 1");
-    f.seam->reset();
+    f.probe->reset();
     CHECK(reason([&] { (void)mine.exchange(); }) == errc::row_locked);
-    if (on_a_server(pair)) CHECK(f.seam->executed("lock_take") == 0);  // it would wait with the anchor locked
+    if (on_a_server(pair))
+      CHECK(f.probe->executed("lock_take") == 0);  // it would wait with the anchor locked
     t.run("ROLLBACK");
     CHECK(mine.held->valid());
     CHECK(mine.held->term() == before);
@@ -161,12 +162,12 @@ LEASE_CASE("permits: an exchange whose reply was lost is found by its term") {
     exchanged mine(f, up);
     auto const before = mine.held->token();
     std::atomic<int> lost{1};
-    f.seam->after = [&](std::string const& s) {
+    f.probe->after = [&](std::string const& s) {
       if (s == "lock_take" && lost-- > 0) lose();
     };
     CHECK(mine.exchange());
     CHECK(lost <= 0);
-    f.seam->after = nullptr;
+    f.probe->after = nullptr;
     CHECK(mine.held->valid());
     CHECK(mine.held->token() > before);
     CHECK(permits_there(f) == 1);
@@ -184,11 +185,11 @@ LEASE_CASE("permits: an exchange that the database refuses for good leaves the f
     CAPTURE(up);
     exchanged mine(f, up);
     auto const before = mine.held->term();
-    f.seam->before = [](std::string const& s) {
+    f.probe->before = [](std::string const& s) {
       if (s == "lock_take") throw error(errc::failed, "refused by the test");
     };
     CHECK(reason([&] { (void)mine.exchange(); }) == errc::failed);
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
     CHECK(mine.held->valid());
     CHECK(mine.held->term() == before);
     CHECK(permits_there(f) == 1);
@@ -202,13 +203,13 @@ LEASE_CASE(
     CAPTURE(up);
     exchanged mine(f, up);
     std::atomic<int> lost{1};
-    f.seam->after = [&](std::string const& s) {
+    f.probe->after = [&](std::string const& s) {
       if (s != "lock_take" || lost-- <= 0) return;
       CHECK(f.manager()->revoke("x", revoke_mode::at_renewal));
       throw error(errc::failed, "no such reply, says the test");
     };
     CHECK(reason([&] { (void)mine.exchange(); }) == errc::failed);
-    f.seam->after = nullptr;
+    f.probe->after = nullptr;
     CHECK_FALSE(mine.held->valid());
     CHECK(eventually([&] { return permits_there(f) == 0; }));
     CHECK(mine.held->release() == release_result::already_lost);
@@ -228,20 +229,20 @@ LEASE_CASE(
         if (s == "lock_take" && lost-- > 0) lose_reply();
       };
       if (applied)
-        f.seam->after = lose;
+        f.probe->after = lose;
       else
-        f.seam->before = lose;
+        f.probe->before = lose;
       std::atomic<bool> asked = false;
-      f.seam->look = [&](std::string const& s, std::span<backend::value const>) {
+      f.probe->look = [&](std::string const& s, std::span<backend::value const>) {
         if (s != "permit_token" || lost > 0) return;
         asked = true;
         throw error(errc::unreachable, "cut off by the test");
       };
       CHECK(reason([&] { (void)mine.exchange(); }) == errc::in_doubt);
       CHECK(asked);
-      f.seam->after = nullptr;
-      f.seam->before = nullptr;
-      f.seam->look = nullptr;
+      f.probe->after = nullptr;
+      f.probe->before = nullptr;
+      f.probe->look = nullptr;
       CHECK_FALSE(mine.held->valid());
       CHECK(mine.held->loss());
       CHECK(eventually([&] { return permits_there(f) == 0; }));
@@ -285,9 +286,9 @@ LEASE_CASE("permits: an exchange does not prolong the hard limit") {
   auto const m = f.manager();
   auto held = m->make_shared_mutex("x", {.renew = false, .hard_limit = 60s}).try_acquire_shared();
   REQUIRE(held);
-  f.seam->reset();
+  f.probe->reset();
   std::vector<std::int64_t> limits;
-  f.seam->look = [&](std::string const& s, std::span<backend::value const> with) {
+  f.probe->look = [&](std::string const& s, std::span<backend::value const> with) {
     if (s.starts_with("lock_take") && with.size() > 9) limits.push_back(backend::as_int(with[9]));
     if (s.starts_with("permit_take") && with.size() > 9) limits.push_back(backend::as_int(with[9]));
   };

@@ -29,10 +29,10 @@ LEFT_CASE("wait queue releases: row and wait queue are given back on the wait qu
   auto held = m->make_mutex("x", fair()).acquire();
   REQUIRE(held);
   REQUIRE(next.finds_taken());
-  f.seam->reset();
+  f.probe->reset();
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_queue) == 1);
-  CHECK(f.seam->executed_in_all() == 2);  // counted by each of its names
+  CHECK(f.probe->executed(at_the_queue) == 1);
+  CHECK(f.probe->executed_in_all() == 2);  // counted by each of its names
   CHECK(other.sees_free("x"));
   CHECK(next.finds_free());
 }
@@ -47,9 +47,9 @@ LEFT_CASE("C95: wait queue releases: whoever stands behind is heard of, and has 
   CHECK(held->release() == release_result::released);
   CHECK(stands.get() == backend::queue_entry::in_its_turn);
   next.leave();
-  f.seam->reset();
+  f.probe->reset();
   for (int i = 0; i < 2; ++i) CHECK(x.acquire()->release() == release_result::released);
-  CHECK(f.seam->executed("enter_queue") == 1);  // the second one finds that nobody is there
+  CHECK(f.probe->executed("enter_queue") == 1);  // the second one finds that nobody is there
 }
 
 LEFT_CASE("wait queue releases: a lock that was taken over is lost, and the wait queue is left") {
@@ -60,7 +60,7 @@ LEFT_CASE("wait queue releases: a lock that was taken over is lost, and the wait
   REQUIRE(held);
   REQUIRE(other.take_over("x"));
   CHECK(held->release() == release_result::already_lost);
-  CHECK(f.seam->executed(at_the_queue) == 1);
+  CHECK(f.probe->executed(at_the_queue) == 1);
   CHECK(next.finds_free());
   CHECK(other.has_still("x"));
 }
@@ -77,7 +77,7 @@ LEFT_CASE(
   open_transaction t(f);
   t.run("UPDATE rowlock_locks SET note = 'locked'");
   CHECK(held->release() == release_result::handed_over);
-  CHECK(f.seam->executed(at_the_queue) == 1);
+  CHECK(f.probe->executed(at_the_queue) == 1);
   CHECK(eventually([&] { return !next.finds_taken(); }));
   t.commit();
   CHECK(eventually([&] { return other.sees_free("x"); }));
@@ -90,13 +90,13 @@ LEFT_CASE("wait queue releases: a lost reply is in doubt, and the wait queue end
   auto const m = f.manager();
   auto held = m->make_mutex("x", fair()).acquire();
   REQUIRE(held);
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_release" && lost-- > 0) lose_reply();
   };
   CHECK(held->release() == release_result::in_doubt);
   CHECK(eventually([&] { return !next.finds_taken(); }));
   CHECK(other.take("x"));
-  CHECK(eventually([&] { return f.seam->executed("lock_release") >= 2; }));  // the keeper's
+  CHECK(eventually([&] { return f.probe->executed("lock_release") >= 2; }));  // the keeper's
   CHECK(other.has_still("x"));
 }
 
@@ -107,13 +107,13 @@ LEFT_CASE("wait queue releases: where the wait queue's session has ended, the lo
   auto const m = f.manager();
   auto held = m->make_mutex("x", fair()).acquire();
   REQUIRE(held);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_release" && ended-- > 0) throw error(errc::unreachable, "the session ended");
   };
-  f.seam->reset();
+  f.probe->reset();
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_queue) == 1);
-  CHECK(f.seam->executed("lock_release") == 2);
+  CHECK(f.probe->executed(at_the_queue) == 1);
+  CHECK(f.probe->executed("lock_release") == 2);
   CHECK(other.sees_free("x"));
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
@@ -124,7 +124,7 @@ LEFT_CASE("wait queue releases: what is kept for a while, or was guarded, goes a
   auto held = m->make_mutex("x", {.at_least = 50ms, .fair = true}).acquire();
   REQUIRE(held);
   CHECK(held->release() == release_result::released);
-  CHECK(f.seam->executed(at_the_queue) == 0);
-  CHECK(f.seam->executed("leave_queue") == 1);
+  CHECK(f.probe->executed(at_the_queue) == 0);
+  CHECK(f.probe->executed("leave_queue") == 1);
   CHECK(next.finds_free());
 }

@@ -118,7 +118,7 @@ CONTRACT_CASE(
   CHECK_THROWS_AS(reap_once(f), error);
   CHECK(floor_then == last);  // as another session sees it: committed
   CHECK(rows(f) == 1);
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK(take_once(*f.manager()) == last + 1);
 }
 
@@ -206,9 +206,9 @@ CONTRACT_CASE("reaper: a dry run counts what a run deletes, and changes nothing"
   shift_tokens(f, -48 * token_hour);
   auto const would = reap_once(f, {.dry_run = true});
   CHECK(would.dry_run);
-  CHECK(f.seam->executed("reap_raise_floor") == 0);
-  CHECK(f.seam->executed(before_delete) == 0);
-  CHECK(f.seam->executed("lock_take") == 0);
+  CHECK(f.probe->executed("reap_raise_floor") == 0);
+  CHECK(f.probe->executed(before_delete) == 0);
+  CHECK(f.probe->executed("lock_take") == 0);
   CHECK(rows(f) == 2);
   CHECK_FALSE(make_reaper(f).last());
   auto const did = reap_once(f);
@@ -246,7 +246,7 @@ CONTRACT_CASE(
     "reaper: P1: a deadlock, a locked row and lost connections are ridden out, a broken database is not") {
   leave_dead(f);
   std::vector<errc> troubles{errc::conflict, errc::row_locked, errc::unreachable};
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != before_delete || troubles.empty()) return;
     auto const trouble = troubles.back();
     troubles.pop_back();
@@ -265,7 +265,7 @@ CONTRACT_CASE("reaper: a delete whose reply is lost is not counted twice, and th
   leave_dead(f, "x");
   leave_dead(f, "y");
   std::atomic<bool> lose{true};
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == before_delete && lose.exchange(false)) throw error(errc::in_doubt, "cut by the test");
   };
   auto const r = reap_once(f, {.batch = 1});

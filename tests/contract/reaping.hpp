@@ -42,21 +42,21 @@ inline std::int64_t floor_of(fixture& f) { return number(f, "SELECT token_floor 
 inline reaper make_reaper(fixture& f, reaper_options o = {}) {
   o.schema = f.options.schema;
   o.table_prefix = f.options.table_prefix;
-  return reaper(observed_by(f.source, f.seam), std::move(o));
+  return reaper(observed_by(f.source, f.probe), std::move(o));
 }
 
 inline reap_result reap_once(fixture& f, reaper_options o = {}) { return make_reaper(f, std::move(o)).run(); }
 
 /// A run that does not ask for the lease.
 inline reap_result reap_unbidden(fixture& f, reaper_options o = {}) {
-  sessions::database database(observed_by(f.source, f.seam).implementation(), f.options);
+  sessions::database database(observed_by(f.source, f.probe).implementation(), f.options);
   return rowlock::reap::sweep(database, o, {}).run();
 }
 
 /// Runs `what` once, before the first statement of that name.
 inline void once_before(fixture& f, std::string const& statement, std::function<void()> what) {
   auto const done = std::make_shared<std::atomic<bool>>(false);
-  f.seam->before = [=, what = std::move(what)](std::string const& s) {
+  f.probe->before = [=, what = std::move(what)](std::string const& s) {
     if (s == statement && !done->exchange(true)) what();
   };
 }

@@ -161,7 +161,7 @@ LEASE_CASE("reaper: B4, T10: a fresh row that is reaped before it is taken is pu
   auto const m = f.manager();
   m->connect();
   auto const once = std::make_shared<std::atomic<bool>>(false);
-  f.seam->after = [&, once](std::string const& s) {
+  f.probe->after = [&, once](std::string const& s) {
     if (s == "lock_insert_free" && !once->exchange(true)) {
       CHECK(reap_unbidden(f, {.idle = 0ms}).deleted.lease == 1);
       f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");

@@ -173,7 +173,7 @@ ROW_LOCK_CASE("a token is drawn if asked for, on a connection that is there no l
     REQUIRE(lock);
     REQUIRE(lock->token().value > last);
     last = lock->token().value;
-    CHECK(f.seam->connections == 1);
+    CHECK(f.probe->connections == 1);
   }
 }
 
@@ -206,8 +206,8 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
   auto const m = f.manager();
   stranger other(f);
   { auto const makes_rows = m->make_mutex("x", {.fencing = true}).acquire(); }
-  f.seam->reset();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->reset();
+  f.probe->before = [&](std::string const& s) {
     if (s != "token_draw" || draws++ > 0) return;
     end_session_of(f, *m, "x");
     REQUIRE(eventually([&] { return other.take("x"); }));
@@ -216,7 +216,7 @@ ROW_LOCK_CASE("a token that was drawn while the session ended is not believed") 
   auto const lock = m->make_mutex("x", {.fencing = true}).try_acquire_for(60s);
   REQUIRE(lock);
   CHECK(draws == 2);
-  CHECK(f.seam->executed("lock_take") == 2);
+  CHECK(f.probe->executed("lock_take") == 2);
 }
 
 ROW_LOCK_CASE("K9, K11, B30: a session that the server ended is found out by a ping, and its holder told") {
@@ -246,9 +246,9 @@ ROW_LOCK_CASE("T7: an anchor that was deleted while one waited for it is made ag
   REQUIRE(other.take("x"));
   auto const m = f.manager();
   std::optional<acquisition> got;
-  f.seam->reset();
+  f.probe->reset();
   std::jthread waiter([&] { got.emplace(m->make_mutex("x").try_acquire_for(30s)); });
-  REQUIRE(eventually([&] { return f.seam->executed("lock_take") == 1; }));
+  REQUIRE(eventually([&] { return f.probe->executed("lock_take") == 1; }));
   // By the holder itself, so that the waiter finds no row when the wait is over.
   other.session().script(f.tables().render("DELETE FROM rowlock_locks WHERE name = 'x'"),
                          boot_clock::now() + 30s);
@@ -264,14 +264,14 @@ ROW_LOCK_CASE(
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_anchor = x.acquire(); }
-  CHECK(f.seam->executed("row_touch") == 0);
+  CHECK(f.probe->executed("row_touch") == 0);
   f.sql(tells_holder(pair) ? "UPDATE rowlock_locks SET expires_at = clock_timestamp() - interval '2 hours'"
                            : "UPDATE rowlock_locks SET expires_at = utc_timestamp(6) - INTERVAL 2 HOUR");
   { auto const lock = x.acquire(); }
-  CHECK(f.seam->executed("row_touch") == 1);
+  CHECK(f.probe->executed("row_touch") == 1);
   CHECK(other.read("x")->holder.expires_in > -60s);
   { auto const lock = x.acquire(); }
-  CHECK(f.seam->executed("row_touch") == 1);
+  CHECK(f.probe->executed("row_touch") == 1);
 }
 
 // T9: the lock is granted, times out and is cancelled at the same moment, in every order; whatever the caller
@@ -291,7 +291,7 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
   for (int i = 0; i < rounds; ++i) {
     // A session whose client has gone may get the lock yet, for as long as it takes to notice that.
     REQUIRE(eventually([&] { return other.take("x"); }));
-    f.seam->reset();
+    f.probe->reset();
     std::stop_source stop;
     auto const patience = i % 2 == 0 ? std::chrono::milliseconds(1 + i % 7) : 30s;
     acquire_status status{};
@@ -300,7 +300,7 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
         auto const got = x.try_acquire_for(patience, stop.get_token());
         status = got.status();
       });
-      REQUIRE(eventually([&] { return f.seam->executed("lock_take") >= 1; }));
+      REQUIRE(eventually([&] { return f.probe->executed("lock_take") >= 1; }));
       auto const release_first = i % 3 == 0;
       if (release_first) other.release("x");
       if (i % 4 != 0) stop.request_stop();
@@ -364,11 +364,11 @@ ROW_LOCK_CASE("an uncontended row lock is two round trips, without anything writ
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const makes_anchor = x.acquire(); }
-  f.seam->reset();
+  f.probe->reset();
   { auto const lock = x.acquire(); }
-  CHECK(f.seam->executed_in_all() == 2);
-  CHECK(f.seam->executed("lock_take") == 1);
-  CHECK(f.seam->executed("lock_release") == 1);
+  CHECK(f.probe->executed_in_all() == 2);
+  CHECK(f.probe->executed("lock_take") == 1);
+  CHECK(f.probe->executed("lock_release") == 1);
 }
 
 ROW_LOCK_CASE("a server that is silent keeps no ping waiting behind another: all holders are told together") {
@@ -376,7 +376,7 @@ ROW_LOCK_CASE("a server that is silent keeps no ping waiting behind another: all
   std::atomic<int> pinged{0};
   std::atomic<bool> at_once{false};
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "row_ping") return;
     ++pinged;
     // As long as this waits no reply has come to any.
@@ -401,7 +401,7 @@ ROW_LOCK_CASE("giving back does not wait for a ping that is not answered; the se
   auto const m = f.manager(o);
   auto lock = m->make_mutex("x", {.ttl = 600ms}).try_acquire();
   REQUIRE(lock);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "row_ping" || pinging.exchange(true)) return;
     CHECK(eventually([&] { return given_back.load(); }));
   };

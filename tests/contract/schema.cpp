@@ -41,7 +41,7 @@ CONTRACT_CASE("another database that answers under the same address is refused")
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
   f.sql("UPDATE rowlock_meta SET database_id = 'a copy'");
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s == "lock_take" && cut.exchange(false)) throw error(errc::unreachable, "cut off by the test");
   };
   auto y = m->make_mutex("y");

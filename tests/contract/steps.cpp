@@ -117,12 +117,12 @@ namespace {
 /// Drives calls, and sees whether this thread reaches the database otherwise than by a question.
 class questions_only {
  public:
-  explicit questions_only(fixture& f) : seam_(f.seam) {
-    seam_->look = [this, me = std::this_thread::get_id()](auto const&, auto) {
+  explicit questions_only(fixture& f) : probe_(f.probe) {
+    probe_->look = [this, me = std::this_thread::get_id()](auto const&, auto) {
       if (std::this_thread::get_id() == me && !asking_) ++touched_;
     };
   }
-  ~questions_only() { seam_->look = nullptr; }
+  ~questions_only() { probe_->look = nullptr; }
 
   void ask(call& c) {
     asking_ = true;
@@ -152,7 +152,7 @@ class questions_only {
   int touched() const { return touched_; }
 
  private:
-  std::shared_ptr<seam> seam_;
+  std::shared_ptr<statement_probe> probe_;
   std::atomic<bool> asking_{false};
   std::atomic<int> touched_{0};
 };

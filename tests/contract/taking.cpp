@@ -15,7 +15,7 @@ EVERY_CASE(
   auto const m = f.manager();
   auto x = m->make_mutex("x");
   { auto const first = x.acquire(); }  // connects, makes the row
-  f.seam->reset();
+  f.probe->reset();
   {
     auto lock = x.acquire();
     REQUIRE(lock);
@@ -23,17 +23,17 @@ EVERY_CASE(
   }
   // The transaction of unique_insert: begin, the row, its token, into the row, commit.
   bool const by_steps = pair.strategy == strategy::unique_insert && pair.engine != dialect::postgresql;
-  CHECK(f.seam->executed_in_all() == (by_steps ? 6 : 2));
-  CHECK(f.seam->connections == 1);
+  CHECK(f.probe->executed_in_all() == (by_steps ? 6 : 2));
+  CHECK(f.probe->connections == 1);
 }
 
 LEASE_CASE("an uncontended take and give back without a token is two round trips") {
   auto const m = f.manager();
   auto x = m->make_mutex("x", {.fencing = false});
   { auto const first = x.acquire(); }  // connects, makes the row
-  f.seam->reset();
+  f.probe->reset();
   { auto const lock = x.acquire(); }
-  CHECK(f.seam->executed_in_all() == 2);
+  CHECK(f.probe->executed_in_all() == 2);
 }
 
 CONTRACT_CASE("what is held says so, and is free afterwards") {

@@ -24,16 +24,16 @@ class crowd {
     // The rows stay, so that each take is one statement.
     for (std::size_t i = 0; i < many; ++i) (void)manager_->make_mutex(name_of(i)).try_acquire();
     (void)manager_->make_mutex("first").try_acquire();
-    f_.seam->before = [this](std::string const& s) { before(s); };
-    f_.seam->look = [this](std::string const& s, std::span<backend::value const> p) { look(s, p); };
-    f_.seam->after = [this](std::string const& s) {
+    f_.probe->before = [this](std::string const& s) { before(s); };
+    f_.probe->look = [this](std::string const& s, std::span<backend::value const> p) { look(s, p); };
+    f_.probe->after = [this](std::string const& s) {
       if (s == watched_ && lost_.exchange(false)) lose_reply();
     };
   }
   ~crowd() {
-    f_.seam->before = nullptr;
-    f_.seam->after = nullptr;
-    f_.seam->look = nullptr;
+    f_.probe->before = nullptr;
+    f_.probe->after = nullptr;
+    f_.probe->look = nullptr;
   }
 
   lock_manager& manager() { return *manager_; }
@@ -102,7 +102,7 @@ class crowd {
     open_ = false;
     held_up_ = false;
     sent_.clear();
-    f_.seam->reset();
+    f_.probe->reset();
     {
       std::vector<std::jthread> all;
       all.emplace_back(first);
@@ -118,7 +118,7 @@ class crowd {
       open_ = true;
     }
     watched_.clear();
-    return f_.seam->executed(statement) - 1;
+    return f_.probe->executed(statement) - 1;
   }
 
   fixture& f_;
@@ -267,7 +267,7 @@ LEASE_CASE("together: who is stopped in line has nothing, and the end of the man
   std::atomic<bool> open{false};
   std::atomic<bool> held_up{false};
   auto m = f.manager(few);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_take" || held_up.exchange(true)) return;
     CHECK(eventually([&] { return open.load(); }));
   };
@@ -285,7 +285,7 @@ LEASE_CASE("together: who is stopped in line has nothing, and the end of the man
     CHECK(eventually([&] { return ended.load(); }));
     open = true;
   }
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK_FALSE(other.read("a"));
   m.reset();
   CHECK(other.sees_free("b"));

@@ -59,7 +59,7 @@ LEASE_CASE(
     "there") {
   auto const m = f.manager();
   m->connect();
-  f.seam->after = [&](std::string const& s) {
+  f.probe->after = [&](std::string const& s) {
     if (s == "lock_insert_free") f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
   };
   CHECK(take_once(*m) == 5000000000000001);
@@ -145,7 +145,7 @@ INSERT_CASE(
   std::atomic<bool> done{pair.engine == dialect::sqlite};  // one writer: nothing comes in between
   auto const m = f.manager();
   take_once(*m);
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "token_draw" || done.exchange(true)) return;
     f.sql("UPDATE rowlock_meta SET token_floor = 5000000000000000");
     f.sql("DELETE FROM rowlock_tokens");

@@ -13,7 +13,7 @@ CONTRACT_CASE("K5: a renewal that is under way while the lock is given back does
   stranger other(f);
   base::event renews, given_back;
   auto const m = f.manager();
-  f.seam->before = [&](std::string const& s) {
+  f.probe->before = [&](std::string const& s) {
     if (s != "lock_renew") return;
     renews.set();
     (void)base::wait_for(given_back, boot_clock::now() + 60s);
@@ -24,10 +24,10 @@ CONTRACT_CASE("K5: a renewal that is under way while the lock is given back does
   CHECK(lock->release() == release_result::released);
   CHECK(other.sees_free("x"));
   auto const later = m->make_mutex("y", {.ttl = 6s}).acquire();
-  auto const so_far = f.seam->executed("lock_renew");
+  auto const so_far = f.probe->executed("lock_renew");
   given_back.set();
   // Renewals come one after the other: this one is over when the next one begins.
-  REQUIRE(eventually([&] { return f.seam->executed("lock_renew") >= so_far + 2; }));
+  REQUIRE(eventually([&] { return f.probe->executed("lock_renew") >= so_far + 2; }));
   CHECK(other.sees_free("x"));
   CHECK(other.take("x"));
 }
@@ -36,7 +36,7 @@ CONTRACT_CASE(
     "P4: renewals that failed for a while, then the reaper, then two releases: the next owner keeps it") {
   stranger other(f);
   auto const m = f.manager();
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "lock_renew") throw error(errc::unreachable, "away by the test");
   };
   auto lock = m->make_mutex("x", {.ttl = 3s}).acquire();
@@ -64,6 +64,6 @@ PAIRS_CASE("B31: a take that is refused leaves nothing in the row", leases_on_po
   auto const before = marks();
   auto const m = f.manager();
   for (int i = 0; i < 3; ++i) CHECK_FALSE(m->make_mutex("x").try_acquire());
-  CHECK(f.seam->executed("lock_take") >= 1);
+  CHECK(f.probe->executed("lock_take") >= 1);
   CHECK(marks() == before);
 }

@@ -37,12 +37,12 @@ ROW_LOCK_CASE("C22: those who wait for held names let a free one pass, and go on
   auto free = m->make_mutex("free");
   (void)free.acquire();
   other_session other(f);
-  f.seam->reset();
+  f.probe->reset();
   std::vector<std::future<bool>> waiters;
   for (int i = 0; i < most_sessions; ++i)
     waiters.push_back(std::async(std::launch::async,
                                  [&, i] { return bool(m->make_mutex(held_name(i)).try_acquire_for(120s)); }));
-  CHECK(eventually([&] { return f.seam->executed("lock_take") >= most_sessions; }));
+  CHECK(eventually([&] { return f.probe->executed("lock_take") >= most_sessions; }));
   for (int round = 0; round < 2; ++round) {
     auto const start = std::chrono::steady_clock::now();
     CHECK(free.try_acquire_for(60s));

@@ -75,8 +75,8 @@ QUEUE_CASE("wait queues: who stands in line asks the row nothing until its turn 
   REQUIRE(other.take("x"));
   REQUIRE(next.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
-  CHECK(f.seam->executed("lock_take") == 1);
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
+  CHECK(f.probe->executed("lock_take") == 1);
   REQUIRE(other.release("x"));
   next.leave();
   CHECK(w.comes_to_have_it());
@@ -89,7 +89,7 @@ QUEUE_CASE("wait queues: Q1, C41: whoever is stuck with the wait queue costs the
   REQUIRE(other.take("x"));
   REQUIRE(stuck.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
   REQUIRE(other.release("x"));
   CHECK(w.comes_to_have_it());
 }
@@ -111,7 +111,7 @@ QUEUE_CASE("wait queues: Q1: whoever has stood at the wait queue and died lets t
   REQUIRE(other.take("x"));
   REQUIRE(dies.enter() == queue_entry::was_free);
   waiter w(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
   REQUIRE(other.release("x"));
   dies.die();
   CHECK(w.comes_to_have_it());
@@ -125,13 +125,13 @@ PAIRS_CASE("wait queues: C50: who gives the lock back hears that others wait, an
   auto x = m->make_mutex("x");
   {
     auto const first = x.acquire();
-    CHECK(f.seam->executed("enter_queue") == 0);  // nobody was there
+    CHECK(f.probe->executed("enter_queue") == 0);  // nobody was there
     REQUIRE(next.enter() == queue_entry::was_free);
   }
-  f.seam->reset();
+  f.probe->reset();
   waiter again(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
-  CHECK(f.seam->executed("lock_take") == 0);
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
+  CHECK(f.probe->executed("lock_take") == 0);
   CHECK_FALSE(again.has_it());
   REQUIRE(other.take("x"));
   REQUIRE(other.release("x"));
@@ -139,9 +139,9 @@ PAIRS_CASE("wait queues: C50: who gives the lock back hears that others wait, an
   CHECK(again.comes_to_have_it());
   again.give_back();
   // Nobody is there any more.
-  f.seam->reset();
+  f.probe->reset();
   CHECK(x.acquire());
-  CHECK(f.seam->executed("enter_queue") == 0);
+  CHECK(f.probe->executed("enter_queue") == 0);
 }
 
 // A look from before the wait would miss who came meanwhile, and nobody would ring him.
@@ -200,7 +200,7 @@ QUEUE_CASE("wait queues: try_acquire never asks for one, and overtakes") {
   auto const m = f.manager();
   REQUIRE(next.enter() == queue_entry::was_free);
   CHECK(m->make_mutex("x", {.fair = true}).try_acquire());
-  CHECK(f.seam->executed("enter_queue") == 0);
+  CHECK(f.probe->executed("enter_queue") == 0);
 }
 
 PAIRS_CASE("wait queues: fair calls line up first, also for a lock that is free", on_queues) {
@@ -208,8 +208,8 @@ PAIRS_CASE("wait queues: fair calls line up first, also for a lock that is free"
   auto const m = f.manager();
   REQUIRE(next.enter() == queue_entry::was_free);
   waiter w(*m, {.fair = true});
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
-  CHECK(f.seam->executed("lock_take") == 0);
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
+  CHECK(f.probe->executed("lock_take") == 0);
   next.leave();
   CHECK(w.comes_to_have_it());
   CHECK(next.finds_taken());
@@ -255,11 +255,11 @@ QUEUE_CASE("wait queues: one that is lost while the lock is held loses nothing")
   REQUIRE(eventually([&] { return next.finds_taken(); }));
   REQUIRE(other.release("x"));
   REQUIRE(w.comes_to_have_it());
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "leave_queue") throw error(errc::unreachable, "cut off by the test");
   };
   w.give_back();  // it checks that it was released
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK(eventually([&] { return !next.finds_taken(); }));
   CHECK(other.take("x"));
 }
@@ -278,12 +278,12 @@ QUEUE_CASE(
     REQUIRE(other.release("x"));
   }
   REQUIRE(*got);
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "lock_release") throw error(errc::unreachable, "cut off by the test");
   };
   CHECK((*got)->release() == release_result::in_doubt);
-  CHECK(f.seam->executed("leave_queue") == 0);
-  f.seam->before = nullptr;
+  CHECK(f.probe->executed("leave_queue") == 0);
+  f.probe->before = nullptr;
   CHECK(eventually([&] { return !next.finds_taken(); }));
 }
 
@@ -295,7 +295,7 @@ QUEUE_CASE("wait queues: a server that refuses them is asked once, and waiting g
     if (e.kind == event_kind::error) ++*told;
   };
   auto const m = f.manager(o);
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "enter_queue") throw error(errc::access_denied, "denied by the test");
   };
   REQUIRE(other.take("x"));
@@ -303,7 +303,7 @@ QUEUE_CASE("wait queues: a server that refuses them is asked once, and waiting g
   REQUIRE(eventually([&] { return f.waited(4); }));
   REQUIRE(other.release("x"));
   CHECK(w.comes_to_have_it());
-  CHECK(f.seam->executed("enter_queue") == 1);
+  CHECK(f.probe->executed("enter_queue") == 1);
   CHECK(*told == 1);
 }
 
@@ -315,12 +315,12 @@ QUEUE_CASE("wait queues: a wait there ends when it is stopped, and when the mana
   REQUIRE(next.enter() == queue_entry::was_free);
   {
     waiter stopped(*m);
-    REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 1; }));
+    REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 1; }));
     stopped.give_back();
     CHECK_FALSE(stopped.has_it());
   }
   waiter left(*m);
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") == 2; }));
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") == 2; }));
   m.reset();
   left.give_back();
   CHECK_FALSE(left.has_it());
@@ -340,7 +340,7 @@ QUEUE_CASE("wait queues: a bound of attempts, or a policy, says itself when to t
     return ++asked < 3 ? std::optional(1ms) : std::nullopt;
   };
   CHECK(m->make_mutex("x", {.retry = {.policy = policy}}).acquire().status() == acquire_status::timed_out);
-  CHECK(f.seam->executed("enter_queue") == 0);
+  CHECK(f.probe->executed("enter_queue") == 0);
 }
 
 QUEUE_CASE("wait queues: who is told whom it waits for stands there all the same") {
@@ -355,7 +355,7 @@ QUEUE_CASE("wait queues: who is told whom it waits for stands there all the same
     ++told;
   };
   waiter w(*m, {.on_wait = hear});
-  REQUIRE(eventually([&] { return f.seam->executed("enter_queue") >= 1; }));
+  REQUIRE(eventually([&] { return f.probe->executed("enter_queue") >= 1; }));
   REQUIRE(eventually([&] { return told >= 1; }));
   CHECK(by_name);
   std::atomic<std::int64_t> behind{0};

@@ -146,7 +146,7 @@ PAIRS_CASE("waiters: who may not see them sees the locks all the same", tells_li
   auto const m = f.manager();
   auto lock = m->make_mutex("x").try_acquire();
   REQUIRE(lock);
-  f.seam->before = [](std::string const& s) {
+  f.probe->before = [](std::string const& s) {
     if (s == "lock_waiters") throw error(errc::access_denied, "denied by the test");
   };
   CHECK(listed(*m).held);

@@ -74,10 +74,10 @@ CONTRACT_CASE("the number of attempts is bounded if asked for") {
   stranger other(f);
   REQUIRE(other.take("x"));
   auto const m = f.manager();
-  f.seam->reset();
+  f.probe->reset();
   auto const got = m->make_mutex("x", {.retry = {.first = 1ms, .longest = 2ms, .attempts = 4}}).acquire();
   CHECK(got.status() == acquire_status::timed_out);
-  CHECK(f.seam->executed("lock_read") == 4);  // one each
+  CHECK(f.probe->executed("lock_read") == 4);  // one each
 }
 
 CONTRACT_CASE("a policy of the caller's decides on each wait") {
@@ -110,18 +110,18 @@ EVERY_CASE("T16: a thousand threads waiting on one name: one of them talks to th
   {
     std::vector<std::jthread> waiters;
     std::atomic<int> started{0};
-    f.seam->reset();
+    f.probe->reset();
     for (int i = 0; i < threads; ++i)
       waiters.emplace_back([&] {
         ++started;
         (void)patient.acquire(stop.get_token());
       });
     REQUIRE(eventually([&] { return started == threads && f.waited(1); }));
-    CHECK(f.seam->executed("lock_take") == 1);
-    CHECK(f.seam->connections <= 2);
+    CHECK(f.probe->executed("lock_take") == 1);
+    CHECK(f.probe->connections <= 2);
     stop.request_stop();
   }
-  CHECK(f.seam->executed("lock_take") <= 2);
+  CHECK(f.probe->executed("lock_take") <= 2);
 }
 
 EVERY_CASE("a second local waiter costs no round trip, and is served in order") {
@@ -129,7 +129,7 @@ EVERY_CASE("a second local waiter costs no round trip, and is served in order") 
   auto x = m->make_mutex("x");
   auto lock = x.acquire();
   REQUIRE(lock);
-  f.seam->reset();
+  f.probe->reset();
   std::jthread([&] {
     auto const got = x.try_acquire();
     CHECK_FALSE(got);
@@ -138,7 +138,7 @@ EVERY_CASE("a second local waiter costs no round trip, and is served in order") 
     CHECK(got.holder()->owner.same(lock->owner()));
     CHECK(x.try_acquire_for(20ms).status() == acquire_status::timed_out);
   }).join();
-  CHECK(f.seam->executed_in_all() == 0);
+  CHECK(f.probe->executed_in_all() == 0);
 
   std::mutex guard;
   std::vector<int> order;
@@ -197,7 +197,7 @@ CONTRACT_CASE("C23: the longest wait that can be written is a wait") {
       [&] { return x.try_lock_until(std::chrono::system_clock::time_point::max()); }};
   for (auto const& call : calls) {
     REQUIRE(other.take("x"));
-    f.seam->reset();
+    f.probe->reset();
     auto got = std::async(std::launch::async, [&] {
       bool const had = call();
       x.unlock();

@@ -39,11 +39,11 @@ TEST_CASE_TEMPLATE(
   doctor_options o;
   o.schema = f.options.schema;
   auto const well = examined(f.source, o);
-  f.seam->before = [](std::string const& name) {
+  f.probe->before = [](std::string const& name) {
     if (name == "doctor_explain") throw error(errc::unreachable, "the session was lost");
     if (name == "meta_read") throw error(errc::failed, "something else");
   };
-  auto const all = examined(observed_by(f.source, f.seam), o);
+  auto const all = examined(observed_by(f.source, f.probe), o);
   expect(all, "index", verdict::unknown, "the session was lost");
   expect(all, "schema", verdict::unknown, "something else");
   REQUIRE(all.size() == well.size());
@@ -53,14 +53,14 @@ TEST_CASE_TEMPLATE(
       CHECK(all[i].check == well[i].check);
       CHECK(all[i].result == well[i].result);
     }
-  CHECK(f.seam->connections == 0);
+  CHECK(f.probe->connections == 0);
 }
 
 TEST_CASE_TEMPLATE(
     "failing: a server that stops answering in the midst costs a reply or two, not one for each check",
     Server, on_postgresql, on_mariadb, on_mysql) {
   server_scene s(Server::kind);
-  auto const between = std::make_shared<seam>();
+  auto const between = std::make_shared<statement_probe>();
   between->before = [&](std::string const& name) {
     if (name == "doctor_may_select_tokens") s.server.pause();
   };

@@ -35,7 +35,7 @@ findings examined_with(std::string const& path, char const* sql, int flags = SQL
 findings examined_while(std::string const& path, std::string const& before, char const* statement) {
   sqlite3* handle = nullptr;
   sqlite::source const source([&] { return handle = open_file(path, SQLITE_OPEN_READWRITE, ""); });
-  auto const between = std::make_shared<seam>();
+  auto const between = std::make_shared<statement_probe>();
   between->before = [&](std::string const& name) {
     if (name == before) sqlite3_exec(handle, statement, nullptr, nullptr, nullptr);
   };

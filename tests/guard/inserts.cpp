@@ -157,12 +157,12 @@ TEST_CASE_TEMPLATE("insert: an error in the middle, on the manager's session, un
   auto const p = f.open();
   auto const tx = p->view(*m);
   m->connect();
-  f.seam->before = [](std::string const& statement) {
+  f.probe->before = [](std::string const& statement) {
     if (statement == "token_draw") throw error(errc::unreachable, "cut off");
   };
   begin(f, *p);
   CHECK(reason_of([&] { (void)tx->insert("job", 30s); }) == errc::unreachable);
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   p->run(f.set_counter(1));
   p->commit();
   CHECK(p->value(f.read_counter()) == "1");

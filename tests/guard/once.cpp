@@ -254,8 +254,8 @@ TEST_CASE_TEMPLATE(
   auto held = take(*m, "x", 9s);
   begin(f, *p);
   p->view(*m)->done(held, kept);
-  f.seam->reset();
-  CHECK(eventually([&] { return f.seam->executed("lock_renew") >= 1; }));
+  f.probe->reset();
+  CHECK(eventually([&] { return f.probe->executed("lock_renew") >= 1; }));
   CHECK(held.valid());
   p->commit();
   CHECK(eventually([&] { return !held.valid(); }));
@@ -293,12 +293,12 @@ TEST_CASE_TEMPLATE("done: released after it: a record that can't be read is doub
   begin(f, *p);
   p->view(*m)->done(held, kept);
   p->commit();
-  f.seam->before = [reads = std::make_shared<std::atomic<int>>(0)](std::string const& statement) {
+  f.probe->before = [reads = std::make_shared<std::atomic<int>>(0)](std::string const& statement) {
     // The first one looks for the reason.
     if (statement == "lock_read" && ++*reads > 1) throw error(errc::unreachable, "by the test");
   };
   CHECK(held.release() == release_result::in_doubt);
-  f.seam->before = nullptr;
+  f.probe->before = nullptr;
   CHECK_FALSE(held.loss());
   CHECK(is_done(f));
 }
@@ -315,11 +315,11 @@ TEST_CASE_TEMPLATE("done: released after it: a slow machine loses nothing", On, 
     begin(f, *p);
     p->view(*m)->done(held, kept);
     p->commit();
-    f.seam->before = [slow, was = std::make_shared<std::atomic<bool>>(false)](std::string const& statement) {
+    f.probe->before = [slow, was = std::make_shared<std::atomic<bool>>(false)](std::string const& statement) {
       if (statement == slow && !was->exchange(true)) std::this_thread::sleep_for(150ms);
     };
     CHECK(held.release() == release_result::released);
-    f.seam->before = nullptr;
+    f.probe->before = nullptr;
     CHECK_FALSE(held.loss());
   }
 }

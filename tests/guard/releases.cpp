@@ -62,8 +62,8 @@ TEST_CASE_TEMPLATE(
     seen = q->value(f.read_counter());
   });
   CHECK(held.release() == release_result::handed_over);
-  f.seam->reset();
-  CHECK(eventually([&] { return f.seam->executed("lock_take") >= 1; }));  // it tries, and in vain
+  f.probe->reset();
+  CHECK(eventually([&] { return f.probe->executed("lock_take") >= 1; }));  // it tries, and in vain
   CHECK(!seen);
   p->commit();
   next.join();

@@ -62,7 +62,7 @@ TEST_CASE_TEMPLATE("lock: waits in the server until the other transaction has en
   begin(f, *p);
   mine->lock("a");
   p->run(f.set_counter(41));
-  f.seam->reset();
+  f.probe->reset();
   std::optional<std::string> seen;
   std::jthread const other([&] {
     begin(f, *q);
@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("lock: waits in the server until the other transaction has en
     q->commit();
   });
   // The other one has looked for the anchor, and sends what waits next.
-  CHECK(eventually([&] { return f.seam->executed_in_all() > 0; }));
+  CHECK(eventually([&] { return f.probe->executed_in_all() > 0; }));
   p->commit();
   const_cast<std::jthread&>(other).join();
   CHECK(seen == "41");

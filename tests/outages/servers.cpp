@@ -392,7 +392,7 @@ SERVER_CASE("restarted: sessions that died while they were idle cost neither an 
   manager_options o;
   o.connections = 4;
   o.release_timeout = 20s;
-  auto const s = std::make_shared<seam>();
+  auto const s = std::make_shared<statement_probe>();
   lock_manager m(observed_by(source_from_url(f.as_app()), s), o);
   std::atomic<int> inside{0};
   s->before = [&](std::string const& statement) {  // all four are in use at once

@@ -33,7 +33,7 @@ struct scene : Pair {
     auto o = this->options;
     o.reply_timeout = reply_timeout;
     o.release_timeout = release_timeout;
-    return lock_manager(observed_by(source_from_url(wire.through(this->url())), this->seam), o);
+    return lock_manager(observed_by(source_from_url(wire.through(this->url())), this->probe), o);
   }
 };
 
@@ -160,7 +160,7 @@ WIRE_CASE("wire cut: who waits without a deadline rides it out, or is cancelled"
   auto patient = wait("x", {});
   auto cancelled = wait("y", stop.get_token());
   auto const* attempt = pair::how == strategy::row_lock ? "lock_take" : "lock_read";
-  REQUIRE(eventually([&] { return s.seam->executed(attempt) >= 2; }));
+  REQUIRE(eventually([&] { return s.probe->executed(attempt) >= 2; }));
   make(s.wire, how);
   std::this_thread::sleep_for(1s);  // what is to be lived through
   stopwatch const watch;
@@ -233,7 +233,7 @@ PAIRS_TEMPLATE_CASE(
     auto const lock = m.make_mutex("x").acquire(stop);
     return lock.status();
   });
-  CHECK(eventually([&] { return s.seam->executed("lock_read") >= 3; }));  // it has the wait queue, and looks
+  CHECK(eventually([&] { return s.probe->executed("lock_read") >= 3; }));  // it has the wait queue, and looks
   make(s.wire, how);
   auto const next = rowlock_run(s, s.url(), {"x"}, {"true"});
   std::this_thread::sleep_for(500ms);  // it stands behind the one that is cut off

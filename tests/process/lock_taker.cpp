@@ -15,7 +15,7 @@
 #include <rowlock/rowlock.hpp>
 #include <sstream>
 
-#include "contract/seam.hpp"
+#include "contract/statement_probe.hpp"
 
 using namespace rowlock;
 using namespace std::chrono_literals;
@@ -49,13 +49,13 @@ class taker {
   taker(std::string url, std::string schema, std::string name, std::chrono::milliseconds ttl, strategy how)
       : url_(std::move(url)),
         options_(options(schema, how)),
-        manager_(test::observed_by(source_from_url(url_), seam_), options_),
+        manager_(test::observed_by(source_from_url(url_), probe_), options_),
         mutex_(manager_.make_mutex(std::move(name), {.ttl = ttl})),
         fair_(manager_.make_mutex(mutex_.name(), {.ttl = ttl, .fair = true})) {}
 
   // "die before|after STATEMENT" -> "will"; by SIGKILL, when that is sent, or its reply has come
   std::string die(std::string const& when, std::string const& statement) {
-    (when == "before" ? seam_->before : seam_->after) = [statement](std::string const& s) {
+    (when == "before" ? probe_->before : probe_->after) = [statement](std::string const& s) {
       if (s == statement) ::raise(SIGKILL);
     };
     return "will";
@@ -201,7 +201,7 @@ class taker {
 
   std::string url_;
   manager_options options_;
-  std::shared_ptr<test::seam> seam_ = std::make_shared<test::seam>();
+  std::shared_ptr<test::statement_probe> probe_ = std::make_shared<test::statement_probe>();
   lock_manager manager_;
   mutex mutex_;
   mutex fair_;

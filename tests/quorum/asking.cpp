@@ -16,7 +16,7 @@ class asked_at_once {
  public:
   explicit asked_at_once(three_members& m) : members_(m) {
     for (std::size_t i = 0; i < three_members::size; ++i)
-      members_.at(i).seam->before = [this](std::string const& statement) {
+      members_.at(i).probe->before = [this](std::string const& statement) {
         if (statement != "lock_take") return;
         ++asked_;
         if (!eventually([this] { return asked_ >= 3; })) ++alone_;
@@ -60,11 +60,11 @@ TEST_CASE("quorum: where others were met, one member is asked first") {
   std::atomic<int> too_early = 0;
   auto a = members.program();
   auto mine = members.met_others(*a);
-  members.at(0).seam->after = [&](std::string const& statement) {
+  members.at(0).probe->after = [&](std::string const& statement) {
     if (statement == "lock_take") first_has_answered = true;
   };
   for (std::size_t i = 1; i < three_members::size; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
+    members.at(i).probe->before = [&](std::string const& statement) {
       if (statement == "lock_take" && !first_has_answered) ++too_early;
     };
   auto const got = mine.try_acquire();
@@ -72,8 +72,8 @@ TEST_CASE("quorum: where others were met, one member is asked first") {
   CHECK(eventually([&] { return got->votes() == 3; }));
   CHECK(too_early == 0);
   for (std::size_t i = 0; i < three_members::size; ++i) {
-    members.at(i).seam->before = nullptr;
-    members.at(i).seam->after = nullptr;
+    members.at(i).probe->before = nullptr;
+    members.at(i).probe->after = nullptr;
   }
 }
 
@@ -111,24 +111,24 @@ TEST_CASE("quorum: who is refused at the front of the line keeps the other membe
   CHECK_FALSE(mine.try_acquire());  // from now on one member is asked first
   members.at(1).sql("UPDATE rowlock_locks SET term = NULL");
   for (std::size_t i = 1; i < three_members::size; ++i)
-    members.at(i).seam->after = [&](std::string const& statement) {
+    members.at(i).probe->after = [&](std::string const& statement) {
       if (statement == "lock_take") ++granted;
       if (statement == "lock_release") ++given_back;
     };
   // The first refuses when the others have granted, if they are asked beside.
-  members.at(0).seam->before = [&](std::string const& statement) {
+  members.at(0).probe->before = [&](std::string const& statement) {
     if (statement == "lock_take") eventually([&] { return granted == 2; }, 2s);
   };
   auto waits = std::async(std::launch::async, [&] { return mine.acquire(); });
   CHECK(eventually([&] { return given_back == 2; }));
   for (std::size_t i = 1; i < three_members::size; ++i)
     CHECK(members.number(i, "SELECT count(*) FROM rowlock_locks WHERE term IS NOT NULL") == 0);
-  members.at(0).seam->before = nullptr;
+  members.at(0).probe->before = nullptr;
   members.at(0).sql("UPDATE rowlock_locks SET term = NULL");
   auto const got = waits.get();
   REQUIRE(got);
   CHECK(eventually([&] { return got->votes() == 3; }));
-  for (std::size_t i = 1; i < three_members::size; ++i) members.at(i).seam->after = nullptr;
+  for (std::size_t i = 1; i < three_members::size; ++i) members.at(i).probe->after = nullptr;
 }
 
 TEST_CASE("quorum: the time that is waited in line does not count for the hard limit") {
@@ -145,10 +145,10 @@ TEST_CASE("quorum: the time that is waited in line does not count for the hard l
   REQUIRE(eventually([&] { return in_line.load(); }));
   auto const until = boot_clock::now() + 5s;
   CHECK(eventually([&] { return boot_clock::now() > until; }));
-  auto const takes = members.at(0).seam->executed("lock_take");
+  auto const takes = members.at(0).probe->executed("lock_take");
   CHECK(held->release() == release_result::released);
   auto const got = next.get();
   REQUIRE(got);
   CHECK(got->trusted_until() > boot_clock::now() + 500ms);
-  CHECK(members.at(0).seam->executed("lock_take") == takes + 1);  // not in vain at first
+  CHECK(members.at(0).probe->executed("lock_take") == takes + 1);  // not in vain at first
 }

@@ -84,7 +84,7 @@ TEST_CASE("quorum: at_least keeps nothing of what a minority has granted") {
   SUBCASE("once") { CHECK_FALSE(mine.try_acquire()); }
   SUBCASE("for a while") { CHECK_FALSE(mine.try_acquire_for(300ms)); }
   CHECK(eventually([&] { return is_free(members, 2); }));
-  CHECK(members.at(2).seam->executed("lock_release_at_least") == 0);
+  CHECK(members.at(2).probe->executed("lock_release_at_least") == 0);
 }
 
 TEST_CASE("quorum: at_least keeps nothing that comes too late") {
@@ -95,10 +95,10 @@ TEST_CASE("quorum: at_least keeps nothing that comes too late") {
   taken_by_another(members);
   // Two refuse once the third has granted, and does not tell it in time.
   for (std::size_t i = 0; i < 2; ++i)
-    members.at(i).seam->before = [&](std::string const& statement) {
+    members.at(i).probe->before = [&](std::string const& statement) {
       if (statement == "lock_take") CHECK(base::wait_for(late, boot_clock::now() + 60s));
     };
-  members.at(2).seam->after = [&](std::string const& statement) {
+  members.at(2).probe->after = [&](std::string const& statement) {
     if (statement != "lock_take") return;
     late.set();
     CHECK(base::wait_for(over, boot_clock::now() + 60s));
@@ -110,8 +110,8 @@ TEST_CASE("quorum: at_least keeps nothing that comes too late") {
   }
   over.set();
   CHECK(eventually([&] { return is_free(members, 2); }));
-  CHECK(members.at(2).seam->executed("lock_release_at_least") == 0);
-  members.at(2).seam->after = nullptr;
+  CHECK(members.at(2).probe->executed("lock_release_at_least") == 0);
+  members.at(2).probe->after = nullptr;
 }
 
 // It would keep the holder itself from the member for so long.
@@ -122,14 +122,14 @@ TEST_CASE("quorum: at_least keeps no member that is taken again") {
   auto got = a->make_mutex("x", kept_for(60s)).acquire();
   REQUIRE(got);
   REQUIRE(eventually([&] { return got->votes() == 3; }));
-  members.at(1).seam->before = [&](std::string const& statement) {
+  members.at(1).probe->before = [&](std::string const& statement) {
     if (statement == "quorum_confirm") throw error(errc::unreachable, "by the test", statement, "", 0);
   };
   CHECK(eventually([&] { return got->votes() == 2; }));
   members.mend(1);
   CHECK(eventually([&] { return got->votes() == 3; }));
-  CHECK(members.at(1).seam->executed("lock_release_at_least") == 0);
+  CHECK(members.at(1).probe->executed("lock_release_at_least") == 0);
   CHECK(got->valid());
   CHECK(got->release() == release_result::released);
-  CHECK(members.at(1).seam->executed("lock_release_at_least") == 1);
+  CHECK(members.at(1).probe->executed("lock_release_at_least") == 1);
 }

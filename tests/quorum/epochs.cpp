@@ -12,7 +12,7 @@ using namespace rowlock::test;
 namespace {
 
 void refuse(three_members& members, std::size_t i, std::string const& statement) {
-  members.at(i).seam->before = [statement](std::string const& s) {
+  members.at(i).probe->before = [statement](std::string const& s) {
     if (s == statement) throw error(errc::unreachable, "by the test", s, "", 0);
   };
 }
@@ -30,7 +30,7 @@ TEST_CASE(
   REQUIRE(known);
   REQUIRE(eventually([&] { return known->votes() == 3; }));
   refuse(members, 1, "lock_take");
-  members.at(2).seam->before = [&](std::string const& s) {
+  members.at(2).probe->before = [&](std::string const& s) {
     if (s != "lock_take") return;
     asked.set();
     CHECK(base::wait_for(replaced, boot_clock::now() + 60s));
@@ -70,8 +70,8 @@ TEST_CASE("quorum: a join that nobody else has heard of costs no lock, nor the n
   CHECK(reason_of([&] { other->join(2); }) == errc::unreachable);
   CHECK(members.number(2, "SELECT epoch FROM rowlock_quorum") == 2);
   // Renewed twice, and asked by the holder, which the third refuses in the former epoch.
-  auto const renewed = members.at(0).seam->executed("quorum_confirm");
-  CHECK(eventually([&] { return members.at(0).seam->executed("quorum_confirm") >= renewed + 3; }));
+  auto const renewed = members.at(0).probe->executed("quorum_confirm");
+  CHECK(eventually([&] { return members.at(0).probe->executed("quorum_confirm") >= renewed + 3; }));
   CHECK(got->valid());
   auto fresh = members.program();
   CHECK(fresh->make_mutex("y", short_term()).acquire());

@@ -127,7 +127,7 @@ TEST_CASE("quorum: what an operator takes away at a member whose term lapses mea
   auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   REQUIRE(eventually([&] { return got->votes() == 3; }));
-  auto& lapsing = *members.at(1).seam;
+  auto& lapsing = *members.at(1).probe;
   lapsing.before = [](std::string const& statement) {
     if (statement == "quorum_confirm") throw error(errc::unreachable, "cut off by the test");
   };
@@ -144,9 +144,9 @@ TEST_CASE("quorum: what an operator takes away at a member whose term lapses mea
   }
   REQUIRE(eventually([&] { return lapsing.executed("lock_release") > 0; }));
   // It would be asked ten times meanwhile.
-  auto const renewed = members.at(0).seam->executed("quorum_confirm");
+  auto const renewed = members.at(0).probe->executed("quorum_confirm");
   auto const since = boot_clock::now();
-  REQUIRE(eventually([&] { return members.at(0).seam->executed("quorum_confirm") >= renewed + 2; }));
+  REQUIRE(eventually([&] { return members.at(0).probe->executed("quorum_confirm") >= renewed + 2; }));
   CHECK((lapsing.executed("lock_take") > takes) == asks);
   // Three times, as for any row that is found free, whenever the keeper asks.
   CHECK(lapsing.executed("lock_take") - takes <= 3 * (2 + (boot_clock::now() - since) / (short_ttl / 30)));
@@ -190,14 +190,14 @@ TEST_CASE("quorum: a member that is in doubt is found out by its term, or given 
   (void)a->make_mutex("x", short_term()).acquire();  // makes the rows
   REQUIRE(eventually(
       [&] { return members.number(1, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
-  members.at(1).seam->after = [&](std::string const& statement) {
+  members.at(1).probe->after = [&](std::string const& statement) {
     if (statement == "lock_take" && cuts-- > 0)
       throw error(errc::in_doubt, "its reply was lost", statement, "", 0);
   };
   auto got = a->make_mutex("x", short_term()).try_acquire();
   REQUIRE(got);
   CHECK(eventually([&] { return cuts <= 0; }));
-  members.at(1).seam->after = nullptr;
+  members.at(1).probe->after = nullptr;
   CHECK(eventually([&] { return got->votes() == 3; }));
   CHECK(got->release() == release_result::released);
   CHECK(eventually(
@@ -387,7 +387,7 @@ TEST_CASE("quorum: a stop token ends the waiting, and nothing is left taken") {
   std::stop_source stop;
   quorum_acquisition got{acquire_status::busy, {}};
   std::jthread waits([&] { got = b->make_mutex("x", short_term()).acquire(stop.get_token()); });
-  CHECK(eventually([&] { return members.at(0).seam->executed("lock_read") > 0; }));
+  CHECK(eventually([&] { return members.at(0).probe->executed("lock_read") > 0; }));
   stop.request_stop();
   waits.join();
   CHECK(got.status() == acquire_status::cancelled);
@@ -460,7 +460,7 @@ TEST_CASE(
   REQUIRE(eventually(
       [&] { return members.number(0, "SELECT count(*) FROM rowlock_locks WHERE term IS NULL") == 1; }));
   // It is taken again as soon as the former term may be given back.
-  members.at(0).seam->before = [&](std::string const& statement) {
+  members.at(0).probe->before = [&](std::string const& statement) {
     if (statement == "quorum_confirm") throw error(errc::unreachable, "by the test", statement, "", 0);
     if (statement == "lock_take" && ++takes == 2) again = boot_clock::now().time_since_epoch().count();
   };

@@ -94,7 +94,7 @@ TEST_CASE(
     writes = 1;
     votes = 2;
   }
-  members.at(dies_at).seam->before = [&](std::string const& statement) {
+  members.at(dies_at).probe->before = [&](std::string const& statement) {
     if (statement == "quorum_write" && writes-- == 0)
       throw error(errc::unreachable, "cut off by the test", statement, "", 0);
   };
@@ -120,7 +120,7 @@ TEST_CASE("quorum: C60: an init that is slow lets nobody vote who has forgotten 
   auto b = members.program();
   bool come = false;
   // `a` has given the list to two members. `b` makes the quorum, the third grants a lock, and forgets it.
-  members.at(2).seam->before = [&](std::string const& statement) {
+  members.at(2).probe->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || std::exchange(come, true)) return;
     b->init(short_ttl);
     members.wipe(2);
@@ -142,7 +142,7 @@ TEST_CASE("quorum: C60: a member that is as it was before it voted is let vote b
   three_members members(false);
   auto a = members.program();
   int writes = 0;
-  members.at(2).seam->before = [&](std::string const& statement) {
+  members.at(2).probe->before = [&](std::string const& statement) {
     if (statement == "quorum_write" && ++writes == 2)
       members.at(2).sql("CREATE TABLE backup AS SELECT * FROM rowlock_quorum");
   };
@@ -175,7 +175,7 @@ TEST_CASE("quorum: C60: a member that is as it was before it voted is let vote b
   }
   SUBCASE("of two at once the one that began later goes on") {
     bool come = false;
-    members.at(2).seam->before = [&](std::string const& statement) {
+    members.at(2).probe->before = [&](std::string const& statement) {
       if (statement != "quorum_raise" || std::exchange(come, true)) return;
       std::stop_source stop;
       stop.request_stop();
@@ -232,7 +232,7 @@ TEST_CASE("quorum: clocks that were years ahead when they were read do not raise
   three_members members;
   constexpr std::int64_t two_years_us = 2 * 366LL * 24 * 3600 * 1'000'000;
   for (std::size_t i = 0; i < members.size; ++i)
-    members.at(i).seam->reply = [](std::string const& statement, backend::result& r) {
+    members.at(i).probe->reply = [](std::string const& statement, backend::result& r) {
       if (statement != "quorum_read") return;
       auto& clock = r.rows.at(0).at(7);
       clock = backend::as_int(clock) + two_years_us;
@@ -246,7 +246,7 @@ TEST_CASE("quorum: clocks that were years ahead when they were read do not raise
   for (std::size_t i = 0; i < members.size; ++i) {
     CAPTURE(i);
     CHECK(members.number(i, "SELECT coalesce(max(token), 0) FROM rowlock_locks") < tomorrow.count());
-    members.at(i).seam->reply = nullptr;
+    members.at(i).probe->reply = nullptr;
   }
 }
 
@@ -369,7 +369,7 @@ TEST_CASE(
   members.wipe(2);
   std::jthread second;
   // `a` has written to the member that joins; now `b` does all its writing.
-  members.at(0).seam->before = [&](std::string const& statement) {
+  members.at(0).probe->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || come.exchange(true)) return;
     second = std::jthread([&] { b->join(2); });
     CHECK(eventually([&] {
@@ -399,7 +399,7 @@ TEST_CASE("quorum: two joins that divide the members among themselves both fail;
   std::thread::id const first = std::this_thread::get_id();
   std::jthread second;
   // The second asks when the first has written to the member that joins, ...
-  members.at(0).seam->before = [&](std::string const& statement) {
+  members.at(0).probe->before = [&](std::string const& statement) {
     if (statement != "quorum_write") return;
     if (std::this_thread::get_id() != first) return;
     second = std::jthread([&] {
@@ -409,13 +409,13 @@ TEST_CASE("quorum: two joins that divide the members among themselves both fail;
     CHECK(base::wait_for(b_has_asked, boot_clock::now() + 60s));
   };
   // ... writes there, too, when the first has written to member 0, ...
-  members.at(2).seam->before = [&](std::string const& statement) {
+  members.at(2).probe->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || std::this_thread::get_id() == first) return;
     b_has_asked.set();
     CHECK(base::wait_for(a_has_first, boot_clock::now() + 60s));
   };
   // ... and has member 1 before the first comes to it.
-  members.at(1).seam->before = [&](std::string const& statement) {
+  members.at(1).probe->before = [&](std::string const& statement) {
     if (statement != "quorum_write" || std::this_thread::get_id() != first) return;
     a_has_first.set();
     CHECK(base::wait_for(b_is_over, boot_clock::now() + 60s));
@@ -449,7 +449,7 @@ TEST_CASE(
   members.wipe(2);
   auto const before = a->make_mutex("x", short_term()).acquire()->token();
   // It dies before it has told the second of the others.
-  members.at(1).seam->before = [](std::string const& statement) {
+  members.at(1).probe->before = [](std::string const& statement) {
     if (statement == "quorum_write") throw error(errc::unreachable, "cut off by the test", statement, "", 0);
   };
   CHECK_THROWS_AS(a->join(2), error);

@@ -47,12 +47,12 @@ quorum_mutex three_members::met_others(rowlock::quorum& of_program) {
 }
 
 void three_members::cut_off(std::size_t i) {
-  at(i).seam->before = [](std::string const& statement) {
+  at(i).probe->before = [](std::string const& statement) {
     throw error(errc::unreachable, "cut off by the test", statement, "", 0);
   };
 }
 
-void three_members::mend(std::size_t i) { at(i).seam->before = nullptr; }
+void three_members::mend(std::size_t i) { at(i).probe->before = nullptr; }
 
 void three_members::wipe(std::size_t i) {
   at(i).sql("DELETE FROM rowlock_locks");

@@ -94,7 +94,7 @@ TEST_CASE("quorum: who tries once where a majority does not answer is told that,
   auto a = members.program({}, 2s);
   REQUIRE(members.have_rows(*a));
   for (std::size_t i = 1; i < 3; ++i)
-    members.at(i).seam->before = [&](std::string const& s) {
+    members.at(i).probe->before = [&](std::string const& s) {
       if (s == "lock_take") CHECK(base::wait_for(over, boot_clock::now() + 60s));
     };
   CHECK(reason_of([&] { (void)a->make_mutex("x", short_term()).try_acquire(); }) == errc::unreachable);
@@ -131,12 +131,12 @@ TEST_CASE("quorum: a lock that nobody can renew, because there is no thread for 
   auto mine = a->make_mutex("x", short_term());
   std::optional<no_more_threads> limit;
   auto const here = std::this_thread::get_id();
-  members.at(0).seam->after = [&](std::string const& statement) {
+  members.at(0).probe->after = [&](std::string const& statement) {
     if (statement == "lock_take" && std::this_thread::get_id() == here) limit.emplace();
   };
   CHECK_THROWS_AS((void)mine.try_acquire(), std::system_error);
   CHECK(limit);
-  members.at(0).seam->after = nullptr;
+  members.at(0).probe->after = nullptr;
   limit.reset();
   for (std::size_t i = 0; i < members.size; ++i)
     CHECK(eventually([&] {
@@ -167,7 +167,7 @@ TEST_CASE("quorum: a member whose grant came too late for the client is not take
   auto a = members.program();
   auto x = a->make_mutex("x", short_term());
   REQUIRE(members.have_rows(*a));
-  members.at(0).seam->after = [&](std::string const& statement) {
+  members.at(0).probe->after = [&](std::string const& statement) {
     if (statement != "lock_take" || late.exchange(true)) return;
     auto const over = boot_clock::now() + short_ttl;
     CHECK(eventually([&] { return boot_clock::now() >= over; }));
@@ -175,7 +175,7 @@ TEST_CASE("quorum: a member whose grant came too late for the client is not take
   (void)reason_of([&] { (void)x.try_acquire(); });
   CHECK(late);
   REQUIRE(members.are_free());
-  members.at(0).seam->before = [&](std::string const& statement) {
+  members.at(0).probe->before = [&](std::string const& statement) {
     if (statement != "lock_take" || asked) return;
     by = std::this_thread::get_id();
     asked = true;
@@ -183,5 +183,5 @@ TEST_CASE("quorum: a member whose grant came too late for the client is not take
   CHECK(x.try_acquire_for(60s));
   REQUIRE(eventually([&] { return asked.load(); }));
   CHECK(by == std::this_thread::get_id());
-  members.at(0).seam->before = nullptr;
+  members.at(0).probe->before = nullptr;
 }

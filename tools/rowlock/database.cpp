@@ -28,11 +28,12 @@ std::string environment(char const* name) {
 std::filesystem::path home() {
   if (std::filesystem::path set = environment("HOME"); !set.empty()) {
     if (set.is_absolute()) return set;
-    throw failure(exit_usage,
-                  fmt::format("HOME is '{}', and no absolute path: in each folder it would be another file, "
-                              "whose locks exclude nobody elsewhere. Set it right, or give a database with "
-                              "--db URL",
-                              printable(set.string())));
+    throw failure(
+        exit_usage,
+        fmt::format("HOME is '{}', and no absolute path: in each folder it would be another file, "
+                    "whose locks exclude no process elsewhere. Set it right, or give a database with "
+                    "--db URL",
+                    printable(set.string())));
   }
   if (passwd const* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr)
     return user->pw_dir;

@@ -39,7 +39,7 @@ std::string first_line(descriptor const& pipe, std::string const& path) {
   while (line.find('\n') == line.npos) {
     if (line.size() > longest_line) cannot(path, "it is longer than 64 KiB");
     auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - boot_clock::now());
-    if (left <= 0ms) cannot(path, "nobody has written it within 10 s");
+    if (left <= 0ms) cannot(path, "no process wrote it within 10 s");
     // Of one that nobody has opened for writing yet, too, this is the end of waiting, and not of the pipe.
     pollfd ready{pipe.get(), POLLIN, 0};
     if (::poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;

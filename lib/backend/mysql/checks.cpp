@@ -61,7 +61,7 @@ std::optional<opinion> writable(examiner& x) {
     return opinion{
         verdict::warning,
         fmt::format("{}: this server is no primary, although this account may write all the same: locks "
-                    "that are taken on two servers exclude nobody",
+                    "that are taken on two servers don't exclude each other",
                     on),
         primary};
   return opinion{verdict::ok, "this server takes writes"};

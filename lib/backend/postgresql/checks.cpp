@@ -181,10 +181,10 @@ std::optional<opinion> creators(examiner& x) {
   for (auto const& row : x.ask("doctor_creators", {schema, x.options().table_prefix + "locks"}).rows)
     others += fmt::format("{}{}", others.empty() ? "" : ", ", as_text(row.at(0)));
   if (others.empty())
-    return opinion{verdict::ok, fmt::format("nobody else may create objects in schema {}", schema)};
+    return opinion{verdict::ok, fmt::format("no other role may create objects in schema {}", schema)};
   return opinion{
       verdict::warning,
-      fmt::format("others may create objects in schema {}, where rowlock's tables are: {}; what they "
+      fmt::format("other roles may create objects in schema {}, where rowlock's tables are: {}; what they "
                   "put there may run with the rights of whoever works on the tables by hand",
                   schema, others),
       fmt::format("REVOKE CREATE ON SCHEMA {} FROM {}; or a schema of rowlock's own (--schema)", schema,

@@ -34,8 +34,8 @@ constexpr std::array<std::pair<std::string_view, errc>, 19> meanings{{
 std::string_view way_out(errc code, std::string_view state) {
   if (state == "57014")
     return "; an administrator cancelled it, or a statement_timeout (of the role, the database, or a "
-           "pooler): nobody "
-           "holds anything because of that";
+           "pooler): no "
+           "process holds anything because of that";
   switch (code) {
     case errc::schema_missing:
       return "; `rowlock migrate validate` tells what is missing";

@@ -154,7 +154,7 @@ class caller_session final : public caller_connection {
       throw as(errc::transaction_ended, "; roll the transaction back, if SQLite has not done it");
     if (code == SQLITE_BUSY_SNAPSHOT)
       throw as(errc::snapshot_too_old,
-               "; the transaction has read before somebody else wrote: begin it again, by BEGIN IMMEDIATE");
+               "; the transaction read before another connection wrote: begin it again, by BEGIN IMMEDIATE");
     throw problem;
   }
 

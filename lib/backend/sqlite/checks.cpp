@@ -132,7 +132,7 @@ std::optional<opinion> wal(examiner& x) {
   auto const size = fmt::format("{}-wal has {} MB", file, found->size >> 20);
   if (readers.empty())
     return opinion{verdict::ok,
-                   size + ", and nobody is seen that keeps it from being emptied: the next lock does it"};
+                   size + ", and no reader is seen that keeps it from being emptied: the next lock does it"};
   return opinion{
       verdict::warning,
       fmt::format("{}, and can't be emptied: {} reads the database without end", size, to_string(readers)),

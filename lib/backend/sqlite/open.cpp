@@ -131,7 +131,7 @@ std::string checked_path(std::string const& path) {
     throw error(
         errc::unsupported,
         fmt::format(
-            "SQLite database '{}' would be in memory, private to one connection, and so exclude nobody: "
+            "SQLite database '{}' would be in memory, private to one connection, and so exclude no process: "
             "name a file",
             path));
   if (path.find('\0') != std::string::npos)

@@ -124,7 +124,7 @@ void add_lead(CLI::App& app, invocation& call) {
                    "What `rowlock leader` prints while this host leads; default: the host's name")
       ->type_name("TEXT");
   add_duration(*command, "--ttl", options->run.ttl,
-               "How long the others wait at most after the leader's host died; default: 30s");
+               "How long other candidates wait at most after the leader's host died; default: 30s");
   add_duration(*command, "--grace", options->run.grace,
                "Time between SIGTERM and SIGKILL when the command has to be ended; default: a sixth of the "
                "ttl, 5s at most");

@@ -53,7 +53,7 @@ nobody leads. It asks the database once, and waits for nobody.
 Example:
   curl "http://$(rowlock leader scheduler)/jobs"
 
-Exit status: 0 somebody leads; 1 nobody does; 64, 69, 70, 71, 74, 77, 78 as for all commands (rowlock --help).)");
+Exit status: 0 there is a leader; 1 there is none; 64, 69, 70, 71, 74, 77, 78 as for all commands (rowlock --help).)");
   command->callback([&call, name] { call.chosen = [&call, name] { return leader(call, *name); }; });
 }
 

@@ -163,7 +163,7 @@ void add_migrate(CLI::App& app, invocation& call) {
   migrate->fallthrough();
   migrate->require_subcommand(1, 1);
   add_duration(*migrate, "--timeout", options->timeout,
-               "How long to go on trying while transactions of others are in the way; default: 60s");
+               "How long to go on trying while other transactions are in the way; default: 60s");
   migrate->footer(R"(
 Locks can be taken meanwhile; on the way down who takes or renews one waits. (On Galera stop the programs before you go down.)
 Any number of processes may do this at once. The SQL can also be applied by another tool (rowlock migrate sql | psql ...), which

@@ -110,8 +110,8 @@ end_of_program init(invocation& call, quorum_command_options const& options) {
       return !one.quorum_id.empty() && !one.votes;
     });
     if (some_wait && quorum_votes(all) > 0)
-      say("this takes as long as the longest ttl: some vote already, and what others have granted and "
-          "forgotten, if anything, must not be trusted any more");
+      say("this takes as long as the longest ttl: some vote already, and grants that the "
+          "other databases have forgotten must not be trusted any more");
     m.all().init(options.max_ttl.value_or(1min), std::move(stop));
   });
   return ended ? *ended : show(call, m.all().status());

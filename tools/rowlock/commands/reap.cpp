@@ -194,7 +194,8 @@ end_of_program reap_with_metrics(invocation& call, reap_options const& options) 
 
 void add_reap(CLI::App& app, invocation& call) {
   auto const options = std::make_shared<reap_options>();
-  auto* command = app.add_subcommand("reap", "Deletes what nobody needs any more, to keep the tables small");
+  auto* command =
+      app.add_subcommand("reap", "Deletes rows that are no longer needed, to keep the tables small");
   command->fallthrough();
   command->add_flag("--dry-run", options->dry_run, "Only count what would go");
   add_duration(*command, "--idle", options->idle,

@@ -96,7 +96,7 @@ end_of_program release(invocation& call, release_options const& options) {
     fmt::print("'{}' was held{}: {}.\n", printable(options.which.name),
                done.holder ? " by " + printable(describe(*done.holder)) : "", what_happens(options, done));
   } else {
-    fmt::print("Nobody holds '{}'.\n", printable(options.which.name));
+    fmt::print("'{}' has no holder.\n", printable(options.which.name));
   }
   if (done.unusable)
     say(

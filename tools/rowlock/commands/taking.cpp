@@ -57,12 +57,12 @@ void waiting_options::add_to(CLI::App& command) {
       command.add_flag("-n,--no-wait", no_wait, "Try once")->excludes(by_duration)->excludes(seconds);
   command
       .add_flag("--fair", fair,
-                "Line up behind all others that wait for NAME, also if it is free just now; they have to say "
+                "Line up behind all that wait for NAME, also if it is free just now; they have to say "
                 "--fair, too (not behind a pooler in transaction mode, nor on Galera)")
       ->excludes(once);
   command
       .add_option("-E,--conflict-exit-code", conflict_status,
-                  "Exit status if somebody else holds the lock, or the wait is over; default: 75")
+                  "Exit status if another owner holds the lock, or the wait is over; default: 75")
       ->type_name("STATUS")
       ->check(CLI::Range(0, 255));
 }
@@ -277,13 +277,12 @@ exit_status taking::say_not_had(attempted const& a) const {
     auto const within = options_.wait ? " within " + format_duration(*options_.wait) : std::string();
     auto const more = names_.size() > 1 ? fmt::format(" and {} more", names_.size() - 1) : std::string();
     say(fmt::format(
-        "'{}'{} is held by nobody, but could not be taken{}: a transaction has its row, or the SQLite file, "
+        "'{}'{} has no holder, but could not be taken{}: a transaction has its row, or the SQLite file, "
         "locked. Try again",
         name, more, within));
     return exit_busy;
   }
-  auto const who =
-      a.holder ? "held by " + describe(*a.holder) : std::string("in use by a transaction of somebody else");
+  auto const who = a.holder ? "held by " + describe(*a.holder) : std::string("in use by another transaction");
   if (options_.no_wait)
     say(fmt::format("'{}' is {}", name, who));
   else

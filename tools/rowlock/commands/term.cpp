@@ -35,7 +35,7 @@ void require_term(std::string const& term) {
 
 std::string who_has_it(lock_manager& manager, named_term const& which) {
   auto const now = manager.find(which.name);
-  if (!now || !now->held) return "nobody holds it now";
+  if (!now || !now->held) return "it has no holder now";
   if (now->holder.revoked) return "an operator asked for it back (rowlock release --force)";
   return "it is held by " + describe(now->holder);
 }

@@ -1,6 +1,6 @@
-#include "holding/fate.hpp"
+#include "holding/outcome.hpp"
 
-#include "holding/why_lost.hpp"
+#include "holding/loss_reason_of.hpp"
 
 namespace rowlock::holding {
 
@@ -18,9 +18,9 @@ bool keep_record(strategies::term_tables const& tables, backend::connection& ses
 }
 
 // In this order, so that a record made between the two questions is found.
-fate fate_of(strategies::term_tables const& tables, backend::connection& session, hold& h,
-             boot_time_point deadline) {
-  auto const why = why_lost(tables, session, h.facts(), deadline);
+outcome outcome_of(strategies::term_tables const& tables, backend::connection& session, hold& h,
+                   boot_time_point deadline) {
+  auto const why = loss_reason_of(tables, session, h.facts(), deadline);
   if (why && is_recorded(tables, session, h, deadline)) return {.done = true};
   return {why};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A seam at which statements are counted, delayed and cut off.
+// A probe at which statements are counted, delayed and cut off.
 
 #include <atomic>
 #include <functional>
@@ -42,10 +42,10 @@ class slot {
 };
 
 /// Counts what is executed, and may do something before or after it; thread-safe. A case that names lock_take
-/// means whatever takes the lock in its strategy, and so for the others: see step() in seam.cpp. What is
-/// executed in a transaction has its reply, as far as anybody outside can tell, when it is committed: "begin"
-/// and "commit" are counted, too.
-struct seam {
+/// means whatever takes the lock in its strategy, and so for the others: see step() in statement_probe.cpp.
+/// What is executed in a transaction has its reply, as far as anybody outside can tell, when it is committed:
+/// "begin" and "commit" are counted, too.
+struct statement_probe {
   void count(std::string const& statement);
   int executed(std::string const& statement) const;
   int executed_in_all() const;
@@ -63,10 +63,10 @@ struct seam {
   std::map<std::string, int> counts_;
 };
 
-/// The source with the seam in between.
-connection_source observed_by(connection_source, std::shared_ptr<seam>);
+/// The source with the probe in between.
+connection_source observed_by(connection_source, std::shared_ptr<statement_probe>);
 
-/// What a session at the seam throws in place of a reply.
+/// What a session at the probe throws in place of a reply.
 [[noreturn]] inline void lose_reply() { throw error(errc::in_doubt, "the reply was lost by the test"); }
 
 }  // namespace rowlock::test

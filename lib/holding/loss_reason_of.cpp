@@ -1,9 +1,9 @@
-#include "holding/why_lost.hpp"
+#include "holding/loss_reason_of.hpp"
 
 namespace rowlock::holding {
 
-std::optional<loss_reason> why_lost(strategies::term_tables const& tables, backend::connection& session,
-                                    grant_facts const& facts, boot_time_point deadline) {
+std::optional<loss_reason> loss_reason_of(strategies::term_tables const& tables, backend::connection& session,
+                                          grant_facts const& facts, boot_time_point deadline) {
   auto const& rows = tables.of(facts.strategy);
   if (auto const mine = rows.check(session, {facts.name, facts.term}, deadline)) {
     if (mine->revoked) return loss_reason::revoked;
