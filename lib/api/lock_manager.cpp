@@ -6,6 +6,8 @@
 
 #include "api/mutex_state.hpp"
 #include "api/semaphore_state.hpp"
+#include "base/deadline.hpp"
+#include "manager/member.hpp"
 #include "strategy/permits.hpp"
 
 namespace rowlock {
@@ -116,7 +118,7 @@ acquisition_of_all lock_manager::try_acquire_all_for(std::vector<std::string> na
                                                      std::chrono::nanoseconds timeout, mutex_options options,
                                                      std::stop_token stop) {
   return acquire_all(std::move(names), std::move(options),
-                     managing::wait_policy{.deadline = managing::deadline_after(timeout)}, std::move(stop));
+                     managing::wait_policy{.deadline = base::deadline_after(timeout)}, std::move(stop));
 }
 
 std::vector<lock_info> lock_manager::list(list_options const& options) {
@@ -145,3 +147,9 @@ bool lock_manager::revoke(std::string const& name, revoke_mode mode, term_id con
 }
 
 }  // namespace rowlock
+
+namespace rowlock::managing {
+
+member::member(lock_manager const& m) : manager_(m.manager_) {}
+
+}  // namespace rowlock::managing

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/mutex_state.hpp"
+#include "base/deadline.hpp"
 #include "base/never_destroyed.hpp"
 #include "base/process_end.hpp"
 #include "manager/identity.hpp"
@@ -87,7 +88,7 @@ void basic_mutex::state::give_back_all() noexcept {
 
 bool basic_mutex::wait_until_free_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   auto const s = there();
-  return s->manager->wait_until_free(s->spec, managing::deadline_after(timeout), std::move(stop));
+  return s->manager->wait_until_free(s->spec, base::deadline_after(timeout), std::move(stop));
 }
 
 std::string const& basic_mutex::name() const noexcept {
@@ -107,7 +108,7 @@ acquisition basic_mutex::try_acquire() {
 
 acquisition basic_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
   auto const s = there();
-  return s->acquire({.deadline = managing::deadline_after(timeout)}, std::move(stop));
+  return s->acquire({.deadline = base::deadline_after(timeout)}, std::move(stop));
 }
 
 void basic_mutex::lock() {
@@ -128,7 +129,7 @@ bool basic_mutex::try_lock() {
 
 bool basic_mutex::try_lock_in(std::chrono::nanoseconds timeout) {
   auto const s = lockable();
-  return s->keep(s->acquire({.deadline = managing::deadline_after(timeout)}, {}));
+  return s->keep(s->acquire({.deadline = base::deadline_after(timeout)}, {}));
 }
 
 void basic_mutex::unlock() noexcept {

@@ -2,6 +2,7 @@
 #include <rowlock/semaphore.hpp>
 
 #include "api/semaphore_state.hpp"
+#include "base/deadline.hpp"
 #include "base/never_destroyed.hpp"
 
 namespace rowlock {
@@ -42,8 +43,7 @@ acquisition semaphore::try_acquire(std::int64_t units) {
 
 acquisition semaphore::try_acquire_in(std::chrono::nanoseconds timeout, std::int64_t units,
                                       std::stop_token stop) {
-  return acquire(units, managing::wait_policy{.deadline = managing::deadline_after(timeout)},
-                 std::move(stop));
+  return acquire(units, managing::wait_policy{.deadline = base::deadline_after(timeout)}, std::move(stop));
 }
 
 std::optional<std::int64_t> semaphore::available() const {

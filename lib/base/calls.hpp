@@ -42,7 +42,7 @@ class calls {
 };
 
 /// While it lives, the calling thread counts as a manager's own.
-class serving {
+class ROWLOCK_EXPORT serving {
  public:
   serving() noexcept;
   ~serving();

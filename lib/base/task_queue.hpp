@@ -5,13 +5,14 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <rowlock/export.hpp>
 #include <thread>
 #include <vector>
 
 namespace rowlock::base {
 
 /// Starts a thread when none is free. Threads stay. Thread-safe.
-class task_queue {
+class ROWLOCK_EXPORT task_queue {
  public:
   using task = std::function<void()>;
   enum class kind {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "base/random_id.hpp"
@@ -254,10 +255,13 @@ bool hold::share_term() noexcept {
 
 bool hold::offer() noexcept {
   auto unexposed = state::held;
-  return state_.compare_exchange_strong(unexposed, state::offered);
+  if (!state_.compare_exchange_strong(unexposed, state::offered)) return false;
+  assert(!guarded() && !may_be_recorded());
+  return true;
 }
 
 bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept {
+  assert(h->state_.load() == state::offered);
   // Before the successor can see it.
   h->state_.store(state::handed_on);
   if (h->turn_.leave_to_successor(h, manager)) return true;
@@ -267,6 +271,7 @@ bool hold::hand_on(std::shared_ptr<hold> const& h, void const* manager) noexcept
 }
 
 void hold::end_release(std::optional<loss_reason> lost, boot_time_point leave_by) noexcept {
+  assert(state_.load() == state::releasing);
   if (lost) reason_.store(static_cast<std::int8_t>(*lost));
   state_.store(lost ? state::lost : state::released);
   if (queue_) queue_->leave(leave_by);

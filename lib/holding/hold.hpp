@@ -36,6 +36,7 @@
 // lose them.
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -124,6 +125,7 @@ class hold final : public waiting::local_holder {
   hold(grant_facts&&, waiting::local_queue::turn&&);
   /// Precondition: no other thread knows this hold.
   void keep_queue(waiting::wait_queues::ticket t) noexcept {
+    assert(!queue_);
     queue_.emplace(std::move(t));
     queue_->keep();
     had_queue_ = true;
@@ -193,9 +195,15 @@ class hold final : public waiting::local_holder {
   term_id const& term_of_record();
   bool may_be_recorded() const noexcept { return may_be_recorded_.load(); }
   /// Only the COMMIT of the program's transaction makes the work done, so no other statement may record it.
-  void mark_recorded_in_transaction() noexcept { recorded_in_transaction_.store(true); }
+  void mark_recorded_in_transaction() noexcept {
+    assert(guarded() && may_be_recorded());
+    recorded_in_transaction_.store(true);
+  }
   bool recorded_in_transaction() const noexcept { return recorded_in_transaction_.load(); }
-  void mark_recorded() noexcept { recorded_.store(true); }
+  void mark_recorded() noexcept {
+    assert(may_be_recorded());
+    recorded_.store(true);
+  }
   bool recorded() const noexcept { return recorded_.load(); }
 
   /// held -> lost. @return false if it was not held; else the caller informs the watchdog

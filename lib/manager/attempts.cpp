@@ -42,8 +42,6 @@ void attempts::look_at(std::size_t i, std::optional<holder_info> holder) {
 strategies::take_request attempts::request() const {
   auto const& o = any_.options;
   bool const looks_first = one() && seen() != nullptr && !seen()->term.empty();
-  auto vote = any_.vote.value_or(strategies::wanted_vote{});
-  if (proposed_) vote.token = proposed_->value;
   return {one() ? any_.name : std::string(),
           {},
           owner_,
@@ -56,7 +54,7 @@ strategies::take_request attempts::request() const {
           nullptr,
           tokens_,
           permit_,
-          std::move(vote)};
+          vote_.value_or(strategies::wanted_vote{})};
 }
 
 bool attempts::wait_in_server(std::optional<boot_time_point> until) {
@@ -238,7 +236,7 @@ std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
     if (owner_.is_explicit() && by.owner.same(owner_) && !by.revoked)
       old[i] = strategies::superseded{row->term, std::nullopt};
     else
-      old[i] = watch_[i].look(*row, engine_.observations, any_.vote.has_value());
+      old[i] = watch_[i].look(*row, engine_.observations, vote_.has_value());
     any = any || old[i];
     all = all && old[i];
   }

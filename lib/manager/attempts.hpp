@@ -56,8 +56,8 @@ class attempts {
   /// The time until the busy name can be taken even without a release. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in() const;
 
-  /// The token that the other quorum members are asked for.
-  void propose(std::optional<fencing_token> token) noexcept { proposed_ = token; }
+  /// Of a quorum: the vote that later attempts ask for.
+  void ask_for(strategies::wanted_vote vote) noexcept { vote_ = std::move(vote); }
 
   /// Later takes of a single name draw a block of tokens, for hand-offs.
   void draw_for_others() noexcept;
@@ -98,7 +98,7 @@ class attempts {
   std::stop_token const stop_;
 
   int tokens_ = 1;
-  std::optional<fencing_token> proposed_;
+  std::optional<strategies::wanted_vote> vote_;
   strategies::wanted_permit permit_;
   bool contended_ = false;
   std::chrono::steady_clock::time_point waited_for_until_{};

@@ -55,6 +55,7 @@ void doubtful_takes::abandon() noexcept {
 }
 
 void doubtful_takes::refuse_if_late(boot_time_point trusted_until) {
+  assert(sent_ && !sent_->what.empty());
   came_too_late_ = boot_clock::now() >= trusted_until;
   if (came_too_late_)
     throw error(errc::unreachable,
@@ -63,6 +64,7 @@ void doubtful_takes::refuse_if_late(boot_time_point trusted_until) {
 }
 
 doubtful_takes::outcome doubtful_takes::look(backend::connection& session) {
+  assert(!none());
   auto const& names = doubts_.front().what;
   std::vector<std::optional<strategies::term_row>> rows;
   if (names.size() == 1) {
@@ -81,6 +83,7 @@ doubtful_takes::outcome doubtful_takes::look_at(backend::connection& session,
                                                 std::span<std::optional<strategies::term_row> const> rows) {
   auto came = outcome::absent;
   for (std::size_t k = doubts_.size(); k-- > 0;) {
+    assert(doubts_[k].what.size() == rows.size());
     terms there;
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i] && rows[i]->term == doubts_[k].what[i].term) there.push_back(doubts_[k].what[i]);

@@ -8,9 +8,8 @@
 // - Rows with all terms of the take prove the grant. Trust counts from when the take was sent. A row can be
 //   read and still be forgotten (its commit waits for a standby). A renewal proves that the row is durable.
 // - A grant whose reply comes after trust has ended is refused.
-// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. The renewer
-// tries
-//   to release them for as long as the server might go on with them.
+// - Takes in doubt that are left at the end of the call, or are too many, go to the renewer. It
+//   tries to release them for as long as the server might go on with them.
 
 #include <chrono>
 #include <optional>

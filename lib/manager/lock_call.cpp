@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <exception>
 #include <utility>
 
@@ -69,6 +70,7 @@ steps<taken> lock_call::run() {
 
   ending end;
   for (;;) {
+    assert(won_.empty() && !line_ && !handed_off_);
     failure_.reset();
     if (stopped()) break;
 
@@ -135,6 +137,7 @@ steps<taken> lock_call::run() {
         continue;
       }
       stood_ = rested_ = false;
+      assert(has_places());
       co_await all(kind::attempt);
     }
 
@@ -144,7 +147,7 @@ steps<taken> lock_call::run() {
     if (stopped() || granted_) break;
     if (failure_) {
       late_ = late_ || attempts_.came_too_late();
-      if (late_ && wait_policy_.came_too_late != nullptr) *wait_policy_.came_too_late = true;
+      if (late_ && wait_policy_.quorum != nullptr) wait_policy_.quorum->came_too_late();
       // A newer call of the same explicit owner might hold the name by now. Another try would take it over.
       if (!ride_out() || (late_ && owner_.is_explicit())) {
         end = {status::busy, attempts_.in_doubt() ? doubtful() : *failure_};
@@ -429,26 +432,29 @@ bool lock_call::make_attempt() {
   auto const where = has_queue()                                               ? place::first
                      : wait_policy_.one_attempt || engine_.wait_queues.there() ? place::in_line
                                                                                : place::without_line;
-  auto* const beside = wait_policy_.beside;
-  if (beside == nullptr || !(has_queue() || had_turn_) || std::exchange(was_in_front_, true))
-    return attempts_.make(wait_until, where);
-  attempts_.propose(beside->asks());
-  others_asked_ = true;
-  bool had = false;
+  auto* const quorum = wait_policy_.quorum;
+  if (quorum == nullptr) return attempts_.make(wait_until, where);
+  bool const in_front = (has_queue() || had_turn_) && !std::exchange(was_in_front_, true);
+  attempts_.ask_for(quorum->asks(in_front));
+  others_asked_ = in_front;
   try {
-    had = attempts_.make(wait_until, where);
+    if (attempts_.make(wait_until, where)) return true;
   } catch (error const&) {
-    attempts_.propose(std::nullopt);
-    others_asked_ = false;
-    beside->refused();
+    take_back_others();
     throw;
   }
-  attempts_.propose(std::nullopt);
-  if (!had) {
-    others_asked_ = false;
-    beside->refused();
-  }
-  return had;
+  take_back_others();
+  return false;
+}
+
+void lock_call::take_back_others() {
+  if (std::exchange(others_asked_, false)) wait_policy_.quorum->refused();
+}
+
+bool lock_call::has_places() const noexcept {
+  for (std::size_t i = 0; i < specs_.size(); ++i)
+    if (any_.alone() && !places_[i] && !previous_holders_[i]) return false;
+  return true;
 }
 
 waiting::local_queue::turn lock_call::turn_for(std::size_t i) {
@@ -512,7 +518,7 @@ void lock_call::give_back_won(bool whole) {
   }
   won_.clear();
   granted_ = false;
-  if (std::exchange(others_asked_, false)) wait_policy_.beside->refused();
+  take_back_others();
   failure_ = too_late(any_.name);
 }
 
@@ -571,7 +577,7 @@ lock_call::time_point lock_call::soon() const {
 
 // A quorum member's call gives up a row that is locked without a holder for a second.
 bool lock_call::asks_others() const noexcept {
-  return !wait_policy_.rides_out_outages && attempts_.contended() &&
+  return !wait_policy_.rides_out_outages() && attempts_.contended() &&
          steady_clock::now() - called_at_ >= longest_moment;
 }
 

@@ -112,6 +112,7 @@ class lock_call : private waiting::successor {
   waiting::local_queue::key place(std::size_t) const;
   waiting::local_queue::turn supersede(std::size_t);
   waiting::local_queue::turn turn_for(std::size_t);
+  bool has_places() const noexcept;  ///< an attempt may be made
   bool may_wait() const noexcept { return !wait_policy_.one_attempt && !wait_policy_.over(); }
 
   // The wait queue.
@@ -126,6 +127,7 @@ class lock_call : private waiting::successor {
   void stand(std::size_t);
   void attempt();
   bool make_attempt();
+  void take_back_others();
   void hold_all();
   /// `whole`: all names were granted and held.
   void give_back_won(bool whole);
@@ -176,7 +178,7 @@ class lock_call : private waiting::successor {
   bool stood_ = false;         ///< since the last attempt: in a wait queue, or it had no room
   bool rested_ = false;        ///< since the last attempt
   bool had_turn_ = false;      ///< after other threads of this process
-  bool was_in_front_ = false;  ///< the quorum's hook has been called
+  bool was_in_front_ = false;  ///< the quorum's hook has heard so
   bool others_asked_ = false;  ///< by the hook, for the last attempt
 
   // The outcome of the last question.

@@ -81,17 +81,15 @@ void require_sense(std::string const& name, permit_spec const& p) {
 }  // namespace
 
 lock_spec::lock_spec(std::string n, mutex_options o, bool r, rowlock::strategy usual,
-                     backend::dialect const& sql, std::optional<permit_spec> wanted,
-                     std::optional<strategies::wanted_vote> wanted_vote)
+                     backend::dialect const& sql, std::optional<permit_spec> wanted, bool votes)
     : name(std::move(n)),
       options(std::move(o)),
       strategy(options.strategy.value_or(usual)),
       fencing(options.fencing.value_or(traits(strategy).fenced_by_default)),
       recursive(r),
-      permit(wanted),
-      vote(std::move(wanted_vote)) {
+      permit(wanted) {
   base::require_name(name);
-  if (traits(strategy).by_majority && !vote)
+  if (traits(strategy).by_majority && !votes)
     throw error(errc::unsupported,
                 fmt::format("'{}': strategy {} is for locks that several databases grant together: use "
                             "rowlock::quorum",

@@ -24,10 +24,10 @@ struct permit_spec {
 
 /// A name and its options, checked once.
 struct lock_spec {
-  /// `permit`: only for strategies with permits (default: all units). `vote`: only for `quorum_member`.
+  /// `permit`: only for strategies with permits (default: all units). `votes`: for a quorum.
   /// @throws error(errc::invalid_argument), or errc::unsupported for the database or the strategy
   lock_spec(std::string name, mutex_options, bool recursive, rowlock::strategy usual, backend::dialect const&,
-            std::optional<permit_spec> permit = {}, std::optional<strategies::wanted_vote> vote = {});
+            std::optional<permit_spec> permit = {}, bool votes = false);
 
   owner_id owner() const;  ///< of a call
   /// Precondition: known_again().
@@ -44,7 +44,6 @@ struct lock_spec {
   bool fencing;
   bool recursive;
   std::optional<permit_spec> permit;
-  std::optional<strategies::wanted_vote> vote;
 };
 
 }  // namespace rowlock::managing

@@ -50,10 +50,14 @@ void manager::refuse_if_forked() const {
 }
 
 lock_spec manager::spec(std::string name, mutex_options options, bool recursive,
-                        std::optional<permit_spec> permit,
-                        std::optional<strategies::wanted_vote> vote) const {
-  return {std::move(name), std::move(options), recursive, engine_->options.strategy, engine_->database.sql(),
-          permit,          std::move(vote)};
+                        std::optional<permit_spec> permit, bool votes) const {
+  return {std::move(name),
+          std::move(options),
+          recursive,
+          engine_->options.strategy,
+          engine_->database.sql(),
+          permit,
+          votes};
 }
 
 std::vector<lock_spec> manager::specs(std::vector<std::string> names, mutex_options const& options) const {

@@ -21,7 +21,7 @@ class manager : public std::enable_shared_from_this<manager> {
   manager& operator=(manager const&) = delete;
 
   lock_spec spec(std::string name, mutex_options, bool recursive, std::optional<permit_spec> permit = {},
-                 std::optional<strategies::wanted_vote> vote = {}) const;
+                 bool votes = false) const;
   /// In the order of the names. @throws error as lock_spec, and for no names, too many, or one twice
   std::vector<lock_spec> specs(std::vector<std::string> names, mutex_options const&) const;
   void connect();

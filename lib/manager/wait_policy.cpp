@@ -7,12 +7,6 @@ namespace rowlock::managing {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-std::optional<steady_clock::time_point> deadline_after(std::chrono::nanoseconds timeout) noexcept {
-  auto const now = steady_clock::now();
-  if (timeout > steady_clock::time_point::max() - now) return std::nullopt;
-  return now + std::max(timeout, 0ns);  // so that the time left can be calculated
-}
-
 bool wait_policy::over() const noexcept { return deadline && steady_clock::now() >= *deadline; }
 
 boot_time_point wait_policy::ends() const noexcept {
@@ -32,7 +26,7 @@ bool rides_out(engine& in, std::string_view name, error const& e, wait_policy co
   // At the first attempt it means a wrong address. Later it is an outage that can end.
   bool const ends = may_end(e) && (in.has_granted || attempts > 1);
   bool const passes = e.reason() == errc::row_locked || e.reason() == errc::conflict;
-  bool const ride = (e.retryable() || (ends && !p.one_attempt)) && (p.rides_out_outages || passes);
+  bool const ride = (e.retryable() || (ends && !p.one_attempt)) && (p.rides_out_outages() || passes);
   if (e.reason() != errc::row_locked)
     in.events.report({.kind = event_kind::error, .name = name, .message = e.what()});
   return ride && !(p.one_attempt && in.database.identity().empty());

@@ -5,35 +5,21 @@
 #include <string_view>
 
 #include "manager/engine.hpp"
+#include "manager/member.hpp"
 
 namespace rowlock::managing {
-
-/// The quorum's hook: asks the other quorum members while a call that waited, and is now first, asks its own.
-/// Once in a call, on the thread that asks.
-class beside_front {
- public:
-  virtual ~beside_front() = default;
-  /// @return the token to ask for
-  virtual fencing_token asks() = 0;
-  /// The attempt was refused or failed. Later attempts run without the hook.
-  virtual void refused() = 0;
-};
 
 struct wait_policy {
   bool one_attempt = false;
   bool retry_forever = false;  ///< for lock(), which can't return "not acquired": ignores a bound of attempts
   std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< empty: none
-  bool rides_out_outages = true;  ///< false for a quorum, which has other members to ask
-  beside_front* beside = nullptr;
-  bool* came_too_late = nullptr;  ///< set if a grant's reply comes after trust has ended
+  quorum_hook* quorum = nullptr;                                    ///< of a quorum's call
 
+  /// Whether the call tries again after an outage. A quorum can have other members to ask.
+  bool rides_out_outages() const noexcept { return quorum == nullptr || !quorum->has_others_to_ask(); }
   bool over() const noexcept;
   boot_time_point ends() const noexcept;
 };
-
-/// Now plus `timeout` (negative: 0). Empty (no deadline) if beyond the clock's range.
-std::optional<std::chrono::steady_clock::time_point> deadline_after(
-    std::chrono::nanoseconds timeout) noexcept;
 
 /// Whether the error's cause can pass: a server takes no writes (a switch-over), a disk is full, or there is
 /// no database of that name (it is being renamed, or restored).

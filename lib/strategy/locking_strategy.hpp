@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "strategy/quorum_record.hpp"
 #include "strategy/term_rows.hpp"
 
 namespace rowlock::strategies {
@@ -39,13 +40,6 @@ struct wanted_permit {
     first,        ///< writes an intent, and obeys none
     without_line  ///< there is no wait queue: writes an intent now and then
   } where = place::in_line;
-};
-
-/// The vote of a quorum member: lib/doc/quorum.md.
-struct wanted_vote {
-  std::string epoch_id{};               ///< the database must vote in it
-  std::optional<std::int64_t> token{};  ///< that other members granted; empty: this is the first
-  std::string former{};                 ///< the quorum's previous term here; must not be revoked
 };
 
 struct take_request {

@@ -7,25 +7,9 @@
 #include <vector>
 
 #include "strategy/lease.hpp"
+#include "strategy/quorum_record.hpp"
 
 namespace rowlock::strategies {
-
-/// A member's record of its quorum.
-struct member_record {
-  std::string quorum_id;  ///< empty: none
-  std::int64_t epoch = 0;
-  std::string epoch_id;              ///< random, new with each epoch
-  std::vector<std::string> members;  ///< the ids of their databases, in order
-  std::chrono::milliseconds max_ttl{0};
-  bool votes = false;
-};
-
-struct member_state {
-  member_record record;
-  std::string database_id;
-  std::chrono::system_clock::time_point clock;
-  fencing_token highest{};  ///< if asked for
-};
 
 /// A lease that is granted only while the database votes. Always observed, and fenced.
 class quorum_member final : public lease {

@@ -214,8 +214,8 @@ TEST_CASE("installed: a component that is not there is named, with those that ar
   CHECK(o.status != 0);
   auto const text = std::regex_replace(o.output, std::regex("\\s+"), " ");
   CHECK_MESSAGE(
-      text.find("this rowlock has no component 'oracle': it was built with core, sqlite, postgresql, mysql, "
-                "soci, rowlock") != text.npos,
+      text.find("this rowlock has no component 'oracle': it was built with core, quorum, sqlite, postgresql, "
+                "mysql, soci, rowlock") != text.npos,
       o.output);
 }
 
@@ -236,9 +236,10 @@ TEST_CASE("installed, shared <sqlite>: pkg-config names our libraries alone") {
 TEST_CASE("installed, static: pkg-config has every back end and its driver") {
   installation const there(ROWLOCK_STATIC_BUILD);
   auto const libs = there.ask("--libs-only-l rowlock") + " ";
-  for (std::string const one : {"-lrowlock ", "-lrowlock-core ", "-lrowlock-sqlite ", "-lrowlock-postgresql ",
-                                "-lrowlock-mysql ", "-lrowlock-soci ", "-lsoci_core ", "-lsqlite3 ", "-lpq ",
-                                "-lmysqlcppconn ", "-luriparser ", "-lfmt "})
+  for (std::string const one :
+       {"-lrowlock ", "-lrowlock-core ", "-lrowlock-quorum ", "-lrowlock-sqlite ", "-lrowlock-postgresql ",
+        "-lrowlock-mysql ", "-lrowlock-soci ", "-lsoci_core ", "-lsqlite3 ", "-lpq ", "-lmysqlcppconn ",
+        "-luriparser ", "-lfmt "})
     CHECK_MESSAGE(libs.find(one) != libs.npos, one << " in " << libs);
 }
 
@@ -343,13 +344,16 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
       "rowlock::backend::tls", "rowlock::backend::refused_writes", "rowlock::backend::list_on",
       "rowlock::backend::no_address", "rowlock::backend::look_up", "rowlock::backend::lookup",
       "rowlock::backend::resolver", "rowlock::testing::probe",
+      // What the quorum needs of it.
+      "rowlock::managing::member", "rowlock::managing::granted_vote", "rowlock::managing::trust_of_vote",
+      "rowlock::base::task_queue", "rowlock::base::serving",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow",
       "rowlock::backend::sqlite::close_inherited", "rowlock::backend::sqlite::programs_connection",
       "rowlock::backend::mysql::source_of", "rowlock::backend::mysql::own_user"};
   int versioned = 0;
-  for (std::string const name :
-       {"rowlock-core", "rowlock-sqlite", "rowlock-postgresql", "rowlock-mysql", "rowlock-soci", "rowlock"}) {
+  for (std::string const name : {"rowlock-core", "rowlock-quorum", "rowlock-sqlite", "rowlock-postgresql",
+                                 "rowlock-mysql", "rowlock-soci", "rowlock"}) {
     for (auto const& shown : shown_by(there.lib_folder() + "/lib" + name + ".so")) {
       bool const is_public = shown.starts_with("rowlock::") && shown.find("::v0::") != shown.npos;
       versioned += is_public ? 1 : 0;

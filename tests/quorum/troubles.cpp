@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <rowlock/error.hpp>
+#include <rowlock/transaction.hpp>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -18,6 +19,12 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 namespace {
+
+template <class Lock>
+concept can_be_required = requires(basic_transaction& tx, Lock const& lock) {
+  tx.require(lock);
+};
+static_assert(can_be_required<held_lock> && !can_be_required<quorum_lock>);
 
 /// Which of these is not as it has to be in a child: a bit each. Destroys what it was given.
 int wrong_in_child(program_of_members p, quorum_lock lock) {

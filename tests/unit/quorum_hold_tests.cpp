@@ -1,16 +1,17 @@
 // The rules by which answers of several databases are one lock: each is left out by somebody's Redlock.
 // lib/doc/quorum.md
 
-#include "recipes/quorum_hold.hpp"
+#include "quorum/quorum_hold.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
 
+#include "holding/hold.hpp"
 #include "support/eventually.hpp"
 
 using namespace rowlock;
-using namespace rowlock::recipes;
+using namespace rowlock::voting;
 using namespace std::chrono_literals;
 
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr auto usual_ttl = 60s;
 
 /// What a member grants: asked at `sent_at`, with that token.
-std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t token) {
+managing::granted_vote granted(boot_time_point sent_at, std::int64_t token) {
   holding::grant_facts f;
   f.name = "x";
   f.strategy = strategy::quorum;
@@ -27,7 +28,7 @@ std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t tok
   f.owner = {"host", 1, "process", 1};
   f.ttl = usual_ttl;
   f.sent_at = sent_at;
-  return holding::hold::make(std::move(f), {});
+  return managing::granted_vote(holding::hold::make(std::move(f), {}));
 }
 
 /// A lock that three members may grant.
@@ -190,7 +191,7 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
     REQUIRE(q.lock.begin({5}));
     auto const end = q.lock.trusted_until();
     for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.lock.begin_to_ask(m));
-    std::array<std::shared_ptr<holding::hold>, 3> const fresh{
+    std::array<managing::granted_vote, 3> const fresh{
         granted(boot_clock::now(), 5), granted(boot_clock::now(), 5), granted(boot_clock::now(), 5)};
     REQUIRE(test::eventually([&] { return boot_clock::now() >= end; }));
     for (std::size_t m = 0; m < 3; ++m) CHECK_FALSE(q.lock.answered(m, {.granted = fresh.at(m)}));

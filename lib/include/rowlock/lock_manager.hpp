@@ -17,11 +17,10 @@
 #include <vector>
 
 namespace rowlock::managing {
+class member;
 struct wait_policy;
-}
+}  // namespace rowlock::managing
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
-
-class quorum;
 
 /// Makes mutexes on one database. Owns some connections, and the threads that renew.
 ///
@@ -133,7 +132,7 @@ class ROWLOCK_EXPORT lock_manager {
 
  private:
   friend class basic_transaction;
-  friend class quorum;
+  friend class managing::member;
   acquisition_of_all acquire_all(std::vector<std::string>, mutex_options, managing::wait_policy const&,
                                  std::stop_token);
   std::shared_ptr<managing::manager> manager_;

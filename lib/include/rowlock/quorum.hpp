@@ -12,19 +12,19 @@
 #include <variant>
 #include <vector>
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 class quorum_hold;
-class quorum_crew;
+class quorum_engine;
 struct quorum_wait_policy;
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 class quorum_mutex;
 
 /// A lock granted by a majority of the quorum members. Move-only. The destructor releases it.
 ///
-/// basic_transaction::require() refuses it: use basic_transaction::admit(name, token), or send token() along
-/// with writes.
+/// basic_transaction::require() is deleted for it: use basic_transaction::admit(name, token), or send token()
+/// along with writes.
 ///
 /// Exception safety: only extend() throws. The lock is then as it was.
 ///
@@ -66,9 +66,9 @@ class ROWLOCK_EXPORT quorum_lock {
 
  private:
   friend class quorum_mutex;
-  quorum_lock(std::shared_ptr<recipes::quorum_crew>, std::shared_ptr<recipes::quorum_hold>) noexcept;
-  std::shared_ptr<recipes::quorum_crew> crew_;
-  std::shared_ptr<recipes::quorum_hold> hold_;
+  quorum_lock(std::shared_ptr<voting::quorum_engine>, std::shared_ptr<voting::quorum_hold>) noexcept;
+  std::shared_ptr<voting::quorum_engine> engine_;
+  std::shared_ptr<voting::quorum_hold> hold_;
 };
 
 /// The result of an attempt, as acquisition.
@@ -147,7 +147,7 @@ class ROWLOCK_EXPORT quorum_mutex {
   friend class quorum;
   struct state;
   explicit quorum_mutex(std::shared_ptr<state>) noexcept;
-  quorum_acquisition take(recipes::quorum_wait_policy const&, std::stop_token) const;
+  quorum_acquisition take(voting::quorum_wait_policy const&, std::stop_token) const;
   bool keep(quorum_acquisition);
   bool try_lock_in(std::chrono::nanoseconds timeout);
   std::shared_ptr<state> state_;
@@ -268,7 +268,7 @@ class ROWLOCK_EXPORT quorum {
   quorum_outcome drop();
 
  private:
-  std::shared_ptr<recipes::quorum_crew> crew_;
+  std::shared_ptr<voting::quorum_engine> engine_;
 };
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -124,9 +124,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// - errc::row_locked: the connection's own wait for a row was over
   /// - errc::invalid_argument: the name can't be used, or the token is not positive
   void admit(std::string const& name, fencing_token token);
-  /// @throws error(errc::unsupported), always: one member's transaction would pass while another owner has
-  /// the lock by the other members
-  [[noreturn]] void require(quorum_lock const& lock);
+  /// One member's transaction would pass while another owner has the lock by the other members: use admit().
+  void require(quorum_lock const& lock) = delete;
 
   /// require() and COMMIT together: commits only if all locks are held. On PostgreSQL and MariaDB this takes
   /// one round trip, unless another transaction has one of the rows locked: then it waits as require() does.

@@ -1,10 +1,10 @@
-#include "recipes/quorum_hold.hpp"
+#include "quorum/quorum_hold.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 using namespace std::chrono_literals;
 
@@ -84,9 +84,9 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
   auto const now = phase_.load();
   bool const wanted = b.granted && !p.left_out && (now == phase::asking || (now == phase::held && valid()));
   if (wanted) {
-    if (now == phase::asking) begin_hard_limit(b.granted->facts().sent_at);
+    if (now == phase::asking) begin_hard_limit(b.granted.sent_at());
     p.granted = b.granted;
-    p.knows = b.granted->facts().token;
+    p.knows = b.granted.token();
     if (now == phase::held) recount();
   }
   p.last = std::move(b);
@@ -100,7 +100,7 @@ bool quorum_hold::answered(std::size_t member, ballot b) {
 // asked at once each have the same limit.
 void quorum_hold::begin_hard_limit(boot_time_point first_sent_at) {
   bool const is_first =
-      std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return p.granted != nullptr; });
+      std::none_of(parts_.begin(), parts_.end(), [](part const& p) { return static_cast<bool>(p.granted); });
   if (is_first && options_.hard_limit != 0ms)
     hard_until_ = first_sent_at + std::chrono::nanoseconds(options_.hard_limit);
 }
@@ -193,7 +193,7 @@ bool quorum_hold::begin(fencing_token top) {
   // In each majority a member also granted the lock to the last owner, so its grant is above that owner's
   // token. A grant that came after the caller read `top` can be the only such grant.
   auto const below = std::count_if(parts_.begin(), parts_.end(), [&](part const& p) {
-    return p.granted && !p.left_out && p.granted->facts().token.value <= top.value;
+    return p.granted && !p.left_out && p.granted.token().value <= top.value;
   });
   if (static_cast<std::size_t>(below) < majority_) return false;
   auto const trust = trust_of_majority(top);
@@ -211,15 +211,15 @@ std::optional<quorum_hold::former_grant> quorum_hold::may_ask_again(std::size_t 
   auto& p = parts_.at(member);
   if (phase_.load() != phase::held || p.asked || p.left_out || p.revoked) return std::nullopt;
   if (p.granted) {
-    if (p.granted->loss() == loss_reason::revoked) return std::nullopt;
+    if (p.granted.loss() == loss_reason::revoked) return std::nullopt;
     if (trust_of(p, token()) > boot_clock::now()) return std::nullopt;
-    p.former = p.granted->facts().term;
-    p.granted->forget_at_least();  // frees it for the next take
+    p.former = p.granted.term();
+    p.granted.forget_at_least();  // frees it for the next take
   }
-  return former_grant{std::exchange(p.granted, nullptr), p.former};
+  return former_grant{std::exchange(p.granted, {}), p.former};
 }
 
-std::shared_ptr<holding::hold> quorum_hold::of(std::size_t member) const {
+managing::granted_vote quorum_hold::of(std::size_t member) const {
   std::lock_guard const guard(mutex_);
   return parts_.at(member).granted;
 }
@@ -244,12 +244,12 @@ ballot quorum_hold::last_answer(std::size_t member) const {
 // renewed counts until its trust ends. After any other loss it does not.
 bool quorum_hold::counts(part const& p, fencing_token top) noexcept {
   if (!p.granted || p.left_out || p.knows.value < top.value) return false;
-  auto const why = p.granted->loss();
+  auto const why = p.granted.loss();
   return !why || *why == loss_reason::expired || *why == loss_reason::database_unreachable;
 }
 
 boot_time_point quorum_hold::trust_of(part const& p, fencing_token top) noexcept {
-  return counts(p, top) ? p.granted->trusted_until() : boot_time_point{};
+  return counts(p, top) ? p.granted.trusted_until() : boot_time_point{};
 }
 
 boot_time_point quorum_hold::last_of_majority(std::vector<boot_time_point> each) const {
@@ -267,7 +267,7 @@ boot_time_point quorum_hold::trust_of_majority(fencing_token top) const {
 boot_time_point quorum_hold::until_others_can_have_it() const {
   std::vector<boot_time_point> each;
   for (auto const& p : parts_)
-    each.push_back(p.granted && !p.left_out ? p.granted->trusted_until() : boot_time_point{});
+    each.push_back(p.granted && !p.left_out ? p.granted.trusted_until() : boot_time_point{});
   return last_of_majority(std::move(each));
 }
 
@@ -306,7 +306,7 @@ loss_reason quorum_hold::reason_of_loss() const {
     return loss_reason::revoked;
   for (auto const why : order)
     for (auto const& p : parts_)
-      if (p.granted && p.granted->loss() == why) return why;
+      if (p.granted && p.granted.loss() == why) return why;
   if (boot_clock::now() >= hard_until_ - ahead_of_end()) return loss_reason::expired;
   bool const troubled =
       std::any_of(parts_.begin(), parts_.end(), [](part const& p) { return p.trouble || p.last.failure; });
@@ -339,7 +339,7 @@ quorum_hold::due quorum_hold::look_what_is_due() noexcept {
   return announcement_is_due() ? due::announcement : due::nothing;
 }
 
-std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
+std::vector<managing::granted_vote> quorum_hold::end(bool& was_held) {
   std::lock_guard const guard(mutex_);
   was_held = phase_.load() == phase::held && valid();
   if (phase_.load() == phase::over) return {};
@@ -347,11 +347,11 @@ std::vector<std::shared_ptr<holding::hold>> quorum_hold::end(bool& was_held) {
   phase_ = phase::over;
   trust_ = ended;
   if (was_held) last_trust_ = std::min(last_trust_.load(), boot_clock::now().time_since_epoch().count());
-  std::vector<std::shared_ptr<holding::hold>> all;
+  std::vector<managing::granted_vote> all;
   for (auto& p : parts_) all.push_back(std::move(p.granted));
-  for (auto& p : parts_) p.granted.reset();
+  for (auto& p : parts_) p.granted = {};
   come_.notify_all();
   return all;
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

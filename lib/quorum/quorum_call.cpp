@@ -1,4 +1,4 @@
-#include "recipes/quorum_call.hpp"
+#include "quorum/quorum_call.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "base/event.hpp"
 #include "base/stop_event.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
@@ -23,9 +23,9 @@ constexpr auto longest_pause = 250ms;
 
 }  // namespace
 
-quorum_call::quorum_call(quorum_crew& crew, std::string const& name, mutex_options const& options,
+quorum_call::quorum_call(quorum_engine& engine, std::string const& name, mutex_options const& options,
                          quorum_wait_policy const& p, std::stop_token stop)
-    : crew_(crew), name_(name), options_(options), wait_policy_(p), stop_(std::move(stop)) {}
+    : engine_(engine), name_(name), options_(options), wait_policy_(p), stop_(std::move(stop)) {}
 
 bool quorum_call::over() const noexcept {
   return wait_policy_.one_attempt || (wait_policy_.deadline && steady_clock::now() >= *wait_policy_.deadline);
@@ -38,7 +38,7 @@ quorum_result quorum_call::run() {
     std::optional<error> no_view;
     auto came = next::failed;
     try {
-      auto const v = crew_.view();
+      auto const v = engine_.view();
       if (options_.ttl > v->record.max_ttl || options_.at_least > v->record.max_ttl)
         throw error(errc::invalid_argument,
                     fmt::format("'{}': a ttl, or at_least, of more than {} ms: the longest of this quorum",
@@ -50,12 +50,12 @@ quorum_result quorum_call::run() {
     }
     if (came == next::won) {
       keep();
-      crew_.report({.kind = event_kind::taken,
-                    .name = name_,
-                    .token = hold_->token(),
-                    .duration = boot_clock::now() - began,
-                    .trusted_until = hold_->trusted_until(),
-                    .label = options_.label});
+      engine_.report({.kind = event_kind::taken,
+                      .name = name_,
+                      .token = hold_->token(),
+                      .duration = boot_clock::now() - began,
+                      .trusted_until = hold_->trusted_until(),
+                      .label = options_.label});
       return {std::move(hold_), acquire_status::acquired, {}};
     }
     if (stop_.stop_requested() || why_ == acquire_status::cancelled)
@@ -66,11 +66,11 @@ quorum_result quorum_call::run() {
       auto const why = why_ == acquire_status::contended ? why_
                        : wait_policy_.one_attempt        ? acquire_status::busy
                                                          : acquire_status::timed_out;
-      crew_.report({.kind = event_kind::refused,
-                    .name = name_,
-                    .duration = boot_clock::now() - began,
-                    .message = to_string(why),
-                    .label = options_.label});
+      engine_.report({.kind = event_kind::refused,
+                      .name = name_,
+                      .duration = boot_clock::now() - began,
+                      .message = to_string(why),
+                      .label = options_.label});
       return {nullptr, why, std::move(holder_)};
     }
     if (came == next::failed && failure_ && !failure_->retryable()) throw error(*failure_);
@@ -82,23 +82,23 @@ quorum_result quorum_call::run() {
 // Asking all members at once takes half the time. But ten callers of one name would divide the members, and
 // reach a third of the rate. So after it met a competitor, the process asks one member first, for a while.
 quorum_call::next quorum_call::attempt(quorum_view const& v) try {
-  auto& peers = crew_.peers();
-  auto here = peers.size();
+  auto& members = engine_.members();
+  auto here = members.size();
   std::size_t silent = 0;
-  for (std::size_t i = 0; i < peers.size(); ++i) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
     if (v.left_out[i]) continue;
-    if (peers.is_suspect(i))
+    if (members.is_suspect(i))
       ++silent;
     else
       here = std::min(here, i);
   }
   // If the clocks were wrong when read, no member gets a token from them: the first member draws it.
   bool const at_once =
-      here < peers.size() && silent < v.majority() && !quorum_crew::is_far_ahead(v.token_now());
-  if (at_once && !crew_.in_demand().lately(name_)) {
+      here < members.size() && silent < v.majority() && !quorum_engine::is_far_ahead(v.token_now());
+  if (at_once && !engine_.in_demand().lately(name_)) {
     auto const came = try_all_at_once(v, here);
     if (came != next::refused || other_epoch_) return came;
-    crew_.in_demand().met(name_);
+    engine_.in_demand().met(name_);
     if (wait_policy_.one_attempt) return came;
   }
   return try_one_first(v);
@@ -112,7 +112,7 @@ quorum_call::next quorum_call::try_all_at_once(quorum_view const& v, std::size_t
   auto const token = v.token_now();
   if (!hold_->begin_to_ask(here)) return next::refused;
   ask_others(v, here, token);
-  hold_->answered(here, ask(v, here, token, {.one_attempt = true, .rides_out_outages = false}));
+  hold_->answered(here, ask(v, here, {.vote = {.token = token.value}, .has_others_to_ask = true}));
   return settle(v, here);
 }
 
@@ -152,24 +152,24 @@ void quorum_call::begin_anew(quorum_view const& v) {
   failure_.reset();
   others_asked_ = false;
   view_ = &v;
-  hold_ = std::make_shared<quorum_hold>(name_, options_, crew_.peers().size(), v.majority());
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
+  hold_ = std::make_shared<quorum_hold>(name_, options_, engine_.members().size(), v.majority());
+  for (std::size_t i = 0; i < engine_.members().size(); ++i)
     if (v.left_out[i]) hold_->leave_out(i);
 }
 
 quorum_call::next quorum_call::settle(quorum_view const& v, std::size_t first) {
   hold_->was_first(first);
-  auto const until = boot_clock::now() + crew_.peers().reply_timeout();
-  std::vector<bool> awaited(crew_.peers().size());
+  auto const until = boot_clock::now() + engine_.members().reply_timeout();
+  std::vector<bool> awaited(engine_.members().size());
   for (std::size_t i = 0; i < awaited.size(); ++i)
-    awaited[i] = i != first && !v.left_out[i] && !crew_.peers().is_suspect(i);
+    awaited[i] = i != first && !v.left_out[i] && !engine_.members().is_suspect(i);
   hold_->wait_for_ballots(awaited, until);
   auto const top = hold_->highest();
   auto const behind = hold_->behind(top);
-  for (auto const i : behind) crew_.confirm(i, hold_, top, v.record.epoch_id, options_.ttl);
+  for (auto const i : behind) engine_.confirm(i, hold_, top, v.record.epoch_id, options_.ttl);
   if (!behind.empty()) hold_->wait_for_confirmations(top, until);
   if (hold_->begin(hold_->highest())) return next::won;
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
+  for (std::size_t i = 0; i < engine_.members().size(); ++i)
     if (i != first && !v.left_out[i]) remember(i, hold_->last_answer(i), v.record.epoch_id);
   give_back();
   ++in_vain_;
@@ -177,8 +177,8 @@ quorum_call::next quorum_call::settle(quorum_view const& v, std::size_t first) {
 }
 
 // After a failure no thread would renew the lock, or report its loss.
-void quorum_call::keep() try { crew_.keep(hold_); } catch (...) {
-  crew_.forget(*hold_);
+void quorum_call::keep() try { engine_.keep(hold_); } catch (...) {
+  engine_.forget(*hold_);
   give_back();
   throw;
 }
@@ -190,9 +190,9 @@ void quorum_call::give_back() noexcept {
   bool was_held = false;
   auto granted = hold_->end(was_held);
   if (granted.empty()) return;
-  for (auto const& h : granted)
-    if (h) h->forget_at_least();
-  (void)crew_.give_back(std::move(granted), hold_->first());
+  for (auto& h : granted)
+    if (h) h.forget_at_least();
+  (void)engine_.give_back(std::move(granted), hold_->first());
 }
 
 // Returns `refused` if a majority could still be reached without the members that failed; else `failed`. A
@@ -201,7 +201,7 @@ quorum_call::next quorum_call::judge(quorum_view const& v) {
   std::size_t could = 0;
   bool refused = false;
   std::vector<std::size_t> silent;
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i) {
+  for (std::size_t i = 0; i < engine_.members().size(); ++i) {
     if (v.left_out[i] || hold_->last_answer(i).failure) continue;
     refused = refused || hold_->has_refused(i);
     if (hold_->is_awaited(i))
@@ -215,31 +215,31 @@ quorum_call::next quorum_call::judge(quorum_view const& v) {
     failure_ = error(errc::unreachable,
                      fmt::format("'{}': {} has not answered in time, and without it only {} of "
                                  "the members could be asked; {} are needed",
-                                 name_, crew_.peers().where(silent.front()), could, v.majority()));
+                                 name_, engine_.members().where(silent.front()), could, v.majority()));
   return failure_ ? next::failed : next::refused;
 }
 
 std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
   std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
-    if (!v.left_out[i] && !crew_.peers().is_suspect(i)) order.push_back(i);
+  for (std::size_t i = 0; i < engine_.members().size(); ++i)
+    if (!v.left_out[i] && !engine_.members().is_suspect(i)) order.push_back(i);
   if (order.size() < v.majority())
-    for (std::size_t i = 0; i < crew_.peers().size(); ++i)
-      if (!v.left_out[i] && crew_.peers().is_suspect(i)) order.push_back(i);
+    for (std::size_t i = 0; i < engine_.members().size(); ++i)
+      if (!v.left_out[i] && engine_.members().is_suspect(i)) order.push_back(i);
   for (auto const i : order) {
-    managing::wait_policy p{.one_attempt = wait_policy_.one_attempt, .rides_out_outages = false};
-    if (!p.one_attempt) {
-      p.deadline = steady_clock::now() + longest_wait_at_one;
-      if (wait_policy_.deadline) p.deadline = std::min(*p.deadline, *wait_policy_.deadline);
+    question q{.vote = {}, .has_others_to_ask = true};
+    if (!wait_policy_.one_attempt) {
+      q.deadline = steady_clock::now() + longest_wait_at_one;
+      if (wait_policy_.deadline) q.deadline = std::min(*q.deadline, *wait_policy_.deadline);
     }
     if (!hold_->begin_to_ask(i)) continue;
     first_ = i;
-    if (!quorum_crew::is_far_ahead(v.token_now())) p.beside = this;
-    auto b = ask(v, i, std::nullopt, p);
-    bool const granted = b.granted != nullptr;
+    if (!quorum_engine::is_far_ahead(v.token_now())) q.in_front = this;
+    auto b = ask(v, i, std::move(q));
+    auto const granted = static_cast<bool>(b.granted);
     // Contended: a foreign transaction has locked the row, which says nothing of the lock.
     bool const silent = b.failure || (!granted && b.why == acquire_status::contended);
-    if (!silent && (!granted || b.holder)) crew_.in_demand().met(name_);
+    if (!silent && (!granted || b.holder)) engine_.in_demand().met(name_);
     hold_->answered(i, std::move(b));
     if (granted) return i;
     if (!silent || other_epoch_) return std::nullopt;  // busy for all
@@ -247,20 +247,18 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
   return std::nullopt;
 }
 
-ballot quorum_call::ask(quorum_view const& v, std::size_t i, std::optional<fencing_token> token,
-                        managing::wait_policy const& p) {
-  strategies::wanted_vote vote{.epoch_id = v.record.epoch_id};
-  if (token) vote.token = token->value;
+ballot quorum_call::ask(quorum_view const& v, std::size_t i, question q) {
+  q.vote.epoch_id = v.record.epoch_id;
   auto const sent_at = boot_clock::now();
-  auto b = crew_.take(i, name_, options_, std::move(vote), p, stop_);
+  auto b = engine_.take(i, name_, options_, q, stop_);
   if (b.granted && !b.holder) round_trip_ = boot_clock::now() - sent_at;
   remember(i, b, v.record.epoch_id);
   return b;
 }
 
 void quorum_call::ask_others(quorum_view const& v, std::size_t first, fencing_token token) {
-  for (std::size_t i = 0; i < crew_.peers().size(); ++i)
-    if (i != first && !v.left_out[i]) crew_.ask_for(i, hold_, v.record.epoch_id, token);
+  for (std::size_t i = 0; i < engine_.members().size(); ++i)
+    if (i != first && !v.left_out[i]) engine_.ask_for(i, hold_, v.record.epoch_id, token);
 }
 
 void quorum_call::remember(std::size_t i, ballot const& b, std::string const& epoch_id) {
@@ -274,7 +272,8 @@ void quorum_call::remember(std::size_t i, ballot const& b, std::string const& ep
   if (b.failure->reason() == errc::strategy_mismatch) throw error(*b.failure);
   if (b.failure->reason() != errc::not_voting) return;
   try {
-    other_epoch_ = crew_.look_again(i, epoch_id) || crew_.view()->record.epoch_id != epoch_id || other_epoch_;
+    other_epoch_ =
+        engine_.look_again(i, epoch_id) || engine_.view()->record.epoch_id != epoch_id || other_epoch_;
   } catch (std::exception const&) {  // the first failure is enough
   }
 }
@@ -296,4 +295,4 @@ void quorum_call::pause() {
   base::wait_for(never, until);
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

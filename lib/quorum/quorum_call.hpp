@@ -9,10 +9,9 @@
 #include <stop_token>
 #include <string>
 
-#include "manager/wait_policy.hpp"
-#include "recipes/quorum_crew.hpp"
+#include "quorum/quorum_engine.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 struct quorum_wait_policy {
   bool one_attempt = false;
@@ -26,9 +25,9 @@ struct quorum_result {
 };
 
 /// For one call, on one thread.
-class quorum_call : private managing::beside_front {
+class quorum_call : private asks_others {
  public:
-  quorum_call(quorum_crew&, std::string const& name, mutex_options const&, quorum_wait_policy const&,
+  quorum_call(quorum_engine&, std::string const& name, mutex_options const&, quorum_wait_policy const&,
               std::stop_token);
 
   /// @throws error
@@ -46,8 +45,7 @@ class quorum_call : private managing::beside_front {
   void begin_anew(quorum_view const&);
   /// The same, and marks the first member as asked.
   void begin_anew_at_first();
-  ballot ask(quorum_view const&, std::size_t member, std::optional<fencing_token>,
-             managing::wait_policy const&);
+  ballot ask(quorum_view const&, std::size_t member, question);
   /// Asks the members in their order until one answers. @return empty if none granted
   std::optional<std::size_t> ask_first(quorum_view const&);
   void ask_others(quorum_view const&, std::size_t first, fencing_token);
@@ -60,7 +58,7 @@ class quorum_call : private managing::beside_front {
   void pause();
   bool over() const noexcept;
 
-  quorum_crew& crew_;
+  quorum_engine& engine_;
   std::string const& name_;
   mutex_options const& options_;
   quorum_wait_policy const wait_policy_;
@@ -79,4 +77,4 @@ class quorum_call : private managing::beside_front {
   bool other_epoch_ = false;
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "base/fork_epoch.hpp"
-#include "holding/hold.hpp"
+#include "manager/member.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 /// A member's answer to a take.
 struct ballot {
-  std::shared_ptr<holding::hold> granted{};
+  managing::granted_vote granted{};
   acquire_status why = acquire_status::busy;
   std::optional<holder_info> holder{};
   std::optional<error> failure{};
@@ -84,15 +84,15 @@ class quorum_hold {
 
   /// A member's grant, before it is asked again.
   struct former_grant {
-    std::shared_ptr<holding::hold> to_be_given_back{};  ///< null: released
-    term_id term{};                                     ///< empty: none
+    managing::granted_vote to_be_given_back{};  ///< null: released
+    term_id term{};                             ///< empty: none
   };
   /// The former grant, if the member may be asked for a new one: it has none, or one that no longer counts.
   /// From now on the former grant does not count.
   std::optional<former_grant> may_ask_again(std::size_t member);
 
   /// The member's grant, or null.
-  std::shared_ptr<holding::hold> of(std::size_t member) const;
+  managing::granted_vote of(std::size_t member) const;
   ballot last_answer(std::size_t member) const;
   bool is_awaited(std::size_t member) const;
   /// Whether the member answered that another owner has the lock.
@@ -112,12 +112,12 @@ class quorum_hold {
 
   /// -> over; before that -> lost, if trust has ended unseen. @return the grants by member, null where none;
   /// empty if it was over before
-  std::vector<std::shared_ptr<holding::hold>> end(bool& was_held);
+  std::vector<managing::granted_vote> end(bool& was_held);
 
  private:
   enum class phase { asking, held, lost, over };
   struct part {
-    std::shared_ptr<holding::hold> granted{};
+    managing::granted_vote granted{};
     fencing_token knows{};
     term_id former{};  ///< may_ask_again()
     bool revoked = false;
@@ -168,4 +168,4 @@ class quorum_hold {
   std::stop_source stop_;
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

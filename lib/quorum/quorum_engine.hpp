@@ -11,23 +11,39 @@
 
 #include "base/boot_waiter.hpp"
 #include "base/fork_epoch.hpp"
-#include "manager/wait_policy.hpp"
-#include "recipes/names_in_demand.hpp"
-#include "recipes/quorum_epoch.hpp"
-#include "recipes/quorum_hold.hpp"
-#include "recipes/quorum_peers.hpp"
+#include "quorum/names_in_demand.hpp"
+#include "quorum/quorum_epoch.hpp"
+#include "quorum/quorum_hold.hpp"
+#include "quorum/quorum_members.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
+
+/// Asks the other members while a call that waited at one of them is first there. On the call's thread.
+class asks_others {
+ public:
+  virtual ~asks_others() = default;
+  /// @return the token to ask for
+  virtual fencing_token asks() = 0;
+  virtual void refused() = 0;
+};
+
+/// How one member is asked.
+struct question {
+  strategies::wanted_vote vote;
+  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< of the wait there; empty: none
+  bool has_others_to_ask = false;
+  asks_others* in_front = nullptr;
+};
 
 /// Thread-safe.
-class quorum_crew {
+class quorum_engine {
  public:
-  quorum_crew(std::vector<quorum_peers::manager_ptr> members, quorum_options options);
-  ~quorum_crew();
-  quorum_crew(quorum_crew const&) = delete;
-  quorum_crew& operator=(quorum_crew const&) = delete;
+  quorum_engine(std::vector<managing::member> members, quorum_options options);
+  ~quorum_engine();
+  quorum_engine(quorum_engine const&) = delete;
+  quorum_engine& operator=(quorum_engine const&) = delete;
 
-  quorum_peers& peers() noexcept { return peers_; }
+  quorum_members& members() noexcept { return members_; }
   names_in_demand& in_demand() noexcept { return in_demand_; }
   /// A forked child lacks the threads, and its waits might never end.
   bool forked() const noexcept { return fork_epoch_ != base::fork_epoch(); }
@@ -44,15 +60,15 @@ class quorum_crew {
   /// `former`: released before; if an operator revoked it, the member is not asked.
   void ask_for(std::size_t member, std::shared_ptr<quorum_hold> const&, std::string const& epoch_id,
                std::optional<fencing_token> token, quorum_hold::former_grant const& former = {});
-  /// The same on this thread, with the waits of `p`.
-  ballot take(std::size_t member, std::string const& name, mutex_options const&, strategies::wanted_vote,
-              managing::wait_policy p, std::stop_token);
+  /// The same on this thread.
+  ballot take(std::size_t member, std::string const& name, mutex_options const&, question const&,
+              std::stop_token);
   /// Asks a member to renew, on another thread.
   void confirm(std::size_t member, std::shared_ptr<quorum_hold> const&, fencing_token,
                std::string const& epoch_id, std::chrono::milliseconds lasts);
   /// Releases the members' grants at once; `last` after the others if callers wait there. @return the number
   /// of released members
-  int give_back(std::vector<std::shared_ptr<holding::hold>>, std::size_t last) noexcept;
+  int give_back(std::vector<managing::granted_vote>, std::size_t last) noexcept;
 
   /// Renews the lock and reports its loss from now on. @throws std::system_error if no thread can be started
   void keep(std::shared_ptr<quorum_hold> const&);
@@ -65,10 +81,8 @@ class quorum_crew {
 
  private:
   /// @return whether an operator had revoked it
-  bool give_back_former(std::size_t member, std::shared_ptr<holding::hold> const&);
-  /// Whether other threads of this process wait there.
-  bool is_waited_for(std::size_t member, holding::hold const&) const;
-  void give_back_later(std::size_t member, std::shared_ptr<holding::hold> const&) noexcept;
+  bool give_back_former(std::size_t member, managing::granted_vote const&);
+  void give_back_later(std::size_t member, managing::granted_vote const&) noexcept;
 
   struct kept {
     std::shared_ptr<quorum_hold> hold;
@@ -84,7 +98,7 @@ class quorum_crew {
 
   unsigned const fork_epoch_ = base::fork_epoch();
   quorum_options const options_;
-  quorum_peers peers_;
+  quorum_members members_;
   quorum_epoch epoch_;
   names_in_demand in_demand_;
   mutable std::mutex mutex_;  ///< of kept_ and keeper_
@@ -93,4 +107,4 @@ class quorum_crew {
   std::jthread keeper_;  ///< last, and ended first
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "recipes/quorum_peers.hpp"
-#include "strategy/quorum_member.hpp"
+#include "quorum/quorum_members.hpp"
+#include "strategy/quorum_record.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 /// The common state of all voting members.
 struct quorum_view {
@@ -29,7 +29,7 @@ struct quorum_view {
 /// Thread-safe.
 class quorum_epoch {
  public:
-  explicit quorum_epoch(quorum_peers& p) noexcept : peers_(p) {}
+  explicit quorum_epoch(quorum_members& p) noexcept : members_(p) {}
 
   /// The known epoch. Asks the members if none is known, or one said that it votes in another quorum. (Locks
   /// of a dropped quorum end with their trust.)
@@ -49,10 +49,10 @@ class quorum_epoch {
   std::shared_ptr<quorum_view const> view_of(std::vector<std::optional<strategies::member_state>> const&,
                                              std::optional<error> const& trouble) const;
 
-  quorum_peers& peers_;
+  quorum_members& members_;
   mutable std::mutex mutex_;  ///< of view_ and may_be_over_
   std::shared_ptr<quorum_view const> view_;
   bool may_be_over_ = false;  ///< a member votes in another quorum
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

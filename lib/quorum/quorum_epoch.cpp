@@ -1,4 +1,4 @@
-#include "recipes/quorum_epoch.hpp"
+#include "quorum/quorum_epoch.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,7 @@
 #include <condition_variable>
 #include <utility>
 
-#include "manager/voting.hpp"
-
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 using namespace std::chrono_literals;
 
@@ -59,20 +57,20 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
     std::size_t good = 0;
   };
   auto const got = std::make_shared<answers>();
-  got->states.resize(peers_.size());
-  got->left = peers_.size();
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
+  got->states.resize(members_.size());
+  got->left = members_.size();
+  for (std::size_t i = 0; i < members_.size(); ++i) {
     auto const asks = [this, i, got] {
       std::optional<strategies::member_state> state;
       std::optional<error> failure;
       try {
-        state = managing::voting::read(peers_.at(i).parts(), false);
+        state = members_.at(i).read(false);
       } catch (error const& e) {
         failure = e;
       } catch (std::exception const& e) {
         failure = error(errc::failed, e.what());
       }
-      peers_.heard(i, failure ? &*failure : nullptr);
+      members_.heard(i, failure ? &*failure : nullptr);
       std::lock_guard const guard(got->mutex);
       if (state) ++got->good;
       got->states[i] = std::move(state);
@@ -80,10 +78,10 @@ std::shared_ptr<quorum_view const> quorum_epoch::learn() {
       --got->left;
       got->come.notify_all();
     };
-    if (!peers_.ask(i, asks, base::task_queue::kind::must_be_run)) asks();
+    if (!members_.ask(i, asks, base::task_queue::kind::must_be_run)) asks();
   }
   std::unique_lock lock(got->mutex);
-  got->come.wait(lock, [&] { return got->left == 0 || got->good > peers_.size() / 2; });
+  got->come.wait(lock, [&] { return got->left == 0 || got->good > members_.size() / 2; });
   if (got->left > 0) got->come.wait_for(lock, 100ms, [&] { return got->left == 0; });
   return view_of(got->states, got->trouble);
 }
@@ -106,7 +104,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
     if (newest == nullptr || rank(s->record) > rank(newest->record)) newest = &*s;
   }
   if (newest == nullptr || (!newest->record.votes && newest->record.epoch == 1)) {
-    if (answered <= peers_.size() / 2 && trouble) throw error(*trouble);
+    if (answered <= members_.size() / 2 && trouble) throw error(*trouble);
     throw error(errc::not_voting,
                 newest == nullptr
                     ? "these databases are no quorum: `rowlock quorum init` makes one of them"
@@ -115,9 +113,9 @@ std::shared_ptr<quorum_view const> quorum_epoch::view_of(
   auto seen = std::make_shared<quorum_view>();
   seen->record = newest->record;
   auto const& ids = seen->record.members;
-  if (ids.size() != peers_.size())
+  if (ids.size() != members_.size())
     throw error(errc::not_voting, fmt::format("these are {} databases, and their quorum has {} members",
-                                              peers_.size(), ids.size()));
+                                              members_.size(), ids.size()));
   std::size_t ours = 0;
   std::vector<std::chrono::system_clock::time_point> clocks;
   for (auto const& s : states) {
@@ -148,7 +146,7 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
     std::lock_guard const guard(mutex_);
     if (view_ && view_->record.epoch_id != epoch_id) return view_;
   }
-  auto const state = managing::voting::read(peers_.at(i).parts(), false);
+  auto const state = members_.at(i).read(false);
   auto const& its = state.record;
   std::lock_guard const guard(mutex_);
   if (!view_) return nullptr;
@@ -158,9 +156,9 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
   if (!its.votes) return nullptr;
   auto fresh = std::make_shared<quorum_view>(*view_);
   fresh->record = its;
-  if (its.members.size() != peers_.size()) return nullptr;
-  for (std::size_t m = 0; m < peers_.size(); ++m) {
-    auto const id = m == i ? state.database_id : peers_.at(m).parts().database.id();
+  if (its.members.size() != members_.size()) return nullptr;
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    auto const id = m == i ? state.database_id : members_.at(m).database_id();
     fresh->left_out[m] =
         !id.empty() && std::find(its.members.begin(), its.members.end(), id) == its.members.end();
   }
@@ -168,4 +166,4 @@ std::shared_ptr<quorum_view const> quorum_epoch::look_again(std::size_t i, std::
   return view_;
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

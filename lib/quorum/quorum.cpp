@@ -5,26 +5,26 @@
 #include <map>
 #include <rowlock/error.hpp>
 #include <rowlock/quorum.hpp>
-#include <rowlock/transaction.hpp>
 #include <set>
 #include <thread>
 
+#include "base/deadline.hpp"
 #include "base/never_destroyed.hpp"
-#include "recipes/quorum_call.hpp"
-#include "recipes/quorum_members.hpp"
+#include "quorum/quorum_call.hpp"
+#include "quorum/quorum_membership.hpp"
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 
 using namespace std::chrono_literals;
 
-quorum_lock::quorum_lock(std::shared_ptr<recipes::quorum_crew> c,
-                         std::shared_ptr<recipes::quorum_hold> h) noexcept
-    : crew_(std::move(c)), hold_(std::move(h)) {}
+quorum_lock::quorum_lock(std::shared_ptr<voting::quorum_engine> c,
+                         std::shared_ptr<voting::quorum_hold> h) noexcept
+    : engine_(std::move(c)), hold_(std::move(h)) {}
 quorum_lock::quorum_lock(quorum_lock&&) noexcept = default;
 quorum_lock& quorum_lock::operator=(quorum_lock&& other) noexcept {
   if (this == &other) return *this;
   (void)release();
-  crew_ = std::move(other.crew_);
+  engine_ = std::move(other.engine_);
   hold_ = std::move(other.hold_);
   return *this;
 }
@@ -49,31 +49,31 @@ int quorum_lock::votes() const noexcept { return hold_ ? static_cast<int>(hold_-
 
 bool quorum_lock::extend(std::chrono::milliseconds duration) {
   if (!hold_ || !hold_->valid()) return false;
-  auto const v = crew_->view();
+  auto const v = engine_->view();
   if (duration < 1ms || duration > v->record.max_ttl)
     throw error(errc::invalid_argument,
                 fmt::format("'{}': extending by {} ms: 1 ms to {} ms, the longest of this quorum", name(),
                             duration.count(), v->record.max_ttl.count()));
   auto const before = boot_clock::now();
-  for (std::size_t i = 0; i < crew_->peers().size(); ++i)
-    if (!v->left_out[i]) crew_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
-  hold_->wait_for_answers(before + crew_->peers().reply_timeout());
-  return hold_->valid() && hold_->trusted_until() >= holding::trust_after(before, duration);
+  for (std::size_t i = 0; i < engine_->members().size(); ++i)
+    if (!v->left_out[i]) engine_->confirm(i, hold_, hold_->token(), v->record.epoch_id, duration);
+  hold_->wait_for_answers(before + engine_->members().reply_timeout());
+  return hold_->valid() && hold_->trusted_until() >= managing::trust_of_vote(before, duration);
 }
 
 release_result quorum_lock::release() noexcept {
   if (!hold_) return release_result::released;
-  if (crew_->forked()) return release_result::already_lost;
-  crew_->forget(*hold_);
+  if (engine_->forked()) return release_result::already_lost;
+  engine_->forget(*hold_);
   bool was_held = false;
   auto granted = hold_->end(was_held);
   if (granted.empty()) return release_result::released;
   // A paused process can get here before its keeper thread.
-  if (hold_->announcement_is_due()) crew_->tell_loss(*hold_);
-  auto const gone = crew_->give_back(std::move(granted), hold_->first());
+  if (hold_->announcement_is_due()) engine_->tell_loss(*hold_);
+  auto const gone = engine_->give_back(std::move(granted), hold_->first());
   if (!was_held) return release_result::already_lost;
-  crew_->report({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});
-  crew_->tell_ended(*hold_);
+  engine_->report({.kind = event_kind::released, .name = hold_->name(), .token = hold_->token()});
+  engine_->tell_ended(*hold_);
   return static_cast<std::size_t>(gone) >= hold_->majority() ? release_result::released
                                                              : release_result::in_doubt;
 }
@@ -86,10 +86,10 @@ quorum_lock& quorum_acquisition::value() & {
 }
 
 struct quorum_mutex::state {
-  state(std::shared_ptr<recipes::quorum_crew> c, std::string n, mutex_options o)
-      : crew(std::move(c)), name(std::move(n)), options(std::move(o)) {}
+  state(std::shared_ptr<voting::quorum_engine> c, std::string n, mutex_options o)
+      : engine(std::move(c)), name(std::move(n)), options(std::move(o)) {}
 
-  std::shared_ptr<recipes::quorum_crew> crew;
+  std::shared_ptr<voting::quorum_engine> engine;
   std::string name;
   mutex_options options;
   std::mutex mutex;
@@ -106,21 +106,21 @@ std::string const& quorum_mutex::name() const noexcept {
   return state_ ? state_->name : none;
 }
 
-quorum_acquisition quorum_mutex::take(recipes::quorum_wait_policy const& p, std::stop_token stop) const {
+quorum_acquisition quorum_mutex::take(voting::quorum_wait_policy const& p, std::stop_token stop) const {
   auto const s = state_;
   if (!s) throw error(errc::invalid_argument, "this mutex was moved from");
-  s->crew->refuse_if_forked();
-  if (s->crew->held_by_this_thread(s->name))
+  s->engine->refuse_if_forked();
+  if (s->engine->held_by_this_thread(s->name))
     throw error(errc::would_deadlock, fmt::format("'{}' is held by this thread", s->name));
-  auto came = recipes::quorum_call(*s->crew, s->name, s->options, p, std::move(stop)).run();
+  auto came = voting::quorum_call(*s->engine, s->name, s->options, p, std::move(stop)).run();
   if (!came.won) return {came.why, std::move(came.holder)};
-  return quorum_lock(s->crew, std::move(came.won));
+  return quorum_lock(s->engine, std::move(came.won));
 }
 
 quorum_acquisition quorum_mutex::acquire(std::stop_token stop) { return take({}, std::move(stop)); }
 quorum_acquisition quorum_mutex::try_acquire() { return take({.one_attempt = true}, {}); }
 quorum_acquisition quorum_mutex::try_acquire_for(std::chrono::nanoseconds timeout, std::stop_token stop) {
-  return take({.deadline = managing::deadline_after(timeout)}, std::move(stop));
+  return take({.deadline = base::deadline_after(timeout)}, std::move(stop));
 }
 
 bool quorum_mutex::keep(quorum_acquisition taken) {
@@ -149,29 +149,20 @@ void quorum_mutex::unlock() noexcept {
   state_->kept.erase(found);
 }
 
-void basic_transaction::require(quorum_lock const& lock) {
-  throw error(
-      errc::unsupported,
-      fmt::format("'{}' is a lock of a quorum, which require() can't depend on: one member's transaction "
-                  "would pass while another owner has the lock by the other members. Use "
-                  "admit(name, token)",
-                  lock.name()));
-}
-
 quorum::quorum(std::vector<lock_manager*> members, quorum_options options) {
   if (members.size() < 3)
     throw error(errc::invalid_argument,
                 fmt::format("{} databases: a majority that survives one of them needs three at least",
                             members.size()));
-  std::vector<recipes::quorum_peers::manager_ptr> managers;
+  std::vector<managing::member> managers;
   for (auto* const m : members) {
     if (std::count(members.begin(), members.end(), m) > 1)
       throw error(errc::invalid_argument, "one lock_manager is there twice: each member needs its own");
-    managers.push_back(m->manager_);
+    managers.emplace_back(*m);
   }
   // A forked child's copy has no threads, so it can't be ended.
-  crew_ = std::shared_ptr<recipes::quorum_crew>(
-      new recipes::quorum_crew(std::move(managers), std::move(options)), [](recipes::quorum_crew* c) {
+  engine_ = std::shared_ptr<voting::quorum_engine>(
+      new voting::quorum_engine(std::move(managers), std::move(options)), [](voting::quorum_engine* c) {
         if (!c->forked()) delete c;
       });
 }
@@ -188,21 +179,21 @@ quorum_mutex quorum::make_mutex(std::string name, mutex_options options) {
   refuse(static_cast<bool>(options.retry.policy), "a retry policy");
   options.strategy = strategy::quorum;
   // Checks the other options.
-  (void)crew_->peers().at(0).spec(name, options, false, std::nullopt, strategies::wanted_vote{});
-  return quorum_mutex(std::make_shared<quorum_mutex::state>(crew_, std::move(name), std::move(options)));
+  engine_->members().at(0).check(name, options);
+  return quorum_mutex(std::make_shared<quorum_mutex::state>(engine_, std::move(name), std::move(options)));
 }
 
 std::vector<quorum_member_info> quorum::status() {
-  crew_->refuse_if_forked();
-  return recipes::quorum_members(crew_->peers()).status();
+  engine_->refuse_if_forked();
+  return voting::quorum_membership(engine_->members()).status();
 }
 
 std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list(list_options const& options) {
-  crew_->refuse_if_forked();
-  std::vector<std::variant<std::vector<lock_info>, std::string>> all(crew_->peers().size());
-  crew_->peers().ask_all([&](std::size_t i) {
+  engine_->refuse_if_forked();
+  std::vector<std::variant<std::vector<lock_info>, std::string>> all(engine_->members().size());
+  engine_->members().ask_all([&](std::size_t i) {
     try {
-      auto locks = crew_->peers().at(i).list(options);
+      auto locks = engine_->members().at(i).list(options);
       std::erase_if(locks, [](lock_info const& l) { return !traits(l.holder.strategy).by_majority; });
       all[i] = std::move(locks);
     } catch (std::exception const& e) {
@@ -213,23 +204,23 @@ std::vector<std::variant<std::vector<lock_info>, std::string>> quorum::list(list
 }
 
 quorum_outcome quorum::revoke(std::string const& name, revoke_mode mode) {
-  crew_->refuse_if_forked();
-  auto& peers = crew_->peers();
-  return recipes::quorum_members(peers).change(
-      peers.size() / 2 + 1, [&](std::size_t i) { return peers.at(i).revoke(name, mode, {}); });
+  engine_->refuse_if_forked();
+  auto& members = engine_->members();
+  return voting::quorum_membership(members).change(
+      members.size() / 2 + 1, [&](std::size_t i) { return members.at(i).revoke(name, mode); });
 }
 
 void quorum::init(std::chrono::milliseconds max_ttl, std::stop_token stop) {
-  crew_->refuse_if_forked();
-  recipes::quorum_members(crew_->peers()).init(max_ttl, stop);
+  engine_->refuse_if_forked();
+  voting::quorum_membership(engine_->members()).init(max_ttl, stop);
 }
 void quorum::join(std::size_t place, std::string const& replaces, std::stop_token stop) {
-  crew_->refuse_if_forked();
-  recipes::quorum_members(crew_->peers()).join(place, replaces, stop);
+  engine_->refuse_if_forked();
+  voting::quorum_membership(engine_->members()).join(place, replaces, stop);
 }
 quorum_outcome quorum::drop() {
-  crew_->refuse_if_forked();
-  return recipes::quorum_members(crew_->peers()).drop();
+  engine_->refuse_if_forked();
+  return voting::quorum_membership(engine_->members()).drop();
 }
 
 }  // namespace rowlock::inline ROWLOCK_ABI_NAMESPACE

@@ -11,20 +11,18 @@
 #include <vector>
 
 #include "base/task_queue.hpp"
-#include "manager/manager.hpp"
+#include "manager/member.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 /// Thread-safe.
-class quorum_peers {
+class quorum_members {
  public:
-  using manager_ptr = std::shared_ptr<managing::manager>;
-
-  explicit quorum_peers(std::vector<manager_ptr>);
+  explicit quorum_members(std::vector<managing::member>);
 
   std::size_t size() const noexcept { return seats_.size(); }
-  managing::manager& at(std::size_t member) const { return *seats_.at(member)->manager; }
-  std::string const& where(std::size_t member) const;
+  managing::member const& at(std::size_t member) const { return seats_.at(member)->who; }
+  std::string const& where(std::size_t member) const { return at(member).describe(); }
   std::chrono::milliseconds reply_timeout() const noexcept { return reply_timeout_; }
 
   /// Did not answer the last time. It is still asked, but no call waits for it.
@@ -43,8 +41,8 @@ class quorum_peers {
 
  private:
   struct seat {
-    explicit seat(manager_ptr m) : manager(std::move(m)) {}
-    manager_ptr manager;
+    explicit seat(managing::member m) : who(std::move(m)) {}
+    managing::member who;
     std::atomic<bool> suspect{false};
     base::task_queue asked{"rowlock-quorum"};  ///< last: its threads use the rest
   };
@@ -52,4 +50,4 @@ class quorum_peers {
   std::chrono::milliseconds reply_timeout_{0};
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

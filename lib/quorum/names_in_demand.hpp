@@ -7,7 +7,7 @@
 #include <rowlock/types.hpp>
 #include <string>
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 /// The names for which this process met competitors lately. Names with the same slot count together.
 /// Thread-safe.
@@ -28,4 +28,4 @@ class names_in_demand {
   mutable std::array<place, 256> places_{};
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

@@ -1,10 +1,10 @@
-#include "recipes/quorum_peers.hpp"
+#include "quorum/quorum_members.hpp"
 
 #include <algorithm>
 
-#include "recipes/count_down.hpp"
+#include "quorum/count_down.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 namespace {
 
@@ -23,25 +23,23 @@ bool means_silence(error const& e) noexcept {
 
 }  // namespace
 
-quorum_peers::quorum_peers(std::vector<manager_ptr> members) {
+quorum_members::quorum_members(std::vector<managing::member> members) {
   for (auto& m : members) {
-    reply_timeout_ = std::max(reply_timeout_, m->parts().options.reply_timeout);
+    reply_timeout_ = std::max(reply_timeout_, m.reply_timeout());
     seats_.push_back(std::make_unique<seat>(std::move(m)));
   }
 }
 
-std::string const& quorum_peers::where(std::size_t i) const { return at(i).parts().database.describe(); }
-
-void quorum_peers::heard(std::size_t i, error const* failure) noexcept {
+void quorum_members::heard(std::size_t i, error const* failure) noexcept {
   seats_[i]->suspect = failure != nullptr && means_silence(*failure);
 }
 
-bool quorum_peers::ask(std::size_t i, base::task_queue::task question, base::task_queue::kind how,
-                       std::size_t most) {
+bool quorum_members::ask(std::size_t i, base::task_queue::task question, base::task_queue::kind how,
+                         std::size_t most) {
   return seats_[i]->asked.run(std::move(question), how, most);
 }
 
-void quorum_peers::ask_all(std::function<void(std::size_t)> const& question) {
+void quorum_members::ask_all(std::function<void(std::size_t)> const& question) {
   count_down all(size());
   for (std::size_t i = 0; i < size(); ++i) {
     auto const asks = [&, i] {
@@ -53,4 +51,4 @@ void quorum_peers::ask_all(std::function<void(std::size_t)> const& question) {
   all.wait();
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

@@ -1,4 +1,4 @@
-#include "recipes/quorum_members.hpp"
+#include "quorum/quorum_membership.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,8 @@
 #include "base/event.hpp"
 #include "base/random_id.hpp"
 #include "base/text.hpp"
-#include "manager/voting.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 using namespace std::chrono_literals;
 using strategies::member_record;
@@ -49,36 +48,35 @@ bool wait_out(std::chrono::milliseconds longest_ttl, std::stop_token const& stop
 
 }  // namespace
 
-std::vector<quorum_members::answer> quorum_members::ask(bool with_highest) {
-  std::vector<answer> all(peers_.size());
-  peers_.ask_all([&](std::size_t i) {
+std::vector<quorum_membership::answer> quorum_membership::ask(bool with_highest) {
+  std::vector<answer> all(members_.size());
+  members_.ask_all([&](std::size_t i) {
     try {
-      all[i].state = managing::voting::read(peers_.at(i).parts(), with_highest);
+      all[i].state = members_.at(i).read(with_highest);
     } catch (error const& e) {
       all[i].failure = e;
     } catch (std::exception const& e) {
       all[i].failure = error(errc::failed, e.what());
     }
-    peers_.heard(i, all[i].failure ? &*all[i].failure : nullptr);
+    members_.heard(i, all[i].failure ? &*all[i].failure : nullptr);
   });
   return all;
 }
 
-std::vector<quorum_member_info> quorum_members::status() {
-  std::vector<quorum_member_info> all(peers_.size());
-  peers_.ask_all([&](std::size_t i) {
+std::vector<quorum_member_info> quorum_membership::status() {
+  std::vector<quorum_member_info> all(members_.size());
+  members_.ask_all([&](std::size_t i) {
     auto& told = all[i];
-    told.database = peers_.where(i);
+    told.database = members_.where(i);
     try {
-      auto& member = peers_.at(i).parts();
-      (void)managing::voting::read(member,
-                                   false);  // connects, so that the next read is one round trip
+      auto const& member = members_.at(i);
+      (void)member.read(false);  // connects, so that the next read is one round trip
       auto const before = std::chrono::system_clock::now();
-      auto const s = managing::voting::read(member, false);
+      auto const s = member.read(false);
       auto const after = std::chrono::system_clock::now();
       told.clock_ahead =
           std::chrono::round<std::chrono::milliseconds>(s.clock - (before + (after - before) / 2));
-      told.highest = managing::voting::read(member, true).highest;
+      told.highest = member.read(true).highest;
       told.database_id = s.database_id;
       told.quorum_id = s.record.quorum_id;
       told.epoch = s.record.epoch;
@@ -86,7 +84,7 @@ std::vector<quorum_member_info> quorum_members::status() {
       told.members = s.record.members;
       told.max_ttl = s.record.max_ttl;
       told.votes = s.record.votes;
-      told.server = managing::voting::server(member);
+      told.server = member.server();
     } catch (std::exception const& e) {
       told.trouble = e.what();
     }
@@ -96,7 +94,7 @@ std::vector<quorum_member_info> quorum_members::status() {
 
 // Voting members grant locks. A database without a record might have granted some, too, and have forgotten
 // it.
-void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) const {
+void quorum_membership::refuse_who_must_join(std::vector<answer> const& asked) const {
   auto const at = [&](auto const& is_such) {
     return std::find_if(asked.begin(), asked.end(),
                         [&](answer const& a) { return is_such(a.state->record); });
@@ -105,7 +103,7 @@ void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) cons
   auto const none = at([](member_record const& r) { return r.quorum_id.empty(); });
   if (votes == asked.end() || none == asked.end()) return;
   auto const where = [&](auto const& one) {
-    return peers_.where(static_cast<std::size_t>(one - asked.begin()));
+    return members_.where(static_cast<std::size_t>(one - asked.begin()));
   };
   throw error(
       errc::invalid_argument,
@@ -119,7 +117,7 @@ void quorum_members::refuse_who_must_join(std::vector<answer> const& asked) cons
 // it. Round 1 gives all members the list again, without a vote, in an epoch of this call's own: a slower call
 // finds it, and gives up. In round 2 they vote. A call after an interruption learns from the voting members'
 // epoch which records are of the same call.
-void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token const& stop) {
+void quorum_membership::init(std::chrono::milliseconds max_ttl, std::stop_token const& stop) {
   if (max_ttl < shortest_max_ttl || max_ttl > longest_max_ttl)
     throw error(errc::invalid_argument,
                 fmt::format("a longest ttl of {} ms is out of range: 1 s to 1 h", max_ttl.count()));
@@ -131,7 +129,7 @@ void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token con
     if (among(s.database_id, fresh.members))
       throw error(errc::invalid_argument,
                   fmt::format("{} is the same database as another one of these: each member needs its own",
-                              peers_.where(i)));
+                              members_.where(i)));
     fresh.members.push_back(s.database_id);
   }
   refuse_who_must_join(asked);
@@ -161,46 +159,45 @@ void quorum_members::init(std::chrono::milliseconds max_ttl, std::stop_token con
       throw error(errc::invalid_argument,
                   fmt::format("{} is a member of another quorum: `rowlock quorum status` tells; `rowlock "
                               "quorum drop` ends them all",
-                              peers_.where(i)));
+                              members_.where(i)));
   }
   if (voteless.empty()) return;
   if (voting == nullptr) raise_to_highest(asked, voteless);  // above the tokens of dropped quorums
   for (auto const i : voteless)
-    if (!managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, waits))
-      throw changed_meanwhile(i);
+    if (!members_.at(i).write(asked[i].state->record.epoch_id, waits)) throw changed_meanwhile(i);
   if (voting != nullptr) wait_for_who_may_have_voted(voteless, max_ttl, stop);
   for (auto const i : voteless)
-    if (!managing::voting::write(peers_.at(i).parts(), waits.epoch_id, fresh)) throw changed_meanwhile(i);
+    if (!members_.at(i).write(waits.epoch_id, fresh)) throw changed_meanwhile(i);
 }
 
-void quorum_members::raise_to_highest(std::vector<answer> const& asked,
-                                      std::vector<std::size_t> const& those) const {
+void quorum_membership::raise_to_highest(std::vector<answer> const& asked,
+                                         std::vector<std::size_t> const& those) const {
   fencing_token highest;
   for (auto const& a : asked) {
     if (a.failure) throw error(*a.failure);
     highest.value = std::max(highest.value, a.state->highest.value);
   }
-  for (auto const i : those) managing::voting::raise_tokens(peers_.at(i).parts(), highest);
+  for (auto const i : those) members_.at(i).raise_tokens(highest);
 }
 
 // Beside voting members, a member without a vote never had one, or has lost it and its grants (a backup, a
 // crash without a flush). So it waits, as at a join, until no such grant is trusted any more, and gets the
 // others' tokens.
-void quorum_members::wait_for_who_may_have_voted(std::vector<std::size_t> const& those,
-                                                 std::chrono::milliseconds max_ttl,
-                                                 std::stop_token const& stop) {
+void quorum_membership::wait_for_who_may_have_voted(std::vector<std::size_t> const& those,
+                                                    std::chrono::milliseconds max_ttl,
+                                                    std::stop_token const& stop) {
   if (wait_out(max_ttl, stop))
     throw error(errc::closed, fmt::format("{} does not vote yet: `rowlock quorum init` again",
-                                          peers_.where(those.front())));
+                                          members_.where(those.front())));
   raise_to_highest(ask(true), those);
 }
 
-error quorum_members::changed_meanwhile(std::size_t member) const {
-  return error(errc::conflict, fmt::format("another program is changing {} now", peers_.where(member)));
+error quorum_membership::changed_meanwhile(std::size_t member) const {
+  return error(errc::conflict, fmt::format("another program is changing {} now", members_.where(member)));
 }
 
-member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::size_t place,
-                                         std::string const& replaces) const {
+member_record quorum_membership::next_epoch(std::vector<answer> const& asked, std::size_t place,
+                                            std::string const& replaces) const {
   auto const& joins = *asked[place].state;
   member_record const* newest = nullptr;
   std::vector<std::string> others;
@@ -211,18 +208,18 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
     if (among(s.database_id, others))
       throw error(errc::invalid_argument,
                   fmt::format("{} is the same database as another one of these: name each member once",
-                              peers_.where(i)));
+                              members_.where(i)));
     others.push_back(s.database_id);
     if (s.database_id == joins.database_id)
       throw error(errc::invalid_argument,
-                  fmt::format("{} is the same database as {}", peers_.where(place), peers_.where(i)));
+                  fmt::format("{} is the same database as {}", members_.where(place), members_.where(i)));
     if (!s.record.votes) continue;
     ++voting;
     if (newest != nullptr && newest->quorum_id != s.record.quorum_id)
       throw error(errc::not_voting, "the others are members of different quorums: `rowlock quorum status`");
     if (newest == nullptr || s.record.epoch > newest->epoch) newest = &s.record;
   }
-  auto const needed = (peers_.size() - 1) / 2 + 1;
+  auto const needed = (members_.size() - 1) / 2 + 1;
   if (newest == nullptr || voting < needed)
     throw error(
         errc::not_voting,
@@ -230,10 +227,10 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
                     "token would be unknown. If they can't be had any more: `rowlock quorum drop`, and, "
                     "when no program works under its locks, `init`",
                     voting, needed));
-  if (newest->members.size() != peers_.size())
+  if (newest->members.size() != members_.size())
     throw error(errc::invalid_argument,
                 fmt::format("these are {} databases, and their quorum has {} members: name all of them",
-                            peers_.size(), newest->members.size()));
+                            members_.size(), newest->members.size()));
   auto next = *newest;
   ++next.epoch;
   next.epoch_id = base::random_id();
@@ -247,7 +244,7 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
         replaces.empty()
             ? fmt::format("it can't be told which member {} replaces, because not all of the others can "
                           "be asked: one of {}; name it",
-                          peers_.where(place), fmt::join(gone, ", "))
+                          members_.where(place), fmt::join(gone, ", "))
             : fmt::format("'{}' is not a member that can be replaced", replaces));
   std::replace(next.members.begin(), next.members.end(), gone.front(), joins.database_id);
   return next;
@@ -255,39 +252,37 @@ member_record quorum_members::next_epoch(std::vector<answer> const& asked, std::
 
 // In this order: after the wait no grant of the former epoch is trusted. During the wait only majorities of
 // the other members grant in the new one, and each knows the highest token.
-void quorum_members::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
-  if (place >= peers_.size())
+void quorum_membership::join(std::size_t place, std::string const& replaces, std::stop_token const& stop) {
+  if (place >= members_.size())
     throw error(errc::invalid_argument, fmt::format("there is no member {}", place));
   auto const asked = ask(false);
   if (asked[place].failure) throw error(*asked[place].failure);
   auto next = next_epoch(asked, place, replaces);
-  auto& joins = peers_.at(place).parts();
+  auto const& joins = members_.at(place);
   auto waits = next;
   waits.votes = false;
-  if (!managing::voting::write(joins, asked[place].state->record.epoch_id, waits))
-    throw changed_meanwhile(place);
+  if (!joins.write(asked[place].state->record.epoch_id, waits)) throw changed_meanwhile(place);
   std::vector<std::size_t> told;
   std::optional<error> trouble;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (i == place || !asked[i].state || !asked[i].state->record.votes) continue;
     try {
-      if (managing::voting::write(peers_.at(i).parts(), asked[i].state->record.epoch_id, next))
-        told.push_back(i);
+      if (members_.at(i).write(asked[i].state->record.epoch_id, next)) told.push_back(i);
     } catch (error const& e) {  // the other members can be enough
       trouble = e;
     }
   }
-  auto const needed = (peers_.size() - 1) / 2 + 1;
+  auto const needed = (members_.size() - 1) / 2 + 1;
   if (told.size() < needed && trouble) throw error(*trouble);
   if (told.size() < needed)
     throw error(errc::conflict, "another program is changing the members now: call it again");
   if (wait_out(next.max_ttl, stop))
-    throw error(errc::closed, fmt::format("{} does not vote yet: join it again", peers_.where(place)));
+    throw error(errc::closed, fmt::format("{} does not vote yet: join it again", members_.where(place)));
   fencing_token highest;
   std::size_t heard = 0;
   for (auto const i : told) {
     try {
-      auto const s = managing::voting::read(peers_.at(i).parts(), true);
+      auto const s = members_.at(i).read(true);
       if (s.record.epoch_id != next.epoch_id) continue;
       highest.value = std::max(highest.value, s.highest.value);
       ++heard;
@@ -298,15 +293,15 @@ void quorum_members::join(std::size_t place, std::string const& replaces, std::s
     throw error(errc::not_voting,
                 fmt::format("only {} of the other members can be asked for their highest token, and {} are "
                             "needed: {} does not vote yet; join it again",
-                            heard, needed, peers_.where(place)));
-  managing::voting::raise_tokens(joins, highest);
-  if (!managing::voting::write(joins, next.epoch_id, next)) throw changed_meanwhile(place);
+                            heard, needed, members_.where(place)));
+  joins.raise_tokens(highest);
+  if (!joins.write(next.epoch_id, next)) throw changed_meanwhile(place);
 }
 
-quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std::size_t)> const& what) {
-  std::vector<std::optional<error>> failures(peers_.size());
+quorum_outcome quorum_membership::change(std::size_t needed, std::function<bool(std::size_t)> const& what) {
+  std::vector<std::optional<error>> failures(members_.size());
   std::atomic<int> done = 0;
-  peers_.ask_all([&](std::size_t i) {
+  members_.ask_all([&](std::size_t i) {
     try {
       if (what(i)) ++done;
     } catch (error const& e) {
@@ -317,23 +312,23 @@ quorum_outcome quorum_members::change(std::size_t needed, std::function<bool(std
   });
   quorum_outcome all{done, {}};
   for (std::size_t i = 0; i < failures.size(); ++i)
-    if (failures[i]) all.troubles.push_back(fmt::format("{}: {}", peers_.where(i), failures[i]->what()));
-  if (peers_.size() - all.troubles.size() < needed)
+    if (failures[i]) all.troubles.push_back(fmt::format("{}: {}", members_.where(i), failures[i]->what()));
+  if (members_.size() - all.troubles.size() < needed)
     for (auto const& one : failures)
       if (one) throw error(*one);
   return all;
 }
 
 // For a quorum that lost most members: one reachable member is enough.
-quorum_outcome quorum_members::drop() {
+quorum_outcome quorum_membership::drop() {
   return change(1, [&](std::size_t i) {
-    auto& member = peers_.at(i).parts();
-    auto const its = managing::voting::read(member, false).record;
-    return !its.quorum_id.empty() && managing::voting::write(member, its.epoch_id, {});
+    auto const& member = members_.at(i);
+    auto const its = member.read(false).record;
+    return !its.quorum_id.empty() && member.write(its.epoch_id, {});
   });
 }
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting
 
 namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 

@@ -7,7 +7,7 @@
 
 #include "base/boot_waiter.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 class count_down {
  public:
@@ -31,4 +31,4 @@ class count_down {
   std::size_t left_;
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting

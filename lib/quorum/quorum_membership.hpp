@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "recipes/quorum_peers.hpp"
-#include "strategy/quorum_member.hpp"
+#include "quorum/quorum_members.hpp"
+#include "strategy/quorum_record.hpp"
 
-namespace rowlock::recipes {
+namespace rowlock::voting {
 
 /// Made for one call.
-class quorum_members {
+class quorum_membership {
  public:
-  explicit quorum_members(quorum_peers& p) noexcept : peers_(p) {}
+  explicit quorum_membership(quorum_members& p) noexcept : members_(p) {}
 
   std::vector<quorum_member_info> status();
   void init(std::chrono::milliseconds max_ttl, std::stop_token const&);
@@ -44,7 +44,7 @@ class quorum_members {
   strategies::member_record next_epoch(std::vector<answer> const&, std::size_t place,
                                        std::string const& replaces) const;
 
-  quorum_peers& peers_;
+  quorum_members& members_;
 };
 
-}  // namespace rowlock::recipes
+}  // namespace rowlock::voting
