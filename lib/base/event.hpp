@@ -27,6 +27,6 @@ class ROWLOCK_EXPORT event {
 };
 
 /// Waits until the event is set. It stays set. @return false at `deadline`
-bool wait_for(event const&, boot_time_point deadline) noexcept;
+ROWLOCK_EXPORT bool wait_for(event const&, boot_time_point deadline) noexcept;
 
 }  // namespace rowlock::base

@@ -1,6 +1,7 @@
 // Calls that are driven by hand, several by one thread: whatever waits, waits in its driver.
 
 #include "base/boot_lead.hpp"
+#include "base/deadline.hpp"
 #include "contract/by_hand.hpp"
 
 #include <deque>
@@ -167,7 +168,7 @@ EVERY_CASE("between its questions a call reaches no database, at its end neither
   REQUIRE(other.take("x"));
   questions_only by(f);
   {
-    call waits(here, {.deadline = managing::deadline_after(300ms)});
+    call waits(here, {.deadline = base::deadline_after(300ms)});
     CHECK(by.ends(waits).why == acquire_status::timed_out);
   }
   {
@@ -175,7 +176,7 @@ EVERY_CASE("between its questions a call reaches no database, at its end neither
     CHECK(by.ends(asks_once).won.empty());
   }
   {
-    call dropped(here, {.deadline = managing::deadline_after(300ms)});
+    call dropped(here, {.deadline = base::deadline_after(300ms)});
     REQUIRE(by.comes_to(dropped, kind::attempt));
     by.ask(dropped);
   }

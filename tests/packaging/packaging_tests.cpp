@@ -346,7 +346,7 @@ TEST_CASE("installed, shared: the libraries show what users call, by its version
       "rowlock::backend::resolver", "rowlock::testing::probe",
       // What the quorum needs of it.
       "rowlock::managing::member", "rowlock::managing::granted_vote", "rowlock::managing::trust_of_vote",
-      "rowlock::base::task_queue", "rowlock::base::serving",
+      "rowlock::base::task_queue", "rowlock::base::serving", "rowlock::base::wait_for",
       // And SOCI's of the others.
       "rowlock::backend::postgresql::borrow", "rowlock::backend::sqlite::borrow",
       "rowlock::backend::sqlite::close_inherited", "rowlock::backend::sqlite::programs_connection",

@@ -19,7 +19,7 @@ namespace {
 constexpr auto usual_ttl = 60s;
 
 /// What a member grants: asked at `sent_at`, with that token.
-managing::granted_vote granted(boot_time_point sent_at, std::int64_t token) {
+std::shared_ptr<holding::hold> granted(boot_time_point sent_at, std::int64_t token) {
   holding::grant_facts f;
   f.name = "x";
   f.strategy = strategy::quorum;
@@ -28,7 +28,7 @@ managing::granted_vote granted(boot_time_point sent_at, std::int64_t token) {
   f.owner = {"host", 1, "process", 1};
   f.ttl = usual_ttl;
   f.sent_at = sent_at;
-  return managing::granted_vote(holding::hold::make(std::move(f), {}));
+  return holding::hold::make(std::move(f), {});
 }
 
 /// A lock that three members may grant.
@@ -37,7 +37,8 @@ struct three {
 
   bool grants(std::size_t member, std::int64_t token, boot_time_point sent_at = boot_clock::now()) {
     REQUIRE(lock.begin_to_ask(member));
-    return lock.answered(member, {.granted = granted(sent_at, token)});
+    terms.at(member) = granted(sent_at, token);
+    return lock.answered(member, {.granted = managing::granted_vote(terms.at(member))});
   }
   void confirms(std::size_t member, std::int64_t token) {
     REQUIRE(lock.begin_to_ask(member));
@@ -50,6 +51,7 @@ struct three {
   }
 
   quorum_hold lock;
+  std::array<std::shared_ptr<holding::hold>, 3> terms;  ///< by member, the last
 };
 
 /// So long ago that what was asked for then is trusted no more.
@@ -109,11 +111,11 @@ TEST_CASE(
   q.is_held();
   CHECK_FALSE(q.lock.may_ask_again(0));  // it has it
   SUBCASE("the database can't be reached") {
-    q.lock.of(0)->lose(loss_reason::database_unreachable);
+    q.terms[0]->lose(loss_reason::database_unreachable);
     CHECK_FALSE(q.lock.may_ask_again(0));
   }
   SUBCASE("a renewal came too late") {
-    q.lock.of(0)->lose(loss_reason::expired);
+    q.terms[0]->lose(loss_reason::expired);
     CHECK_FALSE(q.lock.may_ask_again(0));
   }
   CHECK(q.lock.votes() == 3);
@@ -124,18 +126,19 @@ TEST_CASE(
 TEST_CASE("quorum: a member without it is asked again, and counts by a new term alone that knows the token") {
   three q;
   q.is_held();
-  auto const first = q.lock.of(0);
-  first->lose(loss_reason::row_gone);
+  auto const first = q.terms[0]->facts().term;
+  q.terms[0]->lose(loss_reason::row_gone);
   CHECK(q.lock.votes() == 2);
   auto const former = q.lock.may_ask_again(0);
   REQUIRE(former);
-  CHECK(former->to_be_given_back == first);
-  CHECK(former->term == first->facts().term);
+  REQUIRE(former->to_be_given_back);
+  CHECK(former->to_be_given_back.term() == first);
+  CHECK(former->term == first);
   // It is given back once; its term stays known.
   auto const later = q.lock.may_ask_again(0);
   REQUIRE(later);
   CHECK_FALSE(later->to_be_given_back);
-  CHECK(later->term == first->facts().term);
+  CHECK(later->term == first);
   CHECK_FALSE(q.lock.of(0));
   CHECK(q.grants(0, 4));  // below: a member that was wiped
   CHECK(q.lock.votes() == 2);
@@ -152,23 +155,23 @@ TEST_CASE("quorum: a member is asked once at a time, and one that grants late co
   CHECK_FALSE(q.lock.begin_to_ask(2));
   CHECK(q.lock.begin({5}));
   CHECK_FALSE(q.lock.may_ask_again(2));
-  CHECK(q.lock.answered(2, {.granted = granted(boot_clock::now(), 5)}));
+  CHECK(q.lock.answered(2, {.granted = managing::granted_vote(granted(boot_clock::now(), 5))}));
   CHECK(q.lock.votes() == 3);
 }
 
 TEST_CASE("quorum: what an operator has taken from it is not asked for again") {
   three q;
   q.is_held();
-  SUBCASE("which a renewal met") { q.lock.of(0)->lose(loss_reason::revoked); }
+  SUBCASE("which a renewal met") { q.terms[0]->lose(loss_reason::revoked); }
   SUBCASE("which was found when it was given back") {
-    q.lock.of(0)->lose(loss_reason::row_gone);
+    q.terms[0]->lose(loss_reason::row_gone);
     REQUIRE(q.lock.may_ask_again(0));
     REQUIRE(q.lock.begin_to_ask(0));
     CHECK_FALSE(q.lock.answered(0, {.revoked = true}));
   }
   CHECK_FALSE(q.lock.may_ask_again(0));
   CHECK(q.lock.valid());
-  q.lock.of(1)->lose(loss_reason::revoked);
+  q.terms[1]->lose(loss_reason::revoked);
   CHECK(q.lock.look());
   CHECK(q.lock.loss() == loss_reason::revoked);
 }
@@ -177,8 +180,8 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
   three q;
   SUBCASE("two members have lost it") {
     q.is_held();
-    q.lock.of(0)->lose(loss_reason::row_gone);
-    q.lock.of(1)->lose(loss_reason::taken_over);
+    q.terms[0]->lose(loss_reason::row_gone);
+    q.terms[1]->lose(loss_reason::taken_over);
     q.confirms(2, 5);
     CHECK_FALSE(q.lock.valid());
     CHECK(q.lock.loss() == loss_reason::taken_over);
@@ -191,8 +194,9 @@ TEST_CASE("quorum: a loss is for good, whatever is granted or renewed after it")
     REQUIRE(q.lock.begin({5}));
     auto const end = q.lock.trusted_until();
     for (std::size_t m = 0; m < 3; ++m) REQUIRE(q.lock.begin_to_ask(m));
-    std::array<managing::granted_vote, 3> const fresh{
-        granted(boot_clock::now(), 5), granted(boot_clock::now(), 5), granted(boot_clock::now(), 5)};
+    std::array<managing::granted_vote, 3> const fresh{managing::granted_vote(granted(boot_clock::now(), 5)),
+                                                      managing::granted_vote(granted(boot_clock::now(), 5)),
+                                                      managing::granted_vote(granted(boot_clock::now(), 5))};
     REQUIRE(test::eventually([&] { return boot_clock::now() >= end; }));
     for (std::size_t m = 0; m < 3; ++m) CHECK_FALSE(q.lock.answered(m, {.granted = fresh.at(m)}));
     CHECK_FALSE(q.lock.valid());
@@ -213,7 +217,7 @@ TEST_CASE(
   auto const end = q.lock.trusted_until();
   REQUIRE(q.lock.begin_to_ask(0));
   // The member's own trust goes on; that of the quorum is what somebody may have read already.
-  REQUIRE(q.lock.of(0)->prolong(boot_clock::now(), usual_ttl));
+  REQUIRE(q.terms[0]->prolong(boot_clock::now(), usual_ttl));
   REQUIRE(test::eventually([&] { return boot_clock::now() >= end; }));
   SUBCASE("somebody has seen that it ended") { CHECK_FALSE(q.lock.valid()); }
   SUBCASE("nobody has") {}
@@ -260,8 +264,8 @@ TEST_CASE(
   three q;
   q.is_held();
   CHECK(q.lock.look_what_is_due() == quorum_hold::due::renewal);
-  q.lock.of(0)->lose(loss_reason::revoked);
-  q.lock.of(1)->lose(loss_reason::revoked);
+  q.terms[0]->lose(loss_reason::revoked);
+  q.terms[1]->lose(loss_reason::revoked);
   q.confirms(2, 5);
   CHECK_FALSE(q.lock.held());
   CHECK(q.lock.look_what_is_due() == quorum_hold::due::announcement);
@@ -281,7 +285,7 @@ TEST_CASE("quorum: the end gives all of it back, once; what is granted after it 
   CHECK(all[0]);
   CHECK(all[1]);
   CHECK_FALSE(all[2]);
-  CHECK_FALSE(q.lock.answered(2, {.granted = granted(boot_clock::now(), 5)}));
+  CHECK_FALSE(q.lock.answered(2, {.granted = managing::granted_vote(granted(boot_clock::now(), 5))}));
   CHECK(q.lock.end(was_held).empty());
   CHECK_FALSE(was_held);
   CHECK_FALSE(q.lock.valid());

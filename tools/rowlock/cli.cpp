@@ -38,7 +38,7 @@ Examples:
   rowlock list                                       who holds what
   rowlock --db sqlite:/srv/locks.db migrate up       make the tables in a database
   rowlock doctor                                     will locks work on that database?
-  rowlock reap                                       once a day: delete what nobody needs any more
+  rowlock reap                                       once a day: delete rows that are no longer needed
   rowlock quorum --help                              a lock that outlives the loss of any one database
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <rowlock/export.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ struct settings {
 };
 
 /// The name of who runs the program: the default user.
-std::string own_user();
+ROWLOCK_EXPORT std::string own_user();
 
 /// @throws error(errc::invalid_argument), without the URL in its message
 settings read_url(std::string const& url);

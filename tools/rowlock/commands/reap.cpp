@@ -35,7 +35,7 @@ struct reap_options {
 };
 
 constexpr char const* reap_footer = R"(
-Deletes from rowlock's tables what nobody needs any more: locks of strategy unique_insert whose time is over, at once;
+Deletes rows that are no longer needed from rowlock's tables: locks of strategy unique_insert whose time is over, at once;
 names that nobody has used for --idle, and their latest tokens. It never deletes a lock that is held, nor a row that is
 locked just now. The tokens of a name go on rising after its row is gone. Nothing depends on it: it keeps the tables
 small.
