@@ -87,6 +87,13 @@ TEST_CASE("soci: what a connect string for mysql says") {
           errc::invalid_argument);
 }
 
+TEST_CASE("soci: what a connect string for postgresql says to libpq") {
+  auto const read = [](char const* text) { return backend::soci::conninfo_in(text); };
+  CHECK(read("host=h dbname='my app'") == "host=h dbname='my app'");
+  CHECK(read("host=h singlerow=true dbname='my \\'app'") == "host='h' dbname='my \\'app'");
+  CHECK(read("singlerows = yes host=h") == "host='h'");
+}
+
 TEST_CASE_TEMPLATE("soci: T16: a pool with one session is enough for a lock and its renewals", On,
                    ROWLOCK_BACKENDS) {
   scene s(On::kind, 1);

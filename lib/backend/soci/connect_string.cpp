@@ -1,5 +1,6 @@
 #include "backend/soci/connect_string.hpp"
 
+#include <fmt/format.h>
 #include <soci/connection-parameters.h>
 #include <soci/session.h>
 #include <unistd.h>
@@ -73,6 +74,22 @@ int port_in(std::string const& text) {
 
 std::string connect_string_of(::soci::session const& s) {
   return (s.*last_parameters()).get_connect_string();
+}
+
+// SOCI takes two options of its own out of what libpq gets.
+std::string conninfo_in(std::string connect_string) {
+  if (connect_string.find("singlerow") == connect_string.npos) return connect_string;
+  std::string out;
+  for (pairs one(connect_string); one.next();) {
+    if (one.name == "singlerow" || one.name == "singlerows") continue;
+    out += fmt::format("{}{}='", out.empty() ? "" : " ", one.name);
+    for (char const c : one.value) {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += '\'';
+  }
+  return out;
 }
 
 // As libmariadb: without a host, and with localhost, by the Unix socket, if that is there.

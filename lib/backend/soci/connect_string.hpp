@@ -14,6 +14,9 @@ namespace rowlock::backend::soci {
 /// Of the session's last open().
 std::string connect_string_of(::soci::session const&);
 
+/// A connect string for SOCI's back end postgresql, as libpq gets it: without `singlerow`.
+std::string conninfo_in(std::string connect_string);
+
 /// A connect string for SOCI's back end mysql. Limits of time, `charset`, `reconnect` and `local_infile` do
 /// not count; with `sslca`, `sslcert` or `sslkey` the connection is encrypted.
 /// @throws error(errc::invalid_argument)

@@ -62,7 +62,8 @@ std::shared_ptr<source> native_source(::soci::session& s) {
     throw error(errc::invalid_argument,
                 "a session of the soci::connection_pool is not open: open all of them before");
   auto const name = s.get_backend_name();
-  if (name == "postgresql") return rowlock::postgresql::source(connect_string_of(s)).implementation();
+  if (name == "postgresql")
+    return rowlock::postgresql::source(conninfo_in(connect_string_of(s))).implementation();
   if (name == "mysql") return mysql::source_of(mysql_settings_in(connect_string_of(s)));
   if (name == "sqlite3") return sqlite_source(sqlite_path(s));
   throw error(errc::unsupported,

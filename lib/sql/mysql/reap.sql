@@ -4,11 +4,13 @@
 -- A DELETE can't skip locked rows, and would lock every row that it only looks at. So it is a transaction: ..._due locks
 -- what may go, skipping what others have locked, and gives the names; ..._delete deletes those, by primary key and with the
 -- whole condition once more; COMMIT. At READ COMMITTED there are no gap locks (B45), and InnoDB lets go of rows that were
--- read and did not match. The transaction waits for no row, so that it can't deadlock with a take (P1); two takers that
+-- read and did not match. The transaction waits for no lock row, so that it can't deadlock with a take (P1); two takers that
 -- wait for one deleted row may with each other (1213, T6): both try again.
 --
 -- UTC_TIMESTAMP(6) is fixed at the statement's start. Nothing waits here, so it is not older than the statement; an older
--- time only leaves more. Sub-selects on rowlock_meta are consistent reads: as of the statement's start, the lower floor.
+-- time only leaves more. In ..._due sub-selects are consistent reads: as of the statement's start, the lower floor. In a
+-- DELETE they lock what they read (seen on both): the row of rowlock_meta, which is never locked for long by whoever waits
+-- for something, and no permit, because who makes one has the anchor locked, as this transaction has.
 -- The floor is a transaction before this one, flushed (innodb_flush_log_at_trx_commit = 1), and before it in the log.
 -- (A sub-select by a constant key may even be run while the statement is planned: still on the safe side.)
 -- Galera: a certification failure at COMMIT (1213) leaves everything as it was; a node that lags reads an older floor.
