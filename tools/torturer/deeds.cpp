@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr char const* prefix = "torture_";
 
-/// The tables' version without what only some kinds of locks need.
-constexpr int oldest_that_serves = 6;
+/// The oldest version of the tables with which programs go on.
+constexpr int oldest_that_serves = 1;
 
 manager_options ours() {
   manager_options mo;
