@@ -66,7 +66,7 @@ int port_in(std::string const& text) {
   auto const [end, bad] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (bad != std::errc() || end != text.data() + text.size() || port < 1 || port > 65'535)
     throw error(errc::invalid_argument,
-                "the connect string for SOCI's back end mysql has a port that is none");
+                "the port in the connect string for SOCI's back end mysql must be a number from 1 to 65535");
   return port;
 }
 
