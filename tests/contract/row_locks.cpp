@@ -293,19 +293,27 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
     REQUIRE(eventually([&] { return other.take("x"); }));
     f.probe->reset();
     std::stop_source stop;
-    auto const patience = i % 2 == 0 ? std::chrono::milliseconds(1 + i % 7) : 30s;
+    // In each tenth round all but one of the three is kept away, so that each is seen on a busy machine, too.
+    auto const alone = i % 10 == 1   ? std::optional(acquire_status::acquired)
+                       : i % 10 == 3 ? std::optional(acquire_status::cancelled)
+                       : i % 10 == 6 ? std::optional(acquire_status::timed_out)
+                                     : std::nullopt;
+    auto const patience = i % 2 == 0 ? std::chrono::milliseconds(1 + i % 7) : 60s;
     acquire_status status{};
     {
-      std::jthread const waiter([&] {
+      std::jthread waiter([&] {
         auto const got = x.try_acquire_for(patience, stop.get_token());
         status = got.status();
       });
-      REQUIRE(eventually([&] { return f.probe->executed("lock_take") >= 1; }));
+      if (alone != acquire_status::timed_out)
+        REQUIRE(eventually([&] { return f.probe->executed("lock_take") >= 1; }));
       auto const release_first = i % 3 == 0;
-      if (release_first) other.release("x");
-      if (i % 4 != 0) stop.request_stop();
-      if (!release_first) other.release("x");
+      if (!alone && release_first) other.release("x");
+      if (alone ? alone == acquire_status::cancelled : i % 4 != 0) stop.request_stop();
+      if (alone && alone != acquire_status::acquired) waiter.join();
+      if (alone || !release_first) other.release("x");
     }
+    if (alone) CHECK(status == *alone);
     had += status == acquire_status::acquired;
     timed_out += status == acquire_status::timed_out;
     cancelled += status == acquire_status::cancelled;
@@ -314,8 +322,6 @@ ROW_LOCK_CASE("T9, T18: timeout, cancel and grant at the same moment leak no loc
     REQUIRE(next);
   }
   MESSAGE("had ", had, ", timed out ", timed_out, ", cancelled ", cancelled);
-  CHECK(had > 0);
-  CHECK(cancelled > 0);
   CHECK(had + timed_out + cancelled == rounds);
 }
 
