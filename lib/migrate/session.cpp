@@ -14,8 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The least time for a reply, however short the timeout, so that a running statement is not cut off.
-constexpr auto shortest_reply = 5s;
+// The least time for a reply, however short the timeout, so that a running statement is not cut off. A busy
+// server can take seconds to make a table.
+constexpr auto shortest_reply = 30s;
 constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 366);  // a clock can add it
 constexpr std::chrono::milliseconds first_wait = 50ms;
 constexpr std::chrono::milliseconds longest_wait = 1s;

@@ -141,10 +141,16 @@ PAIRS_CASE(
     std::lock_guard const hold(guard);
     if (e.kind == event_kind::lost) said = e.message;
   };
+  base::boot_clock_may_lead();
   auto const m = f.manager(o);
-  held_and_watched h(*m, 6s);
+  held_and_watched h(*m, 60s);
   open_transaction other(f);
   other.run("SELECT 1 FROM rowlock_locks WHERE name = 'x' FOR UPDATE");
+  base::boot_clock_leads_by(25s);  // it is to be renewed
+  REQUIRE(eventually([&] { return f.probe->executed("lock_locked_by") > 0; }));
+  auto const tries = f.probe->executed("lock_check");
+  REQUIRE(eventually([&] { return f.probe->executed("lock_check") > tries + 1; }));  // the answer is known
+  base::boot_clock_leads_by(70s);
   REQUIRE(h.told());
   CHECK(h.lock->loss() == loss_reason::row_locked);
   auto const details = h.lock->loss_details();

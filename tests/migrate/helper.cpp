@@ -30,7 +30,8 @@ void print(std::vector<int> const& versions) {
 int main(int argc, char** argv) {
   if (argc != 4) return 64;
   try {
-    rowlock::migrator migrator(rowlock::test::with_toy(source_of(argv[1], argv[2])));
+    rowlock::migrator migrator(rowlock::test::with_toy(source_of(argv[1], argv[2])),
+                               {.timeout = std::chrono::minutes(10)});
     std::string const what = argv[3];
     if (what == "up") print(migrator.up());
     if (what == "down") print(migrator.down(0, true, true));

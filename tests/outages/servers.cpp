@@ -137,17 +137,17 @@ SERVER_CASE("away for longer than the ttl: loss is reported before trust ends") 
 
 SERVER_CASE("read-only after a switch-over: told as that, and ridden out by those who wait and hold") {
   away_fixture f(Server::kind);
-  taker holder(f.as_app(), "", "held", 60s);
+  taker holder(f.as_app(), "", "held", 600s);
   REQUIRE(holder.take(0ms));
   lock_manager m(f.as_app());
-  auto short_lease = m.make_mutex("short", {.ttl = 4s}).acquire();
-  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 9s}).acquire();
+  auto short_lease = m.make_mutex("short", {.ttl = 15s}).acquire();
+  auto row = m.make_mutex("row", {.strategy = strategy::row_lock, .ttl = 15s}).acquire();
   auto waiting =
-      std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(120s)); });
+      std::async(std::launch::async, [&] { return bool(m.make_mutex("held").try_acquire_for(600s)); });
   f.set_read_only(true);
   CHECK(
       eventually([&] { return refused([&] { (void)m.make_mutex("x").try_acquire(); }) == errc::read_only; }));
-  auto late = std::async(std::launch::async, [&] { return bool(m.make_mutex("y").try_acquire_for(120s)); });
+  auto late = std::async(std::launch::async, [&] { return bool(m.make_mutex("y").try_acquire_for(600s)); });
   lock_manager stranger(f.as_app());
   CHECK(refused([&] { (void)stranger.make_mutex("x").acquire(); }) == errc::read_only);
   CHECK(eventually([&] { return short_lease->loss() == loss_reason::read_only; }));
