@@ -95,7 +95,7 @@ struct session_facts {
   /// How long a dead, silent connection goes unnoticed. 0: for ever.
   std::optional<std::chrono::seconds> keepalive;
   std::optional<std::uint64_t> file_system;  ///< of the database's file: statfs(2), f_type
-  bool unflushed_by_choice = false;          ///< the source permits that commits do not survive a power cut
+  bool flushes_less = false;                 ///< only what can outlive its process survives a power cut
 };
 
 struct left_queue {

@@ -72,6 +72,8 @@ struct dialect {
   /// The database is a file on this machine. For remedies.
   bool is_file = false;
   backend::migrating migrating{};
+  /// Some statements have volatile_mark.
+  bool flushes_less = false;
   bool has_queues = false;            ///< see connection::has_queues()
   bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
   std::string_view no_row_locks{};    ///< why there is no row_lock strategy, else empty

@@ -30,18 +30,18 @@ constexpr std::array mysql_begins{"mysql://"sv, "mariadb://"sv};
 #ifdef ROWLOCK_HAS_SQLITE
 // A path can contain '?': only text that looks like options is read as options.
 connection_source open_sqlite(std::string path) {
-  auto durability = ::rowlock::sqlite::synchronous::full;
+  auto durability = ::rowlock::sqlite::synchronous::normal;
   auto const query = path.rfind('?');
   if (query != path.npos && path.find('=', query) != path.npos) {
     auto const option = std::string_view(path).substr(query + 1);
-    bool const normal = option == "synchronous=normal";
-    if (!normal && option != "synchronous=full")
+    bool const full = option == "synchronous=full";
+    if (!full && option != "synchronous=normal")
       throw error(
           errc::invalid_argument,
-          fmt::format("'?{}' is no option of sqlite:PATH, which has ?synchronous=full, the default, and "
-                      "?synchronous=normal",
+          fmt::format("'?{}' is no option of sqlite:PATH, which has ?synchronous=normal, the default, and "
+                      "?synchronous=full",
                       option));
-    if (normal) durability = ::rowlock::sqlite::synchronous::normal;
+    if (full) durability = ::rowlock::sqlite::synchronous::full;
     path.resize(query);
     if (path == ":memory:")
       throw error(errc::invalid_argument,

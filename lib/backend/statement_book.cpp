@@ -39,6 +39,9 @@ constexpr std::array<std::string_view, 27> table_kinds{"locks",
 constexpr std::string_view longest_kind = "try_acquire_exclusive";
 constexpr std::string_view shipped_prefix = "rowlock_";
 
+// Of a key, not of a statement's name.
+constexpr char const* durable_suffix = " durable";
+
 // Statements that also exist for permits, whose table has the same columns.
 constexpr std::array<std::string_view, 12> of_permits_too{
     "lock_read", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend", "lock_set_note",
@@ -129,6 +132,10 @@ std::unique_ptr<statement_book::statements const> statement_book::rendered(table
     auto const its = permits_prefix + std::string(name);
     all->emplace(its, statement{its, tables.render(for_permits(found->text))});
   }
+  auto const usual = *all;
+  for (auto const& [name, one] : usual)
+    if (one.sql.starts_with(volatile_mark))
+      all->emplace(name + durable_suffix, statement{one.name, one.sql.substr(volatile_mark.size())});
   return all;
 }
 
@@ -136,6 +143,11 @@ statement const& statement_book::at(std::string_view name) const {
   auto const& all = *now_.load(std::memory_order_acquire);
   if (auto found = all.find(std::string(name)); found != all.end()) return found->second;
   throw error(errc::failed, fmt::format("no statement named '{}' in this dialect", name));
+}
+
+statement const& statement_book::at(std::string_view name, bool durable) const {
+  auto const& usual = at(name);
+  return durable && usual.sql.starts_with(volatile_mark) ? at(std::string(name) + durable_suffix) : usual;
 }
 
 bool statement_book::settle(std::string const& schema) {

@@ -38,6 +38,10 @@ struct statement {
   std::string sql;
 };
 
+/// Begins the text of a statement whose effect ends with the machine of the database and of all holders, so
+/// that its commit need not be flushed.
+inline constexpr std::string_view volatile_mark = "/* dies with the machine */ ";
+
 /// Prefix of a statement's name: the same statement on rowlock_permits instead of rowlock_locks.
 inline constexpr char const* permits_prefix = "permits_";
 
@@ -48,6 +52,8 @@ class statement_book {
   /// Throws error(errc::failed) if the dialect has no such statement (a bug that a test finds). The result
   /// stays valid as long as the book.
   ROWLOCK_EXPORT statement const& at(std::string_view name) const;
+  /// If `durable`: the same without volatile_mark.
+  statement const& at(std::string_view name, bool durable) const;
   dialect const& sql() const noexcept { return dialect_; }
   bool returning() const noexcept { return dialect_.returning; }
   bool at_once() const noexcept { return dialect_.at_once; }

@@ -67,6 +67,13 @@ struct extras {
 /// @return null if none of them is set
 std::shared_ptr<extras const> extras_of(mutex_options const&);
 
+/// Whether such a lock can count without its process: a fixed term, an explicit owner's, one that is kept for
+/// a while, and one whose end is told to others, perhaps on another host.
+inline bool can_outlive_process(bool renew, std::chrono::milliseconds at_least, owner_id const& owner,
+                                bool tells_trust) noexcept {
+  return !renew || at_least.count() > 0 || owner.is_explicit() || tells_trust;
+}
+
 struct grant_facts {
   std::string name;
   rowlock::strategy strategy = rowlock::strategy::lease;
@@ -90,6 +97,9 @@ struct grant_facts {
   std::int32_t limit = 0;                             ///< of a permit, from its taker; 0: the stored limit
   std::shared_ptr<extras const> more{};
 
+  bool can_outlive_process() const noexcept {
+    return holding::can_outlive_process(renew, at_least, owner, more && more->on_trust);
+  }
   std::string_view note() const noexcept { return more ? std::string_view(more->note) : std::string_view(); }
   std::string_view label() const noexcept {
     return more ? std::string_view(more->label) : std::string_view();

@@ -251,9 +251,13 @@ renewer::batch renewer::renew_part(batch const& alive) {
 renewer::batch renewer::renew_on(backend::connection& session, batch const& holds, boot_time_point deadline) {
   std::vector<strategies::name_and_term> wanted;
   wanted.reserve(holds.size());
-  for (auto const& h : holds) wanted.push_back(which(*h));
+  bool durable = false;
+  for (auto const& h : holds) {
+    wanted.push_back(which(*h));
+    durable = durable || h->facts().can_outlive_process();
+  }
   auto const sent_at = boot_clock::now();
-  auto const renewed = tables_.of(holds.front()->facts().strategy).renew(session, wanted, deadline);
+  auto const renewed = tables_.of(holds.front()->facts().strategy).renew(session, wanted, deadline, durable);
   std::unordered_set<std::string_view> terms;
   for (auto const& t : renewed) terms.insert(t.value);
   batch unconfirmed;

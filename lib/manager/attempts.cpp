@@ -54,7 +54,8 @@ strategies::take_request attempts::request() const {
           nullptr,
           tokens_,
           permit_,
-          vote_.value_or(strategies::wanted_vote{})};
+          vote_.value_or(strategies::wanted_vote{}),
+          holding::can_outlive_process(o.renew, o.at_least, owner_, bool(o.on_trust))};
 }
 
 bool attempts::wait_in_server(std::optional<boot_time_point> until) {

@@ -88,6 +88,7 @@ class manager : public std::enable_shared_from_this<manager> {
   int never_leave() const noexcept;
   /// @return false, with the result in `what`, if the closer releases the lock
   bool can_release(release_result& what) const noexcept;
+  void flush();
   bool forked() const noexcept { return epoch_ != base::fork_epoch(); }
   bool extend_row(std::shared_ptr<holding::hold> const&, std::chrono::milliseconds, boot_time_point deadline);
   bool set_row_note(std::shared_ptr<holding::hold> const&, std::string const& note);

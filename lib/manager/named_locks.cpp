@@ -166,7 +166,7 @@ bool renew(engine& in, detached_lock const& lock) {
     auto const how = strategy_of(in, *loan, lock);
     if (!how) return false;
     auto const& rows = in.tables.of(*how);
-    if (!rows.renew(*loan, std::span(&which, 1), deadline).empty()) return true;
+    if (!rows.renew(*loan, std::span(&which, 1), deadline, true).empty()) return true;
     if (auto const left = rows.check(*loan, which, deadline);
         left && !left->revoked && !left->hard_limit_reached)
       throw error(errc::row_locked,

@@ -38,7 +38,7 @@ bool go_together(shared_take const& a, shared_take const& b) noexcept {
   auto const common = [](shared_take const& t) {
     auto const& w = t.what;
     return std::tie(t.strategy, w.owner.host, w.owner.pid, w.owner.process, w.ttl, w.hard_limit, w.takeover,
-                    w.fencing, w.note, w.tokens);
+                    w.fencing, w.note, w.tokens, w.durable);
   };
   return common(a) == common(b);
 }

@@ -48,7 +48,7 @@ std::optional<outcome> lease::claim(backend::connection& c, take_request const& 
                                     boot_time_point& sent_at) const {
   auto const [statement, parameters] = claim_of(r, old);
   sent_at = boot_clock::now();
-  auto const done = c.execute(book_.at(statement), parameters, deadline);
+  auto const done = c.execute(book_.at(statement, r.durable), parameters, deadline);
   if (done.affected == 0) return std::nullopt;
   if (!r.fencing) return granted{};
   if (book_.returning()) return block_up_to(token_in(done, r.tokens), r);

@@ -50,7 +50,7 @@ class lease : public row_strategy {
   highest_tokens claim_each(backend::connection&, several const&, std::size_t at_least,
                             boot_time_point deadline, boot_time_point& sent_at) const;
   /// The rows that a statement of all.sql returned.
-  backend::row_list rows_of(backend::connection&, std::string const& statement,
+  backend::row_list rows_of(backend::connection&, backend::statement const&,
                             std::span<backend::value const> parameters, boot_time_point deadline) const;
   /// @return false if a transaction was in the way
   bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,

@@ -135,7 +135,7 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
   parameters.emplace_back(static_cast<std::int64_t>(at_least));
   sent_at = boot_clock::now();
   highest_tokens got(all.wanted.size());
-  for (auto const& columns : rows_of(c, "all_take", parameters, deadline)) {
+  for (auto const& columns : rows_of(c, book_.at("all_take", all.how.durable), parameters, deadline)) {
     auto const* const name = columns.size() < 2 ? nullptr : std::get_if<std::string>(&columns[0]);
     auto const* const token = name == nullptr ? nullptr : std::get_if<std::int64_t>(&columns[1]);
     if (token == nullptr) throw error(errc::in_doubt, "the database has answered without a token");
@@ -146,12 +146,11 @@ lease::highest_tokens lease::claim_each(backend::connection& c, several const& a
 
 // Where an UPDATE can neither skip locked rows nor return rows: a statement before it locks the free rows,
 // and another after it returns them.
-backend::row_list lease::rows_of(backend::connection& c, std::string const& statement,
+backend::row_list lease::rows_of(backend::connection& c, backend::statement const& s,
                                  std::span<value const> parameters, boot_time_point deadline) const {
-  if (book_.returning()) return c.execute(book_.at(statement), parameters, deadline).rows;
-  std::array<backend::step, 3> const steps{{{book_.at(statement + "_due"), parameters},
-                                            {book_.at(statement), parameters},
-                                            {book_.at(statement + "_done"), parameters}}};
+  if (book_.returning()) return c.execute(s, parameters, deadline).rows;
+  std::array<backend::step, 3> const steps{
+      {{book_.at(s.name + "_due"), parameters}, {s, parameters}, {book_.at(s.name + "_done"), parameters}}};
   return c.execute_at_once(steps, deadline).back().rows;
 }
 
@@ -171,7 +170,7 @@ std::vector<given_back> lease::give_back_all(backend::connection& c, std::span<n
                                              boot_time_point deadline) const {
   std::vector<given_back> done(which.size());
   std::vector<value> const list{strategies::to_json(which)};
-  for (auto const& columns : rows_of(c, "all_release", list, deadline))
+  for (auto const& columns : rows_of(c, book_.at("all_release"), list, deadline))
     if (auto const at = find(which, as_text(columns.at(0))))
       done[*at] = {.was_there = true, .others_wait = as_int(columns.at(1)) != 0};
   return done;

@@ -58,6 +58,8 @@ struct take_request {
   int tokens = 1;
   wanted_permit permit{};  ///< if the strategy counts
   wanted_vote vote{};      ///< if the strategy votes
+  /// The lock can outlive its process, and so must survive a crash of the database's machine.
+  bool durable = false;
 };
 
 /// A term to replace before its expiry.

@@ -157,7 +157,7 @@ std::optional<std::int64_t> permits::count(backend::connection& c, take_request 
                                    {book_.at("permit_count"), counted}};
   if (!r.permit.replaces.empty()) steps.push_back({book_.at("permit_replaced"), replaced});
   if (!book_.returning()) steps.push_back({book_.at("permit_token"), mine});
-  auto const done = run_together(c, book_, steps, deadline);
+  auto const done = run_together(c, book_, steps, deadline, r.durable);
   auto const& reply = book_.returning() ? done.at(1) : done.back();
   if (reply.rows.empty()) return std::nullopt;
   return r.fencing ? token_in(reply) : 0;

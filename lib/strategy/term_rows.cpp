@@ -154,9 +154,9 @@ std::string to_json(std::span<name_and_term const> wanted) {
   return in_brackets(std::move(entries));
 }
 
-backend::statement const& term_rows::at(char const* statement) const {
-  return one_for_each_name() ? book_.at(statement)
-                             : book_.at(std::string(backend::permits_prefix) + statement);
+backend::statement const& term_rows::at(char const* statement, bool durable) const {
+  return one_for_each_name() ? book_.at(statement, durable)
+                             : book_.at(std::string(backend::permits_prefix) + statement, durable);
 }
 
 std::optional<term_row> term_rows::read(backend::connection& c, std::string const& name,
@@ -264,9 +264,9 @@ void term_rows::refuse_if_hidden(backend::connection& c, std::string const& name
 }
 
 std::vector<term_id> term_rows::renew(backend::connection& c, std::span<name_and_term const> wanted,
-                                      boot_time_point deadline) const {
+                                      boot_time_point deadline, bool durable) const {
   if (!book_.returning()) return lock_and_renew(c, to_json(wanted), deadline);
-  auto const done = c.execute(at("lock_renew"), std::vector<value>{to_json(wanted)}, deadline);
+  auto const done = c.execute(at("lock_renew", durable), std::vector<value>{to_json(wanted)}, deadline);
   std::vector<term_id> terms;
   terms.reserve(done.rows.size());
   for (auto const& columns : done.rows) terms.push_back({as_text(columns.at(0))});

@@ -133,9 +133,9 @@ class term_rows {
   /// security hides rows from this role: the name might be free
   void refuse_if_hidden(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// @return the terms that were prolonged
-  std::vector<term_id> renew(backend::connection&, std::span<name_and_term const>,
-                             boot_time_point deadline) const;
+  /// `durable`: also if the machine crashes. @return the terms that were prolonged
+  std::vector<term_id> renew(backend::connection&, std::span<name_and_term const>, boot_time_point deadline,
+                             bool durable = false) const;
   std::vector<term_state> check(backend::connection&, std::span<name_and_term const>,
                                 boot_time_point deadline) const;
 
@@ -174,7 +174,7 @@ class term_rows {
  private:
   std::vector<term_id> lock_and_renew(backend::connection&, std::string const& wanted,
                                       boot_time_point deadline) const;
-  backend::statement const& at(char const* statement) const;
+  backend::statement const& at(char const* statement, bool durable = false) const;
   void add_units(backend::connection&, std::string const& name, std::span<term_row>,
                  boot_time_point deadline) const;
 

@@ -19,11 +19,11 @@ void roll_back(backend::connection& c) noexcept {
 }  // namespace
 
 void in_transaction(backend::connection& c, backend::statement_book const& book, boot_time_point deadline,
-                    std::function<bool()> const& body) {
+                    std::function<bool()> const& body, bool durable) {
   bool begun = false;
   bool good = false;
   try {
-    c.script(book.at("transaction_begin").sql, deadline);
+    c.script(book.at("transaction_begin", durable).sql, deadline);
     begun = true;
     good = body();
   } catch (error const& e) {
@@ -45,14 +45,16 @@ void in_transaction(backend::connection& c, backend::statement_book const& book,
 }
 
 std::vector<backend::result> run_together(backend::connection& c, backend::statement_book const& book,
-                                          std::span<backend::step const> steps, boot_time_point deadline) {
+                                          std::span<backend::step const> steps, boot_time_point deadline,
+                                          bool durable) {
   if (book.at_once() || !book.returning()) return c.execute_at_once(steps, deadline);
   std::vector<backend::result> done;
-  in_transaction(c, book, deadline, [&] {
+  auto const each = [&] {
     done.clear();
     for (auto const& one : steps) done.push_back(c.execute(one.what, one.parameters, deadline));
     return true;
-  });
+  };
+  in_transaction(c, book, deadline, each, durable);
   return done;
 }
 

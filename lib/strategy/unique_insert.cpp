@@ -85,7 +85,7 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
                                                       bool clear_first, std::optional<superseded> const& old,
                                                       boot_time_point deadline) const {
   std::optional<granted> won;
-  in_transaction(c, book_, deadline, [&] {
+  auto const insert = [&] {
     if (clear_first) {
       std::vector<value> const what{r.name, to_string(rowlock::strategy::unique_insert),
                                     old ? value(old->term.value) : value(nullptr),
@@ -102,7 +102,8 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
     c.execute(book_.at("unique_set_token"), std::vector<value>{r.name, r.term.value, won->token.value},
               deadline);
     return true;
-  });
+  };
+  in_transaction(c, book_, deadline, insert, r.durable);
   return won;
 }
 

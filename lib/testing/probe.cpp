@@ -39,6 +39,11 @@ std::string name_in_transaction(std::string const& statement) {
   return is_second(statement) ? statement + ", second half" : step(statement);
 }
 
+std::string_view behind_comments(std::string_view sql) {
+  while (sql.starts_with("/*") && sql.find("*/ ") != sql.npos) sql.remove_prefix(sql.find("*/ ") + 3);
+  return sql;
+}
+
 class observed_connection final : public backend::connection {
  public:
   observed_connection(std::unique_ptr<backend::connection> c, std::shared_ptr<probe> p)
@@ -92,7 +97,8 @@ class observed_connection final : public backend::connection {
       probe_->count("lock_release");
       cut_on_throw([&] { probe_->before("lock_release"); });
     }
-    bool const begins = sql.substr(0, 5) == "BEGIN" || sql.substr(0, 5) == "START";
+    auto const text = behind_comments(sql);
+    bool const begins = text.starts_with("BEGIN") || text.starts_with("START");
     if (begins) {
       probe_->count("begin");
       cut_on_throw([&] { probe_->before("begin"); });

@@ -9,9 +9,13 @@ CREATE TABLE rowlock_meta (
   database_id    TEXT    NOT NULL,            -- random; tells this set of tables from every other
   schema_version INTEGER NOT NULL,            -- the migration that was applied last, by whatever tool
   oldest_reader  INTEGER NOT NULL,            -- programs made for an older schema version must not use these tables
-  token_floor    INTEGER NOT NULL             -- no token at or below it is drawn for a name without a row
+  token_floor    INTEGER NOT NULL,            -- no token at or below it is drawn for a name without a row
+  token_ceiling  INTEGER NOT NULL DEFAULT 0,  -- no token above it was drawn without a flush
+  boot_floor     INTEGER NOT NULL DEFAULT 0,  -- the ceiling before the kernel's last boot: no token at or below it is drawn
+  boot_id        TEXT    NOT NULL DEFAULT ''  -- of that boot
 ) STRICT;
-INSERT INTO rowlock_meta VALUES (1, lower(hex(randomblob(16))), 1, 1, 0);
+INSERT INTO rowlock_meta (id, database_id, schema_version, oldest_reader, token_floor)
+VALUES (1, lower(hex(randomblob(16))), 1, 1, 0);
 
 -- What `rowlock migrate` did: for people, and to notice texts that differ. What is there is said by rowlock_meta.
 CREATE TABLE rowlock_migrations (

@@ -43,7 +43,7 @@ int processes_with(std::string const& text) {
 TEST_CASE("bench: figures of each round, the shares and the open verdicts come as JSON <sqlite>") {
   bench_place const place;
   auto bench =
-      place.start({"--json", "--rounds", "2", "--milliseconds", "500", "--only", "cycle/lease-sqlite",
+      place.start({"--json", "--rounds", "2", "--milliseconds", "500", "--only", "cycle/lease-sqlite-full",
                    "--only", "handover-2/lease-sqlite", "--only", "cycle/redis-durable"});
   auto const status = bench.finish();
   INFO(bench.output());
@@ -55,7 +55,7 @@ TEST_CASE("bench: figures of each round, the shares and the open verdicts come a
   REQUIRE(scenarios.size() == 2);
 
   auto const& cycle = scenarios[0].at("systems")[0];
-  CHECK(cycle.at("id") == "lease-sqlite");
+  CHECK(cycle.at("id") == "lease-sqlite-full");
   REQUIRE(cycle.at("rounds").size() == 2);
   for (auto const& round : cycle.at("rounds")) CHECK(round.at("per_second") > 0);
   // It says what it could not measure, and why.

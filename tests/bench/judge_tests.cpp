@@ -16,10 +16,10 @@ system_result measured(std::string const& id, std::vector<double> const& values)
   return r;
 }
 
-/// The verdict on "cycle: lease-sqlite is 3.5 times ahead of redis-durable".
+/// The verdict on "cycle: lease-sqlite-full is 3.5 times ahead of redis-durable".
 verdict judged(scenario_result const& result, std::string const& reason = {}) {
   for (auto const& each : judge({result}, reason))
-    if (each.line->system == "lease-sqlite" && each.line->against == "redis-durable") return each;
+    if (each.line->system == "lease-sqlite-full" && each.line->against == "redis-durable") return each;
   return {};
 }
 
@@ -27,7 +27,7 @@ TEST_CASE("bench: the median of the rounds' ratios decides") {
   scenario const cycle{.id = "cycle", .title = "", .metric = "p50_us", .systems = {}};
   scenario_result r{.what = &cycle};
   // Ratios 4, 2 and 5: of the medians themselves it would be 300 : 100.
-  r.systems = {measured("lease-sqlite", {100, 150, 60}), measured("redis-durable", {400, 300, 300})};
+  r.systems = {measured("lease-sqlite-full", {100, 150, 60}), measured("redis-durable", {400, 300, 300})};
   auto const v = judged(r);
   REQUIRE(v.value);
   CHECK(v.value->median == doctest::Approx(4));
@@ -35,7 +35,7 @@ TEST_CASE("bench: the median of the rounds' ratios decides") {
   CHECK(v.value->upper == doctest::Approx(4.5));
   CHECK(v.said == judgement::reached);
 
-  r.systems[0] = measured("lease-sqlite", {200, 150, 60});
+  r.systems[0] = measured("lease-sqlite-full", {200, 150, 60});
   CHECK(judged(r).said == judgement::missed);
   CHECK(judged(r, "--anyway").said == judgement::open);
   r.foreign = 0.5;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "contract/conditions.hpp"
+#include "sessions/retry_deadlocks.hpp"
 #include "strategy/tokens.hpp"
 
 using namespace rowlock;
@@ -57,7 +58,10 @@ STATEMENT_CASE(
     strategies::take_request const r{
         name, {base::random_id()}, {"elsewhere", 1, "taker", 1}, 30s, hard_limit, takeover::clock, true, ""};
     boot_time_point sent_at;
-    auto const came = inserts.take(*s.session, r, {}, statements::soon(), sent_at);
+    // As in conditions_of_permits.cpp.
+    auto const came = sessions::retry_deadlocks(sessions::events({}), name, statements::soon(), [&] {
+      return inserts.take(*s.session, r, {}, statements::soon(), sent_at);
+    });
     REQUIRE(std::holds_alternative<strategies::granted>(came));
     return std::pair(r.term, std::get<strategies::granted>(came).token.value);
   };

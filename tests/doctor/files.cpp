@@ -49,8 +49,8 @@ TEST_SUITE_BEGIN("sqlite");
 TEST_CASE("file: durability: journals that a crash or power cut makes unsafe, or that are slow") {
   sqlite_fixture f;
   auto const path = path_of(f);
-  expect(examined_while(path, "doctor_session", "PRAGMA synchronous = NORMAL"), "durability", verdict::error,
-         "synchronous = 1: a power cut may undo", "PRAGMA synchronous");
+  expect(examined_while(path, "doctor_session", "PRAGMA synchronous = OFF"), "durability", verdict::error,
+         "synchronous = 0: a power cut may undo", "PRAGMA synchronous");
   for (auto const* mode : {"OFF", "MEMORY"})
     expect(examined_with(path, fmt::format("PRAGMA journal_mode = {}", mode).c_str()), "durability",
            verdict::error, "a crash in the midst of a write spoils the file", "journal_mode = WAL");
@@ -75,15 +75,16 @@ TEST_CASE("C64: file: wal: one that something reads without end is a warning tha
   sqlite3_close(reader);
 }
 
-TEST_CASE("file: durability: takes that are not flushed because the URL says so") {
+TEST_CASE("file: durability: what is flushed, by default and as the URL asks") {
   sqlite_fixture f;
   auto const path = path_of(f);
-  expect(examined(sqlite::source(path, sqlite::synchronous::normal)), "durability", verdict::warning,
-         "synchronous = 1, as the URL asks", "?synchronous=normal");
-  expect(examined(sqlite::source(path)), "durability", verdict::ok, "each take and renewal is flushed");
+  expect(examined(sqlite::source(path)), "durability", verdict::ok,
+         "what can outlive its process is flushed");
+  expect(examined(sqlite::source(path, sqlite::synchronous::full)), "durability", verdict::ok,
+         "each take and renewal is flushed");
   f.sql("PRAGMA journal_mode = DELETE");  // then it is obeyed as full
-  expect(examined(sqlite::source(path, sqlite::synchronous::normal)), "durability", verdict::warning,
-         "synchronous = 2: durable", "journal_mode = WAL");
+  expect(examined(sqlite::source(path)), "durability", verdict::warning, "synchronous = 2: durable",
+         "journal_mode = WAL");
 }
 
 TEST_CASE("file: writable: opened for reading only; kept by somebody else") {

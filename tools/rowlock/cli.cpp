@@ -42,7 +42,8 @@ Examples:
   rowlock quorum --help                              a lock that outlives the loss of any one database
 
 Databases (--db URL, or the environment variable ROWLOCK_DB; --db may stand before or after the command):
-  sqlite:PATH[?synchronous=normal]    a file on this machine (normal: faster; a power cut may undo takes)
+  sqlite:PATH[?synchronous=full]      a file on this machine (full: each take survives a power cut, also of a lock whose
+                                      holder ends with the machine; slower)
   postgresql://[USER@]HOST[:PORT]/DB  or any libpq keyword string: "host=... dbname=... user=..."
   mysql://[USER@]HOST[:PORT][,HOST...]/DB[?ssl-mode=verify&ssl-ca=PATH]     MySQL, or MariaDB
   local, or neither                   ~/.local/state/rowlock/locks.db (under $XDG_STATE_HOME), made when first used: for

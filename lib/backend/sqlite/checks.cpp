@@ -99,15 +99,8 @@ std::optional<opinion> durability(examiner& x) {
   auto const& session = x.known("doctor_session");
   auto const& mode = session["journal_mode"];
   auto const found = fmt::format("journal_mode = {}, synchronous = {}", mode, session["synchronous"]);
-  bool const chosen = x.session().facts().unflushed_by_choice;
-  if (chosen && mode == "wal" && session.number("synchronous") == 1)
-    return opinion{verdict::warning,
-                   found +
-                       ", as the URL asks: takes survive the end of every process, but a power cut may undo "
-                       "them, and their tokens come again",
-                   "Leave out ?synchronous=normal where something can outlive a crash of the machine: data "
-                   "elsewhere, work on other hosts."};
-  if (session.number("synchronous") < 2)
+  bool const less = x.session().facts().flushes_less && mode == "wal";
+  if (session.number("synchronous") < (less ? 1 : 2))
     return opinion{verdict::error, found + ": a power cut may undo what was acknowledged",
                    "Leave PRAGMA synchronous alone on the connections that are handed to rowlock."};
   if (mode == "off" || mode == "memory")
@@ -116,7 +109,8 @@ std::optional<opinion> durability(examiner& x) {
   if (mode != "wal")
     return opinion{verdict::warning, found + ": durable, but readers and writers keep each other waiting",
                    "PRAGMA journal_mode = WAL"};
-  return opinion{verdict::ok, found + ": each take and renewal is flushed"};
+  return opinion{verdict::ok, found + (less ? ": what can outlive its process is flushed"
+                                            : ": each take and renewal is flushed")};
 }
 
 // Two looks: a short read is harmless.

@@ -14,6 +14,7 @@ dialect const& sqlite_dialect() {
                          .longest_identifier = 255,
                          .writes_lock_database = true,
                          .is_file = true,
+                         .flushes_less = true,
                          .has_queues = true,
                          .no_row_locks = "SQLite locks files, not rows: use lease or unique_insert"};
   return d;

@@ -3,7 +3,9 @@
 //   two owners of one lock. A second name (a hard link), or a removed WAL, has the same effect. So begin()
 //   and end() look at the paths (six system calls). After a change that begin() sees, nothing was sent. After
 //   one that end() sees, the statement is in doubt.
-// - Flushing: an undone take could repeat its token. A release may be undone: the lock ends by its expiry.
+// - Flushing: every holder is a process of this machine, and ends with it. So a crash may undo what ends with
+//   its process. An undone take must not repeat its token: token_ceiling. An undone release: the lock ends by
+//   its expiry.
 // - A busy file: SQLite has no wait queue for it. Its own handler looks ten times a second in the end, and
 //   found no gap in a minute between an owner's transactions a millisecond apart (C10). So look_again() looks
 //   a thousand times a second, at random, for 2 % of a processor.
@@ -30,7 +32,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Marks a statement whose commit need not be flushed.
+// Marks a statement whose commit is never flushed.
 constexpr std::string_view unflushed_mark = "/* unflushed */";
 
 // SQLite's steps between two looks at the clock: a few milliseconds.
@@ -75,6 +77,7 @@ session::session(database db, std::string path, std::optional<file_identity> fil
       file_(file),
       wait_queues_(path_),
       process_(::getpid()),
+      tokens_(database_.get()),
       identity_(file ? to_string(*file) : path_) {
   inside const sqlite;
   bool const has_read = set_up(deadline);
@@ -82,7 +85,7 @@ session::session(database db, std::string path, std::optional<file_identity> fil
   // were needless.
   wal_ = has_read && file_ && uses_wal(database_.get());
   // Without a WAL, NORMAL saves little, and on some file systems a power cut could spoil the file.
-  if (wal_ && which == flushing::none) usual_ = synchronous::normal;
+  if (wal_ && which == flushing::lasting) usual_ = synchronous::normal;
   if (wal_ && !look_for_wal()) {
     leave_wal_at_close(database_.get());
     throw error(errc::unreachable, fmt::format("{}: {}", where_, another_wal_here));
@@ -185,7 +188,7 @@ bool session::close_if_replaced() noexcept {
 
 session_facts session::facts() const {
   session_facts out;
-  out.unflushed_by_choice = usual_ == synchronous::normal;
+  out.flushes_less = usual_ == synchronous::normal;
   struct statfs found {};
   if (::statfs(path_.c_str(), &found) == 0) out.file_system = static_cast<std::uint32_t>(found.f_type);
   return out;
@@ -240,17 +243,33 @@ void session::begin(std::string const& what, boot_time_point deadline) {
   if (boot_clock::now() >= deadline) give_up(errc::unreachable, what, "no time was left to begin it");
   deadline_ = deadline;
   limit_wait(deadline);
-  if (synchronous_ == synchronous::unknown) set_synchronous(usual_, what);
+  if (synchronous_ == synchronous::unknown) set_synchronous(synchronous::full, what);
+}
+
+session::synchronous session::level_of(std::string_view sql) const noexcept {
+  if (wal_ && sql.starts_with(unflushed_mark)) return synchronous::normal;
+  return sql.starts_with(volatile_mark) ? usual_ : synchronous::full;
 }
 
 // SQLite accepts the change only between transactions, in a few microseconds.
 void session::set_synchronous(synchronous wanted, std::string const& what) {
-  if (synchronous_ == wanted || sqlite3_get_autocommit(database_.get()) == 0) return;
+  if (synchronous_ == wanted || in_transaction()) return;
   synchronous_ = synchronous::unknown;
   auto const* text =
       wanted == synchronous::full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
   if (sqlite3_exec(database_.get(), text, nullptr, nullptr, nullptr) != SQLITE_OK) refuse(what);
   synchronous_ = wanted;
+}
+
+void session::reserve_tokens(std::string_view table, std::string const& what) {
+  if (!file_ || !tokens_.is_due()) return;
+  if (tokens_.look(database_.get(), table) != SQLITE_OK) refuse(what);
+  if (!tokens_.is_due()) return;
+  set_synchronous(synchronous::full, what);
+  if (tokens_.raise(database_.get(), table) == SQLITE_OK) return;
+  auto problem = problem_of(what, false);
+  if (!make_room(problem)) refuse(problem);
+  if (tokens_.raise(database_.get(), table) != SQLITE_OK) refuse(what);
 }
 
 // Works also where readers overlap, and SQLite would never restart the WAL.
@@ -262,9 +281,7 @@ bool session::empty_wal() noexcept {
 // A WAL can fill a small disk although its content fits into the database. [C64]
 // @return whether the WAL was emptied: a retry can succeed. If not, `why` names its readers.
 bool session::make_room(error& why) {
-  if (why.reason() != errc::storage_full || !beside_ || wal_size_ == 0 ||
-      sqlite3_get_autocommit(database_.get()) == 0)
-    return false;
+  if (why.reason() != errc::storage_full || !beside_ || wal_size_ == 0 || in_transaction()) return false;
   wait_until_ = boot_clock::now() + wait_for_readers;
   if (empty_wal()) return true;
   auto const readers = to_string(wal_readers(sqlite3_db_filename(database_.get(), "main")));
@@ -289,7 +306,7 @@ void session::end(std::string const& what, bool wrote) {
     why = change();
   }
   if (why != nullptr) give_up(errc::in_doubt, what, why);
-  if (wrote && beside_ && sqlite3_get_autocommit(database_.get()) != 0) bound_wal();
+  if (wrote && beside_ && !in_transaction()) bound_wal();
 }
 
 // An unchanged size means that SQLite has restarted the WAL, and nothing reads the rest. A growing WAL is
@@ -316,7 +333,7 @@ session::prepared const& session::prepare(statement const& s) {
   if (!owned)
     throw error(errc::failed, fmt::format("{}: {} holds no statement", where_, s.name), s.name, "", 0);
   bool const writes = sqlite3_stmt_readonly(owned.get()) == 0;
-  known = {s.sql, std::move(owned), writes && !s.sql.starts_with(unflushed_mark)};
+  known = {s.sql, std::move(owned), writes, level_of(s.sql), std::string(token_ceiling::table_of(s.sql))};
   return known;
 }
 
@@ -327,10 +344,12 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   begin(s.name, deadline);
   auto const& ready = prepare(s);
   auto* const native = ready.native.get();
-  if (ready.flushed)
-    set_synchronous(usual_, s.name);
-  else if (wal_ && sqlite3_stmt_readonly(native) == 0)
-    set_synchronous(synchronous::normal, s.name);
+  bool const alone = !in_transaction();
+  if (alone && ready.writes) {
+    if (!ready.draws_by.empty()) reserve_tokens(ready.draws_by, s.name);
+    set_synchronous(ready.level, s.name);
+    tokens_.flushed(!file_ || ready.level == synchronous::full);
+  }
   struct rewind {
     sqlite3_stmt* s;
     ~rewind() {
@@ -343,12 +362,22 @@ result session::execute(statement const& s, std::span<value const> parameters, b
   result out;
   auto problem = run(s, native, out);
   if (problem && make_room(*problem)) problem = run(s, native, out);
+  bool const above = !ready.draws_by.empty() && tokens_.was_reached();
+  if (problem && above && problem->native_code() == SQLITE_ERROR) {
+    if (alone) {
+      set_synchronous(synchronous::full, s.name);
+      tokens_.flushed(true);
+      problem = run(s, native, out);
+    } else {  // the next transaction is flushed
+      problem.emplace(errc::conflict, base::plain_message(*problem), s.name, "", problem->native_code());
+    }
+  }
   if (problem) {
     at_end.s = nullptr;
     sqlite3_clear_bindings(native);
     refuse(*problem);
   }
-  if (sqlite3_stmt_readonly(native) == 0) out.affected = sqlite3_changes64(database_.get());
+  if (ready.writes) out.affected = sqlite3_changes64(database_.get());
   sqlite3_clear_bindings(native);
   at_end.s = nullptr;
   end(s.name, out.affected > 0);
@@ -373,13 +402,19 @@ void session::script(std::string_view sql, boot_time_point deadline) {
   inside const sqlite;
   std::lock_guard const use(use_);
   begin(what, deadline);
-  bool const in_transaction = sqlite3_get_autocommit(database_.get()) == 0;
-  if (sql == "ROLLBACK" && !in_transaction) return;  // a full disk has ended it
-  set_synchronous(usual_, what);
+  bool const within = in_transaction();
+  if (sql == "ROLLBACK" && !within) return;  // a full disk has ended it
+  if (!within) {
+    auto const table = token_ceiling::table_of(sql);
+    if (!table.empty()) reserve_tokens(table, what);
+    auto const level = tokens_.was_reached() ? synchronous::full : level_of(sql);
+    set_synchronous(level, what);
+    tokens_.flushed(!file_ || level == synchronous::full);
+  }
   std::string const text(sql);
   if (sqlite3_exec(database_.get(), text.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
     auto problem = problem_of(what, false);
-    if (make_room(problem) && in_transaction)
+    if (make_room(problem) && within)
       throw error(errc::conflict, base::plain_message(problem) + "; there is room again: begin anew", what,
                   "", problem.native_code());
     refuse(problem);

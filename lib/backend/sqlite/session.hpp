@@ -13,14 +13,15 @@
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
 #include "backend/sqlite/queue_file.hpp"
+#include "backend/sqlite/token_ceiling.hpp"
 #include "backend/sqlite/wal_files.hpp"
 
 namespace rowlock::backend::sqlite {
 
 /// The commits that are flushed in WAL mode. Without a WAL all are.
 enum class flushing {
-  takes,  ///< all but a release's
-  none,   ///< a power cut can undo a commit, the end of a process can't
+  takes,    ///< all but a release's
+  lasting,  ///< what can outlive its process
 };
 
 /// A connection to an SQLite file, or to a database in memory. Other threads call only close_if_replaced().
@@ -29,7 +30,7 @@ class session final : public connection, private connection_owner {
   /// `path`: of the open database, or the name of one in memory. `file`: its identity when it was opened;
   /// none in memory.
   session(database, std::string path, std::optional<file_identity> file, boot_time_point deadline,
-          flushing = flushing::takes);
+          flushing = flushing::lasting);
   ~session() override;
 
   result execute(statement const&, std::span<value const> parameters, boot_time_point deadline) override;
@@ -53,12 +54,14 @@ class session final : public connection, private connection_owner {
   /// @return false if the files at the path are not the open ones
   bool look_for_wal();
   void shut() noexcept;
+  enum class synchronous { unknown, normal, full };
   struct prepared {
     std::string sql;
     prepared_statement native;
-    bool flushed = true;
+    bool writes = false;
+    synchronous level = synchronous::full;
+    std::string draws_by{};  ///< the table of token_ceiling, quoted
   };
-  enum class synchronous { unknown, normal, full };
 
   /// @return false if another session has locked the file
   bool set_up(boot_time_point deadline);
@@ -72,7 +75,11 @@ class session final : public connection, private connection_owner {
   bool empty_wal() noexcept;
   void bound_wal() noexcept;
   bool make_room(error& why);
+  synchronous level_of(std::string_view sql) const noexcept;
   void set_synchronous(synchronous, std::string const& what);
+  bool in_transaction() const noexcept { return sqlite3_get_autocommit(database_.get()) == 0; }
+  /// Before the transaction of a statement that draws tokens.
+  void reserve_tokens(std::string_view table, std::string const& what);
   prepared const& prepare(statement const&);
   [[noreturn]] void refuse(std::string const& what);
   [[noreturn]] void refuse(error const&);
@@ -89,7 +96,8 @@ class session final : public connection, private connection_owner {
   queue_file wait_queues_;
   pid_t process_;
   synchronous synchronous_ = synchronous::unknown;
-  synchronous usual_ = synchronous::full;  ///< for all but unflushed statements
+  synchronous usual_ = synchronous::full;  ///< for what ends with its process
+  token_ceiling tokens_;
   bool wal_ = false;
   std::uint64_t wal_size_ = 0;  ///< in bytes, when the statement began
   boot_time_point wait_until_;

@@ -55,7 +55,7 @@ class memory_source final : public source {
 std::shared_ptr<source> source_at(std::string const& path, rowlock::sqlite::synchronous durability) {
   if (path == ":memory:") return std::make_shared<memory_source>();
   return std::make_shared<file_source>(
-      path, durability == rowlock::sqlite::synchronous::normal ? flushing::none : flushing::takes);
+      path, durability == rowlock::sqlite::synchronous::normal ? flushing::lasting : flushing::takes);
 }
 
 class function_source final : public source {

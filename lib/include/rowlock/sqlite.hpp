@@ -10,15 +10,16 @@ struct sqlite3;  // <sqlite3.h>'s own declaration, so that it need not be includ
 
 namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE {
 
-/// The changes of the file that survive a power cut, or a crash of the machine. All changes survive the end
-/// of any process.
+/// The changes of the file that survive a power cut, or a crash of the machine, in WAL mode. All changes
+/// survive the end of any process. Without a WAL every change is flushed.
 enum class synchronous {
-  /// Every take and renewal. (A lost release leaves the lock to its expiry.)
-  full,
-  /// In WAL mode only changes that happened to be flushed. A crash can undo some seconds of takes: names look
-  /// free or as before, and their tokens come again. For locks that protect nothing beyond a power cut.
-  /// Several times as fast. Without a WAL as full.
+  /// What can outlive its process: fixed terms, detached locks, at_least, takes_over, on_trust, records,
+  /// revocations, a quorum's votes. Other holders end with the machine, so a crash may undo their takes.
+  /// Fencing tokens do not come again. Work that goes on elsewhere after the crash is not waited for.
+  /// (lib/doc/sqlite.md)
   normal,
+  /// Every take and renewal, too. (A lost release leaves the lock to its expiry.) Several times as slow.
+  full,
 };
 
 /// Connections to an SQLite database file.
@@ -29,7 +30,7 @@ class ROWLOCK_EXPORT source : public connection_source {
   /// copies share, and that ends with them. Other processes can't see it, and a forked child is refused
   /// (errc::forked). Does not open the file yet.
   /// @throws error(errc::unsupported) if `path` is empty; errc::invalid_argument if it contains U+0000
-  explicit source(std::string path, synchronous durability = synchronous::full);
+  explicit source(std::string path, synchronous durability = synchronous::normal);
 
   /// `open` is called for each new connection, from any thread, perhaps from several at once. An exception or
   /// a null pointer is errc::unreachable. rowlock closes the connection with sqlite3_close_v2.

@@ -6,7 +6,7 @@
 -- lock_take has it ("old" and "renewals" are its ?13 and ?14; each may be missing, and so may "thread", then it is ?6), and
 -- so are the tokens, of which ?11 are drawn for each name.
 -- name: all_take
-WITH free AS MATERIALIZED (
+/* dies with the machine */ /* draws by rowlock_meta */ WITH free AS MATERIALIZED (
   SELECT l.name AS name, w.value ->> 'term' AS new_term, w.value ->> 'thread' AS thread
   FROM json_each(?1) AS w
   JOIN rowlock_locks AS l ON l.name = w.value ->> 'name'
@@ -18,13 +18,14 @@ WITH free AS MATERIALIZED (
             AND CASE WHEN w.value ->> 'renewals' IS NULL THEN l.revoked = 0 ELSE l.renewals = w.value ->> 'renewals' END END)
 UPDATE rowlock_locks SET
   term = free.new_term,
-  token = CASE WHEN ?11 = 0 THEN token ELSE max(
+  token = CASE WHEN ?11 = 0 THEN token ELSE rowlock_drawn(max(
     token + ?11,
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + ?11 - 1,
+    (SELECT ?11 + m.boot_floor FROM rowlock_meta AS m WHERE m.id = 1),
     CASE WHEN token = 0 THEN (
       SELECT ?11 + max(m.token_floor,
         coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = rowlock_locks.name), 0))
-      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END) END,
+      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END)) END,
   owner_host = ?3,
   owner_pid = ?4,
   owner_process = ?5,

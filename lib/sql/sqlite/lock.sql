@@ -1,7 +1,9 @@
 -- Statements on the lock's own row; the same names, parameters and columns as in the other dialects.
 -- Every one is a transaction of its own that begins as a write transaction: SQLite has one writer at a time, so that
 -- nothing changes between what WHERE and sub-selects read and what SET writes, and 'now' is read after the wait.
--- A statement that begins with the comment `unflushed` need not be flushed where there is a WAL: lib/doc/sqlite.md.
+-- What is flushed where there is a WAL: lib/doc/sqlite.md. A statement that begins with the comment `unflushed` never is, one with
+-- `dies with the machine` only for locks that can outlive their process, or if the program wants that.
+-- `draws by`: tokens are reserved ahead in that table. The session has rowlock_drawn(), which is its argument.
 
 -- Takes a free row, or one whose term has expired by the clock (?13 null); or exactly the term ?13, if it is still
 -- there: if its renewals are still ?14 (takeover::observed, and a term that a clock which went back keeps, C5:
@@ -9,14 +11,15 @@
 -- ?12: how many tokens are drawn at once, 0 for none. Every arm rises by that many, or the lowest of them would not be above
 -- all that were ever drawn (C45): lib/doc/hand_on.md.
 -- name: lock_take
-UPDATE rowlock_locks SET
+/* dies with the machine */ /* draws by rowlock_meta */ UPDATE rowlock_locks SET
   term = ?3,
-  token = CASE WHEN ?12 = 0 THEN token ELSE max(
+  token = CASE WHEN ?12 = 0 THEN token ELSE rowlock_drawn(max(
     token + ?12,
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + ?12 - 1,
+    (SELECT ?12 + m.boot_floor FROM rowlock_meta AS m WHERE m.id = 1),
     CASE WHEN token = 0 THEN (
       SELECT ?12 + max(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = ?1), 0))
-      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END) END,
+      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END)) END,
   owner_host = ?4,
   owner_pid = ?5,
   owner_process = ?6,
@@ -40,7 +43,7 @@ RETURNING token
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
 -- name: lock_insert_free
-INSERT INTO rowlock_locks (name, strategy, token, expires_at)
+/* dies with the machine */ INSERT INTO rowlock_locks (name, strategy, token, expires_at)
 VALUES (?1, ?2, 0, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 ON CONFLICT DO NOTHING
 
@@ -88,7 +91,7 @@ SELECT name, NULL, NULL, NULL FROM rowlock_locks WHERE 1 = 0 AND name = ?1
 -- ?1: JSON [{"name":..., "term":...}, ...]. By name and term alone, never shortens, never passes the hard limit,
 -- never prolongs a revoked row.
 -- name: lock_renew
-UPDATE rowlock_locks SET
+/* dies with the machine */ UPDATE rowlock_locks SET
   expires_at = max(expires_at, min(
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ttl,
     coalesce(hard_until, cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + ttl))),
@@ -125,8 +128,7 @@ RETURNING term
 -- name: lock_set_note
 UPDATE rowlock_locks SET note = ?3 WHERE name = ?1 AND term = ?2 RETURNING term
 
--- The one statement, with unique_release, that need not be flushed: a release that a power cut forgets leaves the lock to
--- its expiry.
+-- A release that a power cut forgets leaves the lock to its expiry.
 -- (What it returns: the file does not know who waits.)
 -- name: lock_release
 /* unflushed */ UPDATE rowlock_locks SET
@@ -230,10 +232,10 @@ RETURNING term
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row.
 -- name: token_draw
-UPDATE rowlock_tokens SET token = max(
+/* draws by rowlock_meta */ UPDATE rowlock_tokens SET token = rowlock_drawn(max(
   token + 1,
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
-  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
+  (SELECT max(m.token_floor, m.boot_floor) + 1 FROM rowlock_meta AS m WHERE m.id = 1)))
 WHERE name = ?1
 RETURNING token
 
@@ -241,4 +243,4 @@ RETURNING token
 INSERT INTO rowlock_tokens (name, token) VALUES (?1, 0) ON CONFLICT DO NOTHING
 
 -- name: transaction_begin
-BEGIN IMMEDIATE
+/* dies with the machine */ /* draws by rowlock_meta */ BEGIN IMMEDIATE

@@ -14,15 +14,16 @@ SELECT permit_limit FROM rowlock_locks WHERE name = ?1 AND strategy = ?2 AND ?3 
 -- An intent is the units that the head of the line waits for: nobody else takes those. One that ends more than 2 s ahead is
 -- none: the clock went back (C44).
 -- name: permit_take
-INSERT INTO rowlock_permits (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
+/* draws by rowlock_meta */ INSERT INTO rowlock_permits (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term, units, told)
 SELECT l.name, l.strategy, ?3,
-  max(
+  rowlock_drawn(max(
     l.token + 1,
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
+    (SELECT 1 + m.boot_floor FROM rowlock_meta AS m WHERE m.id = 1),
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + max(m.token_floor, coalesce((SELECT t.token FROM rowlock_tokens AS t WHERE t.name = ?1), 0))
-      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END),
+      FROM rowlock_meta AS m WHERE m.id = 1) ELSE 0 END)),
   ?4, ?5, ?6, ?7, ?8, ?9,
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER),
   cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + min(?8, coalesce(?10, ?8)),

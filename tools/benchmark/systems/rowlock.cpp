@@ -141,10 +141,10 @@ void add_rowlock(std::vector<system_entry>& all) {
     all.push_back(lease_on(each, way::reading, "shared", "shared_mutex, for reading"));
     for (int const n : {1, 2, 4, 8}) all.push_back(lease_with(each, n));
   }
-  all.push_back({"lease-sqlite-normal", "lease, SQLite, synchronous=normal", "sqlite",
+  all.push_back({"lease-sqlite-full", "lease, SQLite, synchronous=full", "sqlite",
                  [](std::string const& address) {
                    return std::make_unique<rowlock_session>(
-                       sqlite::source(address, sqlite::synchronous::normal), strategy::lease);
+                       sqlite::source(address, sqlite::synchronous::full), strategy::lease);
                  },
                  [](std::string const& address) { migrate(database_of("sqlite"), address); }});
 }
