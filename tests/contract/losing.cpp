@@ -150,7 +150,7 @@ PAIRS_CASE(
   REQUIRE(eventually([&] { return f.probe->executed("lock_locked_by") > 0; }));
   auto const tries = f.probe->executed("lock_check");
   REQUIRE(eventually([&] { return f.probe->executed("lock_check") > tries + 1; }));  // the answer is known
-  base::boot_clock_leads_by(70s);
+  base::boot_clock_leads_by(*h.lock->trusted_until() - boot_clock::now() - 3s);
   REQUIRE(h.told());
   CHECK(h.lock->loss() == loss_reason::row_locked);
   auto const details = h.lock->loss_details();
