@@ -114,6 +114,11 @@ std::string table_names::render(std::string_view sql) const {
   return out;
 }
 
+std::string_view behind_marks(std::string_view sql) noexcept {
+  while (sql.starts_with("/* ") && sql.find("*/ ") != sql.npos) sql.remove_prefix(sql.find("*/ ") + 3);
+  return sql;
+}
+
 statement_book::statement_book(dialect const& d, table_names tables)
     : dialect_(d),
       named_(!tables.schema.empty()),

@@ -42,6 +42,9 @@ struct statement {
 /// that its commit need not be flushed.
 inline constexpr std::string_view volatile_mark = "/* dies with the machine */ ";
 
+/// The text without the marks at its beginning.
+std::string_view behind_marks(std::string_view sql) noexcept;
+
 /// Prefix of a statement's name: the same statement on rowlock_permits instead of rowlock_locks.
 inline constexpr char const* permits_prefix = "permits_";
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/statement_book.hpp"
+
 namespace rowlock::testing {
 namespace {
 
@@ -37,11 +39,6 @@ bool is_second(std::string const& statement) {
 
 std::string name_in_transaction(std::string const& statement) {
   return is_second(statement) ? statement + ", second half" : step(statement);
-}
-
-std::string_view behind_comments(std::string_view sql) {
-  while (sql.starts_with("/*") && sql.find("*/ ") != sql.npos) sql.remove_prefix(sql.find("*/ ") + 3);
-  return sql;
 }
 
 class observed_connection final : public backend::connection {
@@ -97,7 +94,7 @@ class observed_connection final : public backend::connection {
       probe_->count("lock_release");
       cut_on_throw([&] { probe_->before("lock_release"); });
     }
-    auto const text = behind_comments(sql);
+    auto const text = backend::behind_marks(sql);
     bool const begins = text.starts_with("BEGIN") || text.starts_with("START");
     if (begins) {
       probe_->count("begin");

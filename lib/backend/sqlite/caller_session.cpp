@@ -11,6 +11,7 @@
 #include "backend/sqlite/file_identity.hpp"
 #include "backend/sqlite/native.hpp"
 #include "backend/sqlite/process.hpp"
+#include "backend/sqlite/token_ceiling.hpp"
 #include "backend/sqlite/values.hpp"
 #include "backend/sqlite/wal_files.hpp"
 
@@ -45,9 +46,12 @@ class caller_session final : public caller_connection {
   result execute(statement const& s, std::span<value const> parameters) override {
     inside const sqlite;
     expect_files(s.name);
+    auto const tokens = token_ceiling::table_of(s.sql);
+    if (!tokens.empty() && token_ceiling::look_at_boot(native_, tokens) != SQLITE_OK) refuse(s.name);
+    auto const text = tokens.empty() ? s.sql : token_ceiling::without_function(s.sql);
     sqlite3_stmt* fresh = nullptr;
     int const prepared =
-        sqlite3_prepare_v2(native_, s.sql.c_str(), static_cast<int>(s.sql.size() + 1), &fresh, nullptr);
+        sqlite3_prepare_v2(native_, text.c_str(), static_cast<int>(text.size() + 1), &fresh, nullptr);
     prepared_statement const native(fresh);
     if (prepared != SQLITE_OK || !bind(fresh, parameters, s.name)) refuse(s.name);
     result out;

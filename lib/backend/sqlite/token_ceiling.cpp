@@ -37,6 +37,22 @@ std::string for_table(std::string_view statement, std::string_view table) {
   return text;
 }
 
+int run(sqlite3* db, std::string_view statement, std::string_view table, std::int64_t* returned) {
+  auto const text = for_table(statement, table);
+  sqlite3_stmt* made = nullptr;
+  if (int const code = sqlite3_prepare_v2(db, text.c_str(), -1, &made, nullptr); code != SQLITE_OK)
+    return code;
+  prepared_statement const owned(made);
+  auto const& boot = boot_id();
+  sqlite3_bind_text(made, 1, boot.data(), static_cast<int>(boot.size()), SQLITE_STATIC);
+  int code = sqlite3_step(made);
+  if (code == SQLITE_ROW) {
+    if (returned != nullptr) *returned = sqlite3_column_int64(made, 0);
+    code = sqlite3_step(made);
+  }
+  return code == SQLITE_DONE ? sqlite3_reset(made) : code;
+}
+
 }  // namespace
 
 token_ceiling::token_ceiling(sqlite3* db) {
@@ -70,24 +86,22 @@ bool token_ceiling::is_due() const noexcept {
   return ceiling_ < std::chrono::duration_cast<std::chrono::microseconds>(soon).count();
 }
 
-int token_ceiling::look(sqlite3* db, std::string_view table) { return run(db, "file_ceiling", table); }
+int token_ceiling::look(sqlite3* db, std::string_view table) {
+  return run(db, "file_ceiling", table, &ceiling_);
+}
 
-int token_ceiling::raise(sqlite3* db, std::string_view table) { return run(db, "file_raise_ceiling", table); }
+int token_ceiling::raise(sqlite3* db, std::string_view table) {
+  return run(db, "file_raise_ceiling", table, &ceiling_);
+}
 
-int token_ceiling::run(sqlite3* db, std::string_view statement, std::string_view table) {
-  auto const text = for_table(statement, table);
-  sqlite3_stmt* made = nullptr;
-  if (int const code = sqlite3_prepare_v2(db, text.c_str(), -1, &made, nullptr); code != SQLITE_OK)
-    return code;
-  prepared_statement const owned(made);
-  auto const& boot = boot_id();
-  sqlite3_bind_text(made, 1, boot.data(), static_cast<int>(boot.size()), SQLITE_STATIC);
-  int code = sqlite3_step(made);
-  if (code == SQLITE_ROW) {
-    ceiling_ = sqlite3_column_int64(made, 0);
-    code = sqlite3_step(made);
-  }
-  return code == SQLITE_DONE ? sqlite3_reset(made) : code;
+int token_ceiling::look_at_boot(sqlite3* db, std::string_view table) {
+  return run(db, "file_boot", table, nullptr);
+}
+
+std::string token_ceiling::without_function(std::string sql) {
+  constexpr std::string_view name = "rowlock_drawn(";
+  for (auto at = sql.find(name); at != sql.npos; at = sql.find(name, at)) sql.erase(at, name.size() - 1);
+  return sql;
 }
 
 }  // namespace rowlock::backend::sqlite

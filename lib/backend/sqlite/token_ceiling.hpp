@@ -8,10 +8,14 @@
 //   which all draws are above. So a clock that is behind after the boot does no harm.
 // - A token that is further ahead (its row's clock was) is drawn by a flushed statement. So one high token
 //   raises no other name's.
+// - In the program's own transaction a token counts for as long as the program's commit. What is flushed then
+// is
+//   the program's choice.
 // - Where containers on one file see different boots, each new session raises the floor: by a second at most
 //   beyond an hour, which only moves the tokens ahead of the clock.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "backend/sqlite/native.hpp"
@@ -29,6 +33,11 @@ class token_ceiling {
   /// The quoted table in the mark of a statement that draws tokens; empty: it draws none.
   static std::string_view table_of(std::string_view sql) noexcept;
 
+  /// For the program's own connection, in its transaction: sets the floor. @return SQLite's code
+  static int look_at_boot(sqlite3*, std::string_view table);
+  /// The text for a connection without rowlock_drawn().
+  static std::string without_function(std::string sql);
+
   /// The statements run next are flushed, so that they may draw any token; or not.
   void flushed(bool yes) noexcept { any_ = yes; }
   /// Whether a statement has failed because its token was above the ceiling, and no flushed one has drawn
@@ -44,7 +53,6 @@ class token_ceiling {
 
  private:
   static void drawn(sqlite3_context*, int, sqlite3_value**) noexcept;
-  int run(sqlite3*, std::string_view statement, std::string_view table);
 
   std::int64_t ceiling_ = 0;
   bool any_ = false;

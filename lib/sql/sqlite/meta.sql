@@ -17,7 +17,7 @@ WHERE type = 'view' AND ?1 IS NOT NULL AND lower(name) IN (lower(?2) || 'meta', 
 
 -- How much may be drawn: nothing yet if the kernel has booted since.
 -- name: file_ceiling
-SELECT CASE WHEN boot_id = ?1 THEN token_ceiling ELSE 0 END FROM rowlock_meta WHERE id = 1
+SELECT CASE WHEN boot_id = ?1 AND boot_floor < token_ceiling THEN token_ceiling ELSE 0 END FROM rowlock_meta WHERE id = 1
 
 -- An hour ahead of the clock. Behind a boot a second above the former ceiling at least, and no more, so that frequent boots do not
 -- carry the tokens away from the clock.
@@ -25,11 +25,15 @@ SELECT CASE WHEN boot_id = ?1 THEN token_ceiling ELSE 0 END FROM rowlock_meta WH
 UPDATE rowlock_meta SET
   boot_floor = CASE WHEN boot_id = ?1 THEN boot_floor ELSE token_ceiling END,
   token_ceiling = max(
-    token_ceiling + CASE WHEN boot_id = ?1 THEN 0 ELSE 1000000 END,
+    token_ceiling + CASE WHEN boot_id = ?1 AND boot_floor < token_ceiling THEN 0 ELSE 1000000 END,
     cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000 + 3600000000),
   boot_id = ?1
 WHERE id = 1
 RETURNING token_ceiling
+
+-- In the program's own transaction, before a token is drawn. The ceiling stays: the program decides what is flushed.
+-- name: file_boot
+UPDATE rowlock_meta SET boot_floor = token_ceiling, boot_id = ?1 WHERE id = 1 AND boot_id <> ?1
 
 -- A change, so that something is flushed: with it is all that was committed before.
 -- name: file_flush
