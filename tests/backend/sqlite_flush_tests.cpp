@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -259,6 +261,34 @@ TEST_CASE("sqlite: a token far ahead of the clock is flushed, and moves no other
             [&] { CHECK(m.make_semaphore("s", 1).acquire()->token().value == 8000000000000000001); }) == 1);
   lock_manager next(sqlite::source(cut.reboot("b.db")));
   CHECK(next.make_mutex("y").acquire()->token().value < 4'000'000'000'000'000);
+}
+
+// RETURNING gives the ceiling before the commit that can fail.
+TEST_CASE("sqlite: a ceiling whose commit has failed is not drawn up to") {
+  power_cut cut;
+  lock_manager m(sqlite::source{cut.path});
+  CHECK_FALSE(m.find("x"));  // has all files open
+  // The header of a new WAL is flushed by any commit.
+  sqlite::source(cut.path)
+      .implementation()
+      ->connect(in(20'000))
+      ->script("UPDATE rowlock_reaper SET pid = 1", in(20'000));
+  after_flush = nullptr;  // it could copy nothing, either
+  rlimit usual{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit const none{16, usual.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  auto refused = errc{};
+  try {
+    (void)m.make_mutex("x").try_acquire();
+  } catch (error const& e) {
+    refused = e.reason();
+  }
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK(refused == errc::storage_full);
+  CHECK(flushes_of([&] { CHECK(m.make_mutex("x").try_acquire()); }) >= 1);
 }
 
 // A machine that crashes again and again: 50 times with a lock in somebody's hands that is forgotten.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <optional>
 
 #include "backend/embedded.hpp"
 #include "base/never_destroyed.hpp"
@@ -45,12 +46,15 @@ int run(sqlite3* db, std::string_view statement, std::string_view table, std::in
   prepared_statement const owned(made);
   auto const& boot = boot_id();
   sqlite3_bind_text(made, 1, boot.data(), static_cast<int>(boot.size()), SQLITE_STATIC);
+  std::optional<std::int64_t> found;
   int code = sqlite3_step(made);
   if (code == SQLITE_ROW) {
-    if (returned != nullptr) *returned = sqlite3_column_int64(made, 0);
-    code = sqlite3_step(made);
+    found = sqlite3_column_int64(made, 0);
+    code = sqlite3_step(made);  // commits
   }
-  return code == SQLITE_DONE ? sqlite3_reset(made) : code;
+  if (code == SQLITE_DONE) code = sqlite3_reset(made);
+  if (code == SQLITE_OK && found && returned != nullptr) *returned = *found;
+  return code;
 }
 
 }  // namespace
