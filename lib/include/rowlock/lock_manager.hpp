@@ -33,7 +33,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// threads that began before it.
 class ROWLOCK_EXPORT lock_manager {
  public:
-  /// Any back end that was built, by URL: "sqlite:PATH[?synchronous=normal]", "postgresql://...",
+  /// Any back end that was built, by URL: "sqlite:PATH[?synchronous=full]", "postgresql://...",
   /// "postgres://..." or a libpq keyword string, "mysql://..." or "mariadb://...". Needs target
   /// rowlock::rowlock, or throws error(errc::unsupported). "sqlite::memory:", for tests of your own code, is
   /// a migrated database of this manager alone. Does not connect yet.
