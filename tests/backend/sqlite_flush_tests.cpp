@@ -17,6 +17,7 @@
 #include <rowlock/migrator.hpp>
 #include <rowlock/once.hpp>
 #include <rowlock/sqlite.hpp>
+#include <rowlock/sqlite_transaction.hpp>
 
 #include "backend/database.hpp"
 #include "support/eventually.hpp"
@@ -239,6 +240,19 @@ TEST_CASE("sqlite: a token that a power cut has undone is not drawn again, also 
     lock_manager next(sqlite::source(cut.reboot("b.db")));
     CHECK(next.make_mutex("x").acquire()->token() > last);
     CHECK(next.make_mutex("new").acquire()->token() > last);
+  }
+  SUBCASE("in the program's own transaction, which has the file locked before any session looks") {
+    auto const path = cut.reboot("b.db");
+    sqlite3* db = nullptr;
+    REQUIRE(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) == SQLITE_OK);
+    REQUIRE(sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+    lock_manager next(sqlite::source{path});
+    auto const inserted = sqlite::transaction(next, db).insert("new", std::chrono::seconds(30));
+    REQUIRE(inserted);
+    CHECK(inserted->token > last);
+    REQUIRE(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK);
+    CHECK(next.make_mutex("x").acquire()->token() > last);
+    sqlite3_close(db);
   }
   SUBCASE("in programs that flush each take") {
     lock_manager next(sqlite::source(cut.reboot("b.db"), sqlite::synchronous::full));
