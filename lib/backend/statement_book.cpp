@@ -42,16 +42,24 @@ constexpr std::string_view shipped_prefix = "rowlock_";
 // Of a key, not of a statement's name.
 constexpr char const* durable_suffix = " durable";
 
-// Statements that also exist for permits, whose table has the same columns.
+// Statements that also exist for permits, whose table has the same columns but for `generation`.
 constexpr std::array<std::string_view, 12> of_permits_too{
     "lock_read", "lock_renew_due", "lock_renew",    "lock_check", "lock_extend", "lock_set_note",
     "lock_idle", "guard_lock",     "guard_require", "guard_look", "lock_hidden", "lock_locked_by"};
+
+// What a statement has between these marks is not for permits.
+constexpr std::string_view of_a_lock = "/* of a lock */";
+constexpr std::string_view end_of_that = "/* end */";
 
 std::string for_permits(std::string_view sql) {
   constexpr std::string_view locks = "rowlock_locks";
   std::string text(sql);
   for (auto at = text.find(locks); at != text.npos; at = text.find(locks, at + 1))
     text.replace(at, locks.size(), "rowlock_permits");
+  for (auto at = text.find(of_a_lock); at != text.npos; at = text.find(of_a_lock, at)) {
+    auto const end = text.find(end_of_that, at);
+    text.erase(at, end == text.npos ? end : end + end_of_that.size() - at);
+  }
   return text;
 }
 

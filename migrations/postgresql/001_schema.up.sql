@@ -23,10 +23,18 @@ CREATE TABLE rowlock_migrations (
 -- One row for each name that was ever taken, until it is reaped. Whether a name may be taken is decided by its own row
 -- alone: term is null, or expires_at has passed by the database's clock.
 --
+-- A name that has been taken 128 times gets two rows, so that it stays fast beside an old snapshot (a dump, a report, a forgotten
+-- transaction), which keeps every dead version of a row: the first row, generation 0, never changes any more. It keeps the
+-- name, so that no INSERT can make a second lock of it: term 'name', expires_at 'infinity'. The row with the highest
+-- generation is the lock, and moves on to the next generation with every 128th take. Whoever looks for the newest generation
+-- meets the dead versions of that one alone. lib/doc/postgresql.md says more.
+--
 -- No index but the primary key: one on expires_at or owner would cost every update its HOT path. COLLATE "C": names are
 -- compared byte for byte. fillfactor 50: room for HOT updates.
 CREATE TABLE rowlock_locks (
-  name          text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
+  name          text COLLATE "C" CHECK (octet_length(name) BETWEEN 1 AND 255),
+  generation    bigint      NOT NULL DEFAULT 0,
+  takes         bigint      NOT NULL DEFAULT 0,        -- of this row; for the generation alone
   strategy      text        NOT NULL,         -- lease, unique_insert, row_lock, shared, semaphore: one name, one
   term          text,                         -- random id of the present hold; null: free
   token         bigint      NOT NULL,         -- fencing token of the latest term; 0: no term yet
@@ -47,7 +55,8 @@ CREATE TABLE rowlock_locks (
   permit_limit  bigint,                       -- strategy semaphore: the limit for all who name none
   intent_units  bigint,                       -- shared, semaphore: what the first in line waits for,
   intent_term   text,                         -- under which id,
-  intent_until  timestamptz                   -- and until when nobody else takes it
+  intent_until  timestamptz,                  -- and until when nobody else takes it
+  PRIMARY KEY (name, generation)
 ) WITH (fillfactor = 50);
 
 -- The latest token of names whose lock row does not outlive the term.
@@ -121,6 +130,9 @@ CREATE TABLE rowlock_admitted (
 -- Until then the row is locked, which is busy for all others. A row that is locked is waited for for a second at most
 -- (lock_timeout), and no lock on somebody else's row is kept, which would keep its holder from renewing: hence the
 -- sub-transactions, which RL000 rolls back. The time is clock_timestamp(), never now().
+--
+-- No plan that was made while a table was small may read all of it later, when an old snapshot has made it large: so they plan
+-- for an index.
 
 -- One row (term, token), or no row: busy. STABLE, so that what it reads itself is what the *calling* statement sees: in
 --   SELECT t.term, (SELECT count FROM stock) FROM rowlock_try_acquire('stock', '1 min') AS t
@@ -131,13 +143,16 @@ CREATE TABLE rowlock_admitted (
 -- subtransactions, so that a change in a savepoint looks committed while it is not.
 CREATE FUNCTION rowlock_try_acquire(name text, ttl interval, note text DEFAULT '')
 RETURNS TABLE (term text, token bigint)
-LANGUAGE plpgsql STABLE ROWS 1 AS $$
+LANGUAGE plpgsql STABLE ROWS 1
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
   highest bigint;
 BEGIN
-  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  SELECT l.xmin INTO version FROM rowlock_locks AS l
+  WHERE l.name = $1 AND l.term IS DISTINCT FROM 'name'
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   -- Of a name without a row: what the reaper, or another strategy, would have raised since.
   SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
@@ -152,7 +167,8 @@ END $$;
 -- deleted the name's former row. owner_thread -1: no thread and no explicit owner of the library is ever the same.
 CREATE FUNCTION rowlock_take_seen(name text, ttl interval, note text, version xid, highest bigint)
 RETURNS TABLE (term text, token bigint)
-LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   wanted CONSTANT text := $1;
@@ -184,14 +200,22 @@ BEGIN
     SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()), l.xmin = seen,
       l.term IS NULL OR l.expires_at <= now()
     INTO other, takeable, unchanged, early
-    FROM rowlock_locks AS l WHERE l.name = wanted;
+    FROM rowlock_locks AS l
+    WHERE l.name = wanted AND l.term IS DISTINCT FROM 'name'
+      AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1);
     IF NOT FOUND THEN
       IF seen IS NOT NULL THEN
         RETURN;  -- reaped since
       END IF;
       BEGIN
-        INSERT INTO rowlock_locks AS l (name, strategy, token, expires_at)
-        VALUES (wanted, 'lease', 0, clock_timestamp())
+        -- As lock_insert_free.
+        WITH kept AS (
+          UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp()
+          WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name'
+          RETURNING l.token)
+        INSERT INTO rowlock_locks AS l (name, generation, strategy, token, expires_at)
+        SELECT wanted, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, 'lease', coalesce(kept.token, 0), clock_timestamp()
+        FROM (SELECT 1) AS one LEFT JOIN kept ON true
         ON CONFLICT DO NOTHING
         RETURNING l.xmin INTO seen;
       EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -218,6 +242,7 @@ BEGIN
     BEGIN
       PERFORM FROM rowlock_locks AS l
       WHERE l.name = wanted AND l.strategy = 'lease'
+        AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
         AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
         AND l.xmin = seen
       FOR UPDATE SKIP LOCKED;
@@ -227,7 +252,9 @@ BEGIN
       -- What expired after this transaction began may have been written to after the calling statement's snapshot was made:
       -- now it is freed, and the next statement, which sees that, can have it.
       IF NOT early THEN
-        UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp() WHERE l.name = wanted AND l.xmin = seen;
+        UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
+        WHERE l.name = wanted AND l.xmin = seen
+          AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1);
         RETURN;
       END IF;
       RETURN QUERY UPDATE rowlock_locks AS l SET
@@ -251,8 +278,11 @@ BEGIN
         revoked = false,
         note = remark,
         longest = (extract(epoch FROM duration) * 1000)::bigint,
-        longest_term = fresh
+        longest_term = fresh,
+        takes = l.takes + 1,
+        generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
       WHERE l.name = wanted AND l.strategy = 'lease'
+        AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
         AND (l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
         AND l.xmin = seen
       RETURNING l.term, l.token;
@@ -276,13 +306,15 @@ END $$;
 -- never passes the hard limit, never prolongs a revoked row. If the row was taken over while this waited for it, the
 -- UPDATE has locked the new owner's row: RL000 lets go of it.
 CREATE FUNCTION rowlock_renew(name text, term text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_locks AS l SET
     expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
     renewals = l.renewals + 1
-  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp());
+  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN
     RETURN true;
   END IF;
@@ -296,11 +328,16 @@ END $$;
 -- again. A row of unique_insert is given back by DELETE, not by this. Not asynchronous as the library's: the commit
 -- is the caller's.
 CREATE FUNCTION rowlock_release(name text, term text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
-  UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
-  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'lease';
+  -- After 128 takes the row only keeps the name, as in lock_release.
+  UPDATE rowlock_locks AS l SET
+    term = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'name' END,
+    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'lease'
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN
     RETURN true;
   END IF;
@@ -315,13 +352,15 @@ END $$;
 -- READ COMMITTED whose snapshot is older than the row: 40001, to be tried again from the start. A row that another
 -- transaction guards: 55P03 after a second.
 CREATE FUNCTION rowlock_require(name text, term text) RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_locks AS l SET
     expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
     renewals = l.renewals + 1
-  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp());
+  WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the lock ''%'' is lost', $1
       USING ERRCODE = 'RL001', HINT = 'It has expired and was taken over, was given back, or was revoked. Roll back.';
@@ -377,7 +416,8 @@ END $$;
 CREATE FUNCTION rowlock_take_permit(name text, kind text, units bigint, told bigint, ttl interval, note text, version xid,
   highest bigint, counted bigint, others text[], late text[], late_versions xid[])
 RETURNS TABLE (term text, token bigint)
-LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql ROWS 1 SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   wanted CONSTANT text := $1;
@@ -558,7 +598,8 @@ END $$;
 
 -- As rowlock_renew, of a permit.
 CREATE FUNCTION rowlock_renew_permit(name text, term text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_permits AS p SET
@@ -576,7 +617,8 @@ END $$;
 
 -- As rowlock_release, of a permit. Its units count until COMMIT.
 CREATE FUNCTION rowlock_release_permit(name text, term text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
   DELETE FROM rowlock_permits AS p WHERE p.name = $1 AND p.term = $2;
@@ -587,7 +629,8 @@ END $$;
 
 -- As rowlock_require, with a permit: who takes the name meanwhile skips it, however late it is, and counts it.
 CREATE FUNCTION rowlock_require_permit(name text, term text) RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
   UPDATE rowlock_permits AS p SET
@@ -606,19 +649,23 @@ END $$;
 -- sees: with the record it sees the data that was committed with it.
 CREATE FUNCTION rowlock_try_acquire_once(name text, ttl interval, note text DEFAULT '')
 RETURNS TABLE (term text, token bigint, done boolean, result text)
-LANGUAGE plpgsql STABLE ROWS 1 AS $$
+LANGUAGE plpgsql STABLE ROWS 1
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
   highest bigint;
 BEGIN
-  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  SELECT l.xmin INTO version FROM rowlock_locks AS l
+  WHERE l.name = $1 AND l.term IS DISTINCT FROM 'name'
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
   RETURN QUERY SELECT t.term, t.token, false, NULL::text FROM rowlock_take_once($1, $2, $3, version, highest) AS t;
   IF NOT FOUND THEN
     RETURN QUERY SELECT NULL::text, NULL::bigint, true, l.note FROM rowlock_locks AS l
-      WHERE l.name = $1 AND l.strategy = 'once' AND l.term IS NOT NULL AND l.owner_process IS NULL AND l.renewals = 0
+      WHERE l.name = $1 AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+        AND l.strategy = 'once' AND l.term IS NOT NULL AND l.owner_process IS NULL AND l.renewals = 0
         AND l.expires_at > clock_timestamp();
   END IF;
 END $$;
@@ -628,7 +675,8 @@ END $$;
 -- told to nobody, so that nothing renews it. First another taker, who waits: sees the record then. First a take of the
 -- expired row, then this: no such term. To be called after the last ROLLBACK TO SAVEPOINT; 40001 and 55P03 as for rowlock_require.
 CREATE FUNCTION rowlock_done(name text, term text, keep_for interval, result text DEFAULT '') RETURNS void
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   kept CONSTANT bigint := (extract(epoch FROM $3) * 1000)::bigint;
@@ -653,7 +701,8 @@ BEGIN
     note = coalesce($4, ''),
     longest = kept,
     longest_term = fresh
-  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once' AND NOT l.revoked;
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once' AND NOT l.revoked
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the lock ''%'' is lost', $1
       USING ERRCODE = 'RL001', HINT = 'It is done already, has expired and was taken over, was given back, or was revoked. Roll back.';
@@ -662,11 +711,15 @@ END $$;
 
 -- As rowlock_release, for a run that was not done: the next one who asks may try. A record is not touched.
 CREATE FUNCTION rowlock_release_once(name text, term text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s'
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 BEGIN
-  UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
-  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once';
+  UPDATE rowlock_locks AS l SET
+    term = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'name' END,
+    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+  WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once'
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN
     RETURN true;
   END IF;
@@ -744,7 +797,7 @@ DECLARE
 BEGIN
   EXECUTE pg_catalog.concat(
     'CREATE FUNCTION rowlock_take_once(name text, ttl interval, note text, version xid, highest bigint) ',
-    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' ',
+    'RETURNS TABLE (term text, token bigint) LANGUAGE plpgsql ROWS 1 SET lock_timeout = ''1s'' SET enable_seqscan = off SET enable_bitmapscan = off ',
     'SET search_path = pg_catalog, pg_temp AS ', pg_catalog.quote_literal(
       pg_catalog.replace(pg_catalog.replace(body, '''lease''', '''once'''), ', not lease''', ', not once''')));
 END $$;

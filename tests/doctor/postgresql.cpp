@@ -106,16 +106,19 @@ TEST_CASE(
     "postgresql: index: none, one that cannot be used, and collations under which names are not bytes") {
   server_scene const s(server_kind::postgresql, {.durable = true});
   s.sql("ALTER TABLE rowlock_locks DROP CONSTRAINT rowlock_locks_pkey");
-  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name, generation)");
   s.sql("CREATE INDEX plain ON rowlock_locks (name)");
-  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name, generation)");
   s.sql("CREATE UNIQUE INDEX upper_half ON rowlock_locks (name) WHERE name > 'm'");
-  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name)");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name, generation)");
+  s.sql("CREATE UNIQUE INDEX name_alone ON rowlock_locks (name)");
+  expect(s.examine(), "index", verdict::error, "no valid unique index", "ADD PRIMARY KEY (name, generation)");
   s.sql(
-      "DROP INDEX plain; DROP INDEX upper_half; CREATE UNIQUE INDEX other ON rowlock_locks (name COLLATE "
-      "\"und-x-icu\")");
+      "DROP INDEX name_alone; DROP INDEX plain; DROP INDEX upper_half; CREATE UNIQUE INDEX other ON "
+      "rowlock_locks (name COLLATE "
+      "\"und-x-icu\", generation)");
   expect(s.examine(), "index", verdict::error, "looked for in the whole table", "rowlock migrate validate");
-  s.sql("DROP INDEX other; ALTER TABLE rowlock_locks ADD PRIMARY KEY (name)");
+  s.sql("DROP INDEX other; ALTER TABLE rowlock_locks ADD PRIMARY KEY (name, generation)");
   expect(s.examine(), "index", verdict::ok, "unique index");
   s.sql("ALTER TABLE rowlock_locks ALTER COLUMN name TYPE text COLLATE \"und-x-icu\"");
   expect(s.examine(), "index", verdict::warning, "collation und-x-icu", "COLLATE \"C\"");

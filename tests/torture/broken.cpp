@@ -152,7 +152,7 @@ std::vector<form> const forms_on_postgresql{
     {"a take that goes by what it saw before it waited",
      {{"lock_take", "l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())",
        "(SELECT o.term IS NULL OR o.expires_at <= clock_timestamp() FROM rowlock_locks AS o WHERE o.name = "
-       "$1)"}},
+       "$1 ORDER BY o.generation DESC LIMIT 1)"}},
      "overlap"},
     {"permits that are counted without a lock on their name",
      {{"permit_anchor", "FOR UPDATE", ""}},

@@ -25,7 +25,7 @@ SELECT $1, $2, $3, $4, $5::bigint, $6, $7::bigint, 0, $8::bigint, $9, clock_time
     ELSE 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1)) END, $8::bigint, $3
 FROM rowlock_meta AS m WHERE m.id = 1 AND $13::text IS NULL
   OR EXISTS (SELECT 1 FROM rowlock_locks AS o WHERE o.name = $1 AND o.term = $13)
-ON CONFLICT (name) DO UPDATE SET term = $3, owner_host = $4, owner_pid = $5::bigint, owner_process = $6, owner_thread = $7::bigint,
+ON CONFLICT (name, generation) DO UPDATE SET term = $3, owner_host = $4, owner_pid = $5::bigint, owner_process = $6, owner_thread = $7::bigint,
   renewals = 0, ttl = $8::bigint, takeover = $9, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at,
   hard_until = excluded.hard_until, revoked = false, note = $11, longest = $8::bigint, longest_term = $3,
   token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(l.token + 1, excluded.token) END

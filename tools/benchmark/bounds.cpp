@@ -57,6 +57,7 @@ std::vector<bound> const& bounds() {
 
       {"growth", "rows-1000000", "rows-10", "p50_us", rule::times, 1.15},
       {"growth", "held-100000", "rows-10", "p50_us", rule::times, 1.15},
+      {"growth", "old-snapshot", "rows-10", "p50_us", rule::times, 1.5},
 
       {"shares-8-empty", "lease-postgresql", "", "smallest_share", rule::at_least, 0.25},
       {"shares-8-empty", "lease-mariadb", "", "smallest_share", rule::at_least, 0.25},

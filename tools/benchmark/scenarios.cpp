@@ -154,10 +154,10 @@ scenario waiting(int n) {
 
 scenario growth() {
   return {.id = "growth",
-          .title = "take and give back in tables with many rows",
+          .title = "take and give back in tables with many rows, or with many dead versions of one",
           .plan = {},
           .metric = "p50_us",
-          .systems = {"rows-10", "rows-100000", "rows-1000000", "held-100000"},
+          .systems = {"rows-10", "rows-100000", "rows-1000000", "held-100000", "old-snapshot"},
           .plot = "growth"};
 }
 

@@ -252,7 +252,8 @@ std::optional<opinion> index(examiner& x) {
           fmt::format(
               "no valid unique index makes sure that a name is in {} only once: two may hold one lock",
               table),
-          fmt::format("ALTER TABLE {} ADD PRIMARY KEY (name); see rowlock migrate validate", table)};
+          fmt::format("ALTER TABLE {} ADD PRIMARY KEY ({}); see rowlock migrate validate", table,
+                      what == std::string_view("locks") ? "name, generation" : "name")};
     if (is_null(found->at(1)) || as_int(found->at(3)) != 0) continue;
     auto const collation = as_text(found->at(1));
     auto const remedy = fmt::format("ALTER TABLE {} ALTER COLUMN name TYPE text COLLATE \"C\"", table);

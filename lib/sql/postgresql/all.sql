@@ -13,9 +13,11 @@
 -- Where the sub-select that counts finds fewer, the UPDATE meets no row; the locks are gone with the statement.
 -- name: all_take
 WITH free AS (
-  SELECT l.name, w.term, w.thread
+  SELECT l.name, l.generation, w.term, w.thread
   FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint)
-  JOIN rowlock_locks AS l ON l.name = w.name
+  CROSS JOIN LATERAL (
+    SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
+  JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation
   WHERE l.strategy = $2
     AND CASE WHEN w.old IS NULL
           THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
@@ -44,9 +46,11 @@ UPDATE rowlock_locks AS l SET
   revoked = false,
   note = $10,
   longest = $7::bigint,
-  longest_term = free.term
+  longest_term = free.term,
+  takes = l.takes + 1,
+  generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
 FROM free
-WHERE l.name = free.name AND (SELECT count(*) FROM free) >= $12::bigint
+WHERE l.name = free.name AND l.generation = free.generation AND (SELECT count(*) FROM free) >= $12::bigint
 RETURNING l.name, l.token
 
 -- Gives back what of $1, JSON [{"name":..., "term":...}, ...], is there and not locked by others; says which names, and as
@@ -54,13 +58,17 @@ RETURNING l.name, l.token
 -- given back by itself. Need not be flushed, as lock_release.
 -- name: all_release
 WITH mine AS (
-  SELECT l.name, l.term
+  SELECT l.name, l.generation, l.term
   FROM json_to_recordset($1::json) AS w(name text, term text)
-  JOIN rowlock_locks AS l ON l.name = w.name AND l.term = w.term
+  CROSS JOIN LATERAL (
+    SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
+  JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation AND l.term = w.term
   ORDER BY l.name
   FOR UPDATE OF l SKIP LOCKED)
-UPDATE rowlock_locks AS l SET term = NULL, expires_at = clock_timestamp()
-FROM mine WHERE l.name = mine.name AND l.term = mine.term
+UPDATE rowlock_locks AS l SET
+  term = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'name' END,
+  expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+FROM mine WHERE l.name = mine.name AND l.generation = mine.generation AND l.term = mine.term
 RETURNING l.name, (NOT pg_try_advisory_xact_lock_shared(hashtextextended(l.name, l.tableoid::bigint)))::int,
   set_config('synchronous_commit', 'off', true)
 
@@ -76,5 +84,7 @@ SELECT l.name, left(l.strategy, 33), left(l.term, 65), l.token, left(l.owner_hos
   l.revoked, left(l.note, 1024), l.hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
 FROM json_to_recordset($1::json) AS w(name text)
-JOIN rowlock_locks AS l ON l.name = w.name
+CROSS JOIN LATERAL (
+  SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
+JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation AND l.term IS DISTINCT FROM 'name'
 ORDER BY l.name

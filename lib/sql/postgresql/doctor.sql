@@ -26,7 +26,7 @@ SELECT count(*), count(sync_state), count(*) FILTER (WHERE sync_state IN ('sync'
 FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup'
 
 -- Of table $2 in schema $1 (empty: where the search path leads): how it is stored; how names are compared, if it has any; whether one
--- index sees to it that a name is there once, also for ON CONFLICT; whether row-level security is active for this
+-- index sees to it that a name (of locks: in each generation) is there once, also for ON CONFLICT; whether row-level security is active for this
 -- role, and then, whether it may hide rows: no policy of ours or everybody's lets all rows be seen and written, or a
 -- restrictive one narrows that.
 -- name: doctor_tables
@@ -34,7 +34,8 @@ SELECT t.relpersistence::text, c.collname::text, c.collisdeterministic,
   c.collname IN ('C', 'POSIX', 'ucs_basic', 'pg_c_utf8'),
   EXISTS (SELECT 1 FROM pg_index AS i
     WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
-      AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
+      AND i.indexprs IS NULL AND i.indkey[0] = a.attnum
+      AND CASE WHEN g.attnum IS NULL THEN i.indnkeyatts = 1 ELSE i.indnkeyatts = 2 AND i.indkey[1] = g.attnum END),
   row_security_active(t.oid), (
     EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND NOT p.polpermissive)
     OR NOT EXISTS (SELECT 1 FROM pg_policy AS p WHERE p.polrelid = t.oid AND p.polpermissive AND p.polcmd = '*'
@@ -43,6 +44,7 @@ SELECT t.relpersistence::text, c.collname::text, c.collisdeterministic,
       AND EXISTS (SELECT 1 FROM unnest(p.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage'))))
 FROM pg_class AS t
 LEFT JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attname = 'name'
+LEFT JOIN pg_attribute AS g ON g.attrelid = t.oid AND g.attname = 'generation' AND NOT g.attisdropped
 LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
 WHERE t.oid = to_regclass(CASE WHEN $1::text = '' THEN '' ELSE quote_ident($1::text) || '.' END || quote_ident($2::text))
 

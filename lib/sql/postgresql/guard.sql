@@ -15,7 +15,11 @@
 UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
 WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
   SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
   FOR UPDATE SKIP LOCKED)
+/* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+  SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
 RETURNING term
 
 -- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
@@ -25,13 +29,17 @@ WITH guarded AS (
   UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
   WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
     SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+      AND generation OPERATOR(pg_catalog.=) (
+        SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
     FOR UPDATE SKIP LOCKED)
+  AND generation OPERATOR(pg_catalog.=) (
+    SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
   RETURNING term)
 SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
 
 -- A plain read: with which strategy this transaction sees the name used. For a message.
 -- name: guard_strategy
-SELECT strategy FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1
+SELECT strategy FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1
 
 -- The term $2 of $1, if this transaction sees it, and its isolation level.
 -- name: guard_look

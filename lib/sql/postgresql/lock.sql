@@ -34,17 +34,29 @@ UPDATE rowlock_locks AS l SET
   revoked = false,
   note = $11,
   longest = $8::bigint,
-  longest_term = $3
+  longest_term = $3,
+  takes = l.takes + 1,
+  generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
 WHERE l.name = $1 AND l.strategy = $2
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
         ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint END END
 RETURNING l.token
 
--- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
+-- A free row for a name that has none, so that lock_take finds one; of generation 1 where only the row is there that keeps the name
+-- (lock_release, or a hand that has deleted the other). Never fails on a duplicate. Two at once: one of them puts it there. Should
+-- others do the same and take it 128 times between this one's look and its INSERT, its row stands below the lock's: nobody
+-- looks at it. The row that keeps the name is written to, so that the reaper, which may be about to delete it, sees it on that
+-- row itself.
 -- name: lock_insert_free
-INSERT INTO rowlock_locks (name, strategy, token, expires_at)
-VALUES ($1, $2, 0, clock_timestamp())
+WITH kept AS (
+  UPDATE rowlock_locks SET acquired_at = clock_timestamp() WHERE name = $1 AND generation = 0 AND term = 'name'
+  RETURNING token, revoked, longest, longest_term)
+INSERT INTO rowlock_locks (name, generation, strategy, token, expires_at, revoked, longest, longest_term)
+SELECT $1, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, $2, coalesce(kept.token, 0), clock_timestamp(),
+  coalesce(kept.revoked, false), kept.longest, kept.longest_term
+FROM (SELECT 1) AS one LEFT JOIN kept ON true
 ON CONFLICT DO NOTHING
 
 -- Asked only when a row could neither be seen nor put there: whether row-level security may hide rows from this role (no
@@ -71,7 +83,8 @@ SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), o
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = $1 ORDER BY expires_at LIMIT 1
+FROM rowlock_locks WHERE name = $1 /* of a lock */ AND term IS DISTINCT FROM 'name' /* end */
+ORDER BY /* of a lock */ generation DESC, /* end */ expires_at LIMIT 1
 
 -- The last name of the $2 rows from the name $1 on: where a part of the list ends, whatever of it is shown.
 -- name: lock_list_end
@@ -91,7 +104,7 @@ SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), o
   revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks
-WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NULL OR $1::bigint = 1)
+WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NULL OR $1::bigint = 1) AND term IS DISTINCT FROM 'name'
   AND ($2::bigint = 1 OR term IS NULL OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
   AND ($3::bigint = 0 OR (term IS NOT NULL AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
 ORDER BY name LIMIT $7::bigint
@@ -116,7 +129,7 @@ held AS (
       SELECT l.owner_process AS process
       UNION SELECT p.owner_process FROM rowlock_permits AS p WHERE p.name = l.name) AS o) AS marks
   FROM json_array_elements_text($1::json) AS w(name) JOIN rowlock_locks AS l ON l.name = w.name
-  WHERE l.term IS NOT NULL OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
+  WHERE l.term <> 'name' OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
 waits AS (
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
     ON k.locktype = 'advisory' AND k.key = h.queue AND k.mode = 'ExclusiveLock'
@@ -136,9 +149,11 @@ FROM waits AS w LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid
 -- never prolongs a revoked row; rows that a transaction has locked are skipped, not waited for, and in one order.
 -- name: lock_renew
 WITH due AS (
-  SELECT l.name, l.term
+  SELECT l.name, /* of a lock */ l.generation, /* end */ l.term
   FROM json_to_recordset($1::json) AS wanted(name text, term text)
-  JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
+  /* of a lock */ CROSS JOIN LATERAL (
+    SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted.name ORDER BY n.generation DESC LIMIT 1) AS newest /* end */
+  JOIN rowlock_locks AS l ON l.name = wanted.name /* of a lock */ AND l.generation = newest.generation /* end */ AND l.term = wanted.term
   WHERE NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
   ORDER BY l.name
   FOR UPDATE OF l SKIP LOCKED)
@@ -146,14 +161,16 @@ UPDATE rowlock_locks AS l SET
   expires_at = greatest(l.expires_at,
                         least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
   renewals = l.renewals + 1
-FROM due WHERE l.name = due.name AND l.term = due.term
+FROM due WHERE l.name = due.name /* of a lock */ AND l.generation = due.generation /* end */ AND l.term = due.term
 RETURNING l.term
 
 -- The rows of $1 (JSON as for lock_renew) that still have the term; a term that is missing is lost.
 -- name: lock_check
 SELECT l.term, l.revoked, coalesce(l.hard_until <= clock_timestamp(), false) AS hard_limit_reached
 FROM json_to_recordset($1::json) AS wanted(name text, term text)
-JOIN rowlock_locks AS l ON l.name = wanted.name AND l.term = wanted.term
+/* of a lock */ CROSS JOIN LATERAL (
+  SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted.name ORDER BY n.generation DESC LIMIT 1) AS newest /* end */
+JOIN rowlock_locks AS l ON l.name = wanted.name /* of a lock */ AND l.generation = newest.generation /* end */ AND l.term = wanted.term
 
 -- For takeover::observed the ttl grows along: takers watch the row for as long as that. `longest` grows always (C5, C57): an
 -- expiry that this term has set is never further away than that, or the clock went back since.
@@ -164,6 +181,7 @@ UPDATE rowlock_locks SET
   longest = greatest(longest, $3::bigint),
   renewals = renewals + 1
 WHERE name = $1 AND term = $2 AND NOT revoked AND (hard_until IS NULL OR hard_until > clock_timestamp())
+  /* of a lock */ AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
 RETURNING term
 
 -- Changes the note of a term, for people and for those who watch an election. Who can come in between: a renewal changes other
@@ -172,21 +190,31 @@ RETURNING term
 -- first, their terms have notes of their own. A transaction that requires the lock has the row locked until its end: this waits
 -- for it, within the session's own limit.
 -- name: lock_set_note
-UPDATE rowlock_locks SET note = $3 WHERE name = $1 AND term = $2 RETURNING term
+UPDATE rowlock_locks SET note = $3
+WHERE name = $1 AND term = $2
+  /* of a lock */ AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
+RETURNING term
 
 -- The one statement whose commit need not be flushed: a release that a crash forgets leaves the lock to its expiry. It tells,
 -- too, whether others wait at the name's wait queue: an advisory lock that somebody has, or waits for, can't be shared. (Until the
 -- commit this session shares it then, and who comes to the wait queue meanwhile waits for that.)
+-- After 128 takes the row only keeps the name from then on (lib/doc/postgresql.md): the next taker puts another row there, of
+-- generation 1. Who waits for the row meanwhile meets the term 'name', which is no other's and does not expire.
 -- name: lock_release
-UPDATE rowlock_locks SET term = NULL, expires_at = clock_timestamp()
+UPDATE rowlock_locks SET
+  term = CASE WHEN generation = 0 AND takes >= 128 THEN 'name' END,
+  expires_at = CASE WHEN generation = 0 AND takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
 WHERE name = $1 AND term = $2
+  AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid::bigint)))::int,
   set_config('synchronous_commit', 'off', true)
 
 -- Whether no transaction has the row of a term locked; for callers that must not wait. The commit that ends the lock need not be
 -- flushed.
 -- name: lock_idle
-SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks WHERE name = $1 AND term = $2
+SELECT set_config('synchronous_commit', 'off', true) FROM rowlock_locks
+WHERE name = $1 AND term = $2
+  /* of a lock */ AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
 FOR UPDATE SKIP LOCKED
 
 -- Which session has the row of $1 locked, for people: for a message when a renewal has been kept from the row for some time.
@@ -198,6 +226,7 @@ FROM rowlock_locks AS l
 JOIN pg_locks AS t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax AND t.granted AND t.mode = 'ExclusiveLock'
 JOIN pg_stat_activity AS a ON a.pid = t.pid
 WHERE l.name = $1
+  /* of a lock */ AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
   AND EXISTS (SELECT 1 FROM pg_locks AS r WHERE r.pid = t.pid AND r.locktype = 'relation' AND r.relation = l.tableoid)
 LIMIT 3
 
@@ -219,6 +248,7 @@ UPDATE rowlock_locks SET
   renewals = renewals + 1,
   hard_until = NULL
 WHERE name = $1 AND term = $2
+  AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 RETURNING term
 
 -- name: lock_revoke

@@ -38,7 +38,7 @@ END $$
 
 -- Up to four names that are held.
 -- name: migrate_held
-SELECT name FROM rowlock_locks WHERE term IS NOT NULL AND expires_at > clock_timestamp()
+SELECT name FROM rowlock_locks WHERE term <> 'name' AND expires_at > clock_timestamp()
 UNION SELECT name FROM rowlock_permits WHERE expires_at > clock_timestamp()
 ORDER BY name LIMIT 4
 
@@ -170,6 +170,8 @@ FROM (VALUES
   (1, 'migrations', 'checksum', 'text not null'),
   (1, 'migrations', 'applied_at', 'timestamp with time zone not null'),
   (1, 'locks', 'name', 'text not null primary key'),
+  (1, 'locks', 'generation', 'bigint not null primary key'),
+  (1, 'locks', 'takes', 'bigint not null'),
   (1, 'locks', 'strategy', 'text not null'),
   (1, 'locks', 'term', 'text'),
   (1, 'locks', 'token', 'bigint not null'),

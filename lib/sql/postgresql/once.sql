@@ -25,6 +25,7 @@ UPDATE rowlock_locks SET
   longest = $4::bigint,
   longest_term = $3
 WHERE name = $1 AND term = $2 AND strategy = 'once'
+  AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 RETURNING term
 
 -- Of a record that is there, where it is not known whether the commit that made it is kept: its reply was lost, or it was the
@@ -57,5 +58,9 @@ UPDATE rowlock_locks SET
   longest_term = $3
 WHERE term OPERATOR(pg_catalog.=) $2 AND strategy OPERATOR(pg_catalog.=) 'once' AND name OPERATOR(pg_catalog.=) (
   SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    AND generation OPERATOR(pg_catalog.=) (
+      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
   FOR UPDATE SKIP LOCKED)
+AND generation OPERATOR(pg_catalog.=) (
+  SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
 RETURNING term

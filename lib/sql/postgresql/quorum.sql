@@ -37,8 +37,11 @@ UPDATE rowlock_locks AS l SET
   revoked = false,
   note = $11,
   longest = $8::bigint,
-  longest_term = $3
+  longest_term = $3,
+  takes = l.takes + 1,
+  generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
 WHERE l.name = $1 AND l.strategy = $2
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
         ELSE l.term = $13 AND l.renewals = $15::bigint END
@@ -56,6 +59,7 @@ UPDATE rowlock_locks AS l SET
   longest = greatest(l.longest, $5::bigint),
   renewals = l.renewals + 1
 WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND l.strategy = 'quorum'
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes AND q.epoch_id = $4)
 RETURNING l.token
 

@@ -24,7 +24,7 @@
 
 -- The tokens of the name's row and of its entry; null where there is none. A plain read: for messages, and for whether to go on.
 -- name: repair_look
-SELECT (SELECT l.token FROM rowlock_locks AS l WHERE l.name = $1), (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1)
+SELECT (SELECT l.token FROM rowlock_locks AS l WHERE l.name = $1 ORDER BY l.generation DESC LIMIT 1), (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1)
 
 -- A row of unique_insert is left: it ends with its term, and its next token comes from the entry.
 -- name: repair_lock

@@ -1,4 +1,4 @@
-// Leases on PostgreSQL in tables that have many rows already.
+// Leases on PostgreSQL in tables that have many rows already, or many dead versions of one row.
 #include <fmt/format.h>
 
 #include <optional>
@@ -84,6 +84,50 @@ class growth_session : public session {
   lock_manager manager_;
 };
 
+/// One name beside a transaction with an old snapshot, for which the server keeps each dead version of its
+/// row.
+class snapshot_session : public session {
+ public:
+  static constexpr int cycles_before = 10'000;
+  static constexpr char const* prefix = "bench_snapshot_";
+
+  explicit snapshot_session(std::string const& address)
+      : manager_(database_of("postgresql").source(address), {.table_prefix = prefix}), old_(address) {
+    old_.run(fmt::format("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {}locks", prefix));
+    pg_connection c(
+        address);  // by the functions, and unflushed: a take by the manager may wait for a slow disk
+    c.run("SET synchronous_commit = off");
+    c.run(
+        fmt::format("DO $$ DECLARE mine text; BEGIN FOR i IN 1..{1} LOOP"
+                    " SELECT t.term INTO STRICT mine FROM {0}try_acquire('hot', '1 minute') AS t;"
+                    " PERFORM {0}release('hot', mine); COMMIT; END LOOP; END $$",
+                    prefix, cycles_before));
+  }
+  std::unique_ptr<client> new_client() override { return std::make_unique<hot_client>(manager_); }
+
+ private:
+  class hot_client : public client {
+   public:
+    explicit hot_client(lock_manager& manager) : mutex_(manager.make_mutex("hot")) {}
+    bool take(std::string const&, std::stop_token const& stop) override {
+      auto got = mutex_.acquire(stop);
+      if (!got) return false;
+      lock_.emplace(*std::move(got));
+      return true;
+    }
+    void give_back() override {
+      if (lock_->release() != release_result::released) throw peer_error("the lock was lost");
+    }
+
+   private:
+    rowlock::mutex mutex_;
+    std::optional<held_lock> lock_;
+  };
+
+  lock_manager manager_;
+  pg_connection old_;
+};
+
 }  // namespace
 
 void add_growth(std::vector<system_entry>& all) {
@@ -92,6 +136,11 @@ void add_growth(std::vector<system_entry>& all) {
         {each.id, each.title, "postgresql",
          [&each](std::string const& address) { return std::make_unique<growth_session>(each, address); },
          [&each](std::string const& address) { fill(each, address); }});
+  all.push_back({"old-snapshot", "1 name after 10,000 cycles, beside an old snapshot", "postgresql",
+                 [](std::string const& address) { return std::make_unique<snapshot_session>(address); },
+                 [](std::string const& address) {
+                   migrate(database_of("postgresql"), address, snapshot_session::prefix);
+                 }});
 }
 
 }  // namespace rowlock::bench
