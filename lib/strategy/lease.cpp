@@ -29,7 +29,9 @@ outcome lease::take(backend::connection& c, take_request const& r, std::optional
     if (row) require_strategy(*row, kind_);
     if (locked || (row && !row->term.empty())) return refused_by(row, old);
     if (old) return refused_by(row, old);  // the term to replace is gone: the caller looks again
-    if (!row) c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(kind_)}, deadline);
+    // A free row that was refused twice may be one that only keeps the name.
+    if (!row || round > 0)
+      c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(kind_)}, deadline);
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
   return refused_by({}, old);

@@ -24,8 +24,8 @@ CREATE TABLE rowlock_migrations (
 -- alone: term is null, or expires_at has passed by the database's clock.
 --
 -- A name that has been taken 128 times gets two rows, so that it stays fast beside an old snapshot (a dump, a report, a forgotten
--- transaction), which keeps every dead version of a row: the first row, generation 0, never changes any more. It keeps the
--- name, so that no INSERT can make a second lock of it: term 'name', expires_at 'infinity'. The row with the highest
+-- transaction), which keeps every dead version of a row: the first row, generation 0, is not used any more. It keeps the
+-- name, so that no INSERT can make a second lock of it: term 'name', expires_at in the year 9999. The row with the highest
 -- generation is the lock, and moves on to the next generation with every 128th take. Whoever looks for the newest generation
 -- meets the dead versions of that one alone. lib/doc/postgresql.md says more.
 --
@@ -151,7 +151,7 @@ DECLARE
   highest bigint;
 BEGIN
   SELECT l.xmin INTO version FROM rowlock_locks AS l
-  WHERE l.name = $1 AND l.term IS DISTINCT FROM 'name'
+  WHERE l.name = $1
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   -- Of a name without a row: what the reaper, or another strategy, would have raised since.
   SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
@@ -180,6 +180,7 @@ DECLARE
   takeable boolean;
   unchanged boolean;
   early boolean;
+  kept boolean;
 BEGIN
   IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
     RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
@@ -198,28 +199,38 @@ BEGIN
   -- A second round for a row that was absent.
   FOR round IN 1..2 LOOP
     SELECT l.strategy, l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()), l.xmin = seen,
-      l.term IS NULL OR l.expires_at <= now()
-    INTO other, takeable, unchanged, early
+      l.term IS NULL OR l.expires_at <= now(), l.term = 'name'
+    INTO other, takeable, unchanged, early, kept
     FROM rowlock_locks AS l
-    WHERE l.name = wanted AND l.term IS DISTINCT FROM 'name'
+    WHERE l.name = wanted
       AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1);
-    IF NOT FOUND THEN
-      IF seen IS NOT NULL THEN
-        RETURN;  -- reaped since
+    IF other <> 'lease' THEN
+      RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not lease', wanted, other USING ERRCODE = 'RL002';
+    END IF;
+    IF other IS NULL OR kept THEN  -- no row, or only the one that keeps the name
+      IF (CASE WHEN kept THEN unchanged IS NOT TRUE ELSE seen IS NOT NULL END) THEN
+        RETURN;  -- reaped since; or somebody has had it since
       END IF;
       BEGIN
-        -- As lock_insert_free.
+        -- As lock_insert_free. Who puts no row there keeps no lock on the row that keeps the name.
         WITH kept AS (
-          UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp()
-          WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name'
-          RETURNING l.token)
+          UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
+          WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name' AND l.strategy = 'lease' AND l.xmin = seen
+            AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = wanted AND o.generation = 0)
+            AND NOT EXISTS (SELECT FROM rowlock_locks AS n WHERE n.name = wanted AND n.generation > 0)
+          RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token)
         INSERT INTO rowlock_locks AS l (name, generation, strategy, token, expires_at)
         SELECT wanted, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, 'lease', coalesce(kept.token, 0), clock_timestamp()
         FROM (SELECT 1) AS one LEFT JOIN kept ON true
         ON CONFLICT DO NOTHING
         RETURNING l.xmin INTO seen;
-      EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-        RETURN;  -- a transaction has put the row there, and is still open
+        IF NOT FOUND THEN
+          RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of the row that keeps the name';
+        END IF;
+      EXCEPTION
+        WHEN SQLSTATE 'RL000' THEN seen := NULL;
+        WHEN lock_not_available OR deadlock_detected THEN
+          RETURN;  -- a transaction has put the row there, and is still open
       END;
       IF seen IS NULL THEN
         CONTINUE;  -- somebody else has put it there just now
@@ -232,9 +243,6 @@ BEGIN
         RETURN;
       END IF;
       CONTINUE;
-    END IF;
-    IF other <> 'lease' THEN
-      RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not lease', wanted, other USING ERRCODE = 'RL002';
     END IF;
     IF NOT takeable OR unchanged IS NOT TRUE THEN
       RETURN;
@@ -335,7 +343,7 @@ BEGIN
   -- After 128 takes the row only keeps the name, as in lock_release.
   UPDATE rowlock_locks AS l SET
     term = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'name' END,
-    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN timestamptz '9999-12-31 00:00:00+00' ELSE clock_timestamp() END
   WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'lease'
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN
@@ -562,7 +570,7 @@ BEGIN
       (extract(epoch FROM duration) * 1000)::bigint, fresh, many, coalesce(own_limit, l.permit_limit)
     FROM rowlock_locks AS l WHERE l.name = wanted
     RETURNING p.token INTO drawn;
-    UPDATE rowlock_locks AS l SET token = drawn, expires_at = clock_timestamp() WHERE l.name = wanted;
+    UPDATE rowlock_locks AS l SET token = drawn, expires_at = clock_timestamp() WHERE l.name = wanted AND l.strategy = strategy_of;
     RETURN QUERY SELECT fresh, drawn;
   EXCEPTION WHEN SQLSTATE 'RL000' OR lock_not_available OR deadlock_detected THEN
     RETURN;
@@ -657,7 +665,7 @@ DECLARE
   highest bigint;
 BEGIN
   SELECT l.xmin INTO version FROM rowlock_locks AS l
-  WHERE l.name = $1 AND l.term IS DISTINCT FROM 'name'
+  WHERE l.name = $1
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
@@ -717,7 +725,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
   UPDATE rowlock_locks AS l SET
     term = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'name' END,
-    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+    expires_at = CASE WHEN l.generation = 0 AND l.takes >= 128 THEN timestamptz '9999-12-31 00:00:00+00' ELSE clock_timestamp() END
   WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once'
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN

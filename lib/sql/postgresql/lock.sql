@@ -37,7 +37,7 @@ UPDATE rowlock_locks AS l SET
   longest_term = $3,
   takes = l.takes + 1,
   generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
-WHERE l.name = $1 AND l.strategy = $2
+WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
@@ -45,14 +45,18 @@ WHERE l.name = $1 AND l.strategy = $2
 RETURNING l.token
 
 -- A free row for a name that has none, so that lock_take finds one; of generation 1 where only the row is there that keeps the name
--- (lock_release, or a hand that has deleted the other). Never fails on a duplicate. Two at once: one of them puts it there. Should
--- others do the same and take it 128 times between this one's look and its INSERT, its row stands below the lock's: nobody
--- looks at it. The row that keeps the name is written to, so that the reaper, which may be about to delete it, sees it on that
--- row itself.
+-- (lock_release, or a hand that has deleted the other), if that is of the same strategy. Never fails on a duplicate. Two at once:
+-- the second waits for the first one's write to the row that keeps the name, and sees by `takes`, which its sub-select has from
+-- before the wait, that somebody has been there: it puts no row, as its INSERT is of generation 0 then. So a row of generation 1
+-- comes only where there is no higher one. The reaper, which may be about to delete the row that keeps the name, goes by `takes`, too.
+-- The token is above the floor, which the reaper raised before it deleted the lock's former row.
 -- name: lock_insert_free
 WITH kept AS (
-  UPDATE rowlock_locks SET acquired_at = clock_timestamp() WHERE name = $1 AND generation = 0 AND term = 'name'
-  RETURNING token, revoked, longest, longest_term)
+  UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
+  WHERE l.name = $1 AND l.generation = 0 AND l.term = 'name' AND l.strategy = $2
+    AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = $1 AND o.generation = 0)
+    AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = $1 AND n.generation > 0)
+  RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.revoked, l.longest, l.longest_term)
 INSERT INTO rowlock_locks (name, generation, strategy, token, expires_at, revoked, longest, longest_term)
 SELECT $1, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, $2, coalesce(kept.token, 0), clock_timestamp(),
   coalesce(kept.revoked, false), kept.longest, kept.longest_term
@@ -74,17 +78,16 @@ FROM pg_class AS t WHERE t.oid = 'rowlock_locks'::regclass
 -- Times that can't be calculated with (infinity, 294276) come as the year 1 or 9999: one such row must not fail the others.
 -- (Of permits, of which a name may have several: the one that ends first.)
 -- name: lock_read
-SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
+SELECT name, left(strategy, 33), /* of a lock */ CASE WHEN term <> 'name' THEN /* end */ left(term, 65) /* of a lock */ END /* end */, token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
   renewals, ttl, left(takeover, 33),
   CASE WHEN acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
-  ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
+  ceil(extract(epoch FROM least(greatest(/* of a lock */ CASE WHEN term = 'name' THEN acquired_at ELSE /* end */ expires_at /* of a lock */ END /* end */, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = $1 /* of a lock */ AND term IS DISTINCT FROM 'name' /* end */
-ORDER BY /* of a lock */ generation DESC, /* end */ expires_at LIMIT 1
+FROM rowlock_locks WHERE name = $1 ORDER BY /* of a lock */ generation DESC, /* end */ expires_at LIMIT 1
 
 -- The last name of the $2 rows from the name $1 on: where a part of the list ends, whatever of it is shown.
 -- name: lock_list_end
@@ -94,19 +97,20 @@ SELECT max(w.name) FROM (SELECT name FROM rowlock_locks WHERE name >= $1 ORDER B
 -- is done, too. $3: only what has been held for so many milliseconds, or 0. A text that only a hand, or another program, can have
 -- made so long is cut: no row may keep the others from being read.
 -- name: lock_list
-SELECT name, left(strategy, 33), left(term, 65), token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
+SELECT name, left(strategy, 33), CASE WHEN term <> 'name' THEN left(term, 65) END, token, left(owner_host, 256), owner_pid, left(owner_process, 256), owner_thread,
   renewals, ttl, left(takeover, 33),
   CASE WHEN acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
-  ceil(extract(epoch FROM least(greatest(expires_at, timestamptz '0001-01-01 00:00:00+00'),
+  ceil(extract(epoch FROM least(greatest(CASE WHEN term = 'name' THEN acquired_at ELSE expires_at END, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks
-WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term IS NOT NULL OR $1::bigint = 1) AND term IS DISTINCT FROM 'name'
-  AND ($2::bigint = 1 OR term IS NULL OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
-  AND ($3::bigint = 0 OR (term IS NOT NULL AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
+FROM rowlock_locks AS l
+WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term <> 'name' OR $1::bigint = 1)
+  AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = l.name AND n.generation > l.generation)
+  AND ($2::bigint = 1 OR coalesce(term, 'name') = 'name' OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
+  AND ($3::bigint = 0 OR (term <> 'name' AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
 ORDER BY name LIMIT $7::bigint
 
 -- Who waits for the locks among the names of $1 (a JSON list) that are held: each lock once with nulls, and once with each
@@ -203,7 +207,7 @@ RETURNING term
 -- name: lock_release
 UPDATE rowlock_locks SET
   term = CASE WHEN generation = 0 AND takes >= 128 THEN 'name' END,
-  expires_at = CASE WHEN generation = 0 AND takes >= 128 THEN 'infinity' ELSE clock_timestamp() END
+  expires_at = CASE WHEN generation = 0 AND takes >= 128 THEN timestamptz '9999-12-31 00:00:00+00' ELSE clock_timestamp() END
 WHERE name = $1 AND term = $2
   AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 RETURNING (NOT pg_try_advisory_xact_lock_shared(hashtextextended(name, tableoid::bigint)))::int,
@@ -389,7 +393,7 @@ SELECT current_setting('default_transaction_read_only')::boolean::int::bigint
 -- Says that the anchor was used; not while it is held, which the reaper sees itself.
 -- name: row_touch
 UPDATE rowlock_locks SET expires_at = clock_timestamp()
-WHERE name = (SELECT name FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED)
+WHERE strategy = 'row_lock' AND name = (SELECT name FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED)
 
 -- Who holds the anchors from the name $1 to $2, and has for $3 milliseconds (0: for however long): xmax is the transaction that has locked the row, if that is
 -- still open. To other roles than a superuser's or pg_monitor's the server tells only the pid of other roles' sessions.

@@ -69,7 +69,7 @@ UPDATE rowlock_locks AS l SET
   expires_at = clock_timestamp(),
   intent_until = CASE WHEN l.intent_term = $3 THEN NULL ELSE l.intent_until END
 FROM rowlock_permits AS p
-WHERE l.name = $1 AND p.name = $1 AND p.term = $2
+WHERE l.name = $1 AND l.strategy = p.strategy AND p.name = $1 AND p.term = $2
 
 -- If permit_take has made the permit $2: the one that it replaces ($3) is over.
 -- name: permit_replaced

@@ -29,9 +29,9 @@
 -- An anchor of permits: NOT EXISTS sees those that were taken before R's snapshot. A take that comes later has the anchor locked, or
 --   has written expires_at into it, which R looks at again: the anchor stays. One with a limit that somebody has set stays, too.
 --
--- Of a name that has two rows the newest generation is looked at. A row that keeps the name goes with it, or by itself if it is
--- alone, once it was not written to for as long, and for an hour: a take that puts a row above it writes to it in the same statement, and R
--- looks at the row itself under its lock. R first: that take finds none, and its row is the first one again.
+-- Of a name that has two rows the newest generation goes first; the row that keeps the name goes in a later run, when it is alone.
+-- Meanwhile a take may put a row above it, and writes to it in the same statement: so R compares its `takes` under its lock with those
+-- of R's own snapshot. R first: that take finds none, and its row is the first one again.
 --
 -- What the clock says decides only for takeover 'clock': of a term that only watching may end no reaper can say that it
 -- is over (B36). A row whose token is more than a day ahead of the clock (which was wrong when it was drawn) stays: its
@@ -61,7 +61,7 @@ FROM (
   FROM (
     SELECT n.name, n.strategy, CASE WHEN n.term <> 'name' THEN n.term END AS term, n.takeover, n.token, n.longest_term, n.longest,
       n.permit_limit, CASE WHEN n.term = 'name'
-        THEN n.acquired_at + greatest(0, 3600000 - $3::bigint) * interval '1 millisecond' ELSE n.expires_at END AS expires_at
+        THEN n.acquired_at ELSE n.expires_at END AS expires_at
     FROM rowlock_locks AS n
     WHERE n.name > $1 AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS m WHERE m.name = n.name AND m.generation > n.generation)
     ORDER BY n.name LIMIT $2::bigint) AS l,
@@ -95,7 +95,9 @@ WITH due AS (
   WHERE l.name > $1 AND l.name <= $2
     AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = l.name AND n.generation > l.generation)
     AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
-    AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - greatest($4::bigint, 3600000) * interval '1 millisecond'
+    AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+        AND l.generation = 0 AND l.expires_at = timestamptz '9999-12-31 00:00:00+00'
+        AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = l.name AND o.generation = 0)
       ELSE CASE l.strategy
       WHEN 'unique_insert' THEN true
       WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
@@ -108,31 +110,25 @@ WITH due AS (
     AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
     AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY l.name LIMIT $3::bigint
-  FOR UPDATE OF l SKIP LOCKED),
-gone AS (
-  DELETE FROM rowlock_locks AS l USING due
-  WHERE l.name = due.name AND l.generation = due.generation AND l.name > $1 AND l.name <= $2
-    AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
-    AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - greatest($4::bigint, 3600000) * interval '1 millisecond'
-      ELSE CASE l.strategy
-      WHEN 'unique_insert' THEN true
-      WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
-        AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-        AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END END
-    AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
-    AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
-  RETURNING l.name, l.generation, l.strategy),
-below AS (
-  SELECT l.name, l.generation FROM gone JOIN rowlock_locks AS l ON l.name = gone.name AND l.generation < gone.generation
-  WHERE l.acquired_at <= clock_timestamp() - greatest($4::bigint, 3600000) * interval '1 millisecond'
-  FOR UPDATE OF l SKIP LOCKED),
-gone_below AS (
-  DELETE FROM rowlock_locks AS l USING below WHERE l.name = below.name AND l.generation = below.generation)
-SELECT strategy FROM gone
+  FOR UPDATE OF l SKIP LOCKED)
+DELETE FROM rowlock_locks AS l USING due
+WHERE l.name = due.name AND l.generation = due.generation AND l.name > $1 AND l.name <= $2
+  AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+  AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      AND l.generation = 0 AND l.expires_at = timestamptz '9999-12-31 00:00:00+00'
+      AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = l.name AND o.generation = 0)
+    ELSE CASE l.strategy
+    WHEN 'unique_insert' THEN true
+    WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+    ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+      AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END END
+  AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
+  AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+RETURNING l.strategy
 
 -- Terms of the names after $1 up to $2, $3 at most, whose expiry is further away than they can have set it: the clock went
 -- back (C5). The reaper watches them. Read only.
