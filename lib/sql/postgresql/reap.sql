@@ -29,9 +29,9 @@
 -- An anchor of permits: NOT EXISTS sees those that were taken before R's snapshot. A take that comes later has the anchor locked, or
 --   has written expires_at into it, which R looks at again: the anchor stays. One with a limit that somebody has set stays, too.
 --
--- Of a name that has two rows the newest generation goes first; the row that keeps the name goes in a later run, when it is alone.
--- Meanwhile a take may put a row above it, and writes to it in the same statement: so R compares its `takes` under its lock with those
--- of R's own snapshot. R first: that take finds none, and its row is the first one again.
+-- Of a name that has two rows the newest generation is looked at, and the row that keeps the name goes with it; if somebody has that
+-- locked just then, in a later run, when it is alone. A take that puts a row above it writes to it in the same statement: so R compares
+-- its `takes`, under its lock, with those of R's own snapshot. R first: that take finds none, and its row is the first one again.
 --
 -- What the clock says decides only for takeover 'clock': of a term that only watching may end no reaper can say that it
 -- is over (B36). A row whose token is more than a day ahead of the clock (which was wrong when it was drawn) stays: its
@@ -110,25 +110,33 @@ WITH due AS (
     AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
     AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY l.name LIMIT $3::bigint
-  FOR UPDATE OF l SKIP LOCKED)
-DELETE FROM rowlock_locks AS l USING due
-WHERE l.name = due.name AND l.generation = due.generation AND l.name > $1 AND l.name <= $2
-  AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
-  AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      AND l.generation = 0 AND l.expires_at = timestamptz '9999-12-31 00:00:00+00'
-      AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = l.name AND o.generation = 0)
-    ELSE CASE l.strategy
-    WHEN 'unique_insert' THEN true
-    WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-    WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-    WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-    WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-    ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
-      AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
-      AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END END
-  AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
-  AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
-RETURNING l.strategy
+  FOR UPDATE OF l SKIP LOCKED),
+gone AS (
+  DELETE FROM rowlock_locks AS l USING due
+  WHERE l.name = due.name AND l.generation = due.generation AND l.name > $1 AND l.name <= $2
+    AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+    AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+        AND l.generation = 0 AND l.expires_at = timestamptz '9999-12-31 00:00:00+00'
+        AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = l.name AND o.generation = 0)
+      ELSE CASE l.strategy
+      WHEN 'unique_insert' THEN true
+      WHEN 'lease' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'once' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'quorum' THEN l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      WHEN 'row_lock' THEN l.term IS NULL AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+      ELSE l.strategy IN ('shared', 'semaphore') AND l.term IS NULL AND l.permit_limit IS NULL
+        AND l.expires_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
+        AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS h WHERE h.name = l.name) END END
+    AND l.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + 86400000000
+    AND l.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  RETURNING l.name, l.generation, l.strategy),
+kept AS (
+  SELECT k.name FROM gone JOIN rowlock_locks AS k ON k.name = gone.name AND k.generation = 0 AND gone.generation > 0
+  WHERE k.term = 'name' AND k.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = k.name AND o.generation = 0)
+  FOR UPDATE OF k SKIP LOCKED),
+gone_too AS (
+  DELETE FROM rowlock_locks AS l USING kept WHERE l.name = kept.name AND l.generation = 0 AND l.term = 'name')
+SELECT strategy FROM gone
 
 -- Terms of the names after $1 up to $2, $3 at most, whose expiry is further away than they can have set it: the clock went
 -- back (C5). The reaper watches them. Read only.
