@@ -102,6 +102,14 @@ TEST_CASE(
     CHECK(p.ask(fmt::format("UPDATE {} SET token_floor = {};", p.table("meta"), held->token)).empty());
     CHECK(p.ask(fmt::format("DELETE FROM {};", p.table("locks"))).empty());
   }
+  SUBCASE("it was used so often that only the row is there which keeps its name [C92]") {
+    for (int i = 0; i < 127; ++i) {
+      auto const once_more = p.take(*other, "n");
+      REQUIRE(once_more);
+      REQUIRE(p.release(*other, "n", once_more->term) == "1");
+    }
+    CHECK(p.ask(fmt::format("SELECT term FROM {};", p.table("locks"))) == "name");
+  }
   CHECK(late.goes_on().empty());
   CHECK(other->run(p.section()) == "1");
 }
