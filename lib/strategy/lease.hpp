@@ -53,7 +53,7 @@ class lease : public row_strategy {
   backend::row_list rows_of(backend::connection&, backend::statement const&,
                             std::span<backend::value const> parameters, boot_time_point deadline) const;
   /// @return false if a transaction was in the way
-  bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>, bool,
+  bool put_free_rows(backend::connection&, several const&, std::span<std::optional<term_row> const>,
                      boot_time_point deadline) const;
   outcome read_back(backend::connection&, take_request const&, boot_time_point deadline) const;
 

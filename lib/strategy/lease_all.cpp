@@ -84,8 +84,7 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
                                 boot_time_point& sent_at) const {
   several const all(how, wanted);
   std::vector<std::optional<term_row>> rows;
-  // A second round for absent rows, or for what has changed just now. A third if the reaper deletes one
-  // again.
+  // A second round for absent rows, a third if the reaper deletes one again.
   for (int round = 0; round < 3; ++round) {
     bool locked = false;
     try {
@@ -104,14 +103,16 @@ outcome_for_all lease::take_all(backend::connection& c, take_request const& how,
     }
     rows = rows_.read_all(c, all.terms(), deadline);
     bool in_the_way = locked;
+    bool absent = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (rows[i]) require_strategy(*rows[i], rowlock::strategy::lease);
       in_the_way = in_the_way || !may_be_taken(rows[i], wanted[i].old);
+      absent = absent || !rows[i];
     }
-    if (in_the_way || !put_free_rows(c, all, rows, round > 0, deadline)) return all_refused{std::move(rows)};
+    if (in_the_way || !absent) return all_refused{std::move(rows)};
+    if (!put_free_rows(c, all, rows, deadline)) return all_refused{std::move(rows)};
   }
   auto const missing = std::find(rows.begin(), rows.end(), std::nullopt);
-  if (missing == rows.end()) return all_refused{std::move(rows)};
   rows_.refuse_if_hidden(c, wanted[static_cast<std::size_t>(missing - rows.begin())].name, deadline);
   return all_refused{std::move(rows)};
 }
@@ -153,12 +154,10 @@ backend::row_list lease::rows_of(backend::connection& c, backend::statement cons
   return c.execute_at_once(steps, deadline).back().rows;
 }
 
-// `for_free_ones`: a free row that was refused twice may be one that only keeps the name.
 bool lease::put_free_rows(backend::connection& c, several const& all,
-                          std::span<std::optional<term_row> const> rows, bool for_free_ones,
-                          boot_time_point deadline) const try {
+                          std::span<std::optional<term_row> const> rows, boot_time_point deadline) const try {
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (!rows[i] || for_free_ones)
+    if (!rows[i])
       c.execute(book_.at("lock_insert_free"),
                 std::vector<value>{all.wanted[i].name, to_string(rowlock::strategy::lease)}, deadline);
   return true;

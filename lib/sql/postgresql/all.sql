@@ -72,19 +72,20 @@ FROM mine WHERE l.name = mine.name AND l.generation = mine.generation AND l.term
 RETURNING l.name, (NOT pg_try_advisory_xact_lock_shared(hashtextextended(l.name, l.tableoid::bigint)))::int,
   set_config('synchronous_commit', 'off', true)
 
--- As lock_read, for the names of $1 (JSON as for all_take).
+-- As lock_read, for the names of $1 (JSON as for all_take). A row that only keeps the name is none here: lock_insert_free puts one
+-- beside it.
 -- name: all_read
-SELECT l.name, left(l.strategy, 33), CASE WHEN l.term <> 'name' THEN left(l.term, 65) END, l.token, left(l.owner_host, 256), l.owner_pid, left(l.owner_process, 256),
+SELECT l.name, left(l.strategy, 33), left(l.term, 65), l.token, left(l.owner_host, 256), l.owner_pid, left(l.owner_process, 256),
   l.owner_thread, l.renewals, l.ttl, left(l.takeover, 33),
   CASE WHEN l.acquired_at IS NOT NULL THEN
     (extract(epoch FROM least(greatest(l.acquired_at, timestamptz '0001-01-01 00:00:00+00'),
       timestamptz '9999-12-31 00:00:00+00')) * 1000000)::bigint END AS acquired_us,
-  ceil(extract(epoch FROM least(greatest(CASE WHEN l.term = 'name' THEN l.acquired_at ELSE l.expires_at END, timestamptz '0001-01-01 00:00:00+00'),
+  ceil(extract(epoch FROM least(greatest(l.expires_at, timestamptz '0001-01-01 00:00:00+00'),
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   l.revoked, left(l.note, 1024), l.hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
 FROM json_to_recordset($1::json) AS w(name text)
 CROSS JOIN LATERAL (
   SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
-JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation
+JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation AND l.term IS DISTINCT FROM 'name'
 ORDER BY l.name
