@@ -35,9 +35,8 @@ using setting = std::pair<std::string, std::string>;
 // - synchronous_commit: a take must survive a crash of the server. remote_apply, which is more, stays.
 // - lock_timeout: a row that a transaction has locked counts as busy.
 // - jit: compiling a statement costs a hundred times what it can save.
-// - enable_seqscan, enable_bitmapscan: a plan that was made while a table was small must not read all of it
-// when
-//   an old snapshot has made it large.
+// - enable_seqscan, enable_bitmapscan: a plan from a small table must not read all of it when an old snapshot
+//   has made it large.
 // - idle_in_transaction_session_timeout: a client that stops in a transaction would keep its locks for hours.
 // - No other timeout of the role's may end a statement or an idle session.
 std::vector<setting> needed_settings(int server_version) {
