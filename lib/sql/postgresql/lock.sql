@@ -87,7 +87,10 @@ SELECT name, left(strategy, 33), /* of a lock */ CASE WHEN term <> 'name' THEN /
     timestamptz '9999-12-31 00:00:00+00') - clock_timestamp()) * 1000)::bigint AS expires_in_ms,
   revoked, left(note, 1024), hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN longest_term = term THEN longest END AS longest_ms
-FROM rowlock_locks WHERE name = $1 ORDER BY /* of a lock */ generation DESC, /* end */ expires_at LIMIT 1
+FROM rowlock_locks
+WHERE name = $1
+  /* of a lock */ AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) /* end */
+ORDER BY expires_at LIMIT 1
 
 -- The last name of the $2 rows from the name $1 on: where a part of the list ends, whatever of it is shown.
 -- name: lock_list_end
