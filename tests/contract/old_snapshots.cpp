@@ -402,8 +402,8 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
   open_transaction old(f);
   old.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM rowlock_locks");
   use(one, 3000);
-  for (auto const& [name, many] : pages()) {
-    CAPTURE(name);
-    CHECK(many <= at_first.at(name) + 60);
+  for (auto const& page : pages()) {
+    CAPTURE(page.first);
+    CHECK(page.second <= at_first.at(page.first) + 60);
   }
 }

@@ -217,9 +217,10 @@ class play {
     auto const before = threads();
     auto const start = clock_type::now();
     for (int i = 0; i < 10; ++i) (void)ask("nobody-answers.example");
-    auto const more = threads() - before;
-    report("ten calls with a name that is looked up already: threads", start, std::to_string(more),
-           more <= 0);
+    // A thread that was joined is in the list a little longer.
+    bool const same = eventually([&] { return threads() <= before; });
+    report("ten calls with a name that is looked up already: threads", start,
+           std::to_string(threads() - before), same);
     names_.set("known", {live});
     for (int i = 0; i < 10; ++i) (void)ask(fmt::format("nobody-answers{}.example", i));
     report_call("ten more names that nobody answers for, then one that is known", {done},
