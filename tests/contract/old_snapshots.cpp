@@ -369,9 +369,17 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
   texts const taking{"'x'",   "'lease'", "'t'",  "'h'", "1", "'p'",  "1",
                      "30000", "'clock'", "NULL", "''",  "1", "NULL", "NULL"};
   texts const mine{"'x'", "'t'"};
-  std::vector<std::pair<char const*, texts>> const of_free{{"lock_take", taking}, {"lock_read", {"'x'"}}};
+  std::string const list = R"('[{"name": "x", "term": "t"}]')";
+  std::vector<std::pair<char const*, texts>> const of_free{
+      {"lock_take", taking},
+      {"lock_read", {"'x'"}},
+      {"all_read", {list}},
+      {"all_take", {list, "'lease'", "'h'", "1", "'p'", "1", "30000", "'clock'", "NULL", "''", "1", "1"}}};
   std::vector<std::pair<char const*, texts>> const of_held{{"lock_extend", {"'x'", "'t'", "1000"}},
                                                            {"lock_idle", mine},
+                                                           {"lock_renew", {list}},
+                                                           {"lock_check", {list}},
+                                                           {"all_release", {list}},
                                                            {"lock_release", mine},
                                                            {"guard_require", mine},
                                                            {"at_once_guard", mine},

@@ -15,10 +15,9 @@
 WITH free AS (
   SELECT l.name, l.generation, w.term, w.thread
   FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint)
-  CROSS JOIN LATERAL (
-    SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
-  JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation
-  WHERE l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
+  JOIN rowlock_locks AS l ON l.name = w.name
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1)
+  WHERE w.name = w.name || '' AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
     AND CASE WHEN w.old IS NULL
           THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
           ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals END END
@@ -60,9 +59,9 @@ RETURNING l.name, l.token
 WITH mine AS (
   SELECT l.name, l.generation, l.term
   FROM json_to_recordset($1::json) AS w(name text, term text)
-  CROSS JOIN LATERAL (
-    SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
-  JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation AND l.term = w.term
+  JOIN rowlock_locks AS l ON l.name = w.name AND l.term = w.term
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1)
+  WHERE w.name = w.name || ''
   ORDER BY l.name
   FOR UPDATE OF l SKIP LOCKED)
 UPDATE rowlock_locks AS l SET
@@ -85,7 +84,7 @@ SELECT l.name, left(l.strategy, 33), left(l.term, 65), l.token, left(l.owner_hos
   l.revoked, left(l.note, 1024), l.hard_until <= clock_timestamp() AS hard_limit_reached,
   CASE WHEN l.longest_term = l.term THEN l.longest END AS longest_ms
 FROM json_to_recordset($1::json) AS w(name text)
-CROSS JOIN LATERAL (
-  SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1) AS newest
-JOIN rowlock_locks AS l ON l.name = w.name AND l.generation = newest.generation AND l.term IS DISTINCT FROM 'name'
+JOIN rowlock_locks AS l ON l.name = w.name AND l.term IS DISTINCT FROM 'name'
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1)
+WHERE w.name = w.name || ''
 ORDER BY l.name
