@@ -85,10 +85,10 @@ std::optional<permits::standing> permits::look(backend::connection& c, take_requ
 void permits::set_limit(backend::connection& c, std::string const& name, std::int64_t limit,
                         boot_time_point deadline) const {
   std::vector<value> const what{name, to_string(which_), limit};
-  // As in take(): the reaper can delete the anchor.
+  // As in take(): the reaper can delete the anchor, and a row can be one that only keeps the name.
   for (int round = 0; round < 4; ++round) {
     if (c.execute(book_.at("permit_set_limit"), what, deadline).affected > 0) return;
-    if (!look(c, name, nullptr, deadline))
+    if (!look(c, name, nullptr, deadline) || round > 0)
       c.execute(book_.at("lock_insert_free"), std::vector<value>{name, to_string(which_)}, deadline);
   }
   rows_.refuse_if_hidden(c, name, deadline);
@@ -112,12 +112,11 @@ outcome permits::take(backend::connection& c, take_request const& r, std::option
   for (int round = 0; round < 4; ++round) {
     if (look_first) {
       auto const now = look(c, r, deadline);
-      if (!now)
+      if (now && !now->fits(r.permit.units, now->live)) return refuse(c, r, false, deadline);
+      if (now && !now->fits(r.permit.units, now->all)) purge(c, r.name, deadline);
+      // A row that was refused twice may be one that only keeps the name.
+      if (!now || round > 1)
         c.execute(book_.at("lock_insert_free"), std::vector<value>{r.name, to_string(which_)}, deadline);
-      else if (!now->fits(r.permit.units, now->live))
-        return refuse(c, r, false, deadline);
-      else if (!now->fits(r.permit.units, now->all))
-        purge(c, r.name, deadline);
     }
     try {
       if (auto const won = grant(c, r, deadline, sent_at)) return *won;

@@ -13,8 +13,8 @@ fencing_token tokens::draw(backend::connection& c, std::string const& name, boot
   // The reaper can delete a new row at once, but not for ever.
   for (int round = 0; round < 10; ++round) {
     auto const drawn = c.execute(book_.at("token_draw"), parameters, deadline);
+    if (!drawn.rows.empty()) return backend::as_token(drawn.rows[0].at(0));
     if (drawn.affected > 0) {
-      if (book_.returning()) return backend::as_token(drawn.rows.at(0).at(0));
       if (drawn.number) return {*drawn.number};
       auto const read = c.execute(book_.at("token_read"), parameters, deadline);
       if (!read.rows.empty()) return backend::as_token(read.rows.at(0).at(0));

@@ -53,16 +53,22 @@ CREATE TABLE rowlock_locks (
   longest       bigint,                       -- milliseconds that this term can last at most from a change on, and
   longest_term  text,                         -- whose, also when that is gone; another than term: plain SQL of others took the row
   permit_limit  bigint,                       -- strategy semaphore: the limit for all who name none
+  counted_from  bigint      NOT NULL DEFAULT 0,        -- shared, semaphore: each permit has a token from this one on,
+  counted_too   bigint[],                     -- or one of these
   intent_units  bigint,                       -- shared, semaphore: what the first in line waits for,
   intent_term   text,                         -- under which id,
   intent_until  timestamptz,                  -- and until when nobody else takes it
   PRIMARY KEY (name, generation)
 ) WITH (fillfactor = 50);
 
--- The latest token of names whose lock row does not outlive the term.
+-- The latest token of names whose lock row does not outlive the term. As in rowlock_locks, the row with the highest generation
+-- counts, each 128th draw moves it on, and a row of generation 0 keeps the name.
 CREATE TABLE rowlock_tokens (
-  name  text COLLATE "C" PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 255),
-  token bigint NOT NULL
+  name       text COLLATE "C" CHECK (octet_length(name) BETWEEN 1 AND 255),
+  generation bigint NOT NULL DEFAULT 0,
+  draws      bigint NOT NULL DEFAULT 0,
+  token      bigint NOT NULL,
+  PRIMARY KEY (name, generation)
 ) WITH (fillfactor = 50);
 
 -- One row for each permit that is held: locks that several may hold at a time (strategies shared and semaphore). Its columns are
@@ -90,6 +96,9 @@ CREATE TABLE rowlock_permits (
   told          bigint      NOT NULL,         -- the limit that its taker was told
   PRIMARY KEY (name, term)
 ) WITH (fillfactor = 50);
+-- To count the permits of a name without the dead ones. By an expression: who looks for a term can't take this index for it, and who
+-- counts can't take the other one.
+CREATE INDEX ON rowlock_permits ((name || ''), token);
 
 -- One row: what the reaper did last, for people.
 CREATE TABLE rowlock_reaper (
@@ -154,7 +163,7 @@ BEGIN
   WHERE l.name = $1
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   -- Of a name without a row: what the reaper, or another strategy, would have raised since.
-  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
   RETURN QUERY SELECT t.term, t.token FROM rowlock_take_seen($1, $2, $3, version, highest) AS t;
 END $$;
@@ -237,7 +246,7 @@ BEGIN
       END IF;
       -- Now nobody else can have the name. Whoever had it since the calling statement began has left a trace.
       PERFORM FROM rowlock_meta AS m
-      WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+      WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
         IS DISTINCT FROM $5;
       IF FOUND THEN
         RETURN;
@@ -271,7 +280,7 @@ BEGIN
           l.token + 1,
           (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
           CASE WHEN l.token = 0 THEN (
-            SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+            SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
             FROM rowlock_meta AS m WHERE m.id = 1) END),
         owner_host = coalesce(host(inet_client_addr()), 'local'),
         owner_pid = pg_backend_pid(),
@@ -383,27 +392,42 @@ END $$;
 -- that were taken, who had some (100 at most), and those that had expired (1000 at most), with their versions.
 CREATE FUNCTION rowlock_permit_seen(name text, kind text, units bigint, told bigint, ttl interval, note text)
 RETURNS TABLE (term text, token bigint)
-LANGUAGE plpgsql STABLE ROWS 1 AS $$
+LANGUAGE plpgsql STABLE ROWS 1
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
   version xid;
   highest bigint;
+  first bigint;
+  too bigint[];
   counted bigint;
   others text[];
   late text[];
   late_versions xid[];
 BEGIN
-  SELECT l.xmin INTO version FROM rowlock_locks AS l WHERE l.name = $1;
+  SELECT l.xmin, l.counted_from, l.counted_too INTO version, first, too
+  FROM rowlock_locks AS l
+  WHERE l.name = $1
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
+  first := coalesce(first, 0);
   -- Of a name without a row: what the reaper, or another strategy, would have raised since.
-  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
-  SELECT coalesce(sum(p.units), 0)::bigint INTO counted FROM rowlock_permits AS p WHERE p.name = $1;
-  others := ARRAY(SELECT p.term FROM rowlock_permits AS p WHERE p.name = $1 ORDER BY p.token DESC LIMIT 100);
-  SELECT array_agg(o.term), array_agg(o.version) INTO late, late_versions
-  FROM (
-    SELECT p.term, p.xmin AS version FROM rowlock_permits AS p
-    WHERE p.name = $1 AND p.takeover = 'clock' AND p.expires_at <= clock_timestamp()
-    ORDER BY p.term LIMIT 1000) AS o;
+  WITH there AS (
+    SELECT p.xmin AS version, p.* FROM rowlock_permits AS p WHERE p.name || '' = $1 AND p.token >= first
+    UNION ALL
+    SELECT p.* FROM unnest(too) AS t(token),
+      LATERAL (SELECT o.xmin AS version, o.* FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token = t.token OFFSET 0) AS p),
+  expired AS (
+    SELECT p.term, p.version FROM there AS p
+    WHERE p.takeover = 'clock' AND p.expires_at <= clock_timestamp()
+    ORDER BY p.term LIMIT 1000)
+  SELECT
+    (SELECT coalesce(sum(p.units), 0)::bigint FROM there AS p),
+    ARRAY(SELECT p.term FROM there AS p ORDER BY p.token DESC LIMIT 100),
+    (SELECT array_agg(o.term) FROM expired AS o),
+    (SELECT array_agg(o.version) FROM expired AS o)
+  INTO counted, others, late, late_versions;
   RETURN QUERY SELECT t.term, t.token
     FROM rowlock_take_permit($1, $2, $3, $4, $5, $6, version, highest, counted, others, late, late_versions) AS t;
 END $$;
@@ -438,6 +462,9 @@ DECLARE
   fresh CONSTANT text := replace(gen_random_uuid()::text, '-', '');
   seen xid := $7;
   other text;
+  kept boolean;
+  first bigint;
+  too bigint[];
   most bigint;
   room boolean;
   room_for_late boolean;
@@ -473,7 +500,12 @@ BEGIN
     RAISE EXCEPTION 'a permit of ''%'' can''t be taken: row-level security may hide others'' permits from this role', wanted
       USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
   END IF;
-  SELECT l.strategy, l.permit_limit INTO other, most FROM rowlock_locks AS l WHERE l.name = wanted;
+  SELECT l.strategy, l.permit_limit, l.term IS NOT DISTINCT FROM 'name', l.counted_from, l.counted_too
+  INTO other, most, kept, first, too
+  FROM rowlock_locks AS l
+  WHERE l.name = wanted
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1);
+  first := coalesce(first, 0);
   IF FOUND AND other <> strategy_of THEN
     RAISE EXCEPTION 'the lock ''%'' is used with strategy %, not %', wanted, other, strategy_of USING ERRCODE = 'RL002';
   END IF;
@@ -486,17 +518,32 @@ BEGIN
     RAISE EXCEPTION '''%'': % units can''t be taken: 1 to %, which is the limit', wanted, many, most
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  IF other IS NULL THEN
-    IF seen IS NOT NULL THEN
+  IF other IS NULL OR kept THEN  -- no row, or only the one that keeps the name
+    IF other IS NULL AND seen IS NOT NULL THEN
       RETURN;  -- reaped since
     END IF;
     BEGIN
-      INSERT INTO rowlock_locks AS l (name, strategy, token, expires_at)
-      VALUES (wanted, strategy_of, 0, clock_timestamp())
+      -- As lock_insert_free.
+      WITH kept AS (
+        UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
+        WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name' AND l.strategy = strategy_of AND l.xmin = seen
+          AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = wanted AND o.generation = 0)
+          AND NOT EXISTS (SELECT FROM rowlock_locks AS n WHERE n.name = wanted AND n.generation > 0)
+        RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.permit_limit,
+          l.counted_from, l.counted_too)
+      INSERT INTO rowlock_locks AS l (name, generation, strategy, token, expires_at, permit_limit, counted_from, counted_too)
+      SELECT wanted, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, strategy_of, coalesce(kept.token, 0), clock_timestamp(),
+        kept.permit_limit, coalesce(kept.counted_from, 0), kept.counted_too
+      FROM (SELECT 1) AS one LEFT JOIN kept ON true
       ON CONFLICT DO NOTHING
       RETURNING l.xmin INTO seen;
-    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-      RETURN;  -- a transaction has put the row there, and is still open
+      IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of the row that keeps the name';
+      END IF;
+    EXCEPTION
+      WHEN SQLSTATE 'RL000' THEN seen := NULL;
+      WHEN lock_not_available OR deadlock_detected THEN
+        RETURN;  -- a transaction has put the row there, and is still open
     END;
     IF seen IS NULL THEN  -- somebody else has put it there just now; or it can neither be seen nor put there
       PERFORM FROM rowlock_locks AS l WHERE l.name = wanted;
@@ -508,7 +555,7 @@ BEGIN
     END IF;
     -- Nobody else can have the name now. Whoever had it since the calling statement began has left a trace.
     PERFORM FROM rowlock_meta AS m
-    WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+    WHERE m.id = 1 AND greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
       IS DISTINCT FROM $8;
     IF FOUND THEN
       RETURN;
@@ -518,7 +565,11 @@ BEGIN
   SELECT many + coalesce(sum(p.units) FILTER (WHERE p.takeover <> 'clock' OR p.expires_at > clock_timestamp()), 0) <= most,
     many + coalesce(sum(p.units), 0) <= most
   INTO room, room_for_late
-  FROM rowlock_permits AS p WHERE p.name = wanted;
+  FROM (
+    SELECT q.units, q.takeover, q.expires_at FROM rowlock_permits AS q WHERE q.name || '' = wanted AND q.token >= first
+    UNION ALL
+    SELECT q.units, q.takeover, q.expires_at FROM unnest(too) AS t(token),
+      LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token = t.token OFFSET 0) AS q) AS p;
   IF NOT room THEN
     RETURN;
   END IF;
@@ -537,9 +588,12 @@ BEGIN
     SELECT coalesce(sum(g.units), 0)::bigint INTO freed FROM gone AS g WHERE g.expires_at <= now();
   END IF;
   BEGIN
-    PERFORM FROM rowlock_locks AS l WHERE l.name = wanted AND l.strategy = strategy_of FOR UPDATE;
+    PERFORM FROM rowlock_locks AS l
+    WHERE l.name = wanted AND l.strategy = strategy_of AND l.term IS DISTINCT FROM 'name'
+      AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
+    FOR UPDATE;
     IF NOT FOUND THEN
-      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile';
+      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile, or has moved on';
     END IF;
     -- A statement of its own, which begins after the lock was got. An intent is what the first in line waits for; one that ends
     -- more than 2 s ahead is none (C44).
@@ -550,8 +604,14 @@ BEGIN
       (l.xmin = seen AND many + $9 - freed <= coalesce(own_limit, l.permit_limit))
         OR coalesce(sum(p.units) FILTER (WHERE p.term = ANY ($10)), 0) >= many
     INTO room, current
-    FROM rowlock_locks AS l LEFT JOIN rowlock_permits AS p ON p.name = l.name
+    FROM rowlock_locks AS l
+    LEFT JOIN LATERAL (
+      SELECT q.term, q.units FROM rowlock_permits AS q WHERE q.name || '' = wanted AND q.token >= l.counted_from
+      UNION ALL
+      SELECT q.term, q.units FROM unnest(l.counted_too) AS t(token),
+        LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token = t.token OFFSET 0) AS q) AS p ON true
     WHERE l.name = wanted
+      AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
     GROUP BY l.xmin, l.intent_until, l.intent_units, l.permit_limit;
     IF room IS NOT TRUE OR current IS NOT TRUE THEN
       RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'lets go of the anchor';
@@ -561,16 +621,39 @@ BEGIN
     SELECT l.name, l.strategy, fresh,
       greatest(
         l.token + 1,
+        l.counted_from,
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
         CASE WHEN l.token = 0 THEN (
-          SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted))
+          SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
           FROM rowlock_meta AS m WHERE m.id = 1) END),
       coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(), replace(gen_random_uuid()::text, '-', ''), -1,
       (extract(epoch FROM duration) * 1000)::bigint, 'clock', clock_timestamp(), clock_timestamp() + duration, remark,
       (extract(epoch FROM duration) * 1000)::bigint, fresh, many, coalesce(own_limit, l.permit_limit)
-    FROM rowlock_locks AS l WHERE l.name = wanted
+    FROM rowlock_locks AS l
+    WHERE l.name = wanted
+      AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
     RETURNING p.token INTO drawn;
-    UPDATE rowlock_locks AS l SET token = drawn, expires_at = clock_timestamp() WHERE l.name = wanted AND l.strategy = strategy_of;
+    -- As permit_count.
+    WITH counted AS (
+      UPDATE rowlock_locks AS l SET
+        token = drawn,
+        expires_at = clock_timestamp(),
+        takes = l.takes + 1,
+        generation = CASE WHEN l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END,
+        counted_from = CASE WHEN l.takes % 128 = 127 THEN drawn ELSE l.counted_from END,
+        counted_too = CASE WHEN l.takes % 128 = 127 THEN ARRAY(
+            SELECT o.token FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token >= l.counted_from AND o.token < drawn
+            UNION ALL
+            SELECT o.token FROM unnest(l.counted_too) AS t(token),
+              LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token = t.token OFFSET 0) AS o)
+          ELSE l.counted_too END
+      WHERE l.name = wanted AND l.strategy = strategy_of
+        AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
+      RETURNING l.name, l.generation, l.takes, l.strategy, l.token, l.permit_limit, l.counted_from, l.counted_too)
+    INSERT INTO rowlock_locks (name, strategy, term, token, acquired_at, expires_at, permit_limit, counted_from, counted_too)
+    SELECT c.name, c.strategy, 'name', c.token, clock_timestamp(), timestamptz '9999-12-31 00:00:00+00', c.permit_limit,
+      c.counted_from, c.counted_too
+    FROM counted AS c WHERE c.generation = 1 AND c.takes = 128;
     RETURN QUERY SELECT fresh, drawn;
   EXCEPTION WHEN SQLSTATE 'RL000' OR lock_not_available OR deadlock_detected THEN
     RETURN;
@@ -667,7 +750,7 @@ BEGIN
   SELECT l.xmin INTO version FROM rowlock_locks AS l
   WHERE l.name = $1
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
-  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+  SELECT greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
   INTO highest FROM rowlock_meta AS m WHERE m.id = 1;
   RETURN QUERY SELECT t.term, t.token, false, NULL::text FROM rowlock_take_once($1, $2, $3, version, highest) AS t;
   IF NOT FOUND THEN

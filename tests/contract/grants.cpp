@@ -176,7 +176,8 @@ void reap(fixture& f, connection_source const& as_reaper) {
   auto const* if_new = dialect_of(f) == dialect::mysql ? "" : "ON CONFLICT DO NOTHING";
   f.sql(fmt::format(
       "UPDATE rowlock_locks SET token = 1, expires_at = {0} WHERE term IS NULL; UPDATE rowlock_tokens SET "
-      "token = 1; {1} INTO rowlock_tokens VALUES ('t', 1) {2}; UPDATE rowlock_meta SET token_floor = 0; "
+      "token = 1; {1} INTO rowlock_tokens (name, token) VALUES ('t', 1) {2}; UPDATE rowlock_meta SET "
+      "token_floor = 0; "
       "DELETE FROM rowlock_locks WHERE name IN ('rowlock.reaper', 'idle'); INSERT INTO rowlock_locks (name, "
       "strategy, token, expires_at) VALUES ('idle', 'lease', 1, {0}); INSERT INTO rowlock_permits (name, "
       "strategy, term, token, expires_at, units, told) VALUES ('idle', 'semaphore', 't', 1, {0}, 1, 1)",

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract/conditions.hpp"
+#include "contract/old_snapshots.hpp"
 #include "contract/open_transaction.hpp"
 #include "contract/reaping.hpp"
 #include "contract/waits.hpp"
@@ -19,8 +19,6 @@ using namespace rowlock;
 using namespace rowlock::test;
 
 namespace {
-
-#define OFTEN_CASE(text) PAIRS_CASE(text, leases_of_postgresql)
 
 void use(stranger& by, int times, std::string const& name = "x") {
   for (int i = 0; i < times; ++i) {
@@ -42,33 +40,8 @@ struct often_used {
   stranger other;
 };
 
-/// The library's own statement, to be rendered.
-std::string script_of(fixture& f, char const* statement, std::vector<std::string> const& parameters) {
-  auto const& all = f.source.implementation()->sql().statements;
-  auto const found =
-      std::find_if(all.begin(), all.end(), [&](auto const& one) { return one.name == statement; });
-  REQUIRE(found != all.end());
-  std::string sql(found->text);
-  for (auto i = parameters.size(); i-- > 0;)
-    for (auto const mark = "$" + std::to_string(i + 1); sql.find(mark) != sql.npos;)
-      sql.replace(sql.find(mark), mark.size(), parameters[i]);
-  return sql;
-}
-
 void long_ago(fixture& f) {
   f.sql("UPDATE rowlock_locks SET acquired_at = " + in_ms(f, -48 * hour) + " WHERE generation = 0");
-}
-
-bool inserts(fixture& f) {
-  try {
-    f.sql(
-        "INSERT INTO rowlock_locks (name, strategy, term, token, expires_at) VALUES ('x', 'unique_insert', "
-        "'i', 1, "
-        "now() + interval '1 minute')");
-  } catch (error const&) {
-    return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -384,23 +357,14 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
                                                            {"guard_require", mine},
                                                            {"at_once_guard", mine},
                                                            {"lock_set_note", {"'x'", "'t'", "'n'"}}};
-  auto const rendered = [&](char const* name, texts const& with) {
-    return f.tables().render(script_of(f, name, with));
-  };
-  // Pages that each looks at, in a transaction that is rolled back.
+  // In a transaction that is rolled back.
   auto const pages = [&] {
     std::map<std::string, std::int64_t> all;
     auto const look = [&](bool held, char const* name, texts const& with) {
       s.session->script("BEGIN", statements::soon());
-      if (held) s.session->script(rendered("lock_take", taking), statements::soon());
-      auto const explained = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) " + rendered(name, with);
-      for (auto const& row : s.session->execute({"explain", explained}, {}, statements::soon()).rows) {
-        auto const line = backend::as_text(row.at(0));
-        if (auto const at = line.find("shared hit="); at != line.npos && !all.contains(name))
-          all[name] = std::stoll(line.substr(at + 11));
-      }
+      if (held) s.session->script(f.tables().render(script_of(f, "lock_take", taking)), statements::soon());
+      all[name] = pages_of(f, *s.session, name, with);
       s.session->script("ROLLBACK", statements::soon());
-      REQUIRE(all[name] > 0);
     };
     for (auto const& [name, with] : of_free) look(false, name, with);
     for (auto const& [name, with] : of_held) look(true, name, with);

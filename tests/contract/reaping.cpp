@@ -57,7 +57,7 @@ LEASE_CASE("reaper: what is young stays beside what is old, locks and tokens") {
   auto const m = f.manager();
   take_once(*m, "young");
   leave_dead(f, "old");
-  f.sql("INSERT INTO rowlock_tokens VALUES ('old', 1), ('young', " +
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('old', 1), ('young', " +
         std::to_string(stranger(f).token("young")) + ")");
   auto const r = reap_once(f);
   CHECK(r.deleted.lease == 1);

@@ -204,7 +204,7 @@ PAIRS_CASE("reaper: a row that a transaction has locked is skipped, not waited f
       "'unique_insert', 't', 1, " +
       in_ms(f, -1000) + ")");
   make_anchor(f, "anchor", 48 * hour);
-  f.sql("INSERT INTO rowlock_tokens VALUES ('drawn', 1)");
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('drawn', 1)");
   auto others = std::vector<std::unique_ptr<open_transaction>>();
   for (auto const* statement : {"UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'lease'",
                                 "UPDATE rowlock_locks SET renewals = 1 WHERE name = 'insert'",

@@ -49,7 +49,7 @@ LEASE_CASE("P3, B5: an idle row that was reaped leaves the floor, and the next t
 
 LEASE_CASE("a name that had another strategy before goes on above its last token") {
   auto const m = f.manager();
-  f.sql("INSERT INTO rowlock_tokens VALUES ('x', 4000000000000000)");
+  f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', 4000000000000000)");
   CHECK(take_once(*m) == 4000000000000001);
   CHECK(take_once(*m, "y") < 4000000000000001);
 }

@@ -357,7 +357,7 @@ void take_in_an_old_snapshot(place const& p, bool once) {
   }
   SUBCASE("a name without a row was drawn from by another strategy") {
     begin();
-    CHECK(p.ask(fmt::format("INSERT INTO rowlock_tokens VALUES ('{}', 7);", n)).empty());
+    CHECK(p.ask(fmt::format("INSERT INTO rowlock_tokens (name, token) VALUES ('{}', 7);", n)).empty());
     refused(n);
   }
   SUBCASE("the same, and the first try could not find out about it in time") {

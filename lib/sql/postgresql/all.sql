@@ -29,7 +29,7 @@ UPDATE rowlock_locks AS l SET
     l.token + $11::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $11::bigint - 1,
     CASE WHEN l.token = 0 THEN (
-      SELECT $11::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name))
+      SELECT $11::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END) END,
   owner_host = $3,
   owner_pid = $4::bigint,

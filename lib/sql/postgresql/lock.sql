@@ -18,7 +18,7 @@ UPDATE rowlock_locks AS l SET
     l.token + $12::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $12::bigint - 1,
     CASE WHEN l.token = 0 THEN (
-      SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END) END,
   owner_host = $4,
   owner_pid = $5::bigint,
@@ -56,10 +56,12 @@ WITH kept AS (
   WHERE l.name = $1 AND l.generation = 0 AND l.term = 'name' AND l.strategy = $2
     AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = $1 AND o.generation = 0)
     AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = $1 AND n.generation > 0)
-  RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.revoked, l.longest, l.longest_term)
-INSERT INTO rowlock_locks (name, generation, strategy, token, expires_at, revoked, longest, longest_term)
+  RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.revoked, l.longest,
+    l.longest_term, l.permit_limit, l.counted_from, l.counted_too)
+INSERT INTO rowlock_locks (name, generation, strategy, token, expires_at, revoked, longest, longest_term, permit_limit, counted_from,
+  counted_too)
 SELECT $1, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, $2, coalesce(kept.token, 0), clock_timestamp(),
-  coalesce(kept.revoked, false), kept.longest, kept.longest_term
+  coalesce(kept.revoked, false), kept.longest, kept.longest_term, kept.permit_limit, coalesce(kept.counted_from, 0), kept.counted_too
 FROM (SELECT 1) AS one LEFT JOIN kept ON true
 ON CONFLICT DO NOTHING
 
@@ -136,7 +138,7 @@ held AS (
       SELECT l.owner_process AS process
       UNION SELECT p.owner_process FROM rowlock_permits AS p WHERE p.name = l.name) AS o) AS marks
   FROM json_array_elements_text($1::json) AS w(name) JOIN rowlock_locks AS l ON l.name = w.name
-  WHERE l.term <> 'name' OR l.strategy IN ('row_lock', 'shared', 'semaphore')),
+  WHERE l.term <> 'name' OR (l.term IS NULL AND l.strategy IN ('row_lock', 'shared', 'semaphore'))),
 waits AS (
   SELECT h.name, k.pid FROM held AS h JOIN locked AS k
     ON k.locktype = 'advisory' AND k.key = h.queue AND k.mode = 'ExclusiveLock'
@@ -322,15 +324,23 @@ ON CONFLICT DO NOTHING
 -- Then the token, as token_draw has it, into the entry and into the row. This snapshot is younger than the row, and so than the
 -- commit of whoever had the name before; and younger than the entry, so that it sees the floor that the reaper raised before
 -- it deleted the former entry (B39). Whoever has the entry locked (the reaper) is waited for; if it is gone then, the
--- token is null, which the row does not take (23502): nothing is done, and the caller goes on step by step.
+-- token is null, which the row does not take (23502): nothing is done, and the caller goes on step by step. So it is if the entry
+-- has moved on while this waited.
 -- name: at_once_draw
 WITH drawn AS (
-  UPDATE rowlock_tokens SET token = greatest(
-    token + 1,
-    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
-  WHERE name = $1 AND EXISTS (SELECT 1 FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2)
-  RETURNING token)
+  UPDATE rowlock_tokens SET
+    token = greatest(
+      token + 1,
+      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1)),
+    draws = draws + 1,
+    generation = CASE WHEN draws % 128 = 127 THEN generation + 1 ELSE generation END
+  WHERE name = $1
+    AND generation = (SELECT n.generation FROM rowlock_tokens AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+    AND EXISTS (SELECT 1 FROM rowlock_locks AS l WHERE l.name = $1 AND l.term = $2)
+  RETURNING name, generation, draws, token),
+keeps_name AS (
+  INSERT INTO rowlock_tokens (name, token) SELECT d.name, 0 FROM drawn AS d WHERE d.generation = 1 AND d.draws = 128 ON CONFLICT DO NOTHING)
 UPDATE rowlock_locks SET token = (SELECT d.token FROM drawn AS d)
 WHERE name = $1 AND term = $2
 RETURNING token
@@ -360,13 +370,24 @@ RETURNING term
 -- The next token of a name that the caller holds. Rises above the floor each time, not only in a fresh row: the name may
 -- have had a lease in between, whose tokens went into the floor with its row. The floor is read in this statement's
 -- snapshot, which is younger than the lock; and if the reaper deletes the row just now, this waits and finds none.
+-- Each 128th draw moves the row on to the next generation; whoever waits for it then finds none, either, and asks again with a new
+-- snapshot. What moves on from generation 0 leaves a row there, so that each INSERT of the name fails (at REPEATABLE READ too, where
+-- it would draw from what it has put there itself, by an old snapshot).
 -- name: token_draw
-UPDATE rowlock_tokens SET token = greatest(
-  token + 1,
-  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-  (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1))
-WHERE name = $1
-RETURNING token
+WITH drawn AS (
+  UPDATE rowlock_tokens SET
+    token = greatest(
+      token + 1,
+      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1)),
+    draws = draws + 1,
+    generation = CASE WHEN draws % 128 = 127 THEN generation + 1 ELSE generation END
+  WHERE name = $1
+    AND generation = (SELECT n.generation FROM rowlock_tokens AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+  RETURNING name, generation, draws, token),
+keeps_name AS (
+  INSERT INTO rowlock_tokens (name, token) SELECT d.name, 0 FROM drawn AS d WHERE d.generation = 1 AND d.draws = 128 ON CONFLICT DO NOTHING)
+SELECT d.token FROM drawn AS d
 
 -- name: token_insert
 INSERT INTO rowlock_tokens (name, token) VALUES ($1, 0) ON CONFLICT DO NOTHING

@@ -15,10 +15,20 @@
 --   leaves the taker's term $3 in a setting of the transaction, when the row is locked (that is why it is a sub-select), and
 --   permit_take grants only who finds it there.
 
--- No row: the name has none, or is used with another strategy.
+-- The anchor is the row of the newest generation, as of every lock, and each 128th take moves it on (permit_count). Two never have two
+-- anchors locked: whoever waits for one that moves finds none. Then a token is noted in the anchor, counted_from, and the
+-- tokens of those permits below it that are still there, counted_too. Only takes, which have the anchor locked, add permits, and each
+-- has a higher token. So all permits of the name are at or above counted_from, or in counted_too: those are looked at, and none
+-- of the dead ones below. A fresh anchor counts from 0. (OFFSET 0: each of counted_too is looked up by itself.)
+
+-- No row: the name has none, is used with another strategy, or its anchor has moved on just now.
 -- name: permit_anchor
 SELECT set_config('rowlock.anchor', $3::text, true)
-FROM (SELECT 1 FROM rowlock_locks WHERE name = $1 AND strategy = $2 FOR UPDATE) AS locked
+FROM (
+  SELECT 1 FROM rowlock_locks
+  WHERE name = $1 AND strategy = $2 AND term IS DISTINCT FROM 'name'
+    AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+  FOR UPDATE) AS locked
 
 -- $1 to $11 as lock_take; the token rises as it has it. $12: how many units. $13: the limit that the taker was told; null: the
 -- one that was set. $14: the taker's own intent; null: it obeys none. $15: the term of its own that this one is to replace, and that
@@ -33,9 +43,10 @@ INSERT INTO rowlock_permits (name, strategy, term, token, owner_host, owner_pid,
 SELECT l.name, l.strategy, $3,
   greatest(
     l.token + 1,
+    l.counted_from,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     CASE WHEN l.token = 0 THEN (
-      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END),
   $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
   clock_timestamp(),
@@ -45,9 +56,13 @@ SELECT l.name, l.strategy, $3,
   $11, $8::bigint, $3, $12::bigint, coalesce($13::bigint, l.permit_limit)
 FROM rowlock_locks AS l
 WHERE l.name = $1 AND l.strategy = $2
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND current_setting('rowlock.anchor', true) = $3::text
   AND $12::bigint
-    + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p WHERE p.name = $1 AND p.term IS DISTINCT FROM $15::text)
+    + (SELECT coalesce(sum(p.units), 0) FROM rowlock_permits AS p
+      WHERE p.name || '' = $1 AND p.token >= l.counted_from AND p.term IS DISTINCT FROM $15::text)
+    + (SELECT coalesce(sum(p.units), 0) FROM unnest(l.counted_too) AS t(token),
+      LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token = t.token OFFSET 0) AS p WHERE p.term IS DISTINCT FROM $15::text)
     + CASE WHEN l.intent_term <> $14::text AND l.intent_until > clock_timestamp()
              AND l.intent_until <= clock_timestamp() + interval '2 seconds' THEN l.intent_units ELSE 0 END
     <= coalesce($13::bigint, l.permit_limit)
@@ -62,14 +77,33 @@ WHERE l.name = $1 AND l.strategy = $2
     ELSE true END
 RETURNING token
 
--- If permit_take has made the permit $2: the anchor's token rises to its token, and its taker's intent $3 is over.
+-- If permit_take has made the permit $2: the anchor's token rises to its token, and its taker's intent $3 is over. What moves on from
+-- generation 0 leaves the row there that keeps the name, as lock_release has it.
 -- name: permit_count
-UPDATE rowlock_locks AS l SET
-  token = greatest(l.token, p.token),
-  expires_at = clock_timestamp(),
-  intent_until = CASE WHEN l.intent_term = $3 THEN NULL ELSE l.intent_until END
-FROM rowlock_permits AS p
-WHERE l.name = $1 AND l.strategy = p.strategy AND p.name = $1 AND p.term = $2
+WITH counted AS (
+  UPDATE rowlock_locks AS l SET
+    token = greatest(l.token, p.token),
+    expires_at = clock_timestamp(),
+    intent_until = CASE WHEN l.intent_term = $3 THEN NULL ELSE l.intent_until END,
+    takes = l.takes + 1,
+    generation = CASE WHEN l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END,
+    counted_from = CASE WHEN l.takes % 128 = 127 THEN p.token ELSE l.counted_from END,
+    counted_too = CASE WHEN l.takes % 128 = 127 THEN ARRAY(
+        SELECT o.token FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token >= l.counted_from AND o.token < p.token
+        UNION ALL
+        SELECT o.token FROM unnest(l.counted_too) AS t(token),
+          LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token = t.token OFFSET 0) AS o)
+      ELSE l.counted_too END
+  FROM rowlock_permits AS p
+  WHERE l.name = $1 AND l.strategy = p.strategy AND p.name = $1 AND p.term = $2
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+  RETURNING l.name, l.generation, l.takes, l.strategy, l.token, l.permit_limit, l.counted_from, l.counted_too),
+keeps_name AS (
+  INSERT INTO rowlock_locks (name, strategy, term, token, acquired_at, expires_at, permit_limit, counted_from, counted_too)
+  SELECT c.name, c.strategy, 'name', c.token, clock_timestamp(), timestamptz '9999-12-31 00:00:00+00', c.permit_limit, c.counted_from,
+    c.counted_too
+  FROM counted AS c WHERE c.generation = 1 AND c.takes = 128)
+SELECT c.generation FROM counted AS c
 
 -- If permit_take has made the permit $2: the one that it replaces ($3) is over.
 -- name: permit_replaced
@@ -83,12 +117,19 @@ SELECT token FROM rowlock_permits WHERE name = $1 AND term = $2
 -- How things stand: the anchor's strategy, the limit that was set, the units of those that have not expired, of all, and those that
 -- somebody else than $2 intends to take (null: none). A plain read: decides only who need not try.
 -- name: permit_look
-SELECT l.strategy, l.permit_limit,
-  (SELECT coalesce(sum(p.units), 0)::bigint FROM rowlock_permits AS p WHERE p.name = $1 AND p.expires_at > clock_timestamp()),
-  (SELECT coalesce(sum(p.units), 0)::bigint FROM rowlock_permits AS p WHERE p.name = $1),
+SELECT l.strategy, l.permit_limit, p.live, p.units,
   CASE WHEN l.intent_term <> $2::text AND l.intent_until > clock_timestamp()
     AND l.intent_until <= clock_timestamp() + interval '2 seconds' THEN l.intent_units ELSE 0 END
-FROM rowlock_locks AS l WHERE l.name = $1
+FROM rowlock_locks AS l
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(o.units) FILTER (WHERE o.expires_at > clock_timestamp()), 0)::bigint AS live, coalesce(sum(o.units), 0)::bigint AS units
+  FROM (
+    SELECT q.units, q.expires_at FROM rowlock_permits AS q WHERE q.name || '' = $1 AND q.token >= l.counted_from
+    UNION ALL
+    SELECT q.units, q.expires_at FROM unnest(l.counted_too) AS t(token),
+      LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token = t.token OFFSET 0) AS q) AS o) AS p
+WHERE l.name = $1
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
 
 -- The head of the line says what it waits for: $3 units, under the id $4, for $5 milliseconds. Where there is no line ($5 null) it
 -- does so in every other half second, and until that is over, if nobody else has: in the halves between nobody is kept from
@@ -100,7 +141,8 @@ UPDATE rowlock_locks SET
   intent_until = CASE WHEN $5::bigint IS NULL
     THEN to_timestamp(ceil(extract(epoch FROM clock_timestamp()) * 2) / 2)
     ELSE clock_timestamp() + $5::bigint * interval '1 millisecond' END
-WHERE name = $1 AND strategy = $2
+WHERE name = $1 AND strategy = $2 AND term IS DISTINCT FROM 'name'
+  AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND ($5::bigint IS NOT NULL
     OR (floor(extract(epoch FROM clock_timestamp()) * 2)::bigint % 2 = 1
       AND (intent_until IS NULL OR intent_term = $4 OR intent_until <= clock_timestamp()
@@ -109,7 +151,17 @@ RETURNING set_config('synchronous_commit', 'off', true)
 
 -- Terms of $1 that have expired, 1000 at most. A plain read.
 -- name: permit_expired
-SELECT term FROM rowlock_permits WHERE name = $1 AND takeover = 'clock' AND expires_at <= clock_timestamp() ORDER BY term LIMIT 1000
+SELECT o.term
+FROM rowlock_locks AS l
+CROSS JOIN LATERAL (
+  SELECT q.term, q.takeover, q.expires_at FROM rowlock_permits AS q WHERE q.name || '' = $1 AND q.token >= l.counted_from
+  UNION ALL
+  SELECT q.term, q.takeover, q.expires_at FROM unnest(l.counted_too) AS t(token),
+    LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = $1 AND o.token = t.token OFFSET 0) AS q) AS o
+WHERE l.name = $1
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+  AND o.takeover = 'clock' AND o.expires_at <= clock_timestamp()
+ORDER BY o.term LIMIT 1000
 
 -- Deletes those of $1, JSON [{"name":..., "term":...}, ...], that have expired. By name and term, and skips what others have locked
 -- (a guarded transaction of a holder that is late; another one that purges): so it waits for nobody (C42). A renewal that was
@@ -155,7 +207,10 @@ DELETE FROM rowlock_permits WHERE name = $1 AND ($2::text IS NULL OR term = $2) 
 
 -- The limit for all who name none.
 -- name: permit_set_limit
-UPDATE rowlock_locks SET permit_limit = $3::bigint WHERE name = $1 AND strategy = $2 RETURNING name
+UPDATE rowlock_locks SET permit_limit = $3::bigint
+WHERE name = $1 AND strategy = $2 AND term IS DISTINCT FROM 'name'
+  AND generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+RETURNING name
 
 -- As lock_list, $5 permits from the name $3 on, of that name those after the term $4; and what each has. $1: as $3 there, $2: as $4.
 -- name: permit_list

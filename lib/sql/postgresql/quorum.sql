@@ -21,7 +21,7 @@ UPDATE rowlock_locks AS l SET
     l.token + 1,
     coalesce($12::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
     CASE WHEN l.token = 0 THEN (
-      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1))
+      SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END),
   owner_host = $4,
   owner_pid = $5::bigint,

@@ -164,27 +164,35 @@ WHERE name = $1 AND term = $2 AND renewals = $3::bigint AND strategy = 'unique_i
         THEN expires_at > clock_timestamp() + longest::double precision * interval '1 millisecond' ELSE false END
 
 -- The same for rowlock_tokens: how many, the last name, how many are due, highest token of those. A token is at least the
--- microseconds since 1970 when it was drawn, so that it tells its own age.
+-- microseconds since 1970 when it was drawn, so that it tells its own age. A row that only keeps its name goes with the other.
 -- name: reap_tokens_look
 SELECT count(*), max(p.name), count(*) FILTER (WHERE p.due), coalesce(max(p.token) FILTER (WHERE p.due), 0)
 FROM (
   SELECT t.name, t.token,
     t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $3::bigint * 1000 AS due
-  FROM (SELECT * FROM rowlock_tokens WHERE name > $1 ORDER BY name LIMIT $2::bigint) AS t) AS p
+  FROM (
+    SELECT n.name, n.token FROM rowlock_tokens AS n
+    WHERE n.name > $1 AND NOT EXISTS (SELECT 1 FROM rowlock_tokens AS m WHERE m.name = n.name AND m.generation > n.generation)
+    ORDER BY n.name LIMIT $2::bigint) AS t) AS p
 
 -- name: reap_tokens_delete
 WITH due AS (
-  SELECT t.name FROM rowlock_tokens AS t
+  SELECT t.name, t.generation FROM rowlock_tokens AS t
   WHERE t.name > $1 AND t.name <= $2
+    AND NOT EXISTS (SELECT 1 FROM rowlock_tokens AS n WHERE n.name = t.name AND n.generation > t.generation)
     AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
     AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY t.name LIMIT $3::bigint
-  FOR UPDATE OF t SKIP LOCKED)
-DELETE FROM rowlock_tokens AS t USING due
-WHERE t.name = due.name AND t.name > $1 AND t.name <= $2
-  AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
-  AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
-RETURNING 1::bigint
+  FOR UPDATE OF t SKIP LOCKED),
+gone AS (
+  DELETE FROM rowlock_tokens AS t USING due
+  WHERE t.name = due.name AND t.generation = due.generation AND t.name > $1 AND t.name <= $2
+    AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
+    AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
+  RETURNING t.name, t.generation),
+gone_too AS (
+  DELETE FROM rowlock_tokens AS t USING gone WHERE t.name = gone.name AND t.generation = 0 AND gone.generation > 0)
+SELECT 1::bigint FROM gone
 
 -- name: reap_floor
 SELECT token_floor FROM rowlock_meta WHERE id = 1
