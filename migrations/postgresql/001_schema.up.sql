@@ -226,7 +226,7 @@ BEGIN
           UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
           WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name' AND l.strategy = 'lease' AND l.xmin = seen
             AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = wanted AND o.generation = 0)
-            AND NOT EXISTS (SELECT FROM rowlock_locks AS n WHERE n.name = wanted AND n.generation > 0)
+            AND (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1) = 0
           RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token)
         INSERT INTO rowlock_locks AS l (name, generation, strategy, token, expires_at)
         SELECT wanted, CASE WHEN kept.token IS NULL THEN 0 ELSE 1 END, 'lease', coalesce(kept.token, 0), clock_timestamp()
@@ -528,7 +528,7 @@ BEGIN
         UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
         WHERE l.name = wanted AND l.generation = 0 AND l.term = 'name' AND l.strategy = strategy_of AND l.xmin = seen
           AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = wanted AND o.generation = 0)
-          AND NOT EXISTS (SELECT FROM rowlock_locks AS n WHERE n.name = wanted AND n.generation > 0)
+          AND (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1) = 0
         RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.permit_limit,
           l.counted_from, l.counted_too)
       INSERT INTO rowlock_locks AS l (name, generation, strategy, token, expires_at, permit_limit, counted_from, counted_too)
@@ -588,12 +588,16 @@ BEGIN
     SELECT coalesce(sum(g.units), 0)::bigint INTO freed FROM gone AS g WHERE g.expires_at <= now();
   END IF;
   BEGIN
-    PERFORM FROM rowlock_locks AS l
-    WHERE l.name = wanted AND l.strategy = strategy_of AND l.term IS DISTINCT FROM 'name'
-      AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
-    FOR UPDATE;
+    -- A second round for an anchor that has moved on while this waited.
+    FOR round IN 1..2 LOOP
+      PERFORM FROM rowlock_locks AS l
+      WHERE l.name = wanted AND l.strategy = strategy_of AND l.term IS DISTINCT FROM 'name'
+        AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
+      FOR UPDATE;
+      EXIT WHEN FOUND;
+    END LOOP;
     IF NOT FOUND THEN
-      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile, or has moved on';
+      RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile';
     END IF;
     -- A statement of its own, which begins after the lock was got. An intent is what the first in line waits for; one that ends
     -- more than 2 s ahead is none (C44).
@@ -640,13 +644,18 @@ BEGIN
         expires_at = clock_timestamp(),
         takes = l.takes + 1,
         generation = CASE WHEN l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END,
-        counted_from = CASE WHEN l.takes % 128 = 127 THEN drawn ELSE l.counted_from END,
-        counted_too = CASE WHEN l.takes % 128 = 127 THEN ARRAY(
-            SELECT o.token FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token >= l.counted_from AND o.token < drawn
-            UNION ALL
-            SELECT o.token FROM unnest(l.counted_too) AS t(token),
-              LATERAL (SELECT o.* FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token = t.token OFFSET 0) AS o)
-          ELSE l.counted_too END
+        (counted_from, counted_too) = (
+          SELECT coalesce(lowest.tokens[17], drawn), lowest.tokens[1:16]
+          FROM (
+            SELECT ARRAY(
+              SELECT o.token FROM rowlock_permits AS o WHERE o.name || '' = wanted AND o.token >= l.counted_from AND o.token < drawn
+              UNION
+              SELECT o.token FROM unnest(l.counted_too) AS t(token),
+                LATERAL (SELECT q.token FROM rowlock_permits AS q WHERE q.name || '' = wanted AND q.token = t.token OFFSET 0) AS o
+              ORDER BY 1 LIMIT 17)) AS lowest(tokens)
+          WHERE l.takes % 128 = 127
+          UNION ALL
+          SELECT l.counted_from, l.counted_too WHERE l.takes % 128 <> 127)
       WHERE l.name = wanted AND l.strategy = strategy_of
         AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
       RETURNING l.name, l.generation, l.takes, l.strategy, l.token, l.permit_limit, l.counted_from, l.counted_too)

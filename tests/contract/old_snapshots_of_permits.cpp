@@ -2,6 +2,7 @@
 // generation, and counts permits from a token on; the name's token moves on as well. [C92]
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,15 @@ std::int64_t noted(fixture& f) {
   return number(f,
                 "SELECT coalesce(cardinality(counted_too), 0) FROM rowlock_locks ORDER BY generation DESC "
                 "LIMIT 1");
+}
+
+/// Of "x"'s five units, in the session's transaction.
+void take_by_hand(statements& s, std::string const& term, std::int64_t units) {
+  s.run("permit_anchor", {text("x"), text("semaphore"), text(term)});
+  s.run("permit_take",
+        {text("x"), text("semaphore"), text(term), text("h"), std::int64_t{1}, text("p"), std::int64_t{1},
+         std::int64_t{30'000}, text("clock"), nullptr, text(""), units, std::int64_t{5}, nullptr, nullptr});
+  s.run("permit_count", {text("x"), text(term), text("i")});
 }
 
 }  // namespace
@@ -69,6 +79,49 @@ OFTEN_CASE("C92: permits of all generations count, and free what they have when 
   expire_permits(f);
   CHECK(busy.take(taker::of(5, 5)));
   CHECK_FALSE(first.is_there());
+}
+
+OFTEN_CASE("C81: repair_lock that waits for a permit's take leaves the name to that") {
+  for (int const takes : {5, 127}) {
+    f.sql("DELETE FROM rowlock_locks; DELETE FROM rowlock_permits");
+    f.sql(
+        "INSERT INTO rowlock_locks (name, strategy, token, expires_at, takes) VALUES ('x', 'semaphore', "
+        "9223372036854775750, clock_timestamp(), " +
+        std::to_string(takes) + ")");
+    statements first(f);
+    statements repairs(f);
+    first.session->script("BEGIN", statements::soon());
+    take_by_hand(first, "t", 1);
+    std::int64_t changed = 0;
+    while_it_waits(
+        f, *repairs.session, [&] { changed = repairs.meets("repair_lock", {text("x")}); },
+        [&] { first.session->script("COMMIT", statements::soon()); });
+    CHECK(changed == 0);
+    CHECK(rows(f, "token < 9223372036854775750") == 0);
+    f.sql("DELETE FROM rowlock_permits");
+    CHECK(repairs.meets("repair_lock", {text("x")}) == (takes == 127 ? 2 : 1));
+    CHECK(rows(f, "token = 0 AND counted_from = 0") == rows(f));
+  }
+}
+
+OFTEN_CASE("C92: of many permits that stay, each counts after each move") {
+  std::vector<std::unique_ptr<taker>> all;
+  taker busy(f, strategy::semaphore);
+  for (int i = 0; i < 40; ++i) {
+    all.push_back(std::make_unique<taker>(f, strategy::semaphore));
+    REQUIRE(all.back()->take(taker::of(1, 41)));
+    if (i % 10 == 9) use(busy, 100, 1, 41);
+  }
+  use(busy, 200, 1, 41);
+  CHECK(noted(f) == 16);
+  CHECK_FALSE(busy.take(taker::of(2, 41)));
+  // The lowest, and some of those above.
+  for (auto const i : {0, 1, 15, 16, 17, 38}) CHECK(all.at(static_cast<std::size_t>(i))->release());
+  use(busy, 128, 7, 41);
+  CHECK_FALSE(busy.take(taker::of(8, 41)));
+  for (auto const& one : all) one->release();
+  use(busy, 128, 41, 41);
+  CHECK(noted(f) == 0);
 }
 
 OFTEN_CASE("C92: a name of permits that is used often is one name, with one strategy and its limit") {
@@ -126,11 +179,7 @@ OFTEN_CASE(
       statements s(f);
       std::string const term = base::random_id();
       s.session->script("BEGIN", statements::soon());
-      s.run("permit_anchor", {text("x"), text("semaphore"), text(term)});
-      s.run("permit_take", {text("x"), text("semaphore"), text(term), text("h"), std::int64_t{1}, text("p"),
-                            std::int64_t{1}, std::int64_t{30'000}, text("clock"), nullptr, text(""),
-                            std::int64_t{3}, std::int64_t{5}, nullptr, nullptr});
-      s.run("permit_count", {text("x"), text(term), text("i")});
+      take_by_hand(s, term, 3);
       taker waits(f, strategy::semaphore);
       bool had = false;
       while_it_waits(

@@ -47,15 +47,16 @@ class by_hand {
     auto const anchor = fmt::format("SELECT 1 FROM {} WHERE name = 'n' FOR UPDATE;", p.table("locks"));
     CHECK(session_->run("BEGIN; " + anchor) == "1");
   }
-  void takes(std::int64_t units) {
-    CHECK(
-        session_
-            ->run(fmt::format(
-                "INSERT INTO {} (name, strategy, term, token, expires_at, units, told) VALUES ('n', "
-                "'shared', "
-                "'other', 1, {}, {}, 2147483647); UPDATE {} SET token = token + 1 WHERE name = 'n'; COMMIT;",
-                place_.table("permits"), place_.in_seconds(60), units, place_.table("locks")))
-            .empty());
+  /// `more` goes into the anchor's UPDATE.
+  void takes(std::int64_t units, std::string const& more = "") {
+    CHECK(session_
+              ->run(fmt::format(
+                  "INSERT INTO {} (name, strategy, term, token, expires_at, units, told) VALUES ('n', "
+                  "'shared', "
+                  "'other', 1, {}, {}, 2147483647); UPDATE {} SET token = token + 1{} WHERE name = 'n'; "
+                  "COMMIT;",
+                  place_.table("permits"), place_.in_seconds(60), units, place_.table("locks"), more))
+              .empty());
   }
 
  private:
@@ -106,6 +107,22 @@ FUNCTIONS_CASE(
     by_hand first(p);
     bool const waited = second.comes_to_wait(p.read_text("n"));
     first.takes(1);
+    both = second.goes_on() && waited;
+    if (!both) CHECK(p.ask(fmt::format("DELETE FROM {} WHERE term = 'other';", p.table("permits"))).empty());
+  }
+  CHECK(both);
+}
+
+TEST_CASE("C92: permits: of two readers in one moment both get it, also if the anchor moves on<postgresql>") {
+  postgresql_place const p;
+  auto const c = p.session();
+  REQUIRE(p.read(*c, "n"));
+  bool both = false;
+  for (int tries = 0; tries < 60 && !both; ++tries) {
+    waiter second(p);
+    by_hand first(p);
+    bool const waited = second.comes_to_wait(p.read_text("n"));
+    first.takes(1, ", generation = generation + 1");
     both = second.goes_on() && waited;
     if (!both) CHECK(p.ask(fmt::format("DELETE FROM {} WHERE term = 'other';", p.table("permits"))).empty());
   }

@@ -55,7 +55,7 @@ WITH kept AS (
   UPDATE rowlock_locks AS l SET acquired_at = clock_timestamp(), takes = l.takes + 1
   WHERE l.name = $1 AND l.generation = 0 AND l.term = 'name' AND l.strategy = $2
     AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = $1 AND o.generation = 0)
-    AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = $1 AND n.generation > 0)
+    AND (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1) = 0
   RETURNING greatest(l.token, (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)) AS token, l.revoked, l.longest,
     l.longest_term, l.permit_limit, l.counted_from, l.counted_too)
 INSERT INTO rowlock_locks (name, generation, strategy, token, expires_at, revoked, longest, longest_term, permit_limit, counted_from,
@@ -113,7 +113,7 @@ SELECT name, left(strategy, 33), CASE WHEN term <> 'name' THEN left(term, 65) EN
   CASE WHEN longest_term = term THEN longest END AS longest_ms
 FROM rowlock_locks AS l
 WHERE name >= $5 AND name <= $6 AND name LIKE $4 ESCAPE '|' AND (term <> 'name' OR $1::bigint = 1)
-  AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = l.name AND n.generation > l.generation)
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = l.name ORDER BY n.generation DESC LIMIT 1)
   AND ($2::bigint = 1 OR coalesce(term, 'name') = 'name' OR strategy <> 'once' OR owner_process IS NOT NULL OR renewals <> 0)
   AND ($3::bigint = 0 OR (term <> 'name' AND acquired_at <= clock_timestamp() - $3::bigint * interval '1 millisecond'))
 ORDER BY name LIMIT $7::bigint

@@ -63,7 +63,8 @@ FROM (
       n.permit_limit, CASE WHEN n.term = 'name'
         THEN n.acquired_at ELSE n.expires_at END AS expires_at
     FROM rowlock_locks AS n
-    WHERE n.name > $1 AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS m WHERE m.name = n.name AND m.generation > n.generation)
+    WHERE n.name > $1
+      AND n.generation = (SELECT m.generation FROM rowlock_locks AS m WHERE m.name = n.name ORDER BY m.generation DESC LIMIT 1)
     ORDER BY n.name LIMIT $2::bigint) AS l,
   LATERAL (SELECT CASE l.strategy
       WHEN 'unique_insert' THEN l.term IS NULL OR l.expires_at <= clock_timestamp()
@@ -93,7 +94,7 @@ UPDATE rowlock_meta SET token_floor = $1::bigint WHERE id = 1 AND token_floor < 
 WITH due AS (
   SELECT l.name, l.generation FROM rowlock_locks AS l
   WHERE l.name > $1 AND l.name <= $2
-    AND NOT EXISTS (SELECT 1 FROM rowlock_locks AS n WHERE n.name = l.name AND n.generation > l.generation)
+    AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = l.name ORDER BY n.generation DESC LIMIT 1)
     AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
     AND CASE WHEN l.term = 'name' THEN l.acquired_at <= clock_timestamp() - $4::bigint * interval '1 millisecond'
         AND l.generation = 0 AND l.expires_at = timestamptz '9999-12-31 00:00:00+00'
@@ -172,14 +173,15 @@ FROM (
     t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $3::bigint * 1000 AS due
   FROM (
     SELECT n.name, n.token FROM rowlock_tokens AS n
-    WHERE n.name > $1 AND NOT EXISTS (SELECT 1 FROM rowlock_tokens AS m WHERE m.name = n.name AND m.generation > n.generation)
+    WHERE n.name > $1
+      AND n.generation = (SELECT m.generation FROM rowlock_tokens AS m WHERE m.name = n.name ORDER BY m.generation DESC LIMIT 1)
     ORDER BY n.name LIMIT $2::bigint) AS t) AS p
 
 -- name: reap_tokens_delete
 WITH due AS (
   SELECT t.name, t.generation FROM rowlock_tokens AS t
   WHERE t.name > $1 AND t.name <= $2
-    AND NOT EXISTS (SELECT 1 FROM rowlock_tokens AS n WHERE n.name = t.name AND n.generation > t.generation)
+    AND t.generation = (SELECT n.generation FROM rowlock_tokens AS n WHERE n.name = t.name ORDER BY n.generation DESC LIMIT 1)
     AND t.token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $4::bigint * 1000
     AND t.token <= (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.id = 1)
   ORDER BY t.name LIMIT $3::bigint

@@ -17,7 +17,7 @@
 -- A release leaves no term: R may be first or second. A revocation the same.
 -- A guard of the name, a row_lock's holder: the transaction has the row locked. R waits a second, and changes nothing (row_locked).
 -- A permit's take fails as any take, and without tokens needs none of this one's. It counts permits from a token on, which R
---   sets to 0 as well: all are counted. Neither comes between the other's look and its change: both have the row locked.
+--   sets to 0 as well: all are counted. One that R has waited for, and whose permit R's snapshot does not show, has changed `takes`.
 -- The reaper leaves the row, because its token is ahead of the clock, and the floor with it; afterwards it is a row as any other.
 -- The entry: of unique_insert and row_lock, whose rows do not outlive the term. A draw of the name fails while the number does not
 --   fit. Of unique_insert a living term is in the row, which repair_tokens looks at; of row_lock the holder's session is asked before.
@@ -29,11 +29,12 @@ SELECT (SELECT l.token FROM rowlock_locks AS l WHERE l.name = $1 ORDER BY l.gene
 
 -- A row of unique_insert is left: it ends with its term, and its next token comes from the entry.
 -- name: repair_lock
-UPDATE rowlock_locks SET token = 0, counted_from = 0, counted_too = NULL,
-  term = CASE WHEN term = 'name' THEN term END,
-  expires_at = CASE WHEN term = 'name' THEN expires_at ELSE clock_timestamp() END
-WHERE name = $1 AND token > 9223372036854775743 AND strategy <> 'unique_insert'
-  AND (term IS NULL OR term = 'name' OR (takeover = 'clock' AND expires_at <= clock_timestamp()))
+UPDATE rowlock_locks AS l SET token = 0, counted_from = 0, counted_too = NULL,
+  term = CASE WHEN l.term = 'name' THEN l.term END,
+  expires_at = CASE WHEN l.term = 'name' THEN l.expires_at ELSE clock_timestamp() END
+WHERE l.name = $1 AND l.token > 9223372036854775743 AND l.strategy <> 'unique_insert'
+  AND (l.term IS NULL OR l.term = 'name' OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp()))
+  AND l.takes = (SELECT o.takes FROM rowlock_locks AS o WHERE o.name = $1 AND o.generation = l.generation)
   AND NOT EXISTS (SELECT 1 FROM rowlock_permits AS p WHERE p.name = $1 AND p.expires_at > clock_timestamp())
 
 -- name: repair_tokens
