@@ -10,9 +10,9 @@ namespace {
 
 std::vector<std::string> checks_of(server_kind k) {
   if (k == server_kind::postgresql)
-    return {"connection", "schema",   "grants",   "writable", "isolation", "timeouts",
-            "durability", "replicas", "creators", "pooler",   "clock",     "keepalive",
-            "waiting",    "limits",   "tls",      "index",    "takes",     "tables"};
+    return {"connection", "schema",    "grants",   "writable", "isolation", "timeouts",  "durability",
+            "replicas",   "snapshots", "creators", "pooler",   "clock",     "keepalive", "waiting",
+            "limits",     "tls",       "index",    "takes",    "tables"};
   return {"connection", "schema",    "grants",  "writable", "isolation", "timeouts", "durability", "replicas",
           "clock",      "keepalive", "waiting", "limits",   "tls",       "index",    "takes",      "tables"};
 }

@@ -19,6 +19,44 @@ TEST_CASE(
          "ALTER TABLE rowlock_tokens SET LOGGED");
 }
 
+TEST_CASE("snapshots: C92: postgresql: an old transaction, a prepared one; what this role may see") {
+  server_scene s(server_kind::postgresql,
+                 {.durable = true,
+                  .movable_clock = true,
+                  .settings = {"max_prepared_transactions = 2", "wal_level = replica"}});
+  expect(s.examine(), "snapshots", verdict::ok, "");
+  auto const report = s.connect();
+  auto const run = [&](std::string const& sql) { report->script(sql, boot_clock::now() + 60s); };
+  run("SET application_name = 'report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM "
+      "pg_class");
+  expect(examined(s.as_admin()), "snapshots", verdict::ok, "oldest transaction is of");
+  s.server.set_clock(3600s);
+  expect(examined(s.as_admin()), "snapshots", verdict::warning, "(report) has a transaction of 36",
+         "SELECT pg_terminate_backend(");
+  expect(s.examine(), "snapshots", verdict::ok, "of those that this role may see (pg_monitor sees all)");
+  s.sql("GRANT pg_monitor TO app");
+  expect(s.examine(), "snapshots", verdict::warning, "(report)", "SELECT pg_terminate_backend(");
+  // One that has written has no snapshot, but keeps dead rows.
+  run("COMMIT; BEGIN; SELECT pg_current_xact_id()");
+  s.server.set_clock(7200s);
+  expect(s.examine(), "snapshots", verdict::warning, "(report)", "SELECT pg_terminate_backend(");
+  run("PREPARE TRANSACTION 'forgotten'");
+  s.server.set_clock(10800s);
+  expect(s.examine(), "snapshots", verdict::warning, "prepared transaction 'forgotten'",
+         "ROLLBACK PREPARED 'forgotten'");
+  run("ROLLBACK PREPARED 'forgotten'");
+  expect(s.examine(), "snapshots", verdict::ok, "");
+}
+
+TEST_CASE("index: C92: postgresql: permits are counted by an index") {
+  server_scene const s(server_kind::postgresql, {.durable = true});
+  s.sql("DROP INDEX rowlock_permits_expr_token_idx");
+  expect(s.examine(), "index", verdict::warning, "reads the whole of rowlock_permits",
+         "CREATE INDEX ON rowlock_permits ((name || ''), token)");
+  s.sql("CREATE INDEX ON rowlock_permits ((name || ''), token)");
+  expect(s.examine(), "index", verdict::ok, "unique index");
+}
+
 TEST_CASE("C34: postgresql: row-level security and unlogged tables: none of the tables is left out") {
   server_scene const s(server_kind::postgresql, {.durable = true});
   for (std::string const table :

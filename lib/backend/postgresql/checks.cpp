@@ -191,6 +191,26 @@ std::optional<opinion> creators(examiner& x) {
                   others)};
 }
 
+constexpr std::int64_t old_seconds = 600;
+// Where the time is not known.
+constexpr std::int64_t old_transactions = 1'000'000;
+
+std::optional<opinion> snapshots(examiner& x) {
+  auto const row = x.ask("doctor_snapshots").rows.at(0);
+  auto const part = as_int(row.at(4)) == 0 ? "" : ", of those that this role may see (pg_monitor sees all)";
+  if (is_null(row.at(0))) return opinion{verdict::ok, fmt::format("no transaction is open{}", part)};
+  bool const timed = !is_null(row.at(1));
+  auto const since =
+      timed ? fmt::format("{} s", as_int(row.at(1))) : fmt::format("{} transactions", as_int(row.at(2)));
+  bool const old = timed ? as_int(row.at(1)) >= old_seconds : as_int(row.at(2)) >= old_transactions;
+  if (!old) return opinion{verdict::ok, fmt::format("the oldest transaction is of {} ago{}", since, part)};
+  return opinion{verdict::warning,
+                 fmt::format("{} has a transaction of {} ago: the server keeps all dead rows since, and "
+                             "unique_insert becomes slower with each take",
+                             as_text(row.at(0)), since),
+                 as_text(row.at(3))};
+}
+
 // A pooler answers the log-in with an invented pid, or with that of any session. It counts as one in
 // transaction mode, unless the connection string denies this. Then two idle sessions tell: one session of the
 // server can serve both.
@@ -253,7 +273,7 @@ std::optional<opinion> index(examiner& x) {
               "no valid unique index makes sure that a name is in {} only once: two may hold one lock",
               table),
           fmt::format("ALTER TABLE {} ADD PRIMARY KEY ({}); see rowlock migrate validate", table,
-                      what == std::string_view("locks") ? "name, generation" : "name")};
+                      "name, generation")};
     if (is_null(found->at(1)) || as_int(found->at(3)) != 0) continue;
     auto const collation = as_text(found->at(1));
     auto const remedy = fmt::format("ALTER TABLE {} ALTER COLUMN name TYPE text COLLATE \"C\"", table);
@@ -269,18 +289,13 @@ std::optional<opinion> index(examiner& x) {
                     table, collation),
         remedy};
   }
+  auto const permits = x.options().table_prefix + "permits";
+  if (as_int(x.ask("doctor_permits_index", {x.schema_of_tables(), permits}).rows.at(0).at(0)) == 0)
+    return opinion{verdict::warning, fmt::format("each take of a permit reads the whole of {}", permits),
+                   fmt::format("CREATE INDEX ON {} ((name || ''), token)", permits)};
   std::string plan;
-  auto& c = x.session();
-  c.script("BEGIN", x.deadline());
-  try {
-    x.ask(c, "doctor_prefer_index");
-    for (auto const& row : x.ask(c, "doctor_explain").rows)
-      plan += (plan.empty() ? "" : "; ") + as_text(row.at(0));
-  } catch (...) {
-    if (c.usable()) c.script("ROLLBACK", x.deadline());
-    throw;
-  }
-  c.script("ROLLBACK", x.deadline());
+  for (auto const& row : x.ask("doctor_explain").rows)
+    plan += (plan.empty() ? "" : "; ") + as_text(row.at(0));
   if (plan.find("Seq Scan") != plan.npos)
     return opinion{verdict::error, fmt::format("a lock's row is looked for in the whole table: {}", plan),
                    "rowlock migrate validate tells what is wrong with the tables."};
@@ -296,6 +311,7 @@ std::span<named_check const> checks() noexcept {
                                         {"row_security", row_security},
                                         {"durability", durability},
                                         {"replicas", replicas},
+                                        {"snapshots", snapshots},
                                         {"creators", creators},
                                         {"pooler", pooler},
                                         {"clock"},

@@ -59,9 +59,37 @@ WHERE n.nspname = $1 AND t.relname = $2 AND a.privilege_type = 'CREATE' AND a.gr
   AND (r.rolname IS NULL OR (NOT r.rolsuper AND r.rolname <> current_user))
 ORDER BY 1
 
--- In the transaction of doctor_explain: small tables are read as a whole, and rightly so, although there is an index.
--- name: doctor_prefer_index
-SELECT set_config('enable_seqscan', 'off', true)
+-- Whose snapshot is the oldest that keeps dead rows in this database, of how many seconds ago (null: not known), of how many
+-- transactions ago, and what ends it; and how many sessions this role may not look at. A transaction that has written keeps them as
+-- well, one of a row_lock among them.
+-- name: doctor_snapshots
+SELECT o.whose, o.seconds, o.transactions, o.ends, h.hidden
+FROM (SELECT count(*) AS hidden FROM pg_stat_activity WHERE datname = current_database() AND query = '<insufficient privilege>') AS h
+LEFT JOIN (
+  SELECT s.whose, extract(epoch FROM clock_timestamp() - s.since)::bigint AS seconds, age(s.oldest)::bigint AS transactions, s.ends
+  FROM (
+    SELECT format('session %s (%s)', pid, application_name), xact_start, coalesce(backend_xmin, backend_xid),
+      format('SELECT pg_terminate_backend(%s)', pid)
+    FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    UNION ALL
+    SELECT format('prepared transaction %L', gid), prepared, transaction, format('ROLLBACK PREPARED %L', gid)
+    FROM pg_prepared_xacts WHERE database = current_database()
+    UNION ALL
+    SELECT format('replication slot %L', slot_name), NULL, xmin, format('SELECT pg_drop_replication_slot(%L), if nobody uses it', slot_name)
+    FROM pg_replication_slots
+    UNION ALL
+    SELECT format('standby %s (%s)', application_name, client_addr), NULL, backend_xmin, 'hot_standby_feedback = off on the standby'
+    FROM pg_stat_replication) AS s(whose, since, oldest, ends)
+  WHERE s.oldest IS NOT NULL
+  ORDER BY age(s.oldest) DESC, s.since LIMIT 1) AS o ON true
+
+-- Whether the index is there by which the permits of a name are counted, in table $2 of schema $1 as in doctor_tables.
+-- name: doctor_permits_index
+SELECT EXISTS (
+  SELECT 1 FROM pg_index AS i
+  WHERE i.indrelid = to_regclass(CASE WHEN $1::text = '' THEN '' ELSE quote_ident($1::text) || '.' END || quote_ident($2::text))
+    AND i.indisvalid AND i.indpred IS NULL AND i.indkey[0] = 0 AND i.indnkeyatts = 2
+    AND pg_get_indexdef(i.indexrelid, 1, true) = '(name || ''''::text)' AND pg_get_indexdef(i.indexrelid, 2, true) = 'token')
 
 -- How row_wait finds its row.
 -- name: doctor_explain
