@@ -167,7 +167,7 @@ TEST_CASE(
   s.sql("ALTER TABLE rowlock_locks ALTER COLUMN name TYPE text COLLATE \"C\"");
   s.sql("ALTER TABLE rowlock_tokens DROP CONSTRAINT rowlock_tokens_pkey");
   expect(s.examine(), "index", verdict::error, "a name is in rowlock_tokens only once",
-         "ADD PRIMARY KEY (name)");
+         "ADD PRIMARY KEY (name, generation)");
 }
 
 TEST_CASE("C12: creators: whoever else may create objects beside the tables is named <postgresql>") {
