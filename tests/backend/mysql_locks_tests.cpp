@@ -160,7 +160,8 @@ TEST_CASE_TEMPLATE("a token comes with the reply of the statement that draws it,
   CHECK(too_high.reason() != errc::in_doubt);
   sql("UPDATE rowlock_locks SET token = 0; UPDATE rowlock_meta SET token_floor = 4000000000000000");
   CHECK(take().number == 4'000'000'000'000'001);
-  sql("UPDATE rowlock_locks SET term = NULL, token = 0; INSERT INTO rowlock_tokens (name, token) VALUES ('n', "
+  sql("UPDATE rowlock_locks SET term = NULL, token = 0; INSERT INTO rowlock_tokens (name, token) VALUES "
+      "('n', "
       "5000000000000000)");
   CHECK(take().number == 5'000'000'000'000'001);
   auto const drawn = c->execute(book.at("token_draw"), with("n"), in(20'000));

@@ -187,7 +187,8 @@ FUNCTIONS_CASE("permits: a token is above the floor, the name's entry, and all t
   CHECK(p.read(*sql, "n")->token == far + 1);
   CHECK(p.read(*sql, "n")->token == far + 2);
   CHECK(p.manager()->make_shared_mutex("n").try_acquire_shared()->token().value == far + 3);
-  CHECK(p.ask(fmt::format("INSERT INTO {} (name, token) VALUES ('known', {});", p.table("tokens"), far + 10)).empty());
+  CHECK(p.ask(fmt::format("INSERT INTO {} (name, token) VALUES ('known', {});", p.table("tokens"), far + 10))
+            .empty());
   CHECK(p.permit(*sql, "known", 1, 1)->token == far + 11);
 }
 

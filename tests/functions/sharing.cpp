@@ -90,7 +90,8 @@ FUNCTIONS_CASE("a token is above the floor, the name's entry, and what the clock
   CHECK(fresh->token == far + 1);
   CHECK(p.release(*sql, "n", fresh->term) == "1");
   CHECK(p.take(*sql, "n")->token == far + 2);
-  CHECK(p.ask(fmt::format("INSERT INTO {} (name, token) VALUES ('known', {});", p.table("tokens"), far + 10)).empty());
+  CHECK(p.ask(fmt::format("INSERT INTO {} (name, token) VALUES ('known', {});", p.table("tokens"), far + 10))
+            .empty());
   CHECK(p.take(*sql, "known")->token == far + 11);
 }
 
