@@ -165,7 +165,7 @@ TEST_CASE(
   // Refused by COMMIT alone.
   auto const more = p.options.schema + ".more";
   c->script("CREATE TABLE " + more + " (name text REFERENCES " + p.options.schema +
-                ".rowlock_tokens DEFERRABLE INITIALLY DEFERRED)",
+                ".rowlock_admitted DEFERRABLE INITIALLY DEFERRED)",
             in(20'000));
   CHECK(thrown_by([&] {
           c->execute({"late", "INSERT INTO " + more + " VALUES ('nobody')"}, {}, in(20'000));
