@@ -34,7 +34,7 @@ class program {
   /// Exit status, or 128 + the signal that it died of. Fails the case, and kills it, if that takes more than
   /// three minutes.
   int wait();
-  /// After wait(): the most memory that it had, as the kernel counted.
+  /// After wait(): the most memory that it had whenever wait() looked.
   long peak_kilobytes() const noexcept { return peak_kilobytes_; }
   int died_of() const noexcept { return died_of_; }  ///< after wait(): the signal, or 0
   std::string out() const;
