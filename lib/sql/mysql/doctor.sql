@@ -40,6 +40,12 @@ WHERE c.table_schema = coalesce(nullif($1, ''), database()) AND c.table_name = $
 -- name: doctor_creators
 SELECT NULL FROM (SELECT $1 AS one, $2 AS two) AS asked WHERE 1 = 0
 
+-- name: doctor_snapshots
+SELECT NULL FROM (SELECT 1 AS one) AS asked WHERE 1 = 0
+
+-- name: doctor_permits_index
+SELECT NULL FROM (SELECT $1 AS one, $2 AS two) AS asked WHERE 1 = 0
+
 -- How row_wait finds its row, by its name alone: the key must be the name and nothing else. No lock has an empty name.
 -- While the server plans, it reads what is found by a whole unique key, and says so.
 -- name: doctor_explain

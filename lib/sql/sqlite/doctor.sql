@@ -31,6 +31,12 @@ SELECT q.quick_check, (SELECT d.file FROM pragma_database_list AS d WHERE d.name
 -- name: doctor_creators
 SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two) AS asked WHERE 1 = 0
 
+-- name: doctor_snapshots
+SELECT NULL FROM (SELECT 1 AS one) AS asked WHERE 1 = 0
+
+-- name: doctor_permits_index
+SELECT NULL FROM (SELECT ?1 AS one, ?2 AS two) AS asked WHERE 1 = 0
+
 -- How any statement on one name finds its row.
 -- name: doctor_explain
 EXPLAIN QUERY PLAN UPDATE rowlock_locks SET term = NULL WHERE name = ''
