@@ -14,7 +14,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// use it, on one connection, for a moment on two.
 ///
 /// Names of checks, as far as they apply to the kind of database: connection, schema, damage, wal, tables,
-/// takes, grants, writable, isolation, timeouts, row_security, durability, replicas, galera,
+/// takes, grants, writable, isolation, timeouts, row_security, durability, replicas, snapshots, galera,
 /// group_replication, creators, pooler, clock, keepalive, waiting, limits, tls, index, file_system.
 /// lib/doc/doctor.md explains them.
 ///

@@ -41,6 +41,7 @@ locks are held.
   row_security may this role see and write all rows (PostgreSQL)
   durability   is what was granted still there after a crash
   replicas     is it still there after a failover
+  snapshots    does an old transaction keep dead rows (PostgreSQL)
   galera       is the node part of the cluster (MariaDB, MySQL)
   creators     may others create objects beside the tables (PostgreSQL)
   pooler       is there one in between, and how are its sessions used (PostgreSQL)
