@@ -141,11 +141,11 @@ std::vector<form> const forms_of_tokens{
 };
 
 // It has to be a statement that changes a row.
-change const guard_only_reads{
-    "guard_require", "",
-    "INSERT INTO rowlock_tokens (name, token) SELECT $2, 1 FROM rowlock_locks "
-    "WHERE name = $1 AND term = $2 AND NOT revoked ON CONFLICT (name) DO UPDATE SET token = 2 RETURNING "
-    "$2::text"};
+change const guard_only_reads{"guard_require", "",
+                              "INSERT INTO rowlock_tokens (name, token) SELECT $2, 1 FROM rowlock_locks "
+                              "WHERE name = $1 AND term = $2 AND NOT revoked ON CONFLICT (name, generation) "
+                              "DO UPDATE SET token = 2 RETURNING "
+                              "$2::text"};
 
 // Where the server has more than one writer at a time.
 std::vector<form> const forms_on_postgresql{
