@@ -471,6 +471,7 @@ DECLARE
   current boolean;
   freed bigint := 0;
   drawn bigint;
+  locked boolean := false;
 BEGIN
   IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
     RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
@@ -594,9 +595,10 @@ BEGIN
       WHERE l.name = wanted AND l.strategy = strategy_of AND l.term IS DISTINCT FROM 'name'
         AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = wanted ORDER BY n.generation DESC LIMIT 1)
       FOR UPDATE;
-      EXIT WHEN FOUND;
+      locked := FOUND;  -- the loop's end sets FOUND
+      EXIT WHEN locked;
     END LOOP;
-    IF NOT FOUND THEN
+    IF NOT locked THEN
       RAISE EXCEPTION USING ERRCODE = 'RL000', MESSAGE = 'the row was reaped meanwhile';
     END IF;
     -- A statement of its own, which begins after the lock was got. An intent is what the first in line waits for; one that ends
