@@ -40,7 +40,8 @@ CLI_CASE(
                                    one["check"].template get<std::string>());
     REQUIRE(at < lines.size());
     CHECK(lines[at].rfind(begin, 0) == 0);
-    if (one["check"] != "clock")
+    // Two runs: the clock moves on, and a worker of autovacuum has a snapshot for a moment.
+    if (one["check"] != "clock" && one["check"] != "snapshots")
       CHECK(lines[at].substr(begin.size()) == one["why"].template get<std::string>());
     ++at;
     if (one["remedy"] == "") continue;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "doctor/scene.hpp"
+#include "support/eventually.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -47,7 +48,20 @@ TEST_CASE("snapshots: C92: postgresql: an old transaction, a prepared one; what 
   expect(s.examine(), "snapshots", verdict::warning, "prepared transaction 'forgotten'",
          "ROLLBACK PREPARED 'forgotten'");
   run("ROLLBACK PREPARED 'forgotten'");
+  // Others' VACUUM passes over the snapshot of a VACUUM.
+  run("CREATE TABLE slow AS SELECT generate_series(1, 100000) AS n");
+  run("SET statement_timeout = 0; SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1");
+  std::jthread const vacuum(
+      [&] { CHECK_THROWS_AS(report->script("VACUUM slow", boot_clock::now() + 600s), error); });
+  auto const pid = [&] {
+    return s.value(
+        "SELECT coalesce(max(pid), 0) FROM pg_stat_activity JOIN pg_stat_progress_vacuum USING (pid) WHERE "
+        "backend_xmin IS NOT NULL");
+  };
+  REQUIRE(eventually([&] { return pid() != "0"; }));
+  s.server.set_clock(14400s);
   expect(s.examine(), "snapshots", verdict::ok, "");
+  CHECK(s.value("SELECT pg_cancel_backend(" + pid() + ")") == "1");
 }
 
 TEST_CASE("index: C92: postgresql: permits are counted by an index") {

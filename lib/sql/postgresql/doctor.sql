@@ -70,7 +70,8 @@ LEFT JOIN (
   FROM (
     SELECT format('session %s (%s)', pid, application_name), xact_start, coalesce(backend_xmin, backend_xid),
       format('SELECT pg_terminate_backend(%s)', pid)
-    FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    FROM pg_stat_activity AS a WHERE datname = current_database() AND pid <> pg_backend_pid()
+      AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
     UNION ALL
     SELECT format('prepared transaction %L', gid), prepared, transaction, format('ROLLBACK PREPARED %L', gid)
     FROM pg_prepared_xacts WHERE database = current_database()
