@@ -34,6 +34,17 @@ constexpr bool has_sanitizers_threads = false;
 constexpr bool has_sanitizers_threads = false;
 #endif
 
+std::string name_of(std::filesystem::path const& task) {
+  std::string name;
+  std::getline(std::ifstream(task / "comm"), name);
+  return name;
+}
+
+// They have the process's name, and wake by themselves.
+bool is_sanitizers(std::string const& name) {
+  return has_sanitizers_threads && name == name_of("/proc/self");
+}
+
 template <class F>
 void each_other_thread(F const& f) {
   auto const mine = std::to_string(::gettid());
@@ -50,12 +61,8 @@ bool comes_to_rest(std::atomic<int> const& thread) {
 std::vector<std::string> names_of_other_threads() {
   std::vector<std::string> out;
   each_other_thread([&](std::filesystem::path const& task) {
-    std::ifstream file(task / "comm");
-    std::string name;
-    if (std::getline(file, name)) out.push_back(name);
+    if (auto name = name_of(task); !name.empty() && !is_sanitizers(name)) out.push_back(std::move(name));
   });
-  if (std::string own; has_sanitizers_threads && std::getline(std::ifstream("/proc/self/comm"), own))
-    std::erase(out, own);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -64,6 +71,7 @@ long times_slept_by_others() {
   constexpr std::string_view wanted = "voluntary_ctxt_switches:";
   long all = 0;
   each_other_thread([&](std::filesystem::path const& task) {
+    if (is_sanitizers(name_of(task))) return;
     std::ifstream file(task / "status");
     for (std::string line; std::getline(file, line);)
       if (line.starts_with(wanted)) all += std::stol(line.substr(wanted.size()));
