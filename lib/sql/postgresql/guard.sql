@@ -11,14 +11,15 @@
 -- Another transaction may have the row: a renewal, for a moment; a take that is going to be refused; another guard of the
 -- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
 -- snapshot is error 40001, also where it was only renewed. (As a join it would be planned for three times as long, each time.)
--- The one row of a name that may have a term is that of the newest generation: the first that its key leads to, from the end.
 -- name: guard_require
 UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-WHERE term OPERATOR(pg_catalog.=) $2 AND /* of a lock */ (generation, /* end */ name /* of a lock */ ) /* end */ OPERATOR(pg_catalog.=) (
-  SELECT /* of a lock */ generation, /* end */ name FROM rowlock_locks
-  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-  /* of a lock */ ORDER BY generation DESC LIMIT 1 /* end */
+WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
+  SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
   FOR UPDATE SKIP LOCKED)
+/* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+  SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
 RETURNING term
 
 -- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
@@ -26,11 +27,13 @@ RETURNING term
 -- name: at_once_guard
 WITH guarded AS (
   UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-  WHERE term OPERATOR(pg_catalog.=) $2 AND (generation, name) OPERATOR(pg_catalog.=) (
-    SELECT generation, name FROM rowlock_locks
-    WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-    ORDER BY generation DESC LIMIT 1
+  WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
+    SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+      AND generation OPERATOR(pg_catalog.=) (
+        SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
     FOR UPDATE SKIP LOCKED)
+  AND generation OPERATOR(pg_catalog.=) (
+    SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
   RETURNING term)
 SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
 
