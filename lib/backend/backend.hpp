@@ -89,7 +89,7 @@ struct session_facts {
   /// The process that answered the log-in: the server's, or a pooler's.
   std::optional<std::int64_t> server_process;
   bool pooled = false;                    ///< each transaction can have another session of the server
-  std::optional<std::string> encryption;  ///< protocol at this end of the wire; "": none
+  std::optional<std::string> encryption;  ///< protocol at this end of the wire. "": none
   bool gives_password = false;            ///< in clear, to an unverified server that asks for it
   std::optional<bool> leaves_machine;     ///< neither a Unix socket nor loopback
   /// How long a dead, silent connection goes unnoticed. 0: for ever.

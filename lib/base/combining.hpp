@@ -86,7 +86,7 @@ class combining {
     std::lock_guard const guard(mutex_);
     team t;
     auto const room = std::min(most_, line_.size() + 1);
-    t.entries.reserve(room);  // no allocation from here on: a taken job must run
+    t.entries.reserve(room);  // no allocation from here on. A taken job must run
     t.jobs.reserve(room);
     t.entries.push_back(&me);
     t.jobs.push_back(me.job);

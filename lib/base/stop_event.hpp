@@ -7,7 +7,7 @@
 
 namespace rowlock::base {
 
-/// Makes a std::stop_token pollable: fd() becomes readable when the token is triggered.
+/// Makes a std::stop_token pollable. fd() becomes readable when the token is triggered.
 class stop_event {
  public:
   explicit stop_event(std::stop_token token) : token_(std::move(token)), callback_(token_, trigger{event_}) {}

@@ -1,6 +1,6 @@
 // Shows a page that takes long to make, out of a cache that many processes share. When it is too old, one of
-// them makes it anew. The others show the old one meanwhile or, if there is none, wait for the new one,
-// rather than making it all at the same time:
+// them makes it again. The other processes show the old page meanwhile. If there is none, they wait for the
+// new one, rather than making it all at the same time:
 //
 //   cached_page URL FILE SECONDS           cached_page postgresql:///shop /var/cache/shop/front.html 60
 #include <chrono>
@@ -43,7 +43,7 @@ std::string page(rowlock::mutex& making, fs::path const& file, std::chrono::seco
   for (;;) {
     if (is_fresh(file, longest)) return content_of(file);
     if (auto const mine = making.try_acquire()) {
-      if (is_fresh(file, longest)) continue;  // somebody has made it just before
+      if (is_fresh(file, longest)) continue;  // another process has just made it
       make(file);
       std::puts("made");
       return content_of(file);

@@ -1,6 +1,6 @@
 // A configuration of two files that belong together: many programs read it, now and then one writes it, on
-// any host that sees the folder. Readers don't wait for each other. Nobody reads one file from before a
-// change and the other from after it:
+// any host that sees the folder. Readers don't wait for each other. No reader gets one file from
+// before a change and the other from after it.
 //
 //   configuration URL FOLDER read          prints what both files say
 //   configuration URL FOLDER write TEXT
@@ -43,14 +43,14 @@ int main(int argc, char** argv) try {
   auto configuration = manager.make_shared_mutex("configuration of " + folder.string());
 
   if (what == "read") {
-    std::shared_lock const reading{configuration};  // beside all others that read
+    std::shared_lock const reading{configuration};  // beside all other readers
     std::cout << read(folder / "hosts") << '\n' << read(folder / "ports") << '\n';
     return 0;
   }
   if (what != "write" || argc != 5) return 64;
   auto const writing = configuration.acquire();  // alone
   write(folder / "hosts", std::string("hosts of ") + argv[4]);
-  // A file system asks nobody whether we still may write. So look: trust has ended before anybody else may.
+  // A file system does not check whether we may still write. So look: trust ends before another owner may.
   if (!writing.value().valid())
     throw std::runtime_error("the lock was lost: half of it is written. Write again");
   write(folder / "ports", std::string("ports of ") + argv[4]);

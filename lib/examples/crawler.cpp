@@ -1,5 +1,5 @@
-// Fetches pages of a site, beside others that do the same on any host, but never more than LIMIT of them at a
-// time: the site's owner has asked for that.
+// Fetches pages of a site, beside other processes that do the same on any host, but never more than LIMIT of
+// them at a time: the site's owner has asked for that.
 //
 //   crawler URL SITE LIMIT PAGE...
 #include <chrono>
@@ -30,8 +30,8 @@ int main(int argc, char** argv) try {
       manager.make_semaphore(std::string("crawlers of ") + argv[2], std::atoll(argv[3]), {.ttl = 10s});
 
   for (int i = 4; i < argc; ++i) {
-    // For each page anew, so that the others get their turns. A crawler that dies is not counted any more 10
-    // s later.
+    // For each page anew, so that the other crawlers get their turns. A crawler that dies is not counted any
+    // more 10 s later.
     auto const one = crawlers.try_acquire_for(1min);
     if (!one) {
       std::fprintf(stderr, "%s is busy: %s\n", argv[2], to_string(one.status()));

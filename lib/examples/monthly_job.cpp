@@ -1,5 +1,4 @@
-// Writes the invoices of a month, once, however many hosts start it however often, and whichever of them dies
-// when:
+// Writes the invoices of a month once, however many hosts start it, however often, and whichever dies.
 //
 //   monthly_job CONNINFO MONTH                                         monthly_job dbname=shop 2026-11
 //

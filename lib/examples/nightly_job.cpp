@@ -1,5 +1,4 @@
-// A job that many hosts start at the same time, and that is to run once a night (the password is in
-// MYSQL_PWD):
+// A job that many hosts start at the same time, and that must run once a night. The password is in MYSQL_PWD.
 //
 //   nightly_job HOST:PORT USER DATABASE NIGHT
 //
@@ -30,8 +29,8 @@ void run(sql::Connection& c, std::string const& sql) {
   s->execute(sql);
 }
 
-/// Writes down that this night's run has begun, and locks the night, both or neither: whoever comes later
-/// finds it locked. Like a unique key, but the lock of a host that died while it ran ends after `longest`.
+/// Records that this night's run has begun, and locks the night, both or neither. A later host finds it
+/// locked. Like a unique key, but the lock of a host that died while it ran ends after `longest`.
 /// @return nothing if it runs, or has run, elsewhere
 std::optional<rowlock::detached_lock> begin_run(rowlock::lock_manager& manager, connector const& connect,
                                                 std::string const& night, std::chrono::milliseconds longest) {

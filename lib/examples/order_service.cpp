@@ -1,4 +1,4 @@
-// Takes orders, and never more than there is, however many processes of it run on however many hosts:
+// Takes orders, and never more than there is, however many processes run on however many hosts.
 //
 //   order_service CONNINFO ARTICLE PIECES ORDERS
 //
@@ -42,7 +42,7 @@ bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& a
   for (;;) {
     try {
       run(c, "BEGIN");
-      tx.lock("stock:" + article);  // until COMMIT or ROLLBACK; the next one waits here
+      tx.lock("stock:" + article);  // until COMMIT or ROLLBACK. The next order waits here
       auto const left = run(c, what_is_left, {article.c_str()});
       bool const enough = std::stoi(PQgetvalue(left.get(), 0, 0)) >= pieces;
       if (enough)
@@ -50,7 +50,7 @@ bool order(PGconn* c, rowlock::postgresql::transaction& tx, std::string const& a
       rowlock::postgresql::execute_commit(c);  // COMMIT answers with success also if it rolled back
       return enough;
     } catch (std::exception const& e) {
-      // On a connection that is lost it fails, and must not hide `e`: the transaction is gone with it.
+      // On a connection that is lost it fails, and must not hide `e`. The transaction is gone with it.
       result const undone{PQexec(c, "ROLLBACK")};
       auto const* const known = dynamic_cast<rowlock::error const*>(&e);
       // In doubt is a COMMIT whose reply was lost: the order may be there, so that it can't just be repeated.

@@ -1,6 +1,6 @@
-// Adds a line to a page. It may be stopped at any moment, for longer than its lock lasts (SIGSTOP, a laptop
-// that sleeps, a virtual machine that is moved), and yet never writes over what somebody else wrote
-// meanwhile:
+// Adds a line to a page. The worker can be stopped at any moment, for longer than its lock lasts (SIGSTOP, a
+// laptop that sleeps, a virtual machine that is moved). It never overwrites a page that another process has
+// changed meanwhile.
 //
 //   paused_worker FILE TTL_MS        the line is read from stdin, after the page was shown
 //
@@ -30,7 +30,7 @@ std::string run(sqlite3* db, char const* sql, std::string const& value = {}) {
   return status == SQLITE_ROW ? reinterpret_cast<char const*>(sqlite3_column_text(prepared, 0)) : "";
 }
 
-/// @throws rowlock::error(lock_lost) if the page is not ours any more; nothing was written then
+/// @throws rowlock::error(lock_lost) if the page is not ours any more. Nothing was written then.
 void store(sqlite3* db, rowlock::sqlite::transaction tx, rowlock::held_lock const& lock,
            std::string const& page) {
   for (;;) {
@@ -43,7 +43,7 @@ void store(sqlite3* db, rowlock::sqlite::transaction tx, rowlock::held_lock cons
     } catch (rowlock::error const& e) {
       if (sqlite3_get_autocommit(db) == 0)
         sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);  // no throw
-      // After a COMMIT in doubt it may be stored: to be looked at by somebody.
+      // After a COMMIT in doubt the line may be stored: an operator has to look.
       if (!e.transaction_retryable()) throw;
     }
   }
@@ -64,7 +64,7 @@ int main(int argc, char** argv) try {
   auto const lock = mutex.acquire();
   auto page = run(opened, "SELECT content FROM pages WHERE title = 'news'");
   std::cout << "the page: " << page << std::endl;
-  // The work, which takes its time. No transaction is open meanwhile: nobody has to wait for it.
+  // The work, which takes its time. No transaction is open meanwhile, so no process has to wait for it.
   std::string line;
   std::getline(std::cin, line);
   store(opened, {manager, opened}, *lock, page + line + ";");

@@ -1,6 +1,6 @@
 // Publishes a file in a folder that many hosts see, such as a bucket that is mounted. One of them does it at
-// a time, although no single database may be trusted to stay: two of three databases grant the lock. What the
-// lock protects is in none of them, so its token goes along, and a publisher that was paused is refused:
+// a time, although no single database may be trusted to stay: two of three databases grant the lock. The
+// protected store is in none of them. So the token goes along, and a publisher that was paused is refused.
 //
 //   publisher URL URL URL FOLDER TEXT
 #include <chrono>

@@ -28,7 +28,7 @@ void run(PGconn* c, std::string const& sql) {
   if (PQresultStatus(r.get()) != PGRES_COMMAND_OK) throw std::runtime_error(PQerrorMessage(c));
 }
 
-/// One tick. @return false if somebody else may lead: then nothing was written
+/// One tick. @return false if another process may lead. Then nothing was written.
 bool tick(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& l) try {
   if (PQstatus(c) != CONNECTION_OK) PQreset(c);
   run(c, "BEGIN");
@@ -36,7 +36,7 @@ bool tick(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& 
   tx.execute_commit(l.lock());  // in doubt if its reply is lost: the tick may be there
   return true;
 } catch (std::exception const& e) {
-  // On a connection that is lost it fails, and must not hide `e`: the transaction is gone with it.
+  // On a connection that is lost it fails, and must not hide `e`. The transaction is gone with it.
   std::unique_ptr<PGresult, decltype(&PQclear)> const undone{PQexec(c, "ROLLBACK"), &PQclear};
   auto const* const known = dynamic_cast<rowlock::error const*>(&e);
   if (known != nullptr && known->reason() == rowlock::errc::lock_lost) return false;
@@ -44,7 +44,7 @@ bool tick(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& 
   return true;
 }
 
-/// The work: until it is told to stop, or sees that somebody else may lead.
+/// The work: until it is told to stop, or sees that another process may lead.
 void schedule(PGconn* c, rowlock::postgresql::transaction& tx, rowlock::leadership& l, std::stop_token stop) {
   std::printf("leading, token %lld\n", static_cast<long long>(l.token().value));
   std::fflush(stdout);

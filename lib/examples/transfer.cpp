@@ -1,4 +1,4 @@
-// Moves money between two accounts, on any database that SOCI knows and rowlock, too:
+// Moves money between two accounts, on any database that SOCI and rowlock know.
 //
 //   transfer CONNECT_STRING FROM TO AMOUNT       "postgresql://dbname=bank", "mysql://db=bank",
 //   "sqlite3://bank.db"
@@ -26,7 +26,7 @@ void set_balance(soci::session& sql, std::string const& owner, int balance) {
   sql << "UPDATE accounts SET balance = :balance WHERE owner = :owner", soci::use(balance), soci::use(owner);
 }
 
-/// On a connection that is lost it fails, and must not hide what was thrown: the transaction is gone then.
+/// On a connection that is lost it fails, and must not hide what was thrown. The transaction is gone then.
 void roll_back(soci::session& sql) noexcept {
   try {
     sql.rollback();
@@ -70,7 +70,7 @@ int main(int argc, char** argv) try {
       return 0;
     } catch (rowlock::error const& e) {
       roll_back(sql);
-      // A COMMIT in doubt: to be looked at by somebody. All else that can be tried again is, as a whole; but
+      // A COMMIT in doubt: an operator has to look. All else that can be tried again is, as a whole; but
       // not on a connection that is lost.
       if (!e.transaction_retryable() || e.reason() == rowlock::errc::unreachable) throw;
     }

@@ -1,13 +1,13 @@
 #pragma once
 // A granted term, and what this process knows about it. Only class hold decides whether it is still held.
 //
-// States
+// States.
 //
 //   state        trust               next state
 //   held         runs                term_shared, offered, releasing, lost
 //   term_shared  runs                releasing, lost
 //   offered      none                handed_on
-//   handed_on    none                releasing, if no successor accepts
+//   handed_on    none                releasing, if no successor accepts.
 //   releasing    ended               released, lost
 //   released     ended               -
 //   lost         ended, or runs out  -
@@ -26,7 +26,7 @@
 //                            transaction::done()
 //   may_be_recorded          before a record is sent           not offered, not handed_on
 //   recorded_in_transaction  by transaction::done()            always guarded and may_be_recorded
-//   recorded                 when the record was read          always may_be_recorded; also lost
+//   recorded                 when the record was read          always may_be_recorded. Also lost
 //   handed_out               when the caller has the lock      any
 //   had_queue                before the hold is published      any
 //   hindered                 from a failed renewal to the      any
@@ -67,8 +67,8 @@ struct extras {
 /// @return null if none of them is set
 std::shared_ptr<extras const> extras_of(mutex_options const&);
 
-/// Whether such a lock can count without its process: a fixed term, an explicit owner's, one that is kept for
-/// a while, and one whose end is told to others, perhaps on another host.
+/// Whether such a lock can count without its process. Such are a fixed term, an explicit owner's, one that is
+/// kept for a while, and one whose end other processes learn, perhaps on another host.
 inline bool can_outlive_process(bool renew, std::chrono::milliseconds at_least, owner_id const& owner,
                                 bool tells_trust) noexcept {
   return !renew || at_least.count() > 0 || owner.is_explicit() || tells_trust;
@@ -93,8 +93,8 @@ struct grant_facts {
   boot_time_point in_process{};                       ///< when the reply to the take came
   boot_time_point sent_at;                            ///< of the granting statement
   std::chrono::system_clock::time_point acquired_at;  ///< by this machine's clock, for people
-  std::uint32_t server = 0;                           ///< database::server_of() the granting session
-  std::int32_t limit = 0;                             ///< of a permit, from its taker; 0: the stored limit
+  std::uint32_t server = 0;                           ///< of the granting session. See database::server_of()
+  std::int32_t limit = 0;                             ///< of a permit, from its taker. 0: the stored limit
   std::shared_ptr<extras const> more{};
 
   bool can_outlive_process() const noexcept {
@@ -268,7 +268,7 @@ class hold final : public waiting::local_holder {
   std::atomic<boot_clock::duration> trust_;
   std::atomic<boot_clock::duration> extended_until_{boot_clock::duration::min()};  ///< of the row, at most
   static constexpr std::int8_t no_reason = -1;
-  std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason; set before the state
+  std::atomic<std::int8_t> reason_{no_reason};  ///< a loss_reason. Set before the state
   /// When the first unconfirmed renewal was sent; 0: there is none.
   std::atomic<boot_clock::duration> unconfirmed_since_{boot_clock::duration(0)};
   std::atomic<boot_clock::duration> lost_at_{boot_clock::duration(0)};

@@ -431,7 +431,7 @@ void renewer::stop(boot_time_point deadline, std::thread::id spare) noexcept {
   late_.hurry();
   try {
     if (!late_.empty()) start();       // added by a call that was under way during an earlier stop()
-  } catch (std::exception const& e) {  // no thread: the term ends by its expiry
+  } catch (std::exception const& e) {  // no thread. The term ends by its expiry
     failed(e.what());
   }
   if (!thread_.joinable()) return;

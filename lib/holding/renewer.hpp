@@ -10,13 +10,13 @@
 // 3. For loss_details(): which session has a row locked.
 //
 //   result of a renewal                       effect
-//   confirmed in time                         hold::prolong()
-//   confirmed after trust has ended           loss, and a late release
-//   error, or no reply                        retry after ttl / 30 (20 ms to 1 s); trust runs on
-//   row locked, so it was skipped             the same
-//   revoked, at the hard limit, another term  loss
-//   the row has the hold's record             end, as released (holding/outcome.hpp)
-//   the database's file was replaced          loss
+//   confirmed in time                         hold::prolong().
+//   confirmed after trust has ended           loss, and a late release.
+//   error, or no reply                        retry after ttl / 30 (20 ms to 1 s). Trust runs on.
+//   row locked, so it was skipped             the same.
+//   revoked, at the hard limit, another term  loss.
+//   the row has the hold's record             end, as released (holding/outcome.hpp).
+//   the database's file was replaced          loss.
 //
 // - A renewal waits for half of the most urgent lock's trust, and reply_timeout at most. So there is time
 //   for a second try.
@@ -124,7 +124,7 @@ class renewer {
   boot_time_point armed_for_ = boot_time_point::max();
   boot_time_point stop_by_ = boot_time_point::max();
 
-  // Used by the thread only:
+  // Used by the thread only.
   batch locked_;  ///< holds whose rows were locked twice in a row
   std::unique_ptr<backend::connection> connection_;
   boot_time_point used_;                                     ///< when connection_ was last used

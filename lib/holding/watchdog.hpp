@@ -8,12 +8,12 @@
 //
 // 1. event `lost`
 // 2. event `ended`
-// 3. the callbacks of loss_token()
+// 3. the callbacks of loss_token().
 //
 //   list      its holds are                 a hold leaves it by
-//   watched_  held, or just being released  forget(), or a loss
-//   lost_     lost, not reported yet        the report
-//   told_     reported                      forget(), when the handle is released
+//   watched_  held, or just being released  forget(), or a loss.
+//   lost_     lost, not reported yet        the report.
+//   told_     reported                      forget(), when the handle is released.
 //
 // - Each watched hold has one event `ended`: from forget(), or after its loss. forget() stops no report.
 // - A loss needs no memory. Holds move between lists by splice(), and make_room() reserves the result of

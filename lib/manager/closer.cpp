@@ -140,7 +140,7 @@ void closer::begin_all() {
   all_closed_.set();
 }
 
-// Includes workers of managers that were destroyed before: at the end of the process OpenSSL frees the data
+// Includes workers of managers that were destroyed before. At the end of the process OpenSSL frees the data
 // of each thread, and so does a thread that ends just then.
 void closer::join_all(boot_time_point deadline) {
   for (;;) {

@@ -170,7 +170,7 @@ class lock_call : private waiting::successor {
   std::optional<waiting::local_queue::in_line> line_;
   std::optional<time_point> look_at_;  ///< if looks count
   std::shared_ptr<holding::hold> handed_off_;
-  attempts attempts_;  ///< after places_: takes in doubt go to the renewer before the places are left
+  attempts attempts_;  ///< after places_. Takes in doubt go to the renewer before the places are left
   std::optional<queue_place> queue_;
   std::size_t queue_of_ = 0;
 

@@ -1,6 +1,6 @@
 #pragma once
-// The release of a lock that this manager holds or has lost: by hand-off to a successor (lib/doc/hand_on.md),
-// together with other threads' releases (lib/doc/together.md), or alone.
+// The release of a lock that this manager holds or has lost. It is a hand-off to a successor
+// (lib/doc/hand_on.md), joins other threads' releases (lib/doc/together.md), or stands alone.
 
 #include <memory>
 #include <optional>

@@ -8,8 +8,8 @@
 
 namespace rowlock::managing {
 
-/// Whether a call was told to stop: by its caller's token, by its manager's end (both ring the call's bell),
-/// or because the process ends.
+/// Whether a call was told to stop. The cause is its caller's token or its manager's end (both ring the
+/// call's bell), or the end of the process.
 class stop_request {
  public:
   stop_request(engine const& e, std::stop_token by_caller, waiting::bell& to_ring)

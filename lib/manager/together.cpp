@@ -77,7 +77,7 @@ void take_together(engine& e, backend::connection& session, std::span<shared_tak
     } catch (std::exception const&) {  // no memory for the reply
       was_sent(true);
     }
-  } catch (std::exception const&) {  // no memory before anything was sent: each tries alone
+  } catch (std::exception const&) {  // no memory before anything was sent. Each tries alone
   }
 }
 

@@ -125,7 +125,7 @@ void read_records(session& s, tables const& found, schema_state& state) {
 }
 
 // Recognizes an interrupted migration: all tables of this version are there, as in this version or the next,
-// and all others are as in the next.
+// and all other tables are as in the next.
 void recognize_interruption(session& s, tables const& found, schema_state& state) {
   auto const next = state.version + 1;
   if (s.dialect().transactional_ddl || state.differences.empty() || next > latest_version(s.dialect()))

@@ -1,5 +1,5 @@
 #pragma once
-// One call that takes a lock from a majority: from all members at once or, with competitors, from one member
+// One call that takes a lock from a majority. It asks all members at once or, with competitors, one member
 // first. lib/doc/quorum.md
 
 #include <chrono>

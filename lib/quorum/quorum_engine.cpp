@@ -208,7 +208,7 @@ void quorum_engine::confirm(std::size_t i, std::shared_ptr<quorum_hold> const& h
 void quorum_engine::give_back_later(std::size_t i, managing::granted_vote const& h) noexcept try {
   members_.ask(
       i, [this, i, h] { (void)members_.at(i).release(h); }, base::task_queue::kind::must_be_run);
-} catch (std::exception const&) {  // no thread: the manager's end releases it, or it expires
+} catch (std::exception const&) {  // no thread. The manager's end releases it, or it expires
 }
 
 int quorum_engine::give_back(std::vector<managing::granted_vote> granted, std::size_t last) noexcept try {

@@ -39,7 +39,7 @@ class quorum_epoch {
   /// The known epoch, or null.
   std::shared_ptr<quorum_view const> known() const;
   /// Asks a member that does not vote in that epoch, and adopts a later epoch. @return the epoch known now if
-  /// it is another one; else null
+  /// it is another one. Else null
   std::shared_ptr<quorum_view const> look_again(std::size_t member, std::string const& epoch_id);
 
  private:

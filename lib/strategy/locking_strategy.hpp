@@ -38,7 +38,7 @@ struct wanted_permit {
   enum class place {
     in_line,      ///< obeys the first waiter's intent
     first,        ///< writes an intent, and obeys none
-    without_line  ///< there is no wait queue: writes an intent now and then
+    without_line  ///< there is no wait queue. Writes an intent now and then
   } where = place::in_line;
 };
 
@@ -51,7 +51,7 @@ struct take_request {
   rowlock::takeover takeover = takeover::clock;
   bool fencing = true;
   std::string note;
-  bool look_first = false;  ///< the name was just busy: a read disturbs the holder less than a try
+  bool look_first = false;  ///< the name was just busy. A read disturbs the holder less than a try
   /// For strategies that own their session, else null.
   server_wait const* wait = nullptr;
   /// How many tokens to draw, for this owner and its successors. At most most_tokens().
@@ -70,13 +70,13 @@ struct superseded {
 
 struct granted {
   fencing_token token;
-  int tokens = 1;            ///< drawn; `token` is the lowest
+  int tokens = 1;            ///< drawn. `token` is the lowest
   bool long_unused = false;  ///< call was_used() after the release
 };
 
 struct refused {
-  std::optional<term_row> row{};  ///< as read; empty if rows changed too quickly, or no statement shows it
-  bool by_nobody = false;         ///< a transaction was in the way, and the name has no holder
+  std::optional<term_row> row{};  ///< as read. Empty if rows changed too quickly, or no statement shows it
+  bool by_nobody = false;         ///< a transaction was in the way. The name has no holder
   /// Without a wait queue: the intent is written, and other takers obey it for half a second at most.
   bool waited_for = false;
 };

@@ -62,7 +62,7 @@ outcome row_lock::take(backend::connection& c, take_request const& r, std::optio
 }
 
 // @return whether the anchor was long unused
-// @throws error(errc::row_locked) if another session has it when the wait ends
+// @throws error(errc::row_locked) if another session has it when the wait ends.
 bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   auto const& [only_look, stop, reply_timeout, another_session] = *r.wait;
   std::vector<value> const parameters{r.name};

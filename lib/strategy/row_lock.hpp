@@ -25,11 +25,11 @@ class row_lock final : public locking_strategy {
                        boot_time_point deadline) const override;
   /// Marks the anchor as used, for the reaper. Skips a locked anchor. For a session without a transaction.
   void was_used(backend::connection&, std::string const& name, boot_time_point deadline) const override;
-  /// @throws error(errc::read_only) if the server takes no writes; then the session is closed
+  /// @throws error(errc::read_only) if the server takes no writes. Then the session is closed.
   void ping(backend::connection&, boot_time_point deadline) const override;
   std::vector<held> holders(backend::connection&, name_range const&, boot_time_point deadline) const override;
 
-  /// For callers that lock the row on their own session: makes a missing anchor, and marks an old one as
+  /// For callers that lock the row on their own session. Makes a missing anchor, and marks an old one as
   /// used, so that the reaper leaves it for a day. For a session without a transaction.
   /// @throws error(errc::strategy_mismatch), and unsupported where row locks do not exclude other sessions
   void make_ready(backend::connection&, std::string const& name, boot_time_point deadline) const;

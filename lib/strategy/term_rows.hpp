@@ -15,14 +15,14 @@
 //   (lib/doc/lease.md). Its statement checks the row again.
 //
 //   if a transaction has locked the row
-//   renew()                                      skips it; check() tells why
+//   renew()                                      skips it. check() tells why.
 //   extend(), set_note(), revoke(), release_*()  wait a second at most
-//   keep_record()                                waits a second at most; with one writer: a plain read
-//   is_locked()                                  does not wait; with one writer: for the file
+//   keep_record()                                waits a second at most. With one writer: a plain read.
+//   is_locked()                                  does not wait. With one writer: for the file.
 //
 //   if a later version, or a person, wrote values that can't be read
-//   read(), read_all()              throw schema_new for an unknown strategy or takeover, not for a time
-//   find(), list(), list_permits()  do not throw: see term_row::unreadable
+//   read(), read_all()              throw schema_new for an unknown strategy or takeover, not for a time.
+//   find(), list(), list_permits()  do not throw: see term_row::unreadable.
 //
 // Thread-safe, because term_rows is immutable.
 
@@ -148,7 +148,7 @@ class term_rows {
   /// error if the session must be closed
   std::string who_locks(backend::connection&, std::string const& name, boot_time_point deadline) const;
 
-  /// @return false if the term is gone, revoked, or at its hard limit
+  /// @return false if the term is gone, revoked, or at its hard limit.
   bool extend(backend::connection&, name_and_term const&, std::chrono::milliseconds,
               boot_time_point deadline) const;
 

@@ -124,7 +124,7 @@ local_queue::in_line::in_line(local_queue& q, key k, owner_id const& owner, bell
 local_queue::entrance local_queue::enter(key const& k, owner_id const& owner, bell* to_ring,
                                          successor const* as_successor) {
   auto mine = k;                       // copied first: nothing may fail once the place is made
-  std::shared_ptr<local_holder> held;  // outlives the guard: the last owner of it leaves the place
+  std::shared_ptr<local_holder> held;  // outlives the guard. Its last owner leaves the place
   std::lock_guard const guard(mutex_);
   auto const [found, fresh] = places_.try_emplace(k, owner);
   if (fresh) return turn(*this, std::move(mine));

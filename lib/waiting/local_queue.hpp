@@ -3,12 +3,12 @@
 // For each database and name one thread talks to the database. The other threads cost no round trip.
 //
 //   enter() returns  if
-//   turn             no thread of the process has the name
-//   already_held     the same owner holds the name, and can share it
-//   in_line          another thread has the turn, and there is a bell
-//   busy             another thread has the turn, and there is no bell
+//   turn             no thread of the process has the name.
+//   already_held     the same owner holds the name, and can share it.
+//   in_line          another thread has the turn, and there is a bell.
+//   busy             another thread has the turn, and there is no bell.
 //
-// The life of a turn, from the attempt to the end of the lock:
+// The life of a turn, from the attempt to the end of the lock.
 //
 //   enter() -> took() -> leave()
 //                     -> leave_to_successor(), with the lock

@@ -7,12 +7,12 @@
 // The life of a queue place:
 //
 //   step          by                          its session
-//   enter()       a call that waits           waits in the server, `longest_wait` at most
-//   keep()        the call that got the lock  stays, so that the release wakes the next waiter
+//   enter()       a call that waits           waits in the server, `longest_wait` at most.
+//   keep()        the call that got the lock  stays, so that the release wakes the next waiter.
 //   leave()       a release, or a call that   returns to the pool, after a round trip
-//                 gave up
-//   leave_with()  a release                   the same, by the statement that releases the lock
-//   destructor    a loss, or an error         is closed, which ends the queue place
+//                 gave up.
+//   leave_with()  a release                   the same, by the statement that releases the lock.
+//   destructor    a loss, or an error         is closed, which ends the queue place.
 //
 // - A session has one queue place at most.
 // - There are `queue_connections` sessions. If another name needs one, the oldest kept place gives up its

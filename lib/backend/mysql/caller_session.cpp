@@ -29,8 +29,8 @@ constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (default since 11.6) ends the transaction with 1020 if a locking read
-// or a change meets a row newer than the transaction's or the statement's snapshot: also one that was only
-// renewed, or that our other session wrote for this transaction. Our statements find an old snapshot
+// or a change meets a row newer than the transaction's or the statement's snapshot. So does a row that was
+// only renewed, or that our other session wrote for this transaction. Our statements find an old snapshot
 // themselves (lib/doc/guard.md). SET STATEMENT holds for this statement alone, whatever its outcome. MariaDB
 // alone reads "/*M!", from the version that follows.
 constexpr std::string_view without_snapshot_isolation =

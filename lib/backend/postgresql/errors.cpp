@@ -15,7 +15,7 @@ constexpr std::array<std::pair<std::string_view, errc>, 19> meanings{{
     {"55P03", errc::row_locked},      // lock_not_available: lock_timeout, NOWAIT
     {"40001", errc::conflict},        // serialization_failure
     {"40P01", errc::conflict},        // deadlock_detected
-    {"57014", errc::conflict},        // query_canceled by an administrator: nothing was done, a retry is safe
+    {"57014", errc::conflict},        // query_canceled by an administrator. Nothing was done: retry
     {"25006", errc::read_only},       // read_only_sql_transaction
     {"42P01", errc::schema_missing},  // undefined_table
     {"42703", errc::schema_missing},  // undefined_column

@@ -46,8 +46,8 @@ struct reply {
   reply_size size{};
 };
 
-/// After PQsend functions in pipeline mode: everything up to the synchronization point, or until `stop`, if
-/// given, is triggered.
+/// Collects the replies after PQsend functions in pipeline mode, up to the synchronization point, or until
+/// `stop`, if given, is triggered.
 reply collect_pipeline(PGconn*, boot_time_point deadline, base::stop_event const* stop = nullptr);
 
 /// A connection in non-blocking mode. Not movable: libpq keeps its address for notices.

@@ -26,7 +26,7 @@ struct process_state {
   std::atomic<bool> with_programs{false};  // forked while there was one
   std::atomic<bool> forked{false};         // the connections are the parent's
   std::atomic<bool> poisoned{false};       // forked while a thread was inside
-  std::mutex mutex;                        // locked only inside: free in a child that is not poisoned
+  std::mutex mutex;                        // locked only inside. Free in a child that is not poisoned
   std::vector<owned_connection> connections;
   std::array<std::atomic<int>, 256> wait_queues{};  // descriptor + 1; 0: none
 };

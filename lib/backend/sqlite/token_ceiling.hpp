@@ -48,7 +48,7 @@ class token_ceiling {
   bool is_due() const noexcept;
   /// Looks whether the ceiling is of this boot, and high enough. Reads only. @return SQLite's code
   int look(sqlite3*, std::string_view table);
-  /// A change, to be flushed. @return SQLite's code
+  /// A change, to be flushed. @return SQLite's code.
   int raise(sqlite3*, std::string_view table);
 
  private:

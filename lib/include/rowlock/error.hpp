@@ -14,26 +14,26 @@ enum class errc {
   unreachable = 1,       ///< no connection could be made, and nothing was sent
   access_denied,         ///< the login was refused, or the role lacks a grant
   read_only,             ///< the server or file takes no writes (standby, permissions)
-  too_many_connections,  ///< of the server, or those of the lock_manager were in use for too long; see what()
+  too_many_connections,  ///< of the server, or those of the lock_manager were in use for too long. See what()
   storage_full,
   schema_missing,     ///< rowlock's tables, or the database file, do not exist
-  schema_old,         ///< the tables are older than this program needs: `rowlock migrate up`
+  schema_old,         ///< the tables are older than this program needs. Run `rowlock migrate up`
   schema_new,         ///< the tables no longer serve programs as old as this one
   strategy_mismatch,  ///< the name is in use with another strategy
   lock_lost,          ///< the lock is no longer held
   in_doubt,           ///< the reply was lost, and the outcome is unknown
   row_locked,         ///< another session's open transaction has the row (or file) locked
-  conflict,           ///< deadlock or serialization failure; the statement did nothing
+  conflict,           ///< deadlock or serialization failure. The statement did nothing
   would_deadlock,    ///< the calling thread holds this name (equals std::errc::resource_deadlock_would_occur)
-  forked,            ///< used in a forked child; make a new lock_manager there
-  unsupported,       ///< by this back end, or this build; the message says what is supported
-  invalid_argument,  ///< a name, identifier, URL or option can't be used; the message says which and why
+  forked,            ///< used in a forked child. Make a new lock_manager there
+  unsupported,       ///< by this back end, or this build. The message says what is supported
+  invalid_argument,  ///< a name, identifier, URL or option can't be used. The message says which and why
   failed,            ///< another refusal by the database: what(), sqlstate(), native_code()
   not_in_transaction,  ///< the program's connection is in no transaction that can write
-  transaction_ended,   ///< the caller's transaction is gone or useless: roll back, and begin again
-  snapshot_too_old,    ///< the caller's transaction sees the database as before the lock: begin again
+  transaction_ended,   ///< the caller's transaction is gone or useless. Roll back, and begin again
+  snapshot_too_old,    ///< the caller's transaction sees the database as before the lock. Begin again
   closed,  ///< the lock_manager was destroyed, or the process ends (equals std::errc::operation_canceled)
-  not_acquired,  ///< acquisition::value() without a lock; the message says why
+  not_acquired,  ///< acquisition::value() without a lock. The message says why
   not_voting,    ///< of a quorum: a database is no voting member, or has another list of members: `rowlock
                  ///< quorum status`
 };

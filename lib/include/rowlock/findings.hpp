@@ -11,7 +11,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// The result of one check.
 enum class verdict {
   ok,
-  warning,  ///< locks work, but their promises end with a failover, or they work worse than they could
+  warning,  ///< locks work, but worse than they could, or their promises end with a failover
   error,    ///< locks do not work here, or two owners can hold a lock after a crash
   unknown,  ///< the doctor could not find out, for instance without a privilege
 };

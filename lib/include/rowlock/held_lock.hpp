@@ -50,10 +50,10 @@ class ROWLOCK_EXPORT held_lock {
   fencing_token token() const noexcept;
   owner_id const& owner() const noexcept;
 
-  /// The latest time at which this process may act as the holder: before the database can give the lock away,
-  /// as long as clocks run at the same rate to within 1 %, and the database's clock does not step forward by
-  /// more than half the margin (a tenth of the ttl). Moves forward with each renewal, and no more after a
-  /// loss. In the past after a release, and once another owner can have the lock. Empty for row_lock.
+  /// The latest time at which this process may act as the holder. It comes before the database can give the
+  /// lock away. Conditions: clocks run at the same rate to within 1 %, and the database's clock does not step
+  /// forward by more than half the margin (a tenth of the ttl). Moves forward with each renewal, and no more
+  /// after a loss. In the past after a release, and once another owner can have the lock. Empty for row_lock.
   [[nodiscard]] std::optional<boot_time_point> trusted_until() const noexcept;
 
   /// True while the lock is held: not lost, not released, and trust has not ended.
@@ -76,9 +76,9 @@ class ROWLOCK_EXPORT held_lock {
   /// limit stays. @return false if the lock is lost or released
   /// @throws error if the database can't be asked. Trust is then as it was, but after errc::in_doubt the term
   /// can last longer.
-  /// - errc::row_locked, errc::conflict: the term could not be extended just now
-  /// - errc::invalid_argument: `duration` is not between 1 ms and 366 days
-  /// - errc::unsupported: row_lock
+  /// - errc::row_locked, errc::conflict: the term could not be extended just now.
+  /// - errc::invalid_argument: `duration` is not between 1 ms and 366 days.
+  /// - errc::unsupported: row_lock.
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
 
   /// Changes the note that `rowlock list` shows: one round trip. Waiting threads of this process can still
@@ -87,9 +87,9 @@ class ROWLOCK_EXPORT held_lock {
   /// @return false if the lock is lost or released
   /// @throws error if the database can't be asked. The note is then as it was, or unknown after
   /// errc::in_doubt.
-  /// - errc::row_locked: a transaction had the row locked for too long
-  /// - errc::invalid_argument: the note is longer than 1024 bytes or not UTF-8
-  /// - errc::unsupported: row_lock
+  /// - errc::row_locked: a transaction had the row locked for too long.
+  /// - errc::invalid_argument: the note is longer than 1024 bytes or not UTF-8.
+  /// - errc::unsupported: row_lock.
   [[nodiscard]] bool set_note(std::string const& note);
 
   /// Ends the handle without a release, for work that goes on elsewhere. The lock stays taken until its term
@@ -97,9 +97,9 @@ class ROWLOCK_EXPORT held_lock {
   /// must end well before, or pass on the token. Sends nothing. Ignores mutex_options::at_least.
   /// @return the key for lock_manager::renew() and release(); empty if the lock was lost or released
   /// @throws error
-  /// - errc::unsupported: row_lock, which ends with its session
-  /// - errc::invalid_argument: other handles of a recursive lock share it
-  /// - errc::closed: the lock_manager was destroyed
+  /// - errc::unsupported: row_lock, which ends with its session.
+  /// - errc::invalid_argument: other handles of a recursive lock share it.
+  /// - errc::closed: the lock_manager was destroyed.
   [[nodiscard]] std::optional<detached_lock> detach();
 
   /// For strategy once: releases the lock, and records that its work is done. Until `keep_for` from now is
@@ -112,21 +112,21 @@ class ROWLOCK_EXPORT held_lock {
   /// @return false if the lock was lost or released before: nothing was recorded
   /// @throws error
   /// - errc::in_doubt: the record may exist. The lock is held as before.
-  /// - errc::unsupported: another strategy
+  /// - errc::unsupported: another strategy.
   /// - errc::invalid_argument: `keep_for` is not between 1 ms and 100 years, or `result` is not UTF-8 of at
-  ///   most 1024 bytes
+  ///   most 1024 bytes.
   [[nodiscard]] bool done(std::chrono::milliseconds keep_for, std::string const& result = {});
 
   /// For a shared_mutex: turns a reader's lock into a writer's, if there is no other reader. One attempt, a
   /// few round trips. The new term has a higher token than all before, and a new loss_token(): ask for it
   /// again. Two readers that upgrade at once are both refused.
-  /// @return false if there are other readers, waiters of this process, or a loss: nothing was done
+  /// @return false if there are other readers, waiters of this process, or a loss. Nothing was done.
   /// @throws error as mutex::try_acquire(), and
-  /// - errc::unsupported: other locks
-  /// - errc::invalid_argument: this thread has taken it more than once
-  /// - errc::row_locked: a transaction has its row or the name's row locked
+  /// - errc::unsupported: other locks.
+  /// - errc::invalid_argument: this thread has taken it more than once.
+  /// - errc::row_locked: a transaction has its row or the name's row locked.
   /// - errc::in_doubt, or errc::unreachable if the new grant came after trust had ended: the lock is lost, as
-  ///   loss() says
+  ///   loss() says.
   [[nodiscard]] bool try_upgrade();
   /// For a shared_mutex: turns a writer's lock into a reader's, with no other writer in between. Otherwise as
   /// try_upgrade(). @return false if the lock is lost

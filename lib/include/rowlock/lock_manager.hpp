@@ -55,8 +55,8 @@ class ROWLOCK_EXPORT lock_manager {
 
   /// @throws error
   /// - errc::invalid_argument: the name is empty, longer than 255 bytes, not UTF-8, or contains U+0000, or an
-  ///   option is out of range
-  /// - errc::unsupported: the back end has no such strategy
+  ///   option is out of range.
+  /// - errc::unsupported: the back end has no such strategy.
   [[nodiscard]] mutex make_mutex(std::string name, mutex_options options = {});
   [[nodiscard]] recursive_mutex make_recursive_mutex(std::string name, mutex_options options = {});
 
@@ -76,10 +76,10 @@ class ROWLOCK_EXPORT lock_manager {
   /// @param names 1 to 64 different names, in any order
   /// @param options of each of them
   /// @throws error as make_mutex(), and
-  /// - errc::invalid_argument: no names, more than 64, or a name twice
-  /// - errc::unsupported: another strategy than lease
-  /// - errc::strategy_mismatch: a name is in use with another strategy
-  /// - errc::would_deadlock: the calling thread holds one of them
+  /// - errc::invalid_argument: no names, more than 64, or a name twice.
+  /// - errc::unsupported: another strategy than lease.
+  /// - errc::strategy_mismatch: a name is in use with another strategy.
+  /// - errc::would_deadlock: the calling thread holds one of them.
   /// - errc::in_doubt: the reply was lost and the database can't be asked. Grants end by their expiry.
   [[nodiscard]] acquisition_of_all try_acquire_all(std::vector<std::string> names,
                                                    mutex_options options = {});
@@ -115,7 +115,7 @@ class ROWLOCK_EXPORT lock_manager {
 
   /// Releases a lock of a committed transaction::insert(), or of held_lock::detach(). Any process may do so.
   /// One round trip.
-  /// @return false if the term no longer exists: another owner took the expired name, or the transaction was
+  /// @return false if the term no longer exists. Another owner took the expired name, or the transaction was
   /// rolled back
   /// @throws error(errc::row_locked) if a transaction has the row locked
   [[nodiscard]] bool release(detached_lock const& lock);

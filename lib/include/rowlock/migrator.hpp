@@ -44,9 +44,9 @@ struct migration_status {
 /// Errors, besides those of the back ends:
 /// - errc::row_locked: other transactions were in the way until the timeout. what() names them if the
 ///   database knows them.
-/// - errc::schema_missing: the tables do not fit their version
-/// - errc::schema_new: the tables are too new for this program
-/// - errc::in_doubt: the connection broke and the outcome is unknown
+/// - errc::schema_missing: the tables do not fit their version.
+/// - errc::schema_new: the tables are too new for this program.
+/// - errc::in_doubt: the connection broke and the outcome is unknown.
 ///
 /// Exception safety: whole versions applied or undone before the error stay so (MySQL and MariaDB: see
 /// above). The object is as it was.

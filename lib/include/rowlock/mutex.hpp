@@ -45,7 +45,7 @@ class ROWLOCK_EXPORT basic_mutex {
   /// As acquire(), but without retry_options::attempts or a policy that gives up, because lock() has no
   /// result.
   /// @throws error also errc::closed if the lock_manager was destroyed before, or, with a delay, during the
-  /// call; errc::not_acquired if the name is recorded as done (strategy once)
+  /// call. errc::not_acquired if the name is recorded as done (strategy once)
   void lock();
   [[nodiscard]] bool try_lock();
   template <class Rep, class Period>
@@ -78,7 +78,7 @@ class ROWLOCK_EXPORT basic_mutex {
   /// a cache. Looks at the row after 2 ms, then less and less often, in the end each 250 ms, and when the
   /// seen term ends. Stands in no wait queue: a waiter can have the lock a moment later.
   /// @return false if the lock still has a holder after `timeout`, when `stop` is triggered or the
-  /// lock_manager is destroyed
+  /// lock_manager is destroyed.
   /// @throws error retryable ones only if the last look failed
   [[nodiscard]] bool wait_until_free_for(std::chrono::nanoseconds timeout, std::stop_token stop = {});
   template <class Rep, class Period>

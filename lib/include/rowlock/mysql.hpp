@@ -21,11 +21,11 @@ class ROWLOCK_EXPORT source : public connection_source {
  public:
   /// `mysql://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]...][/DATABASE][?OPTION=VALUE[&...]]`, or
   /// `mariadb://` for the same. rowlock uses the first host that answers and takes writes. Options:
-  /// - `socket=PATH`: a Unix socket instead of a host
-  /// - `password-file=PATH`: a regular file with the password in its first line, read at each connection
+  /// - `socket=PATH`: a Unix socket instead of a host.
+  /// - `password-file=PATH`: a regular file with the password in its first line, read at each connection.
   /// - `ssl-mode=disable` (the default), `require` (encrypted, without a check of the server), or `verify`
-  ///   (encrypted, and the server has a certificate for HOST that `ssl-ca` signed)
-  /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`
+  ///   (encrypted, and the server has a certificate for HOST that `ssl-ca` signed).
+  /// - `ssl-ca=PATH`, `ssl-cert=PATH`, `ssl-key=PATH`.
   ///
   /// The password is that of the URL, else of password-file, of MYSQL_PWD, or of group [client] in ~/.my.cnf
   /// (ignored if all users may write to it, or if not regular or longer than 1 MiB). The default user is that

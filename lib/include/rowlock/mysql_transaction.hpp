@@ -19,7 +19,7 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 };
 
 /// Executes the statement COMMIT and checks the answer.
-/// @throws error(errc::conflict) if the server has rolled back instead (Galera's certification);
+/// @throws error(errc::conflict) if the server has rolled back instead (Galera's certification).
 /// errc::in_doubt if no reply came, or an unclear one
 ROWLOCK_EXPORT void execute_commit(::sql::Connection& connection);
 

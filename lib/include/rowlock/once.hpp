@@ -101,15 +101,15 @@ struct once_result {
 ///
 /// @param manager of the database with the record
 /// @param key of the work, as a lock's name. Use it for no other lock
-/// @param keep_for from 1 ms to 100 years. After that the work can be done again
+/// @param keep_for from 1 ms to 100 years. After that the work can be done again.
 /// @param work is called by the calling thread
-/// @param options ttl, waiting, note
+/// @param options ttl, waiting, note.
 /// @throws error as basic_mutex::try_acquire_for() (retryable errors only after once_options::wait), and
-/// - errc::lock_lost: the lock was lost during the work, which is not recorded
-/// - errc::in_doubt: the work has run, and the record may exist
+/// - errc::lock_lost: the lock was lost during the work, which is not recorded.
+/// - errc::in_doubt: the work has run, and the record may exist.
 /// - errc::transaction_ended: the work called basic_transaction::done() in a transaction that was not
 ///   committed. Nothing is recorded.
-/// - errc::would_deadlock: this thread runs the same key
+/// - errc::would_deadlock: this thread runs the same key.
 ROWLOCK_EXPORT once_result run_once(lock_manager& manager, std::string key,
                                     std::chrono::milliseconds keep_for,
                                     std::function<void(once_run&)> const& work, once_options options = {});

@@ -103,11 +103,11 @@ ROWLOCK_EXPORT char const* to_string(event_kind) noexcept;
 /// An event of a lock. Views are valid during the call only.
 struct event {
   event_kind kind{};
-  std::string_view name{};  ///< of the lock; may be empty for errors that concern no single lock
+  std::string_view name{};  ///< of the lock. May be empty for errors that concern no single lock
   std::string_view term{};  ///< empty if there is none
   fencing_token token{};
   std::chrono::nanoseconds duration{
-      0};  ///< taken, refused, waited: since the call; renewed, released: of the round trip
+      0};  ///< taken, refused, waited: since the call. renewed, released: of the round trip
   std::optional<boot_time_point> trusted_until{};  ///< taken, renewed
   std::optional<loss_reason> loss{};               ///< lost
   std::string_view message{};                      ///< error; refused: why; lost: held_lock::loss_details()

@@ -19,10 +19,10 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// Executes COMMIT and checks its result. PostgreSQL reports success for the COMMIT of an aborted
 /// transaction: only the command tag says ROLLBACK.
 /// @throws error
-/// - errc::transaction_ended: the transaction was rolled back instead
-/// - errc::conflict: the same, after a serialization failure
-/// - errc::in_doubt: no reply came
-/// - errc::not_in_transaction
+/// - errc::transaction_ended: the transaction was rolled back instead.
+/// - errc::conflict: the same, after a serialization failure.
+/// - errc::in_doubt: no reply came.
+/// - errc::not_in_transaction.
 ///
 /// If the wait for a synchronous standby is cancelled, a failover can lose the commit. The server reports
 /// this only by a warning (SQLSTATE 01000) to the connection's own notice receiver.

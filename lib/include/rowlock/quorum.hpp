@@ -54,7 +54,7 @@ class ROWLOCK_EXPORT quorum_lock {
   [[nodiscard]] int votes() const noexcept;
 
   /// Makes the term last at least `duration` from now on a majority: one round trip to all members at once.
-  /// @return false if the lock is lost or released, or no majority has confirmed in time: the lock is as it
+  /// @return false if the lock is lost or released, or no majority has confirmed in time. The lock is as it
   /// was
   /// @throws error(errc::invalid_argument) if `duration` is not between 1 ms and the quorum's longest ttl
   [[nodiscard]] bool extend(std::chrono::milliseconds duration);
@@ -101,9 +101,9 @@ class quorum_acquisition {
 /// A lock over all members of a quorum. Meets TimedLockable.
 ///
 /// Errors of the functions that take a lock:
-/// - errc::not_voting: too few of the databases are voting members
-/// - errc::strategy_mismatch: the name has another strategy at one of them
-/// - errc::would_deadlock: the calling thread holds the name by this quorum
+/// - errc::not_voting: too few of the databases are voting members.
+/// - errc::strategy_mismatch: the name has another strategy at one of them.
+/// - errc::would_deadlock: the calling thread holds the name by this quorum.
 /// - A single member's error (unreachable, a lost reply) counts only if less than a majority is left. A try_
 ///   function without a duration throws it at once, other calls at their deadline.
 ///
@@ -156,9 +156,9 @@ class ROWLOCK_EXPORT quorum_mutex {
 /// The state of one quorum member.
 struct quorum_member_info {
   std::string database;   ///< without any password
-  std::string trouble{};  ///< why the database could not be asked; then nothing below is known
+  std::string trouble{};  ///< why the database could not be asked. Then nothing below is known
   std::string database_id{};
-  std::string quorum_id{};  ///< empty: belongs to no quorum
+  std::string quorum_id{};  ///< empty: belongs to no quorum.
   std::int64_t epoch = 0;
   std::string epoch_id{};              ///< two simultaneous joins can make two epochs of one number
   std::vector<std::string> members{};  ///< database ids of the members in its list
@@ -242,8 +242,8 @@ class ROWLOCK_EXPORT quorum {
   /// @param max_ttl the longest ttl of all locks, from 1 s to 1 h: a member that joins waits for that long
   /// @param stop ends the waiting
   /// @throws error
-  /// - errc::invalid_argument: the message names the member in the way
-  /// - errc::conflict: another call makes one of them a member at the same time
+  /// - errc::invalid_argument: the message names the member in the way.
+  /// - errc::conflict: another call makes one of them a member at the same time.
   /// - errc::closed: `stop` was triggered. Members that did not vote before do not vote yet. Call init()
   ///   again.
   void init(std::chrono::milliseconds max_ttl, std::stop_token stop = {});
@@ -252,14 +252,14 @@ class ROWLOCK_EXPORT quorum {
   /// gets a new epoch. After the longest ttl the member learns their highest token, and votes. Locks of a
   /// majority of the other members stay held. Blocks for that long.
   /// @param place of the manager whose database joins, from 0
-  /// @param replaces the database_id of the member to replace; may be empty if all other members of the list
+  /// @param replaces the database_id of the member to replace. May be empty if all other members of the list
   /// answer
   /// @param stop ends the waiting
   /// @throws error
-  /// - errc::not_voting: too few of the other members vote and can be asked
-  /// - errc::conflict: another call changes the members at the same time
+  /// - errc::not_voting: too few of the other members vote and can be asked.
+  /// - errc::conflict: another call changes the members at the same time.
   /// - errc::closed: `stop` was triggered. The member does not vote yet. Call join() again.
-  /// - errc::invalid_argument
+  /// - errc::invalid_argument.
   void join(std::size_t place, std::string const& replaces = {}, std::stop_token stop = {});
 
   /// Ends the quorum, whatever its state: each reachable member votes no more.

@@ -18,18 +18,19 @@ struct reap_counts {
   std::int64_t lease = 0;          ///< names unused for a while, of lease, once and quorum
   std::int64_t row_lock = 0;       ///< anchors unused for a while
   std::int64_t tokens = 0;         ///< latest tokens, older than that
-  std::int64_t permits = 0;        ///< of shared_mutex and semaphore, whose term was over for so long
+  std::int64_t permits = 0;        ///< of shared_mutex and semaphore. Their terms ended so long ago
   std::int64_t permit_names = 0;   ///< names of such locks, unused for a while
   std::int64_t all() const noexcept {
     return unique_insert + lease + row_lock + tokens + permits + permit_names;
   }
 };
 
+/// Why a run ended.
 enum class reap_end {
   finished,
   stopped,  ///< by the caller's stop_token, after the current batch
   lost,     ///< its own lease was lost (revoked, or an outage), after the current batch
-  busy,     ///< another run was under way, and nothing was done
+  busy,     ///< another run was under way. Nothing was done
 };
 ROWLOCK_EXPORT char const* to_string(reap_end) noexcept;
 
@@ -40,9 +41,9 @@ struct reap_result {
   reap_counts deleted;        ///< in a dry run: rows that a run would have deleted
   std::int64_t examined = 0;  ///< rows read
   std::int64_t skipped = 0;   ///< due when read, then locked, renewed or taken
-  std::int64_t ended = 0;     ///< terms of dead holders, kept by a clock that went back, that the run ended
-  /// Terms that only a watcher may end: takeover::observed and expired by the clock, or kept by a clock that
-  /// went back, and longer than reaper_options::watch.
+  std::int64_t ended = 0;     ///< terms of dead holders, kept by a clock that went back. The run ended them
+  /// Terms that only a watcher may end. They are takeover::observed and expired by the clock, or kept by a
+  /// clock that went back, and longer than reaper_options::watch.
   std::int64_t left_observed = 0;
   std::int64_t left_ahead = 0;  ///< tokens more than a day ahead of the clock, which was wrong once
   std::int64_t batches = 0;
@@ -70,7 +71,7 @@ struct reaper_options {
   std::string schema{};  ///< as manager_options::schema
   /// How long a name must be unused before its rows are deleted; up to 100 years.
   std::chrono::milliseconds idle{std::chrono::hours{24}};
-  int batch = 1000;      ///< rows read, and at most deleted, in one transaction; 1 to 100,000
+  int batch = 1000;      ///< rows read, and at most deleted, in one transaction. 1 to 100,000
   bool dry_run = false;  ///< count only: changes nothing, and needs no lease
   /// How much longer a run may last to watch terms that a clock that went back keeps; up to an hour.
   std::chrono::milliseconds watch{600'000};

@@ -18,7 +18,7 @@ inline constexpr std::int64_t highest_usable_token = INT64_MAX - 64;
 enum class repair_result {
   nothing,   ///< the name's tokens are usable, and nothing was changed
   repaired,  ///< the name can be taken, and its tokens begin anew
-  held,      ///< the name may have a holder, and nothing was changed: revoke it first (revoke_mode::now)
+  held,      ///< the name may have a holder, and nothing was changed. Revoke it first (revoke_mode::now)
 };
 
 struct repair_options {
@@ -33,7 +33,7 @@ struct repair_options {
 /// forgotten. Needs the rights of the tables' owner.
 ///
 /// Thread safety: may run beside anything. A name that is taken meanwhile is `held`.
-/// @throws error errc::row_locked if a transaction has the name's row locked
+/// @throws error errc::row_locked if a transaction has the name's row locked.
 ROWLOCK_EXPORT repair_result repair(connection_source const&, std::string const& name,
                                     repair_options const& = {});
 

@@ -29,9 +29,9 @@ ROWLOCK_EXPORT connection_source source_from_url(std::string_view url);
 struct url_info {
   std::string back_end;       ///< "sqlite", "postgresql", "mysql"
   bool is_file = false;       ///< the part after the scheme is a path on this machine
-  bool has_password = false;  ///< contains a password: not for a command line, which all users can read (ps)
+  bool has_password = false;  ///< contains a password. Not for a command line, which all users can read (ps)
   bool takes_password_file = false;  ///< its query may have "password-file=PATH"
-  std::string passwords{};           ///< the other places for a password, for people; empty if there are none
+  std::string passwords{};           ///< the other places for a password, for people. Empty if there are none
 };
 
 /// @throws error(errc::invalid_argument) as source_from_url(), but accepts back ends that were not built in

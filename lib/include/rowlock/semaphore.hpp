@@ -58,7 +58,7 @@ class ROWLOCK_EXPORT semaphore {
   /// Sets the limit for all semaphores of the name that were made without a limit, in all processes, until
   /// the name's row is reaped. Other semaphores keep their limit. Held units stay held.
   /// @param limit 1 to 2147483646
-  /// @throws error(errc::invalid_argument) if it is out of range; errc::strategy_mismatch if the name is in
+  /// @throws error(errc::invalid_argument) if it is out of range. errc::strategy_mismatch if the name is in
   /// use with another strategy
   void set_limit(std::int64_t limit);
 

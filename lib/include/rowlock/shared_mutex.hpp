@@ -17,7 +17,7 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 /// has a term of its own, which is renewed, lost, required and revoked by itself. Tokens rise with each
 /// grant, but those of simultaneous readers don't fence each other.
 ///
-/// No caller starves where the database has a wait queue (lib/doc/permits.md): all others wait for its head.
+/// No caller starves where the database has a wait queue (lib/doc/permits.md): all wait for its head.
 /// Without a queue the waiters take turns by the half second.
 ///
 /// A thread that reads may read again without a round trip. A reader that asks to write, or a writer that

@@ -26,10 +26,10 @@ class ROWLOCK_EXPORT source : public connection_source {
   ///
   /// Preconditions: all sessions of `pool` have been opened, with parameters for one database.
   /// @throws error
-  /// - errc::invalid_argument: that session was not opened, or its connect string says what can't be
-  /// - errc::unsupported: another back end of SOCI, or a database in memory
-  /// - errc::too_many_connections: no session was free for five seconds
-  /// - errc::forked: SQLite can't be used in this child
+  /// - errc::invalid_argument: that session was not opened, or its connect string says what can't be.
+  /// - errc::unsupported: another back end of SOCI, or a database in memory.
+  /// - errc::too_many_connections: no session was free for five seconds.
+  /// - errc::forked: SQLite can't be used in this child.
   explicit source(::soci::connection_pool& pool);
 };
 

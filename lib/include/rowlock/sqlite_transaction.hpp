@@ -21,9 +21,9 @@ class ROWLOCK_EXPORT transaction : public basic_transaction {
 /// @throws error
 /// - errc::row_locked: other connections still read (not in WAL mode). The transaction is still open: try
 ///   again.
-/// - errc::transaction_ended: the transaction was rolled back
-/// - errc::in_doubt: a write failed
-/// - errc::not_in_transaction
+/// - errc::transaction_ended: the transaction was rolled back.
+/// - errc::in_doubt: a write failed.
+/// - errc::not_in_transaction.
 ROWLOCK_EXPORT void execute_commit(sqlite3* connection);
 
 }  // namespace rowlock::sqlite::inline ROWLOCK_ABI_NAMESPACE

@@ -57,11 +57,11 @@ struct transaction_options {
 /// Thread safety: one thread at a time, as for the connection.
 ///
 /// Errors of all members, besides those of the manager's own sessions:
-/// - errc::not_in_transaction: in autocommit a lock would last only as long as the statement
-/// - errc::read_only: the transaction takes no writes
-/// - errc::failed: replies of an earlier statement have not been read, or the database refuses the statement
-/// - errc::unreachable: the connection is gone, and with it the transaction
-/// - errc::transaction_ended, errc::schema_missing, errc::access_denied
+/// - errc::not_in_transaction: in autocommit a lock would last only as long as the statement.
+/// - errc::read_only: the transaction takes no writes.
+/// - errc::failed: replies of an earlier statement have not been read, or the database refuses the statement.
+/// - errc::unreachable: the connection is gone, and with it the transaction.
+/// - errc::transaction_ended, errc::schema_missing, errc::access_denied.
 class ROWLOCK_EXPORT basic_transaction {
  public:
   basic_transaction(basic_transaction&&) noexcept;
@@ -79,13 +79,13 @@ class ROWLOCK_EXPORT basic_transaction {
   ///
   /// Several locks are required one by one, in the order of their names. Preconditions: no pointer is null.
   /// @throws error
-  /// - errc::lock_lost: roll back
+  /// - errc::lock_lost: roll back.
   /// - errc::snapshot_too_old: this transaction's snapshot is older than the take, or (PostgreSQL above READ
   ///   COMMITTED) than the last renewal. Begin the transaction again.
   /// - errc::row_locked: another transaction that requires the same lock did not end within
-  ///   manager_options::reply_timeout
-  /// - errc::unsupported: the strategy is row_lock
-  /// - errc::invalid_argument: the lock is of another database
+  ///   manager_options::reply_timeout.
+  /// - errc::unsupported: the strategy is row_lock.
+  /// - errc::invalid_argument: the lock is of another database.
   void require(held_lock const& lock);
   template <std::same_as<held_lock>... More>
   void require(held_lock const& first, held_lock const& second, More const&... more) {
@@ -105,7 +105,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// @param lock of strategy once
   /// @param keep_for from 1 ms to 100 years
   /// @param result for later callers, at most 1024 bytes of UTF-8
-  /// @throws error as require() and held_lock::done(); errc::lock_lost also if a COMMIT whose reply was lost
+  /// @throws error as require() and held_lock::done(). errc::lock_lost also if a COMMIT whose reply was lost
   /// has recorded it
   void done(held_lock const& lock, std::chrono::milliseconds keep_for, std::string const& result = {});
   /// As above, in the work of run_once(): with once_run::keep_for() and, if `result` is empty,
@@ -121,8 +121,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// - errc::lock_lost: a higher token was admitted. Roll back.
   /// - errc::conflict, errc::snapshot_too_old: another transaction has admitted a token since this one's
   ///   snapshot. Begin it again.
-  /// - errc::row_locked: the connection's own wait for a row was over
-  /// - errc::invalid_argument: the name can't be used, or the token is not positive
+  /// - errc::row_locked: the connection's own wait for a row was over.
+  /// - errc::invalid_argument: the name can't be used, or the token is not positive.
   void admit(std::string const& name, fencing_token token);
   /// One member's transaction would pass while another owner has the lock by the other members: use admit().
   void require(quorum_lock const& lock) = delete;
@@ -142,9 +142,9 @@ class ROWLOCK_EXPORT basic_transaction {
   /// Preconditions: no pointer is null.
   /// @throws error as require(), with the transaction ended, and
   /// - errc::in_doubt: the reply of COMMIT was lost. Read back whether it was committed.
-  /// - errc::conflict, errc::transaction_ended: the server has rolled back instead
-  /// - errc::failed: a constraint that is checked at COMMIT does not hold
-  /// - errc::invalid_argument: no lock was given
+  /// - errc::conflict, errc::transaction_ended: the server has rolled back instead.
+  /// - errc::failed: a constraint that is checked at COMMIT does not hold.
+  /// - errc::invalid_argument: no lock was given.
   void execute_commit(held_lock const& lock);
   template <std::same_as<held_lock>... More>
   void execute_commit(held_lock const& first, held_lock const& second, More const&... more) {
@@ -160,13 +160,13 @@ class ROWLOCK_EXPORT basic_transaction {
   /// On SQLite the transaction itself is the lock, on all names. Begin it by BEGIN IMMEDIATE, or it is
   /// refused (errc::not_in_transaction).
   /// @throws error
-  /// - errc::row_locked: the wait was over
-  /// - errc::conflict: a deadlock
+  /// - errc::row_locked: the wait was over.
+  /// - errc::conflict: a deadlock.
   /// - errc::unsupported: PostgreSQL above READ COMMITTED, where the section would read older data than the
-  ///   lock
+  ///   lock.
   /// - errc::snapshot_too_old: on MySQL and MariaDB, this transaction's snapshot is older than the lock.
   ///   Begin again, and lock all names in one call before any read, or use READ COMMITTED.
-  /// - errc::strategy_mismatch, errc::invalid_argument
+  /// - errc::strategy_mismatch, errc::invalid_argument.
   void lock(std::string_view name) { lock({name}); }
   void lock(std::initializer_list<std::string_view> names) { lock(std::span(names.begin(), names.size())); }
   void lock(std::span<std::string_view const> names);
@@ -203,7 +203,7 @@ class ROWLOCK_EXPORT basic_transaction {
   /// releases it. Like any INSERT, the call waits for an open transaction that has inserted the name.
   /// @return term and token; empty if another owner holds the name. On SQLite the token, too, counts only
   /// from the COMMIT
-  /// @throws error as lock(); errc::invalid_argument for a ttl outside of 100 ms to 366 days
+  /// @throws error as lock(). errc::invalid_argument for a ttl outside of 100 ms to 366 days
   [[nodiscard]] std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                                     std::string const& note = {});
 

@@ -51,7 +51,7 @@ enum class strategy {
   once,       ///< a lease whose name can be recorded as done: <rowlock/once.hpp>
   shared,     ///< of shared_mutex: one writer, or many readers
   semaphore,  ///< of semaphore: as many units as the limit
-  quorum,     ///< of quorum: granted by one of several databases, of which a majority decides
+  quorum,     ///< of quorum. A majority of several databases grants the lock
 };
 
 /// The properties of all locks of a strategy.
@@ -61,7 +61,7 @@ struct strategy_traits {
   bool has_expiry = false;
   bool revocable = false;          ///< by lock_manager::revoke()
   bool owns_session = false;       ///< each lock that is held or waited for has a database session
-  bool waits_in_server = false;    ///< a waiter asks once, and the server queues it
+  bool waits_in_server = false;    ///< a waiter asks once. The server queues it
   bool fenced_by_default = false;  ///< a fencing token costs nothing: mutex_options::fencing
   bool records_done = false;       ///< by held_lock::done()
   /// Several owners may hold the lock, each with a term: for shared_mutex and semaphore only.
@@ -178,11 +178,11 @@ enum class revoke_mode {
 /// The result of an attempt to take a lock.
 enum class acquire_status {
   acquired,
-  busy,       ///< another owner holds the lock, and the call did not wait
+  busy,       ///< another owner holds the lock. The call did not wait
   timed_out,  ///< another owner held the lock until the deadline, or the last of the allowed attempts
   cancelled,  ///< by the caller's std::stop_token, the end of the lock_manager or of the process
-  /// No holder, but a transaction had the row, or the SQLite file, locked: for a second if the call did not
-  /// wait, otherwise at the last attempt.
+  /// No holder, but a transaction had the row, or the SQLite file, locked. It was locked for a second if the
+  /// call did not wait, otherwise at the last attempt.
   contended,
   done,  ///< of strategy once: recorded as done, so the call did not wait
 };
@@ -194,8 +194,8 @@ enum class loss_reason {
   revoked,               ///< by an operator
   row_gone,              ///< the row was deleted, or the SQLite file was removed, replaced or linked
   database_unreachable,  ///< no renewal came in time
-  forked,                ///< this is a forked child, and the parent has the lock
-  session_ended,         ///< of row_lock: the database ended its session, or can't be reached
+  forked,                ///< this is a forked child. The parent has the lock
+  session_ended,         ///< of row_lock. The database ended its session, or can't be reached
   read_only,             ///< the server takes no writes, as after a switch-over
   row_locked,  ///< another transaction had the row, or SQLite's file, locked until the time was over
   suspended,   ///< the process or machine was stopped, suspended or starved until the time was over
@@ -204,8 +204,8 @@ enum class loss_reason {
 enum class release_result {
   released,
   already_lost,
-  handed_over,  ///< a transaction has the row locked; the renewer releases the lock as soon as it can
-  in_doubt,     ///< the database did not answer; the renewer tries again, and the term ends by its expiry
+  handed_over,  ///< a transaction has the row locked. The renewer releases the lock as soon as it can
+  in_doubt,     ///< the database did not answer. The renewer tries again, and the term ends by its expiry
 };
 
 ROWLOCK_EXPORT char const* to_string(strategy) noexcept;
