@@ -147,6 +147,38 @@ PAIRS_CASE(
   CHECK(c.gives_back("x", "t").size() == 1);
 }
 
+// A hand that deletes the row that keeps the name makes room for one: the next INSERT of the name meets no
+// other row. The statements of unique_insert give back what that INSERT has put there. The lock above stays.
+PAIRS_CASE("C92: no statement of a holder meets a term below the highest generation", leases_of_postgresql) {
+  copied_rows c(f);
+  std::set<std::string> const of_inserts{"once_keep", "unique_set_token", "unique_release",
+                                         "unique_release_at_least"};
+  auto all = about(f, "x", "t");
+  all.push_back({"all_release", {list_of("x", "t")}});
+  all.push_back({"at_once_guard", {text("x"), text("t")}});
+  auto const meets = [&](asked const& a) {
+    try {
+      return c.s.meets(a.statement, a.with) == 1;
+    } catch (error const& e) {
+      CHECK(a.statement == "at_once_guard");
+      CHECK(e.sqlstate() == "22012");
+      return false;
+    }
+  };
+  for (auto const& a : all) {
+    CAPTURE(a.statement);
+    c.again(a.strategy);
+    CHECK(meets(a));
+    c.again(a.strategy);
+    f.sql("INSERT INTO rowlock_locks (name, generation, strategy, term, token, renewals, note, expires_at) " +
+          ("VALUES ('x', 2, 'lease', 'above', 8, 7, 'above', " + in_ms(f, 30'000)) + ")");
+    CHECK(meets(a) == of_inserts.contains(a.statement));
+    CHECK(rows(f, "generation = 2 AND term = 'above' AND token = 8 AND renewals = 7 AND note = 'above'") ==
+          1);
+    if (!of_inserts.contains(a.statement)) CHECK(c.unchanged("generation = 0") == 3);
+  }
+}
+
 // Who has the name by now goes on, whatever becomes of a transaction that asked for the former term. (InnoDB
 // keeps locks on rows that it has looked at by their whole key.)
 PAIRS_CASE("guard_require, guard_record: a term that is gone locks nobody's row", leases_of_postgresql) {
