@@ -11,15 +11,16 @@
 -- Another transaction may have the row: a renewal, for a moment; a take that is going to be refused; another guard of the
 -- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
 -- snapshot is error 40001, also where it was only renewed. (As a join it would be planned for three times as long, each time.)
+-- The sub-select looks for the highest generation by the key from its end: a row below that never counts, and an old snapshot costs
+-- nothing (C92). The UPDATE takes the locked row by its key, and need not look for the highest generation again.
 -- name: guard_require
 UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
-  SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+WHERE term OPERATOR(pg_catalog.=) $2 AND (name /* of a lock */, generation /* end */) OPERATOR(pg_catalog.=) (
+  SELECT name /* of a lock */, generation /* end */ FROM rowlock_locks
+  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
     /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
       SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
   FOR UPDATE SKIP LOCKED)
-/* of a lock */ AND generation OPERATOR(pg_catalog.=) (
-  SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
 RETURNING term
 
 -- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
@@ -27,13 +28,12 @@ RETURNING term
 -- name: at_once_guard
 WITH guarded AS (
   UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-  WHERE term OPERATOR(pg_catalog.=) $2 AND name OPERATOR(pg_catalog.=) (
-    SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+  WHERE term OPERATOR(pg_catalog.=) $2 AND (name, generation) OPERATOR(pg_catalog.=) (
+    SELECT name, generation FROM rowlock_locks
+    WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
       AND generation OPERATOR(pg_catalog.=) (
         SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
     FOR UPDATE SKIP LOCKED)
-  AND generation OPERATOR(pg_catalog.=) (
-    SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
   RETURNING term)
 SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
 

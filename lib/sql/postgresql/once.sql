@@ -56,11 +56,10 @@ UPDATE rowlock_locks SET
   note = $5,
   longest = $4::bigint,
   longest_term = $3
-WHERE term OPERATOR(pg_catalog.=) $2 AND strategy OPERATOR(pg_catalog.=) 'once' AND name OPERATOR(pg_catalog.=) (
-  SELECT name FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+WHERE term OPERATOR(pg_catalog.=) $2 AND strategy OPERATOR(pg_catalog.=) 'once' AND (name, generation) OPERATOR(pg_catalog.=) (
+  SELECT name, generation FROM rowlock_locks
+  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
     AND generation OPERATOR(pg_catalog.=) (
       SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
   FOR UPDATE SKIP LOCKED)
-AND generation OPERATOR(pg_catalog.=) (
-  SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
 RETURNING term
