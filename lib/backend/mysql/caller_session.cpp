@@ -29,10 +29,10 @@ constexpr std::array can_not_be_prepared{1295, 1461, 1235, syntax_error};
 constexpr int guard_refused = 30001;  // ours, by SIGNAL
 
 // MariaDB's innodb_snapshot_isolation (default since 11.6) ends the transaction with 1020 if a locking read
-// or a change meets a row newer than the transaction's or the statement's snapshot. So does a row that was
-// only renewed, or that our other session wrote for this transaction. Our statements find an old snapshot
-// themselves (lib/doc/guard.md). SET STATEMENT holds for this statement alone, whatever its outcome. MariaDB
-// alone reads "/*M!", from the version that follows.
+// or a change meets a row newer than the transaction's or the statement's snapshot. A row that was only
+// renewed is newer, too, and so is one that our other session wrote for this transaction. Our statements find
+// an old snapshot themselves (lib/doc/guard.md). SET STATEMENT holds for this statement alone, whatever its
+// outcome. MariaDB alone reads "/*M!", from the version that follows.
 constexpr std::string_view without_snapshot_isolation =
     "/*M!100618 SET STATEMENT innodb_snapshot_isolation = OFF FOR */ ";
 

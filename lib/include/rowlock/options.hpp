@@ -107,7 +107,7 @@ struct event {
   std::string_view term{};  ///< empty if there is none
   fencing_token token{};
   std::chrono::nanoseconds duration{
-      0};  ///< taken, refused, waited: since the call. renewed, released: of the round trip
+      0};  ///< taken, refused, waited: since the call. Of renewed and released: the round trip
   std::optional<boot_time_point> trusted_until{};  ///< taken, renewed
   std::optional<loss_reason> loss{};               ///< lost
   std::string_view message{};                      ///< error; refused: why; lost: held_lock::loss_details()

@@ -51,7 +51,7 @@ enum class strategy {
   once,       ///< a lease whose name can be recorded as done: <rowlock/once.hpp>
   shared,     ///< of shared_mutex: one writer, or many readers
   semaphore,  ///< of semaphore: as many units as the limit
-  quorum,     ///< of quorum. A majority of several databases grants the lock
+  quorum,     ///< a vote: one of several databases grants it, and a majority of them the lock
 };
 
 /// The properties of all locks of a strategy.
