@@ -226,7 +226,8 @@ guarded_transaction::guarded guarded_transaction::attempt(holding::grant_facts c
       if (row.rows.empty()) return guarded::row_is_locked_or_gone;
       if (row.rows[0].at(0) != value(f.term.value)) return guarded::old_snapshot;
     }
-    if (run(statement, parameters).affected > 0) return guarded::yes;
+    auto const found = run(statement, parameters);  // a row that is only locked, or one that is changed
+    if (!found.rows.empty() || found.affected > 0) return guarded::yes;
     // The row is locked, or the snapshot does not show it.
     auto const seen = run("guard_look", {f.name, f.term.value});
     return seen.rows.at(0).at(0) == value(f.term.value) ? guarded::row_is_locked_or_gone

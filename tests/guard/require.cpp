@@ -456,7 +456,9 @@ TEST_CASE_TEMPLATE("require: DDL on MySQL ends the transaction, and what comes n
   CHECK(reason_of([&] { tx->require(held); }) == errc::not_in_transaction);
 }
 
-TEST_CASE_TEMPLATE("require: changes the row, for Galera certifies no less [B7]", On, ROWLOCK_HANDLES) {
+TEST_CASE_TEMPLATE(
+    "require: changes InnoDB's row, for Galera certifies no less; PostgreSQL's is only locked [B7]", On,
+    ROWLOCK_HANDLES) {
   On f;
   auto const m = f.manager();
   auto const p = f.open();
@@ -466,7 +468,7 @@ TEST_CASE_TEMPLATE("require: changes the row, for Galera certifies no less [B7]"
   begin(f, *p);
   tx->require(held);
   p->commit();
-  CHECK(stranger(f).read("a")->renewals == before + 1);
+  CHECK(stranger(f).read("a")->renewals == before + (On::postgresql ? 0 : 1));
 }
 
 TEST_CASE_TEMPLATE("require: rowlock's tables in an attached file [B9]", On, ROWLOCK_SQLITE_HANDLES) {

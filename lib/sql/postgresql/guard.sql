@@ -6,36 +6,29 @@
 -- better than the server's own, so each of those is named with its schema, here and where unique_set_token and meta_read
 -- run on the program's connection; types are those that are the grammar's own words. [C12]
 
--- Writes to the lock's row, by name and term: whoever would take it over waits for the end of the transaction. A share lock
--- would not do: Galera does not certify it, and FOR KEY SHARE lets a takeover pass. `renewals`, so that something changes.
+-- Locks the lock's row, by name and term: whoever would take it over waits for the end of the transaction. (FOR KEY SHARE would let
+-- a takeover pass.) Nothing is written, so a guard costs no dead row, and no waiter takes it for a renewal.
 -- Another transaction may have the row: a renewal, for a moment; a take that is going to be refused; another guard of the
 -- same term. It is skipped then, and the caller looks again. Above READ COMMITTED a row that was changed since the
--- snapshot is error 40001, also where it was only renewed. (As a join it would be planned for three times as long, each time.)
+-- snapshot is error 40001, also where it was only renewed.
 -- The sub-select looks for the highest generation by the key from its end: a row below that never counts, and an old snapshot costs
--- nothing (C92). The UPDATE takes the locked row by its key, and need not look for the highest generation again.
+-- nothing (C92).
 -- name: guard_require
-UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-WHERE term OPERATOR(pg_catalog.=) $2 AND (name /* of a lock */, generation /* end */) OPERATOR(pg_catalog.=) (
-  SELECT name /* of a lock */, generation /* end */ FROM rowlock_locks
-  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-    /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
-      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
-  FOR UPDATE SKIP LOCKED)
-RETURNING term
+SELECT term FROM rowlock_locks
+WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+  /* of a lock */ AND generation OPERATOR(pg_catalog.=) (
+    SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1) /* end */
+FOR UPDATE SKIP LOCKED
 
 -- The same for a COMMIT that is sent behind it, before its answer is known: no row is an error, which keeps COMMIT from running.
 -- (count(*), because a constant is divided when the statement is planned.)
 -- name: at_once_guard
-WITH guarded AS (
-  UPDATE rowlock_locks SET renewals = renewals OPERATOR(pg_catalog.+) 1
-  WHERE term OPERATOR(pg_catalog.=) $2 AND (name, generation) OPERATOR(pg_catalog.=) (
-    SELECT name, generation FROM rowlock_locks
-    WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
-      AND generation OPERATOR(pg_catalog.=) (
-        SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
-    FOR UPDATE SKIP LOCKED)
-  RETURNING term)
-SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM guarded
+SELECT 1::bigint OPERATOR(pg_catalog./) pg_catalog.count(*) FROM (
+  SELECT term FROM rowlock_locks
+  WHERE name OPERATOR(pg_catalog.=) $1 AND term OPERATOR(pg_catalog.=) $2 AND NOT revoked
+    AND generation OPERATOR(pg_catalog.=) (
+      SELECT generation FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 ORDER BY generation DESC LIMIT 1)
+  FOR UPDATE SKIP LOCKED) AS guarded
 
 -- A plain read: with which strategy this transaction sees the name used. For a message.
 -- name: guard_strategy
