@@ -132,6 +132,8 @@ class metrics::counts {
         return;
       case event_kind::error:
         return errors_.add();
+      case event_kind::quarantined:
+        return quarantines_.add();
     }
   }
 
@@ -152,6 +154,9 @@ class metrics::counts {
     labelled_.print(out);
     out.metric("rowlock_errors_total", "counter", "Errors, most of them ridden out.");
     out.sample(errors_.get());
+    out.metric("rowlock_quarantines_total", "counter",
+               "Times that the database may have forgotten locks, and granted none.");
+    out.sample(quarantines_.get());
     return std::move(out).text();
   }
 
@@ -164,6 +169,7 @@ class metrics::counts {
   counter gave_up_;
   std::array<counter, reasons.size()> lost_;
   counter errors_;
+  counter quarantines_;
 };
 
 metrics::metrics() : counts_(std::make_shared<counts>()) {}

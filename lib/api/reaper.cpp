@@ -88,7 +88,7 @@ reap_result reaper::run(std::stop_token stop) {
 
   lock_manager manager(source_, tables(options_));
   auto one_at_a_time = manager.make_mutex(
-      reserved_name, {.strategy = strategy::lease, .ttl = 60s, .fencing = false, .note = "rowlock reap"});
+      reserved_name, {.strategy = strategy::lease, .ttl = 30s, .fencing = false, .note = "rowlock reap"});
   auto const lease = one_at_a_time.try_acquire_for(options_.wait, stop);
   if (!lease) {
     reap_result none;

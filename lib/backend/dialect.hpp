@@ -74,6 +74,7 @@ struct dialect {
   backend::migrating migrating{};
   /// Some statements have volatile_mark.
   bool flushes_less = false;
+  bool pulses = false;                ///< may forget grants: grants nothing without a pulse
   bool has_queues = false;            ///< see connection::has_queues()
   bool leaves_queue_at_once = false;  ///< see connection::execute_and_leave_queue()
   std::string_view no_row_locks{};    ///< why there is no row_lock strategy, else empty

@@ -9,8 +9,10 @@
 namespace rowlock::backend {
 namespace {
 
-constexpr std::array<std::string_view, 27> table_kinds{"locks",
+constexpr std::array<std::string_view, 31> table_kinds{"locks",
                                                        "tokens",
+                                                       "reach",
+                                                       "pulse",
                                                        "meta",
                                                        "migrations",
                                                        "reaper",
@@ -23,6 +25,8 @@ constexpr std::array<std::string_view, 27> table_kinds{"locks",
                                                        "require",
                                                        "add_columns",
                                                        "take_seen",
+                                                       "granting",
+                                                       "begun",
                                                        "try_acquire_shared",
                                                        "try_acquire_exclusive",
                                                        "try_acquire_permit",

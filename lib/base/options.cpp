@@ -20,6 +20,8 @@ char const* to_string(event_kind k) noexcept {
       return "ended";
     case event_kind::error:
       return "error";
+    case event_kind::quarantined:
+      return "quarantined";
   }
   return "?";
 }

@@ -23,6 +23,8 @@ char const* to_string(acquire_status s) noexcept {
       return "busy";
     case acquire_status::contended:
       return "contended";
+    case acquire_status::quarantined:
+      return "quarantined";
     case acquire_status::timed_out:
       return "timed out";
     case acquire_status::cancelled:

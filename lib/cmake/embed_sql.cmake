@@ -1,5 +1,6 @@
 # rowlock_embed_sql(<dialect>): writes <build>/embedded_<dialect>.cpp with the statements of lib/sql/<dialect>/*.sql
 # ("-- name: X" blocks) and the migrations of migrations/<dialect>/, and sets ROWLOCK_EMBEDDED_<dialect> to its path.
+# A block of "-- fragment: X" is put in wherever a statement says <<X T>>, with T in place of the fragment's <<>>.
 # At configure time, so that the compiler sees plain constants and a changed .sql file re-runs CMake.
 
 # The -- name: blocks of one file, appended to the variable `out` as C++ initializers.
@@ -20,6 +21,14 @@ function(rowlock_embed_blocks file out)
     string(SUBSTRING "${rest}" 0 ${at} body)
     # What stands above the next block's name is that block's comment.
     string(REGEX REPLACE "(\n--[^\n]*|\n)+$" "" body "${body}")
+    while(body MATCHES "<<([a-z_]+) ([^<>]*)>>")
+      set(mark "${CMAKE_MATCH_0}")
+      string(REPLACE "<<>>" "${CMAKE_MATCH_2}" fragment "${fragment_${CMAKE_MATCH_1}}")
+      if(fragment STREQUAL "")
+        message(FATAL_ERROR "${file}: ${name}: there is no fragment ${mark}")
+      endif()
+      string(REPLACE "${mark}" "${fragment}" body "${body}")
+    endwhile()
     string(APPEND code "    {\"${name}\", R\"rowlocksql(${body})rowlocksql\"},\n")
   endwhile()
   set(${out} "${code}" PARENT_SCOPE)
@@ -29,6 +38,19 @@ function(rowlock_embed_sql dialect)
   file(GLOB statement_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/sql/${dialect}/*.sql")
   file(GLOB up_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/migrations/${dialect}/*.up.sql")
   set(statements "")
+  foreach(file IN LISTS statement_files)
+    file(READ "${file}" rest)
+    string(FIND "${rest}" "-- fragment: " at)
+    while(at GREATER -1)
+      string(SUBSTRING "${rest}" ${at} -1 rest)
+      string(FIND "${rest}" "\n-- end" end)
+      string(SUBSTRING "${rest}" 0 ${end} fragment)
+      string(SUBSTRING "${rest}" ${end} -1 rest)
+      string(REGEX MATCH "^-- fragment: ([a-z_]+)\n" header "${fragment}")
+      string(REPLACE "${header}" "" fragment_${CMAKE_MATCH_1} "${fragment}")
+      string(FIND "${rest}" "-- fragment: " at)
+    endwhile()
+  endforeach()
   foreach(file IN LISTS statement_files)
     rowlock_embed_blocks("${file}" statements)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "base/random_id.hpp"
 #include "diagnose/checks.hpp"
@@ -30,6 +31,12 @@ constexpr std::array<right, 12> rights{{{"doctor_may_select_meta", "SELECT", "me
                                         {"doctor_may_update_permits", "UPDATE", "permits"},
                                         {"doctor_may_delete_permits", "DELETE", "permits"}}};
 
+/// Where the database may forget grants.
+constexpr std::array<right, 4> rights_on_pulses{{{"pulse_may_select_reach", "SELECT", "reach"},
+                                                 {"pulse_may_insert_reach", "INSERT", "reach"},
+                                                 {"pulse_may_select_pulse", "SELECT", "pulse"},
+                                                 {"pulse_may_insert_pulse", "INSERT", "pulse"}}};
+
 /// A smaller difference of clocks is not worth a warning.
 constexpr std::chrono::microseconds same_clock = 1s;
 
@@ -44,7 +51,9 @@ std::optional<opinion> schema(examination& x) {
     auto const version = x.check_schema();
     auto const latest = x.latest_version();
     std::string missing;
-    for (auto const* what : {"locks", "migrations", "tokens", "reaper", "permits", "quorum", "admitted"})
+    std::vector<char const*> all{"locks", "migrations", "tokens", "reaper", "permits", "quorum", "admitted"};
+    if (x.statements().pulses()) all.insert(all.end(), {"reach", "pulse"});
+    for (auto const* what : all)
       if (x.is_missing(what))
         missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", x.options().table_prefix, what);
     if (!missing.empty())
@@ -71,7 +80,9 @@ std::optional<opinion> schema(examination& x) {
 std::optional<opinion> grants(examination& x) {
   std::string missing;
   std::string said;
-  for (auto const& one : rights) try {
+  std::vector<right> all(rights.begin(), rights.end());
+  if (x.statements().pulses()) all.insert(all.end(), rights_on_pulses.begin(), rights_on_pulses.end());
+  for (auto const& one : all) try {
       x.ask(one.statement);
     } catch (error const& e) {
       if (e.reason() == errc::read_only)

@@ -8,6 +8,7 @@
 #include "diagnose/checks.hpp"
 #include "diagnose/rehearsal.hpp"
 #include "strategy/catalogue.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::diagnose {
 namespace {
@@ -51,6 +52,15 @@ std::string rehearse(examination& x, rehearsal& c, strategy which, locking_strat
   return "";
 }
 
+opinion in_quarantine(std::chrono::milliseconds left) {
+  return {verdict::warning,
+          fmt::format(
+              "not tried: the database may have forgotten locks, in a failover or a crash, and grants none "
+              "for {} s",
+              std::chrono::ceil<std::chrono::seconds>(left).count()),
+          "Wait. The time begins with the first process that asks for a lock."};
+}
+
 /// Errors that say nothing about the tables: the check has no result.
 bool decides_nothing(errc reason) {
   switch (reason) {
@@ -82,6 +92,10 @@ std::optional<opinion> takes(examination& x) {
     {
       rehearsal c(x.session(), x.statements(), x.deadline());
       try {
+        // In the trial's transaction, because what a take writes before is rolled back, too.
+        auto const quarantine =
+            strategies::settle_quarantine(c, x.statements(), x.options().ttl, x.deadline());
+        if (quarantine.left.count() > 0) return in_quarantine(quarantine.left);
         if (traits(which).owns_session) c.expect_row_locks();
         wrong = rehearse(x, c, which, *how);
       } catch (error const& e) {

@@ -13,6 +13,7 @@
 #include "holding/outcome.hpp"
 #include "manager/recording.hpp"
 #include "sessions/retry_deadlocks.hpp"
+#include "strategy/quarantine.hpp"
 #include "strategy/tokens.hpp"
 #include "strategy/unique_insert.hpp"
 
@@ -303,6 +304,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, wait_policy const
   if (p.in_server) {
     if (!run("guard_wait", {name}).rows.empty()) return true;
     refuse_level(name);
+    if (quarantine(0ms).left > 0ms) return false;
     expect_this_database();
     throw error(
         errc::conflict,
@@ -312,6 +314,7 @@ bool guarded_transaction::lock_anchor(std::string const& name, wait_policy const
   do {
     if (!run("guard_try", {name}).rows.empty()) return true;
     refuse_level(name);
+    if (quarantine(0ms).left > 0ms) return false;
   } while (again.wait());
   // On some databases a mere reader (`rowlock list`) makes a try fail.
   look_again past_lookers(boot_clock::now() + 1s);
@@ -386,19 +389,25 @@ std::optional<detached_lock> guarded_transaction::insert(std::string const& name
   if (!engine().database.sql().plain_reads_may_be_stale && !engine().database.sql().writes_lock_database)
     refuse_level(name);
   if (!is_free(name)) return std::nullopt;
-  caller_->set_savepoint();
-  std::optional<detached_lock> taken;
-  try {
-    taken = insert_row(spec);
-  } catch (...) {
-    undo_insert(name);
-    throw;
-  }
-  if (taken)
-    caller_->release_savepoint();
-  else
-    caller_->undo_to_savepoint();
-  return taken;
+  auto const once = [&] {
+    caller_->set_savepoint();
+    std::optional<detached_lock> taken;
+    try {
+      taken = insert_row(spec);
+    } catch (...) {
+      undo_insert(name);
+      throw;
+    }
+    if (taken)
+      caller_->release_savepoint();
+    else
+      caller_->undo_to_savepoint();
+    return taken;
+  };
+  auto taken = once();
+  if (taken) return taken;
+  auto const now = quarantine(ttl);
+  return now.changed && now.left == 0ms ? once() : std::nullopt;
 }
 
 void guarded_transaction::undo_insert(std::string const& name) {
@@ -422,7 +431,7 @@ bool guarded_transaction::is_free(std::string const& name) {
   if (!row) return true;
   strategies::require_strategy(*row, strategy::unique_insert);
   if (!row->takeable()) return false;
-  std::vector<value> const what{name, to_string(strategy::unique_insert), nullptr, nullptr};
+  std::vector<value> const what{name, to_string(strategy::unique_insert), nullptr, nullptr, std::int64_t{0}};
   if (engine().database.sql().writes_lock_database) {
     run("unique_clear", what);
     return true;
@@ -436,6 +445,13 @@ bool guarded_transaction::is_free(std::string const& name) {
     return false;
   }
   return true;
+}
+
+// Settled on the manager's session, so that the program's transaction finds what the database grants.
+strategies::quarantine guarded_transaction::quarantine(std::chrono::milliseconds ttl) {
+  if (!engine().database.statements().pulses()) return {};
+  auto loan = engine().pool.borrow(reply_deadline());
+  return strategies::settle_quarantine(*loan, engine().database.statements(), ttl, reply_deadline());
 }
 
 // Never the time of the transaction's session, where the program might have set another one. [B42]

@@ -12,6 +12,7 @@
 
 #include "backend/caller_connection.hpp"
 #include "manager/manager.hpp"
+#include "strategy/quarantine.hpp"
 #include "strategy/row_lock.hpp"
 
 namespace rowlock::guard {
@@ -79,6 +80,7 @@ class guarded_transaction {
   void expect_fresh(std::string const& name, std::string const& entry);
   void expect_fresh(std::string const& name, std::string const& entry, fencing_token drawn);
   bool is_free(std::string const& name);
+  strategies::quarantine quarantine(std::chrono::milliseconds ttl);
   void undo_insert(std::string const& name);
   std::optional<detached_lock> insert_row(managing::lock_spec const&);
 

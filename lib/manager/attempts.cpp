@@ -10,6 +10,7 @@
 #include "manager/unusable.hpp"
 #include "manager/wait_policy.hpp"
 #include "sessions/retry_deadlocks.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::managing {
 
@@ -63,6 +64,10 @@ bool attempts::wait_in_server(std::optional<boot_time_point> until) {
   what.term = {base::random_id()};
   boot_time_point sent_at;
   auto got = managing::wait_in_server(engine_, strategy_, what, until, stop_, sent_at);
+  auto const* const refused = std::get_if<strategies::refused>(&got);
+  if (refused != nullptr && !refused->row &&
+      quarantine_ended(*engine_.session_to_write(engine_.reply_deadline())))
+    return wait_in_server(until);
   if (auto* const why_not = std::get_if<strategies::refused>(&got)) {
     saw({.read = {std::move(why_not->row)}, .by_nobody = why_not->by_nobody});
     return false;
@@ -87,6 +92,7 @@ void attempts::draw_for_others() noexcept {
 
 bool attempts::make(std::optional<boot_time_point> wait_until, strategies::wanted_permit::place where) {
   contended_ = false;
+  quarantined_until_ = {};
   if (!one()) busy_.reset();
   permit_.where = where;
   granted_.clear();
@@ -145,15 +151,19 @@ bool attempts::ask(backend::connection& session) {
     return false;  // connecting might have taken long
   if (take(session, {})) return true;
   if (found_granted(session, takes_.look_at(session, rows_))) return true;
-  auto const old = what_may_be_superseded();
+  auto const old = what_may_be_superseded(session);
   return old && take(session, *old);
 }
 
 bool attempts::take(backend::connection& session, to_be_superseded const& old) {
   takes_.abandon();
   try {
-    auto came = sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(),
-                                          [&] { return send(session, old); });
+    auto const once = [&] {
+      return sessions::retry_deadlocks(engine_.events, any_.name, engine_.reply_deadline(),
+                                       [&] { return send(session, old); });
+    };
+    auto came = once();
+    if (came.tokens.empty() && (came.by_nobody || !old.empty()) && quarantine_ended(session)) came = once();
     if (!came.tokens.empty()) return accept(session, came.tokens, came.drawn);
     saw(std::move(came));
     if (refused_by_itself())
@@ -209,7 +219,7 @@ attempts::outcome attempts::send_all(backend::connection& session, strategies::t
 // Among several names, a name without a holder is not busy.
 void attempts::saw(outcome came) {
   rows_ = std::move(came.read);
-  contended_ = came.by_nobody;
+  contended_ = came.by_nobody && !quarantined();
   auto const at = std::find_if(rows_.begin(), rows_.end(),
                                [&](auto const& row) { return row && (one() || !row->takeable()); });
   busy_.reset();
@@ -225,7 +235,7 @@ bool attempts::refused_by_itself() noexcept {
 
 // Looks at each row, because each is watched.
 // @return empty if a held term can't be taken over, or no term is held
-std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
+std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded(backend::connection& session) {
   to_be_superseded old(rows_.size());
   bool any = false;
   bool all = true;
@@ -237,12 +247,41 @@ std::optional<attempts::to_be_superseded> attempts::what_may_be_superseded() {
     if (owner_.is_explicit() && by.owner.same(owner_) && !by.revoked)
       old[i] = strategies::superseded{row->term, std::nullopt};
     else
-      old[i] = watch_[i].look(*row, engine_.observations, vote_.has_value());
+      old[i] = watch(session, i);
     any = any || old[i];
     all = all && old[i];
   }
   if (!any || !all) return std::nullopt;
   return old;
+}
+
+// Seen and watched in one incarnation of the database: a term and its renewals can come back as they were.
+std::optional<strategies::superseded> attempts::watch(backend::connection& session, std::size_t i) {
+  auto const& row = *rows_[i];
+  auto incarnation = std::optional<std::int64_t>(0);
+  if (row.must_be_silent_for())
+    incarnation = strategies::incarnation_of(session, engine_.database.statements(), {row.name, row.term},
+                                             row.renewals, engine_.reply_deadline());
+  if (incarnation) return watch_[i].look(row, *incarnation, engine_.observations, vote_.has_value());
+  watch_[i].forget();
+  return std::nullopt;
+}
+
+bool attempts::quarantine_ended(backend::connection& session) {
+  auto const now = strategies::settle_quarantine(session, engine_.database.statements(), any_.options.ttl,
+                                                 engine_.reply_deadline());
+  if (now.left > 0ms) {
+    quarantined_until_ = boot_clock::now() + now.left;
+    auto const told = engine_.told_of_quarantine_until.exchange(quarantined_until_);
+    if (told < boot_clock::now())
+      engine_.events.report({.kind = event_kind::quarantined,
+                             .name = any_.name,
+                             .duration = now.left,
+                             .message =
+                                 "the database may have forgotten locks, in a failover or a crash: it grants "
+                                 "none until those would be over"});
+  }
+  return now.changed && now.left == 0ms;
 }
 
 bool attempts::found_granted(backend::connection& session, doubtful_takes::outcome came) {
@@ -272,6 +311,8 @@ bool attempts::accept(std::span<fencing_token const> tokens, int drawn, std::siz
 }
 
 std::optional<std::chrono::milliseconds> attempts::can_be_had_in() const {
+  if (quarantined())
+    return std::chrono::ceil<std::chrono::milliseconds>(quarantined_until_ - boot_clock::now());
   return busy_ ? watch_[*busy_].can_be_had_in(*rows_[*busy_]) : std::nullopt;
 }
 

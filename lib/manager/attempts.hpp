@@ -48,6 +48,8 @@ class attempts {
   bool was_done() const noexcept;
   /// The last attempt failed without a holder: a transaction has a row locked.
   bool contended() const noexcept { return contended_; }
+  /// The last attempt failed without a holder: the database may have forgotten locks. See quarantine.hpp
+  bool quarantined() const noexcept { return boot_clock::now() < quarantined_until_; }
   /// Other takes leave a permit for this call just now, but not for long.
   bool waited_for() const noexcept { return std::chrono::steady_clock::now() < waited_for_until_; }
   bool in_doubt() const noexcept { return takes_.in_doubt(); }
@@ -84,7 +86,10 @@ class attempts {
   outcome send_all(backend::connection&, strategies::take_request const&, to_be_superseded const&);
   void saw(outcome);
   bool refused_by_itself() noexcept;
-  std::optional<to_be_superseded> what_may_be_superseded();
+  /// After a refusal without a live holder. @return true if the database grants by now
+  bool quarantine_ended(backend::connection&);
+  std::optional<to_be_superseded> what_may_be_superseded(backend::connection&);
+  std::optional<strategies::superseded> watch(backend::connection&, std::size_t);
   bool found_granted(backend::connection&, doubtful_takes::outcome);
   bool accept(backend::connection&, std::span<fencing_token const>, int drawn);
   bool accept(std::span<fencing_token const>, int drawn, std::size_t server);
@@ -101,6 +106,7 @@ class attempts {
   std::optional<strategies::wanted_vote> vote_;
   strategies::wanted_permit permit_;
   bool contended_ = false;
+  boot_time_point quarantined_until_{};
   std::chrono::steady_clock::time_point waited_for_until_{};
   doubtful_takes takes_;
   rows rows_;

@@ -66,6 +66,7 @@ struct engine {
   std::chrono::milliseconds confirmed_for = base::confirmed_for;
   std::stop_source closing;
   base::calls under_way;
+  std::atomic<boot_time_point> told_of_quarantine_until{};
   /// The database has accepted a write, so a later refusal (a switch-over, a full disk) can pass.
   std::atomic<bool> has_granted = false;
 };

@@ -12,6 +12,7 @@
 #include "manager/wait_policy.hpp"
 #include "sessions/retry_deadlocks.hpp"
 #include "strategy/permits.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::managing {
 
@@ -21,6 +22,14 @@ namespace {
 
 [[noreturn]] void refuse_locked(std::string const& name) {
   throw error(errc::row_locked, fmt::format("'{}': a transaction has its row locked: end it first", name));
+}
+
+[[noreturn]] void refuse_in_quarantine(std::string const& name, std::chrono::milliseconds left) {
+  throw error(
+      errc::row_locked,
+      fmt::format("'{}': the database may have forgotten locks, in a failover or a crash: it grants none for "
+                  "{} s. The lock is held as before",
+                  name, std::chrono::ceil<std::chrono::seconds>(left).count()));
 }
 
 }  // namespace
@@ -145,7 +154,12 @@ exchanging::facts exchanging::attempt(backend::connection& session, strategies::
   if (auto const* const won = std::get_if<strategies::granted>(&came))
     return granted(session, asked, won->token, takes);
   takes.settle();
-  if (std::get<strategies::refused>(came).by_nobody) refuse_locked(asked.name);
+  if (std::get<strategies::refused>(came).by_nobody) {
+    auto const now =
+        strategies::settle_quarantine(session, engine_.database.statements(), asked.ttl, deadline);
+    if (now.left > 0ms) refuse_in_quarantine(asked.name, now.left);
+    refuse_locked(asked.name);
+  }
   return std::nullopt;
 }
 

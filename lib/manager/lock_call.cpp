@@ -585,6 +585,7 @@ lock_call::ending lock_call::conclusion() const {
   if (stopped()) return {};
   ending end{wait_policy_.one_attempt ? acquire_status::busy : acquire_status::timed_out};
   if (attempts_.contended()) end.why = acquire_status::contended;
+  if (attempts_.quarantined()) end.why = acquire_status::quarantined;
   if (failure_ && attempts_.in_doubt())
     end.thrown = doubtful();
   else if (failure_ && failure_->reason() != errc::row_locked)
@@ -605,7 +606,8 @@ error lock_call::doubtful() const {
 
 taken lock_call::lost(acquire_status why) const {
   auto const* const seen = attempts_.seen();
-  if (seen == nullptr || why == acquire_status::contended) return {{}, why, {}, {}};
+  if (seen == nullptr || why == acquire_status::contended || why == acquire_status::quarantined)
+    return {{}, why, {}, {}};
   return {{}, why, seen->holder, specs_[*attempts_.busy()].name};
 }
 

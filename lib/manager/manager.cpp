@@ -14,6 +14,7 @@
 #include "manager/recording.hpp"
 #include "manager/releasing.hpp"
 #include "sessions/retry_deadlocks.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::managing {
 
@@ -153,6 +154,7 @@ bool manager::extend_row(std::shared_ptr<holding::hold> const& h, std::chrono::m
                          boot_time_point deadline) {
   auto const& f = h->facts();
   auto loan = engine_->pool.borrow(deadline);
+  if (duration > f.ttl) strategies::raise_reach(*loan, engine_->database.statements(), duration, deadline);
   auto const sent_at = boot_clock::now();
   h->may_last(deadline + std::chrono::nanoseconds(duration));
   bool const extended = sessions::retry_deadlocks(engine_->events, f.name, deadline, [&] {

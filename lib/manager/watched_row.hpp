@@ -13,11 +13,12 @@ namespace rowlock::managing {
 /// Used by one thread.
 class watched_row {
  public:
-  /// Call it after the reply that showed the row. `over_calls`: observations of the manager's other calls
-  /// count.
+  /// Call it after the reply that showed the row, in this incarnation of the database. `over_calls`:
+  /// observations of the manager's other calls count.
   /// @return the term that can be taken over now
-  std::optional<strategies::superseded> look(strategies::term_row const&, waiting::observations& of_manager,
-                                             bool over_calls);
+  std::optional<strategies::superseded> look(strategies::term_row const&, std::int64_t incarnation,
+                                             waiting::observations& of_manager, bool over_calls);
+  void forget() noexcept { seen_.reset(); }
 
   /// The time until the last seen term can be taken over. Empty: unknown.
   std::optional<std::chrono::milliseconds> can_be_had_in(strategies::term_row const& seen) const;
@@ -26,6 +27,7 @@ class watched_row {
   struct observation {
     term_id term;
     std::int64_t renewals = 0;
+    std::int64_t incarnation = 0;
     std::chrono::milliseconds silence{0};
     boot_time_point since;
     boot_time_point ripe() const noexcept;

@@ -63,9 +63,10 @@ quorum_result quorum_call::run() {
     if (std::exchange(other_epoch_, false) && ++epochs < 8) continue;
     if (over()) {
       if (came == next::failed && failure_) throw error(*failure_);
-      auto const why = why_ == acquire_status::contended ? why_
-                       : wait_policy_.one_attempt        ? acquire_status::busy
-                                                         : acquire_status::timed_out;
+      bool const told = why_ == acquire_status::contended || why_ == acquire_status::quarantined;
+      auto const why = told                       ? why_
+                       : wait_policy_.one_attempt ? acquire_status::busy
+                                                  : acquire_status::timed_out;
       engine_.report({.kind = event_kind::refused,
                       .name = name_,
                       .duration = boot_clock::now() - began,
@@ -237,8 +238,10 @@ std::optional<std::size_t> quorum_call::ask_first(quorum_view const& v) {
     if (!quorum_engine::is_far_ahead(v.token_now())) q.in_front = this;
     auto b = ask(v, i, std::move(q));
     auto const granted = static_cast<bool>(b.granted);
-    // Contended: a foreign transaction has locked the row, which says nothing of the lock.
-    bool const silent = b.failure || (!granted && b.why == acquire_status::contended);
+    // A foreign transaction has locked the row, or the member may have forgotten locks: that says nothing of
+    // this lock.
+    bool const says_nothing = b.why == acquire_status::contended || b.why == acquire_status::quarantined;
+    bool const silent = b.failure || (!granted && says_nothing);
     if (!silent && (!granted || b.holder)) engine_.in_demand().met(name_);
     hold_->answered(i, std::move(b));
     if (granted) return i;

@@ -11,10 +11,10 @@
 namespace rowlock::sessions {
 
 /// The schema version of this program: the newest of migrations/<dialect>/NNN_... (a test compares them).
-inline constexpr int latest_schema_version = 1;
+inline constexpr int latest_schema_version = 2;
 
 /// The oldest version that serves it. An older one would need a second set of statements.
-inline constexpr int needed_schema_version = 1;
+inline constexpr int needed_schema_version = 2;
 
 /// A manager's way to its database: opens sessions, and checks that each finds the tables that this program
 /// needs, and always the same tables. id(), identity(), server() and the schema of tables() are known after

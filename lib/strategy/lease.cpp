@@ -42,6 +42,7 @@ lease::claiming lease::claim_of(take_request const& r, std::optional<superseded>
   parameters.emplace_back(std::int64_t{r.fencing ? r.tokens : 0});
   parameters.push_back(old ? value(old->term.value) : value(nullptr));
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
+  parameters.emplace_back(old ? old->incarnation : std::int64_t{0});
   return {"lock_take", std::move(parameters)};
 }
 

@@ -26,7 +26,9 @@ std::string to_json(std::span<wanted_lock const> wanted) {
     if (w.old) {
       list += R"(,"old":)";
       base::append_json(list, w.old->term.value);
-      if (w.old->renewals) fmt::format_to(std::back_inserter(list), R"(,"renewals":{})", *w.old->renewals);
+      if (w.old->renewals)
+        fmt::format_to(std::back_inserter(list), R"(,"renewals":{},"incarnation":{})", *w.old->renewals,
+                       w.old->incarnation);
     }
     list += '}';
   }

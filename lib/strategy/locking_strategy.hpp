@@ -65,7 +65,8 @@ struct take_request {
 /// A term to replace before its expiry.
 struct superseded {
   term_id term;
-  std::optional<std::int64_t> renewals;  ///< if set, the row must still have this number
+  std::optional<std::int64_t> renewals{};  ///< if set, the row must still have this number
+  std::int64_t incarnation = 0;            ///< with renewals: of the database; see quarantine.hpp
 };
 
 struct granted {

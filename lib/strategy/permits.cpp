@@ -128,7 +128,8 @@ outcome permits::take(backend::connection& c, take_request const& r, std::option
     look_first = true;
   }
   rows_.refuse_if_hidden(c, r.name, deadline);
-  return refuse(c, r, false, deadline);
+  auto const now = look(c, r, deadline);
+  return refuse(c, r, now && now->fits(r.permit.units, now->all), deadline);
 }
 
 std::optional<granted> permits::grant(backend::connection& c, take_request const& r, boot_time_point deadline,

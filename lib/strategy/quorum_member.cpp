@@ -43,6 +43,7 @@ lease::claiming quorum_member::claim_of(take_request const& r, std::optional<sup
   parameters.emplace_back(r.vote.epoch_id);
   parameters.push_back(old && old->renewals ? value(*old->renewals) : value(nullptr));
   parameters.push_back(null_if_empty(r.vote.former));
+  parameters.emplace_back(old ? old->incarnation : std::int64_t{0});
   return {"quorum_take", std::move(parameters)};
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "strategy/counts.hpp"
 #include "strategy/permits.hpp"
+#include "strategy/quarantine.hpp"
 #include "strategy/transaction.hpp"
 
 namespace rowlock::strategies {
@@ -99,7 +100,6 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
                                      boot_time_point deadline) const {
   std::vector<value> const range{p.after, seen.last, std::int64_t{p.size}};
   auto const found = c.execute(book_.at("reap_kept"), range, deadline);
-  auto const now = boot_clock::now();
   std::vector<kept_term> out;
   for (auto const& columns : found.rows) {
     auto const how = strategy_from_string(as_text(columns.at(1)));
@@ -110,8 +110,13 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
     // The rule for takers also decides whether the reaper may watch a term.
     auto const row = term_rows(book_).read(c, name, deadline);
     if (!row || !row->must_be_silent_for()) continue;
-    out.push_back(
-        {name, *how, {as_text(columns.at(2))}, as_int(columns.at(3)), std::chrono::milliseconds(ttl), now});
+    kept_term one{name, *how, {as_text(columns.at(2))}, as_int(columns.at(3)), std::chrono::milliseconds(ttl),
+                  0,    {}};
+    auto const incarnation = incarnation_of(c, book_, {name, one.term}, one.renewals, deadline);
+    if (!incarnation) continue;
+    one.incarnation = *incarnation;
+    one.seen = boot_clock::now();
+    out.push_back(std::move(one));
   }
   return out;
 }
@@ -119,7 +124,9 @@ std::vector<kept_term> reaping::kept(backend::connection& c, page const& p, page
 bool reaping::end(backend::connection& c, kept_term const& k, boot_time_point deadline) const {
   auto const& statement =
       book_.at(k.strategy == strategy::unique_insert ? "reap_end_insert" : "reap_end_lease");
-  return c.execute(statement, std::vector<value>{k.name, k.term.value, k.renewals}, deadline).affected > 0;
+  std::vector<value> what{k.name, k.term.value, k.renewals};
+  what.emplace_back(k.incarnation);
+  return c.execute(statement, what, deadline).affected > 0;
 }
 
 permits_look reaping::look_at_permits(backend::connection& c, name_and_term const& after, int size,

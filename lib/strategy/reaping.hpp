@@ -46,7 +46,8 @@ struct kept_term {
   term_id term;
   std::int64_t renewals = 0;
   std::chrono::milliseconds longest{0};
-  boot_time_point seen;  ///< after the reply
+  std::int64_t incarnation = 0;  ///< of the database; see quarantine.hpp
+  boot_time_point seen;          ///< after the reply
 };
 
 class reaping {

@@ -65,7 +65,7 @@ outcome row_lock::take(backend::connection& c, take_request const& r, std::optio
 // @throws error(errc::row_locked) if another session has it when the wait ends.
 bool row_lock::lock_anchor(backend::connection& c, take_request const& r, boot_time_point deadline) const {
   auto const& [only_look, stop, reply_timeout, another_session] = *r.wait;
-  std::vector<value> const parameters{r.name};
+  std::vector<value> const parameters{r.name, std::int64_t{r.ttl.count()}};
   auto const& statement = book_.at(only_look ? "row_try" : "row_wait");
   // A second round for an absent anchor, more if the reaper deletes it again.
   for (int round = 0; round < 5; ++round) {
@@ -153,7 +153,8 @@ void row_lock::was_used(backend::connection& c, std::string const& name, boot_ti
     return;
   }
   in_transaction(c, book_, deadline, [&] {
-    if (c.execute(book_.at("row_try"), parameters, deadline).rows.empty()) return false;
+    if (c.execute(book_.at("row_try"), std::vector<value>{name, std::int64_t{0}}, deadline).rows.empty())
+      return false;
     c.execute(book_.at("row_touch"), parameters, deadline);
     return true;
   });

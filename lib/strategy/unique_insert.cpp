@@ -87,9 +87,10 @@ std::optional<granted> unique_insert::insert_by_steps(backend::connection& c, ta
   std::optional<granted> won;
   auto const insert = [&] {
     if (clear_first) {
-      std::vector<value> const what{r.name, to_string(rowlock::strategy::unique_insert),
-                                    old ? value(old->term.value) : value(nullptr),
-                                    old && old->renewals ? value(*old->renewals) : value(nullptr)};
+      std::vector<value> what{r.name, to_string(rowlock::strategy::unique_insert),
+                              old ? value(old->term.value) : value(nullptr),
+                              old && old->renewals ? value(*old->renewals) : value(nullptr)};
+      what.emplace_back(old ? old->incarnation : std::int64_t{0});
       if (c.execute(book_.at("unique_clear"), what, deadline).affected == 0) return false;
     }
     // On some servers an INSERT that meets a row counts 2, and is rolled back.

@@ -14,12 +14,13 @@ namespace rowlock::waiting {
 class observations {
  public:
   /// Call it after the reply that showed the row. @return since when this manager knows its term and renewals
-  boot_time_point since(strategies::term_row const& row) {
+  boot_time_point since(strategies::term_row const& row, std::int64_t incarnation) {
     std::lock_guard const guard(mutex_);
     if (seen_.size() >= most && !seen_.contains(row.name)) seen_.clear();  // all watches restart
     auto& known = seen_[row.name];
-    if (known.term.value != row.term.value || known.renewals != row.renewals)
-      known = {row.term, row.renewals, boot_clock::now()};
+    if (known.term.value != row.term.value || known.renewals != row.renewals ||
+        known.incarnation != incarnation)
+      known = {row.term, row.renewals, incarnation, boot_clock::now()};
     return known.since;
   }
 
@@ -28,6 +29,7 @@ class observations {
   struct sight {
     term_id term;
     std::int64_t renewals = 0;
+    std::int64_t incarnation = 0;
     boot_time_point since;
   };
   std::mutex mutex_;

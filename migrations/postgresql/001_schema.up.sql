@@ -143,6 +143,22 @@ CREATE TABLE rowlock_admitted (
 -- No plan that was made while a table was small may read all of it later, when an old snapshot has made it large: so they plan
 -- for an index.
 
+-- Above which all tokens are that are drawn now, of leases of so many milliseconds; null: none is granted now. Version 2 makes it
+-- what it says.
+CREATE FUNCTION rowlock_granting(ttl bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN 0;
+END $$;
+
+-- Since when the database is sure of what it has granted. A lease from before that has expired may have been lost, and come back by
+-- a failover: it is renewed and required no more. Version 2 makes it what it says.
+CREATE FUNCTION rowlock_begun() RETURNS timestamptz
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN '-infinity';
+END $$;
+
 -- One row (term, token), or no row: busy. STABLE, so that what it reads itself is what the *calling* statement sees: in
 --   SELECT t.term, (SELECT count FROM stock) FROM rowlock_try_acquire('stock', '1 min') AS t
 -- the count is read with a snapshot that is older than the lock. A row that was changed since (the lock was given back
@@ -190,6 +206,7 @@ DECLARE
   unchanged boolean;
   early boolean;
   kept boolean;
+  base bigint;
 BEGIN
   IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
     RAISE EXCEPTION 'a lock''s name must have 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
@@ -204,6 +221,10 @@ BEGIN
     RAISE EXCEPTION 'a lock can''t be taken at isolation level %', current_setting('transaction_isolation')
       USING ERRCODE = 'feature_not_supported',
             HINT = 'The section would read what was there before the lock. Take it in a transaction at READ COMMITTED.';
+  END IF;
+  base := rowlock_granting((extract(epoch FROM duration) * 1000)::bigint);
+  IF base IS NULL THEN
+    RETURN;
   END IF;
   -- A second round for a row that was absent.
   FOR round IN 1..2 LOOP
@@ -278,6 +299,7 @@ BEGIN
         term = fresh,
         token = greatest(
           l.token + 1,
+          base + 1,
           (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
           CASE WHEN l.token = 0 THEN (
             SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
@@ -331,6 +353,7 @@ BEGIN
     expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
     renewals = l.renewals + 1
   WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
+    AND (l.expires_at > clock_timestamp() OR l.acquired_at >= rowlock_begun())
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF FOUND THEN
     RETURN true;
@@ -377,6 +400,7 @@ BEGIN
     expires_at = greatest(l.expires_at, least(clock_timestamp() + l.ttl * interval '1 millisecond', l.hard_until)),
     renewals = l.renewals + 1
   WHERE l.name = $1 AND l.term = $2 AND NOT l.revoked AND (l.hard_until IS NULL OR l.hard_until > clock_timestamp())
+    AND (l.expires_at > clock_timestamp() OR l.acquired_at >= rowlock_begun())
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the lock ''%'' is lost', $1
@@ -471,6 +495,7 @@ DECLARE
   current boolean;
   freed bigint := 0;
   drawn bigint;
+  base bigint;
   locked boolean := false;
 BEGIN
   IF wanted IS NULL OR octet_length(wanted) NOT BETWEEN 1 AND 255 THEN
@@ -500,6 +525,10 @@ BEGIN
       AND EXISTS (SELECT FROM unnest(o.polroles) AS r WHERE r = 0 OR pg_has_role(r, 'usage')))) THEN
     RAISE EXCEPTION 'a permit of ''%'' can''t be taken: row-level security may hide others'' permits from this role', wanted
       USING ERRCODE = 'insufficient_privilege', HINT = 'Give the role a policy FOR ALL USING (true).';
+  END IF;
+  base := rowlock_granting((extract(epoch FROM duration) * 1000)::bigint);
+  IF base IS NULL THEN
+    RETURN;
   END IF;
   SELECT l.strategy, l.permit_limit, l.term IS NOT DISTINCT FROM 'name', l.counted_from, l.counted_too
   INTO other, most, kept, first, too
@@ -628,6 +657,7 @@ BEGIN
       greatest(
         l.token + 1,
         l.counted_from,
+        base + 1,
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
         CASE WHEN l.token = 0 THEN (
           SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = wanted ORDER BY t.generation DESC LIMIT 1))
@@ -707,7 +737,8 @@ BEGIN
   UPDATE rowlock_permits AS p SET
     expires_at = greatest(p.expires_at, least(clock_timestamp() + p.ttl * interval '1 millisecond', p.hard_until)),
     renewals = p.renewals + 1
-  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp());
+  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp())
+    AND (p.expires_at > clock_timestamp() OR p.acquired_at >= rowlock_begun());
   IF FOUND THEN
     RETURN true;
   END IF;
@@ -738,7 +769,8 @@ BEGIN
   UPDATE rowlock_permits AS p SET
     expires_at = greatest(p.expires_at, least(clock_timestamp() + p.ttl * interval '1 millisecond', p.hard_until)),
     renewals = p.renewals + 1
-  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp());
+  WHERE p.name = $1 AND p.term = $2 AND NOT p.revoked AND (p.hard_until IS NULL OR p.hard_until > clock_timestamp())
+    AND (p.expires_at > clock_timestamp() OR p.acquired_at >= rowlock_begun());
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the permit of ''%'' is lost', $1
       USING ERRCODE = 'RL001', HINT = 'It has expired and was deleted, was given back, or was revoked. Roll back.';
@@ -804,6 +836,7 @@ BEGIN
     longest = kept,
     longest_term = fresh
   WHERE l.name = $1 AND l.term = $2 AND l.strategy = 'once' AND NOT l.revoked
+    AND (l.expires_at > clock_timestamp() OR l.acquired_at >= rowlock_begun())
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1);
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the lock ''%'' is lost', $1
@@ -869,7 +902,7 @@ DECLARE
   qualified text;
 BEGIN
   FOREACH one IN ARRAY ARRAY[
-    'rowlock_try_acquire(text, interval, text)', 'rowlock_take_seen(text, interval, text, xid, bigint)',
+    'rowlock_granting(bigint)', 'rowlock_begun()', 'rowlock_try_acquire(text, interval, text)', 'rowlock_take_seen(text, interval, text, xid, bigint)',
     'rowlock_renew(text, text)', 'rowlock_release(text, text)', 'rowlock_require(text, text)',
     'rowlock_permit_seen(text, text, bigint, bigint, interval, text)',
     'rowlock_take_permit(text, text, bigint, bigint, interval, text, xid, bigint, bigint, text[], text[], xid[])',
@@ -884,7 +917,7 @@ BEGIN
     qualified := body;
     IF pg_catalog.strpos('rowlock_locks', '.') OPERATOR(pg_catalog.=) 0 THEN  -- else the migrator has put it in
       qualified := pg_catalog.regexp_replace(body, 'rowlock_locks|rowlock_tokens|rowlock_meta|rowlock_permits|rowlock_admitted|'
-        'rowlock_take_seen|rowlock_permit_seen|rowlock_take_permit|rowlock_take_once',
+        'rowlock_granting|rowlock_begun|rowlock_take_seen|rowlock_permit_seen|rowlock_take_permit|rowlock_take_once',
         pg_catalog.concat(pg_catalog.replace(place, '\', '\\'), '.\&'), 'g');
     END IF;
     EXECUTE pg_catalog.replace(pg_catalog.pg_get_functiondef(one), body, qualified);

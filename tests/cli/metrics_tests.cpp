@@ -92,9 +92,9 @@ TEST_CASE("metrics: Prometheus' parser reads what the class writes") {
   CHECK(parsed(m.prometheus()) ==
         words{"rowlock_acquire_duration_seconds histogram 20", "rowlock_acquisitions counter 1",
               "rowlock_errors counter 1", "rowlock_locks_held gauge 1", "rowlock_losses counter 10",
-              "rowlock_release_duration_seconds histogram 20", "rowlock_releases counter 1",
-              "rowlock_renewal_duration_seconds histogram 20", "rowlock_renewals counter 1",
-              "rowlock_waits counter 2"});
+              "rowlock_quarantines counter 1", "rowlock_release_duration_seconds histogram 20",
+              "rowlock_releases counter 1", "rowlock_renewal_duration_seconds histogram 20",
+              "rowlock_renewals counter 1", "rowlock_waits counter 2"});
 }
 
 CLI_CASE("list --metrics: locks by strategy and state, the oldest, what the reaper did") {

@@ -105,7 +105,9 @@ CLI_CASE("migrate: up, status, validate, down, repair, as text and as JSON") {
   CHECK(json::parse(up.out)["applied"] == json::array({1}));
   auto const one = json::parse(p.rowlock({"migrate", "status", "--json"}).out);
   CHECK(one[0]["applied"] == true);
+  CHECK(one[1]["applied"] == false);
   CHECK(up.err.empty());
+  CHECK(json::parse(p.rowlock({"migrate", "up", "--json"}).out)["applied"] == json::array({2}));
   CHECK(p.rowlock({"migrate", "up"}).out == "Nothing to do.\n");
   CHECK(p.rowlock({"migrate", "validate"}).out == "All is well.\n");
   p.sql("DELETE FROM rowlock_migrations");

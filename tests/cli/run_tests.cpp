@@ -197,11 +197,11 @@ CLI_CASE("run: 78 for tables that are missing, old or new, and for another strat
   CHECK(missing.status == 78);
   CHECK(missing.says("`rowlock migrate up"));
   REQUIRE(p.rowlock({"migrate", "up"}).status == 0);
-  p.sql("UPDATE rowlock_meta SET schema_version = 0");
+  p.sql("UPDATE rowlock_meta SET schema_version = 1");
   auto const old = p.rowlock({"run", "n", "--", "true"});
   CHECK(old.status == 78);
   CHECK(old.says("`rowlock migrate up"));
-  p.sql("UPDATE rowlock_meta SET schema_version = 1");
+  p.sql("UPDATE rowlock_meta SET schema_version = 2");
   CHECK(p.rowlock({"run", "n", "--", "true"}).status == 0);
   p.sql("UPDATE rowlock_locks SET strategy = 'unique_insert'");
   auto const other = p.rowlock({"run", "n", "--", "true"});
@@ -245,7 +245,7 @@ TEST_CASE(
   environment const env{{"ROWLOCK_DB", server.address()}};
   REQUIRE(run({rowlock_program, "migrate", "up"}, env).status == 0);
   scratch_folder folder;
-  program holds({rowlock_program, "run", "--ttl", "60s", "n", "--", "sh", "-c",
+  program holds({rowlock_program, "run", "--ttl", "30s", "n", "--", "sh", "-c",
                  "echo ready; while [ ! -e " + folder.file("end") + " ]; do sleep 0.1; done; exit 5"},
                 env);
   REQUIRE(holds.prints("ready"));

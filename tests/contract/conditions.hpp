@@ -132,7 +132,10 @@ inline void put_permit_that_is_over(fixture& f) {
 struct ordinary_role {
   explicit ordinary_role(fixture& fixture) : f(fixture), name("r" + base::random_id()) {
     f.sql("CREATE ROLE " + name);
-    f.sql("GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta TO " + name);
+    f.sql(
+        "GRANT ALL ON rowlock_locks, rowlock_permits, rowlock_tokens, rowlock_meta, rowlock_pulse, "
+        "rowlock_reach TO " +
+        name);
     if (!f.options.schema.empty()) f.sql("GRANT USAGE ON SCHEMA " + f.options.schema + " TO " + name);
   }
   ~ordinary_role() { f.sql("DROP OWNED BY " + name + "; DROP ROLE " + name); }

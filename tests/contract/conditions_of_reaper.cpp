@@ -234,7 +234,8 @@ STATEMENT_CASE(
       return at_once([&] { put(f, r); },
                      [&] {
                        auto const which = how == "unique_insert" ? strategy::unique_insert : strategy::lease;
-                       return reaping.end(*s.session, {name, which, {term}, renewals, 30s, boot_clock::now()},
+                       return reaping.end(*s.session,
+                                          {name, which, {term}, renewals, 30s, 0, boot_clock::now()},
                                           statements::soon());
                      });
     };

@@ -21,17 +21,18 @@ PAIRS_CASE(
     if (tells_holders) range.emplace_back(std::int64_t{0});
     return range;
   };
+  std::vector<backend::value> const anchor{text("x"), std::int64_t{0}};
   auto const only_x = among("x", "x");
   auto const only_y = among("y", "y");
   auto const any = among("a", "z");
   f.sql("UPDATE rowlock_locks SET strategy = 'row_lock' WHERE name = 'y'");
   for (std::string const each : {"row_wait", "row_try", "row_touch"}) {
     CAPTURE(each);
-    CHECK(x.s.meets(each, name) == 0);
+    CHECK(x.s.meets(each, each == "row_touch" ? name : anchor) == 0);
   }
   auto const old_enough = [&](std::int64_t ends, std::string const& each) {
     return at_once([&] { x.set("strategy = 'row_lock', expires_at = " + in_ms(f, ends)); },
-                   [&] { return backend::as_int(x.s.run(each, name).rows.at(0).at(0)) != 0; });
+                   [&] { return backend::as_int(x.s.run(each, anchor).rows.at(0).at(0)) != 0; });
   };
   for (std::string const each : {"row_wait", "row_try"}) {
     CHECK(old_enough(-hour - 500, each));
@@ -43,8 +44,8 @@ PAIRS_CASE(
   // Another session has both rows locked.
   statements another(f);
   another.session->script(begin_of(f), statements::soon());
-  for (std::string const each : {"x", "y"}) another.run("row_wait", {each});
-  CHECK(x.s.meets("row_try", name) == 0);
+  for (std::string const each : {"x", "y"}) another.run("row_wait", {each, std::int64_t{0}});
+  CHECK(x.s.meets("row_try", anchor) == 0);
   if (tells_holders) {
     CHECK(x.s.meets("row_touch", name) == 0);  // without waiting
     CHECK(x.s.meets("row_holders", only_x) == 1);
@@ -61,7 +62,7 @@ PAIRS_CASE(
   another.session->script("ROLLBACK", statements::soon());
   // Who has one anchor has no other one.
   another.session->script(begin_of(f), statements::soon());
-  another.run("row_wait", name);
+  another.run("row_wait", anchor);
   if (tells_holders) {
     CHECK(x.s.meets("row_holders", any) == 1);
     CHECK(x.s.meets("row_holders", only_y) == 0);
@@ -69,7 +70,7 @@ PAIRS_CASE(
   another.session->script("ROLLBACK", statements::soon());
   f.sql("UPDATE rowlock_locks SET strategy = 'lease' WHERE name = 'y'");
   another.session->script(begin_of(f), statements::soon());
-  another.run("row_wait", name);
+  another.run("row_wait", anchor);
   another.run("guard_require", {text("y"), x.other.read("y")->term.value});
   if (tells_holders) {
     CHECK(x.s.meets("row_holders", any) == 1);

@@ -397,13 +397,16 @@ STATEMENT_CASE("lock_take, all_take, permit_take, quorum_take: the floor lifts t
     with.insert(with.end(), rest.begin(), rest.end());
     if (statement == "all_take" || statement == "lock_take") with.emplace_back(one);
     if (statement == "all_take") with.emplace_back(one);
-    if (statement == "lock_take") with.insert(with.end(), {backend::value(nullptr), backend::value(nullptr)});
+    if (statement == "lock_take")
+      with.insert(with.end(),
+                  {backend::value(nullptr), backend::value(nullptr), backend::value(std::int64_t{0})});
     if (statement == "permit_take")
       with.insert(with.end(), {backend::value(one), backend::value(one), backend::value(nullptr),
                                backend::value(nullptr)});
     if (statement == "quorum_take")
-      with.insert(with.end(), {backend::value(nullptr), backend::value(nullptr), text("e"),
-                               backend::value(nullptr), backend::value(nullptr)});
+      with.insert(with.end(),
+                  {backend::value(nullptr), backend::value(nullptr), text("e"), backend::value(nullptr),
+                   backend::value(nullptr), backend::value(std::int64_t{0})});
     s.session->script(begin_of(f), statements::soon());
     if (statement == "permit_take") s.run("permit_anchor", {text("x"), text("semaphore"), text("new")});
     if (statement == "all_take" && dialect_of(f) == dialect::mysql) s.run("all_take_due", with);
@@ -491,12 +494,14 @@ PAIRS_CASE("lock_take, token_draw, quorum_take: the floor is looked up behind th
                                    text("clock"), nullptr,         text("")};
   put_name(f, "x", "lease");
   auto lease = with;
-  lease.insert(lease.end(), {backend::value(one), backend::value(nullptr), backend::value(nullptr)});
+  lease.insert(lease.end(), {backend::value(one), backend::value(nullptr), backend::value(nullptr),
+                             backend::value(std::int64_t{0})});
   CHECK(token_behind("rowlock_locks", "lock_take", lease) == 8'000'000'000'000'001);
   f.sql("UPDATE rowlock_locks SET strategy = 'quorum', term = NULL");
   with[1] = text("quorum");
-  with.insert(with.end(), {backend::value(nullptr), backend::value(nullptr), text("e"),
-                           backend::value(nullptr), backend::value(nullptr)});
+  with.insert(with.end(),
+              {backend::value(nullptr), backend::value(nullptr), text("e"), backend::value(nullptr),
+               backend::value(nullptr), backend::value(std::int64_t{0})});
   CHECK(token_behind("rowlock_locks", "quorum_take", with) == 8'000'000'000'000'001);
   f.sql("INSERT INTO rowlock_tokens (name, token) VALUES ('x', 5)");
   CHECK(token_behind("rowlock_tokens", "token_draw", {text("x")}) == 8'000'000'000'000'001);

@@ -14,7 +14,8 @@ STATEMENT_CASE("unique_clear: what a take may replace, and nothing else") {
   x.set("strategy = 'unique_insert'");
   f.sql("UPDATE rowlock_locks SET strategy = 'unique_insert' WHERE name <> 'x'");
   auto const clears = [&](backend::value const& term, backend::value const& renewals) {
-    return x.s.meets("unique_clear", {text("x"), text("unique_insert"), term, renewals}) == 1;
+    return x.s.meets("unique_clear", {text("x"), text("unique_insert"), term, renewals, std::int64_t{0}}) ==
+           1;
   };
   auto const fresh = [&](std::string const& with) {
     f.sql("DELETE FROM rowlock_locks WHERE name = 'x'");

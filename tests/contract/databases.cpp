@@ -46,6 +46,12 @@ schema_text const& text_of(std::string const& kind) {
     functions = tables.substr(function);
     tables.erase(function);
   }
+  std::stringstream next;
+  next << std::ifstream(source_path("migrations/" + kind + "/002_quarantine.up.sql")).rdbuf();
+  auto const text = next.str();
+  auto const function = text.find("\nCREATE OR REPLACE FUNCTION");
+  tables += '\n' + text.substr(0, function);
+  if (function != text.npos) functions += text.substr(function);
   return texts[kind];
 }
 
@@ -96,7 +102,10 @@ postgresql_fixture::postgresql_fixture()
     : fixture(postgresql::source(postgresql_conninfo()), in_schema(unique_identifier())),
       server_(postgresql_conninfo()) {
   maker(postgresql::source(server_), server_)
-      .script("CREATE SCHEMA " + options.schema + ";" + tables().render(all_tables("postgresql")),
+      .script("CREATE SCHEMA " + options.schema + ";" +
+                  tables().render(all_tables("postgresql") +
+                                  "\nUPDATE rowlock_pulse SET reach = 300000, made_by = "
+                                  "pg_current_xact_id()::xid"),
               boot_clock::now() + 30s);
 }
 

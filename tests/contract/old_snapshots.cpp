@@ -339,8 +339,8 @@ OFTEN_CASE("C92: beside an old snapshot each statement on one name meets a bound
   f.sql("ANALYZE rowlock_locks");
   statements s(f);
   using texts = std::vector<std::string>;
-  texts const taking{"'x'",   "'lease'", "'t'",  "'h'", "1", "'p'",  "1",
-                     "30000", "'clock'", "NULL", "''",  "1", "NULL", "NULL"};
+  texts const taking{"'x'",     "'lease'", "'t'", "'h'", "1",    "'p'",  "1", "30000",
+                     "'clock'", "NULL",    "''",  "1",   "NULL", "NULL", "0"};
   texts const mine{"'x'", "'t'"};
   std::string const list = R"('[{"name": "x", "term": "t"}]')";
   std::vector<std::pair<char const*, texts>> const of_free{

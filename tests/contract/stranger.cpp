@@ -4,6 +4,7 @@
 
 #include "base/random_id.hpp"
 #include "strategy/permits.hpp"
+#include "strategy/quarantine.hpp"
 
 namespace rowlock::test {
 namespace {
@@ -68,7 +69,11 @@ bool stranger::take(std::string const& name, std::chrono::milliseconds ttl, take
 
 bool stranger::take_over(std::string const& name) {
   auto const row = read(name);
-  return take_with(name, 30s, takeover::clock, strategies::superseded{row->term, row->renewals});
+  auto const incarnation =
+      strategies::incarnation_of(*session_, book_, {name, row->term}, row->renewals, soon());
+  if (!incarnation) return false;
+  return take_with(name, 30s, takeover::clock,
+                   strategies::superseded{row->term, row->renewals, *incarnation});
 }
 
 bool stranger::claim(std::string const& name, strategies::superseded const& old) {

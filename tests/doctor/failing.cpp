@@ -68,7 +68,7 @@ TEST_CASE_TEMPLATE(
   auto const all = examined(observed_by(source_from_url(s.as_app()), between), {.reply_timeout = 5s});
   CHECK(std::chrono::steady_clock::now() - start < 30s);
   s.server.resume();
-  expect(all, "schema", verdict::ok, "version 1");
+  expect(all, "schema", verdict::ok, "version 2");
   for (auto const* check : {"grants", "writable", "durability", "index"})
     CHECK(found(all, check).result == verdict::unknown);
 }

@@ -96,7 +96,7 @@ TEST_CASE("file: writable: opened for reading only; kept by somebody else") {
   other->script("BEGIN IMMEDIATE", boot_clock::now() + 60s);
   auto const all = examined(f.source);
   expect(all, "writable", verdict::unknown, "was kept waiting", "Look again later");
-  expect(all, "schema", verdict::ok, "version 1");
+  expect(all, "schema", verdict::ok, "version 2");
 }
 
 TEST_CASE("file: waiting: the file for it is somebody else's") {
@@ -172,8 +172,8 @@ TEST_CASE(
 
 TEST_CASE("file: schema: none, older, newer") {
   sqlite_fixture f;
-  f.sql("UPDATE rowlock_meta SET schema_version = 0");
-  expect(examined(f.source), "schema", verdict::error, "the tables have version 0, this program needs 1",
+  f.sql("UPDATE rowlock_meta SET schema_version = 1");
+  expect(examined(f.source), "schema", verdict::error, "the tables have version 1, this program needs 2",
          "rowlock migrate up");
   f.sql("UPDATE rowlock_meta SET schema_version = 9, oldest_reader = 9");
   expect(examined(f.source), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");

@@ -71,8 +71,8 @@ MYSQL_CASE("grants, schema, writable: one by one") {
   expect(admin, "writable", verdict::warning, "read_only = ON", "Connect to the primary");
   s.sql("SET GLOBAL read_only = 0");
 
-  s.sql("UPDATE rowlock_meta SET schema_version = 0");
-  expect(s.examine(), "schema", verdict::error, "the tables have version 0, this program needs 1",
+  s.sql("UPDATE rowlock_meta SET schema_version = 1");
+  expect(s.examine(), "schema", verdict::error, "the tables have version 1, this program needs 2",
          "rowlock migrate up");
   s.sql("UPDATE rowlock_meta SET schema_version = 9, oldest_reader = 9");
   expect(s.examine(), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");

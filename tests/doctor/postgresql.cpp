@@ -77,7 +77,7 @@ TEST_CASE("C34: postgresql: row-level security and unlogged tables: none of the 
   server_scene const s(server_kind::postgresql, {.durable = true});
   for (std::string const table :
        {"rowlock_locks", "rowlock_tokens", "rowlock_meta", "rowlock_permits", "rowlock_quorum",
-        "rowlock_admitted", "rowlock_reaper", "rowlock_migrations"}) {
+        "rowlock_admitted", "rowlock_reaper", "rowlock_migrations", "rowlock_reach", "rowlock_pulse"}) {
     CAPTURE(table);
     s.sql("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY");
     expect(s.examine(), "row_security", verdict::error, "may hide rows of " + table + " from this role",
@@ -85,6 +85,13 @@ TEST_CASE("C34: postgresql: row-level security and unlogged tables: none of the 
     s.sql("CREATE POLICY all_rows ON " + table + " USING (true)");
     expect(s.examine(), "row_security", verdict::ok, "hides nothing");
     s.sql("DROP POLICY all_rows ON " + table + "; ALTER TABLE " + table + " DISABLE ROW LEVEL SECURITY");
+    if (table == "rowlock_pulse") {
+      s.sql("ALTER TABLE " + table + " SET LOGGED");
+      expect(s.examine(), "durability", verdict::error, table + " is not an unlogged table",
+             "ALTER TABLE " + table + " SET UNLOGGED");
+      s.sql("ALTER TABLE " + table + " SET UNLOGGED");
+      continue;
+    }
     s.sql("ALTER TABLE " + table + " SET UNLOGGED");
     expect(s.examine(), "durability", verdict::error, table + " is an unlogged table",
            "ALTER TABLE " + table + " SET LOGGED");
@@ -97,6 +104,13 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   s.sql("REVOKE INSERT, UPDATE ON rowlock_tokens FROM rowlock_locking");
   expect(s.examine(), "grants", verdict::error, "lacks INSERT on rowlock_tokens, UPDATE on rowlock_tokens (",
          "schema/*-grants.sql");
+  s.sql("GRANT INSERT, UPDATE ON rowlock_tokens TO rowlock_locking");
+  s.sql("REVOKE SELECT, INSERT ON rowlock_reach, rowlock_pulse FROM rowlock_locking");
+  expect(s.examine(), "grants", verdict::error,
+         "lacks SELECT on rowlock_reach, INSERT on rowlock_reach, SELECT on rowlock_pulse, INSERT on "
+         "rowlock_pulse (",
+         "schema/*-grants.sql");
+  s.sql("GRANT SELECT, INSERT ON rowlock_reach, rowlock_pulse TO rowlock_locking");
   s.sql("REVOKE ALL ON rowlock_locks, rowlock_tokens, rowlock_meta FROM rowlock_locking");
   auto const none = s.examine();
   expect(none, "grants", verdict::error,
@@ -115,11 +129,11 @@ TEST_CASE("postgresql: grants, schema, writable: one by one") {
   expect(reader, "grants", verdict::unknown, "needs a server that takes writes");
   s.sql("ALTER ROLE app RESET default_transaction_read_only");
 
-  s.sql("UPDATE rowlock_meta SET schema_version = 0");
-  expect(s.examine(), "schema", verdict::error, "the tables have version 0, this program needs 1",
+  s.sql("UPDATE rowlock_meta SET schema_version = 1");
+  expect(s.examine(), "schema", verdict::error, "the tables have version 1, this program needs 2",
          "rowlock migrate up");
   s.sql("UPDATE rowlock_meta SET schema_version = 9");
-  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 1");
+  expect(s.examine(), "schema", verdict::ok, "version 9, which serves this program made for 2");
   s.sql("UPDATE rowlock_meta SET oldest_reader = 9");
   expect(s.examine(), "schema", verdict::error, "serve programs made for version 9", "newer rowlock");
   s.sql("DELETE FROM rowlock_meta");

@@ -54,7 +54,7 @@ TEST_CASE(
     auto const there = examined(app_there);
     expect(there, "writable", verdict::error, "is a standby", "target_session_attrs=read-write");
     expect(there, "grants", verdict::unknown, "needs a server that takes writes");
-    expect(there, "schema", verdict::ok, "version 1");
+    expect(there, "schema", verdict::ok, "version 2");
 
     s.set_for_all("synchronous_standby_names", "*");
     CHECK(eventually([&] {

@@ -61,6 +61,15 @@ TEST_CASE_TEMPLATE(
   CHECK(s.value("SELECT count(*) FROM rowlock_tokens") == "0");
 }
 
+TEST_CASE("C79: takes: the first lock of fresh tables, and a database that grants none yet <postgresql>") {
+  server_scene const s(server_kind::postgresql);
+  expect(s.examine(), "takes", verdict::ok, "taken, renewed and given back");
+  CHECK(s.value("SELECT max(reach) FROM rowlock_pulse") == "0");
+  s.sql("INSERT INTO rowlock_reach VALUES (90000, 0); TRUNCATE rowlock_pulse");
+  expect(s.examine(), "takes", verdict::warning, "grants none for 91 s", "Wait");
+  CHECK(s.value("SELECT count(*) FROM rowlock_pulse") == "0");
+}
+
 TEST_CASE("C79: takes: a trigger that keeps locks from being taken <sqlite>") {
   sqlite_fixture f;
   f.sql(

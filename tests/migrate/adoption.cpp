@@ -11,8 +11,6 @@ using namespace rowlock::test;
 
 namespace {
 
-using versions = std::vector<int>;
-
 std::vector<std::string> up_and_listen(database const& db) {
   std::vector<std::string> told;
   migrator(db.source(), {.progress = [&](std::string_view line) { told.emplace_back(line); }}).up();
@@ -27,31 +25,35 @@ void make_empty(database const& db) { db.source().implementation()->create_if_mi
 TEST_CASE_TEMPLATE("raw files of every version are adopted", DB, ROWLOCK_DATABASES) {
   DB db;
   make_empty(db);
-  db.apply_raw(1, "up");
-  db.apply_raw(2, "up");
+  for (int const version : every_up) db.apply_raw(version, "up");
   migrator m(db.source());
   auto const before = m.status();
-  CHECK(before[0].applied);
-  CHECK(before[0].adopted);
-  CHECK(before[1].adopted);
-  CHECK_FALSE(before[1].applied_at);
-  CHECK(m.validate().size() == 2);  // not recorded
-  CHECK(
-      up_and_listen(db) ==
-      std::vector<std::string>{"adopted 1 schema, applied by another tool, or by a run that was interrupted",
-                               "adopted 2 toy, applied by another tool, or by a run that was interrupted"});
+  for (auto const& each : before) {
+    CHECK(each.applied);
+    CHECK(each.adopted);
+    CHECK_FALSE(each.applied_at);
+  }
+  CHECK(m.validate().size() == every_up.size());  // not recorded
+  CHECK(up_and_listen(db) ==
+        std::vector<std::string>{
+            "adopted 1 schema, applied by another tool, or by a run that was interrupted",
+            "adopted 2 quarantine, applied by another tool, or by a run that was interrupted",
+            "adopted 3 toy, applied by another tool, or by a run that was interrupted"});
   CHECK(m.validate().empty());
-  CHECK_FALSE(m.status()[1].adopted);
-  CHECK_FALSE(m.status()[1].checksum_differs);
+  for (auto const& each : m.status()) {
+    CHECK_FALSE(each.adopted);
+    CHECK_FALSE(each.checksum_differs);
+  }
 }
 
 TEST_CASE_TEMPLATE("raw files of the first version are adopted, and up goes on", DB, ROWLOCK_DATABASES) {
   DB db;
   make_empty(db);
   db.apply_raw(1, "up");
-  CHECK(up_and_listen(db) ==
-        std::vector<std::string>{
-            "adopted 1 schema, applied by another tool, or by a run that was interrupted", "applied 2 toy"});
+  CHECK(
+      up_and_listen(db) ==
+      std::vector<std::string>{"adopted 1 schema, applied by another tool, or by a run that was interrupted",
+                               "applied 2 quarantine", "applied 3 toy"});
   CHECK(migrator(db.source()).validate().empty());
 }
 
@@ -59,18 +61,18 @@ TEST_CASE_TEMPLATE("a version that another tool undid is applied again", DB, ROW
   DB db;
   migrator m(db.source());
   m.up();
-  db.apply_raw(2, "down");
-  CHECK_FALSE(m.status()[1].applied);
+  db.apply_raw(toy_version, "down");
+  CHECK_FALSE(m.status().back().applied);
   auto const lines = m.validate();
   CHECK(std::any_of(lines.begin(), lines.end(), [](auto const& l) {
-    return l.find("version 2 is recorded, but the tables are at version 1") != l.npos;
+    return l.find("version 3 is recorded, but the tables are at version 2") != l.npos;
   }));
   SUBCASE("by up") {
-    CHECK(m.up() == versions{2});
+    CHECK(m.up() == versions{toy_version});
     CHECK(m.validate().empty());
   }
   SUBCASE("or forgotten by repair") {
-    CHECK(m.repair() == std::vector<std::string>{"forgot version 2, which is not applied"});
+    CHECK(m.repair() == std::vector<std::string>{"forgot version 3, which is not applied"});
     CHECK(m.validate().size() == 1);
   }
 }
@@ -79,12 +81,12 @@ TEST_CASE_TEMPLATE("what sql() prints goes up, is adopted, and goes down", DB, R
   DB db;
   make_empty(db);
   migrator m(db.source(), {.table_prefix = "x_"});
-  db.script(for_the_server(m.sql(0, 2)));
+  db.script(for_the_server(m.sql(0, toy_version)));
   CHECK(m.up().empty());
   CHECK(m.validate().empty());
-  db.script(for_the_server(m.sql(2, 1)));
-  CHECK(m.up() == versions{2});
-  db.script(for_the_server(m.sql(2, 0)));
+  db.script(for_the_server(m.sql(toy_version, 1)));
+  CHECK(m.up() == versions{2, toy_version});
+  db.script(for_the_server(m.sql(toy_version, 0)));
   CHECK_FALSE(m.status()[0].applied);
   CHECK(m.sql(1, 1).empty());
 }
@@ -112,7 +114,7 @@ TEST_CASE_TEMPLATE("tables that differ from their version are refused, saying wh
   }
   SUBCASE("a column too many") {
     db.script("ALTER TABLE rowlock_tokens ADD COLUMN mine integer");
-    what = fmt::format("column rowlock_tokens.mine ({}) is not part of version 2",
+    what = fmt::format("column rowlock_tokens.mine ({}) is not part of version 3",
                        db.is_mysql() ? "int" : "integer");
   }
   SUBCASE("a table is missing") {
@@ -144,8 +146,8 @@ TEST_CASE_TEMPLATE("tables that differ from their version are refused, saying wh
     what = "table rowlock_meta lacks";
   }
   SUBCASE("a version that its tables contradict") {
-    m.down(1);
-    db.script("UPDATE rowlock_meta SET schema_version = 2");
+    m.down(shipped_version);
+    db.script("UPDATE rowlock_meta SET schema_version = 3");
     what = "column rowlock_locks.toy";
   }
   CAPTURE(what);

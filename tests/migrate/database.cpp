@@ -11,9 +11,9 @@
 #include <rowlock/sqlite.hpp>
 #include <sstream>
 
+#include "strategy/quarantine.hpp"
 #include "support/changed_sql.hpp"
 #include "support/source_path.hpp"
-#include "toy.hpp"
 
 namespace rowlock::test {
 
@@ -38,7 +38,12 @@ std::vector<backend::value> take_parameters(std::string const& name) {
           "note",
           std::int64_t{1},
           none,
-          none};
+          none,
+          std::int64_t{0}};
+}
+
+void settle_for_takes(backend::connection& c, backend::statement_book const& book) {
+  REQUIRE(strategies::settle_quarantine(c, book, 30s, soon()).left == 0ms);
 }
 
 boot_time_point soon() { return boot_clock::now() + 60s; }
@@ -74,9 +79,10 @@ void database::script(std::string const& sql) const { connect()->script(sql, soo
 void database::apply_raw(int version, std::string const& direction) const {
   for (auto const& m : source_->implementation()->sql().migrations)
     if (m.version == version)
-      return script(version == 2 ? std::string(direction == "up" ? m.up : m.down)
-                                 : read_source_file(fmt::format("migrations/{}/{:03}_{}.{}.sql", kind(),
-                                                                version, m.name, direction)));
+      return script(version == toy_version
+                        ? std::string(direction == "up" ? m.up : m.down)
+                        : read_source_file(fmt::format("migrations/{}/{:03}_{}.{}.sql", kind(), version,
+                                                       m.name, direction)));
   FAIL("no such migration");
 }
 

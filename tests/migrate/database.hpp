@@ -14,8 +14,15 @@
 
 #include "backend/backend.hpp"
 #include "support/support.hpp"
+#include "toy.hpp"
 
 namespace rowlock::test {
+
+using versions = std::vector<int>;
+
+/// All versions, as up and down report them.
+inline versions const every_up{1, 2, toy_version};
+inline versions const every_down{toy_version, 2, 1};
 
 /// What both kinds share.
 class database {
@@ -113,6 +120,9 @@ boot_time_point soon();
 std::int64_t number(database const&, std::string const& sql);
 /// Those of the statement lock_take, for a term "t" + name.
 std::vector<backend::value> take_parameters(std::string const& name);
+
+/// Lets the database grant the leases of take_parameters(), as a manager's first take does.
+void settle_for_takes(backend::connection&, backend::statement_book const&);
 
 /// Without the lines that only the client `mysql` understands.
 std::string for_the_server(std::string const& sql);

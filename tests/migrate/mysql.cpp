@@ -16,7 +16,6 @@
 
 #include "database.hpp"
 #include "support/source_path.hpp"
-#include "toy.hpp"
 
 using namespace rowlock;
 using namespace rowlock::test;
@@ -24,7 +23,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using versions = std::vector<int>;
 using backend::value;
 
 /// The statements of a migration, without comments.
@@ -94,24 +92,37 @@ void die_anywhere(int version, bool up) {
         m.up();
       }
       CHECK(m.validate().empty());
-      CHECK(m.status()[1].applied);
+      CHECK(m.status().back().applied);
     }
 }
 
 }  // namespace
 
 // A case for each. MySQL takes its time for DDL: it has the toy alone, and MariaDB the same texts.
-#define DIES_ANYWHERE(version, ...)                                                                        \
-  TEST_CASE_TEMPLATE("a migration up to " #version " that died anywhere is completed, up or down", DB,     \
-                     __VA_ARGS__) {                                                                        \
-    die_anywhere<DB>(version, true);                                                                       \
-  }                                                                                                        \
+#define DIES_ON_THE_WAY_UP(version, ...)                                                               \
+  TEST_CASE_TEMPLATE("a migration up to " #version " that died anywhere is completed, up or down", DB, \
+                     __VA_ARGS__) {                                                                    \
+    die_anywhere<DB>(version, true);                                                                   \
+  }
+#define DIES_ON_THE_WAY_DOWN(version, ...)                                                                 \
   TEST_CASE_TEMPLATE("a migration down from " #version " that died anywhere is completed, up or down", DB, \
                      __VA_ARGS__) {                                                                        \
     die_anywhere<DB>(version, false);                                                                      \
   }
-DIES_ANYWHERE(1, mariadb_database)
-DIES_ANYWHERE(2, ROWLOCK_MYSQL_DATABASES)
+DIES_ON_THE_WAY_UP(1, mariadb_database)
+DIES_ON_THE_WAY_DOWN(1, mariadb_database)
+DIES_ON_THE_WAY_DOWN(2, mariadb_database)  // up is one statement
+DIES_ON_THE_WAY_UP(3, ROWLOCK_MYSQL_DATABASES)
+DIES_ON_THE_WAY_DOWN(3, ROWLOCK_MYSQL_DATABASES)
+
+TEST_CASE_TEMPLATE("migrations up may be run again, also beside later ones", DB, ROWLOCK_MYSQL_DATABASES) {
+  DB db;
+  migrator m(db.source());
+  m.up();
+  for (int const version : every_up) db.apply_raw(version, "up");
+  CHECK(m.validate().empty());
+  CHECK(m.up().empty());
+}
 
 // A view of somebody who may create views and functions in the database, and nothing else: with SQL SECURITY
 // INVOKER both run with the rights of whoever reads it.
@@ -160,12 +171,12 @@ TEST_CASE_TEMPLATE(
     ROWLOCK_MYSQL_DATABASES) {
   DB db;
   migrator m(db.source());
-  m.up(1);
+  m.up(shipped_version);
   db.script("ALTER TABLE rowlock_locks ADD COLUMN toy BIGINT");
   auto const lines = m.validate();
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0].find("from version 1 to 2, or back, was interrupted") != std::string::npos);
-  CHECK_FALSE(m.status()[1].applied);
+  CHECK(lines[0].find("from version 2 to 3, or back, was interrupted") != std::string::npos);
+  CHECK_FALSE(m.status().back().applied);
   db.script("ALTER TABLE rowlock_tokens ADD COLUMN mine INT");
   CHECK(catch_error([&] { m.up(); }).reason == errc::schema_missing);
 }
@@ -184,26 +195,26 @@ TEST_CASE_TEMPLATE("a schema is a database: it is made, quoted, and used", DB, R
   DB db;
   std::string const schema = db.name() + "_Own";
   migrator m(db.source(), {.table_prefix = "p_", .schema = schema});
-  CHECK(m.up() == versions{1, 2});
+  CHECK(m.up() == every_up);
   CHECK(m.validate().empty());
-  CHECK(number(db, fmt::format("SELECT count(*) FROM `{}`.p_migrations", schema)) == 2);
-  CHECK(m.down(0) == versions{2, 1});
-  CHECK(m.up() == versions{1, 2});  // the database was still there
+  CHECK(number(db, fmt::format("SELECT count(*) FROM `{}`.p_migrations", schema)) == toy_version);
+  CHECK(m.down(0) == every_down);
+  CHECK(m.up() == every_up);  // the database was still there
   db.script(fmt::format("DROP DATABASE `{}`", schema));
-  db.script(for_the_server(m.sql(0, 2)));
+  db.script(for_the_server(m.sql(0, toy_version)));
   CHECK(m.up().empty());
   CHECK(m.validate().empty());
-  db.script(for_the_server(m.sql(2, 0)));
+  db.script(for_the_server(m.sql(toy_version, 0)));
   CHECK_FALSE(m.status()[0].applied);
   db.script(fmt::format("DROP DATABASE `{}`", schema));
-  CHECK(m.sql(0, 2).find("BEGIN;") == std::string::npos);
-  CHECK(m.sql(0, 2).find("COMMIT;") == std::string::npos);
+  CHECK(m.sql(0, toy_version).find("BEGIN;") == std::string::npos);
+  CHECK(m.sql(0, toy_version).find("COMMIT;") == std::string::npos);
 }
 
 TEST_CASE_TEMPLATE("trap B27: new columns behind a guarded transaction do not block the other names for long",
                    DB, ROWLOCK_MYSQL_DATABASES) {
   DB db;
-  migrator(db.source()).up(1);
+  migrator(db.source()).up(shipped_version);
   db.hold("busy");
   auto const other = db.connect();
   other->script("START TRANSACTION; UPDATE rowlock_locks SET note = 'guarded' WHERE name = 'busy'", soon());
@@ -229,7 +240,7 @@ TEST_CASE_TEMPLATE("trap B27: new columns behind a guarded transaction do not bl
   CHECK(takes > 20);
   CHECK(slowest < 7s);
   other->script("COMMIT", soon());
-  CHECK(migrator(db.source()).up() == versions{2});
+  CHECK(migrator(db.source()).up() == versions{toy_version});
 }
 
 TEST_CASE_TEMPLATE(
@@ -270,7 +281,7 @@ TEST_CASE_TEMPLATE(
   CHECK(takes > 20);
   CHECK(slowest < 7s);
   other->script("COMMIT", soon());
-  CHECK(migrator(db.source()).down(0, true, true) == versions{2, 1});
+  CHECK(migrator(db.source()).down(0, true, true) == every_down);
 }
 
 // A server may have a hundred thousand tables.
@@ -306,7 +317,7 @@ TEST_CASE_TEMPLATE("a lock that is taken while down looks is not overlooked", DB
   auto down = std::async(std::launch::async, [&] {
     migrator m(db.source(),
                {.progress = [&](std::string_view) { std::call_once(once, [&] { waiting.set_value(); }); }});
-    return catch_error([&] { m.down(1); });
+    return catch_error([&] { m.down(shipped_version); });
   });
   waiting.get_future().wait();
   other->script("COMMIT", soon());
@@ -315,7 +326,7 @@ TEST_CASE_TEMPLATE("a lock that is taken while down looks is not overlooked", DB
   CHECK(e.mentions("locks are held: 'late'"));
   // Refused, it leaves no table locked behind.
   db.script("UPDATE rowlock_locks SET term = NULL");
-  CHECK(migrator(db.source()).down(1) == versions{2});
+  CHECK(migrator(db.source()).down(shipped_version) == versions{toy_version});
 }
 
 TEST_CASE_TEMPLATE("a migrator that waits for another says so, and gives up at its timeout", DB,
@@ -332,9 +343,9 @@ TEST_CASE_TEMPLATE("a migrator that waits for another says so, and gives up at i
     CHECK(e.mentions("another process is migrating the same tables"));
     CHECK(e.mentions("in the way: server process"));
   }
-  CHECK(migrator(db.source(), {.table_prefix = "x_", .timeout = 60s}).up() == versions{1, 2});
+  CHECK(migrator(db.source(), {.table_prefix = "x_", .timeout = 60s}).up() == every_up);
   other->close();
-  CHECK(migrator(db.source()).up() == versions{1, 2});
+  CHECK(migrator(db.source()).up() == every_up);
 }
 
 TEST_CASE_TEMPLATE("a connection that the server ends in the middle of a step is made again", DB,

@@ -96,6 +96,23 @@ TEST_CASE(
   CHECK(migrator(her.source()).validate().empty());
 }
 
+TEST_CASE("C12: so are the tables of the next version that another role has put there<postgresql>") {
+  postgresql_database const db;
+  stranger const her(db);
+  migrator(db.source()).up(1);
+  std::string table;
+  SUBCASE("reach") { table = "rowlock_reach"; }
+  SUBCASE("pulse") { table = "rowlock_pulse"; }
+  her.does("CREATE TABLE " + table + " (ttl bigint); GRANT ALL ON " + table + " TO PUBLIC");
+  her.traps(table);
+  migrator m(db.source());
+  for (auto const& e : {catch_error([&] { m.up(); }), catch_error([&] { m.down(0, true, true); })}) {
+    CHECK(e.reason == errc::access_denied);
+    CHECK(e.mentions(table + " belongs to role " + her.name()));
+  }
+  CHECK_FALSE(her.sprang());
+}
+
 TEST_CASE("C12: views by the names of tables are not even read<postgresql>") {
   postgresql_database const db;
   stranger const her(db);
@@ -109,6 +126,11 @@ TEST_CASE("C12: views by the names of tables are not even read<postgresql>") {
   SUBCASE("in a schema that is named") {
     her.does(meta + "; GRANT SELECT ON rowlock_meta TO PUBLIC");
     options.schema = db.schema();
+  }
+  SUBCASE("one of version 2") {
+    migrator(db.source()).up();
+    db.script("DROP TABLE rowlock_pulse");
+    her.does("CREATE VIEW rowlock_pulse AS SELECT says(5) AS base; GRANT ALL ON rowlock_pulse TO PUBLIC");
   }
   SUBCASE("one of them") {
     migrator(db.source()).up();

@@ -10,20 +10,22 @@
 namespace rowlock::test {
 namespace {
 
+static_assert(toy_version == 3);  // as the texts have it
+
 constexpr char const* sqlite_up = R"(ALTER TABLE rowlock_locks ADD COLUMN toy INTEGER;
 ALTER TABLE rowlock_tokens ADD COLUMN toy INTEGER;
-UPDATE rowlock_meta SET schema_version = 2;
+UPDATE rowlock_meta SET schema_version = 3;
 )";
-constexpr char const* sqlite_down = R"(UPDATE rowlock_meta SET schema_version = 1;
+constexpr char const* sqlite_down = R"(UPDATE rowlock_meta SET schema_version = 2;
 ALTER TABLE rowlock_locks DROP COLUMN toy;
 ALTER TABLE rowlock_tokens DROP COLUMN toy;
 )";
 
 constexpr char const* postgresql_up = R"(ALTER TABLE rowlock_locks ADD COLUMN toy bigint;
 ALTER TABLE rowlock_tokens ADD COLUMN toy bigint;
-UPDATE rowlock_meta SET schema_version = 2;
+UPDATE rowlock_meta SET schema_version = 3;
 )";
-constexpr char const* postgresql_down = R"(UPDATE rowlock_meta SET schema_version = 1;
+constexpr char const* postgresql_down = R"(UPDATE rowlock_meta SET schema_version = 2;
 ALTER TABLE rowlock_locks DROP COLUMN toy;
 ALTER TABLE rowlock_tokens DROP COLUMN toy;
 )";
@@ -38,11 +40,11 @@ BEGIN
 END;
 CALL rowlock_add_columns();
 DROP PROCEDURE rowlock_add_columns;
-UPDATE rowlock_meta SET schema_version = greatest(schema_version, 2);
+UPDATE rowlock_meta SET schema_version = greatest(schema_version, 3);
 )";
 constexpr char const* mysql_down =
     R"(LOCK TABLES rowlock_locks WRITE, rowlock_meta WRITE, rowlock_migrations WRITE, rowlock_tokens WRITE, rowlock_permits WRITE;
-UPDATE rowlock_meta SET schema_version = 1;
+UPDATE rowlock_meta SET schema_version = 2;
 ALTER TABLE rowlock_locks DROP COLUMN toy;
 ALTER TABLE rowlock_tokens DROP COLUMN toy;
 UNLOCK TABLES;
@@ -57,7 +59,7 @@ class toy_source final : public backend::source {
         statements_(dialect_.statements.begin(), dialect_.statements.end()) {
     bool const is_mysql = dialect_.name == "mysql";
     bool const is_sqlite = dialect_.name == "sqlite";
-    migrations_.push_back({2, "toy",
+    migrations_.push_back({toy_version, "toy",
                            is_mysql    ? mysql_up
                            : is_sqlite ? sqlite_up
                                        : postgresql_up,
@@ -65,8 +67,8 @@ class toy_source final : public backend::source {
                            : is_sqlite ? sqlite_down
                                        : postgresql_down});
     auto const column = [&](std::string const& table) {
-      return is_mysql ? R"(  [2, ")" + table + R"(", "toy", "bigint"],)"
-                      : "  (2, '" + table + "', 'toy', '" + (is_sqlite ? "integer" : "bigint") + "'),";
+      return is_mysql ? R"(  [3, ")" + table + R"(", "toy", "bigint"],)"
+                      : "  (3, '" + table + "', 'toy', '" + (is_sqlite ? "integer" : "bigint") + "'),";
     };
     expect("migrate_columns_expected", columns_, "\n" + column("locks") + "\n" + column("tokens"));
     dialect_.migrations = migrations_;

@@ -85,7 +85,8 @@ TEST_CASE("postgresql: D2: a take that no standby has is not held, although it c
   primary_and_standby p;
   lock_manager m(source_from_url(p.primary.address()), {.reply_timeout = 6s});
   auto const admin = session_on(p.primary);
-  CHECK(m.make_mutex("x").try_acquire());
+  // No later ttl is longer: the longest is flushed before, and no commit of that would end either.
+  CHECK(m.make_mutex("x", {.ttl = 40s}).try_acquire());
   REQUIRE(eventually([&] {
     return one_number(*session_on(*p.standby),
                       "SELECT count(*) FROM public.rowlock_locks WHERE term IS NULL") == 1;
@@ -93,7 +94,7 @@ TEST_CASE("postgresql: D2: a take that no standby has is not held, although it c
   p.cut();
   auto taking = std::async(std::launch::async, [&]() -> std::optional<held_lock> {
     try {
-      if (auto got = m.make_mutex("x", {.ttl = 5min}).try_acquire()) return std::move(*got);
+      if (auto got = m.make_mutex("x", {.ttl = 40s}).try_acquire()) return std::move(*got);
     } catch (error const& e) {
       CHECK(e.reason() == errc::in_doubt);
     }
@@ -108,7 +109,8 @@ TEST_CASE("postgresql: D2: a take that no standby has is not held, although it c
   p.primary.kill();
   CHECK(one_number(*session_on(*p.standby), "SELECT pg_promote()::int") == 1);
   lock_manager other(source_from_url(p.standby->address()));
-  auto const second = other.make_mutex("x").try_acquire();
+  CHECK(other.make_mutex("x").try_acquire().status() == acquire_status::quarantined);
+  auto const second = other.make_mutex("x").try_acquire_for(90s);
   bool const both = first && first->valid() && second;
   CHECK_FALSE(both);
   CHECK(second);
@@ -205,7 +207,8 @@ TEST_CASE(
   CHECK(run->err().find("may not have been given back") == std::string::npos);
   CHECK(once->wait() == 0);
   lock_manager m(source_from_url(p.standby->address()));
-  CHECK(m.make_mutex("x").try_acquire());
+  // Has no holder: else it would be busy.
+  CHECK(m.make_mutex("x").try_acquire().status() == acquire_status::quarantined);
   auto const row = m.find("y");
   CHECK((row && row->holder.done));
 }

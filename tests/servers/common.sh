@@ -4,7 +4,7 @@
 #   programs        looks for the server's programs, and says what to do if there are none
 #   make_server     makes a new server in $dir
 #   launch PORT     starts it, and fails if it does not run; its log is $dir/log
-#   end_server      ends one that runs, at once
+#   end_server      ends one that runs, at once, or in order if how_to_end is set
 #   address         prints how to connect
 
 fail() { echo "tests/servers/${0##*/}: $*" >&2; exit 1; }
@@ -227,7 +227,7 @@ run_verb() {
       ;;
     stop) stop ;;
     restart)
-      stop
+      how_to_end=fast stop
       port=$(cat "$dir/port")
       start
       ;;

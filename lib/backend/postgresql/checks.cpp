@@ -75,8 +75,12 @@ std::optional<opinion> timeouts(examiner& x) {
                                                 usual)};
 }
 
-constexpr auto tables_of_ours = {"meta",   "locks",    "tokens", "permits",
-                                 "quorum", "admitted", "reaper", "migrations"};
+constexpr auto logged_tables = {"meta",     "locks",  "tokens",     "permits", "quorum",
+                                "admitted", "reaper", "migrations", "reach"};
+// A crash has to empty this one: by that it shows. See quarantine.hpp
+constexpr auto unlogged_table = "pulse";
+constexpr auto tables_of_ours = {"meta",     "locks",  "tokens",     "permits", "quorum",
+                                 "admitted", "reaper", "migrations", "reach",   unlogged_table};
 
 // A policy that hides rows also hides holders, admissions or voters.
 std::optional<opinion> row_security(examiner& x) {
@@ -115,7 +119,13 @@ std::optional<opinion> durability(examiner& x) {
         fmt::format("synchronous_commit = {}, although rowlock has set on: a session's settings get lost",
                     commit),
         "Is there a pooler in between? See `pooler`."};
-  for (auto const* what : tables_of_ours)
+  if (auto const found = x.table(unlogged_table); found && as_text(found->at(0)) != "u")
+    return opinion{verdict::error,
+                   fmt::format("{0}{1} is not an unlogged table: after a crash that forgot locks they are "
+                               "granted again at once",
+                               x.options().table_prefix, unlogged_table),
+                   fmt::format("ALTER TABLE {}{} SET UNLOGGED", x.options().table_prefix, unlogged_table)};
+  for (auto const* what : logged_tables)
     if (auto const found = x.table(what); found && as_text(found->at(0)) != "p")
       return opinion{verdict::error,
                      fmt::format("{0}{1} is an unlogged table: a crash of the server empties it",

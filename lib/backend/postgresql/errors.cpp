@@ -134,7 +134,10 @@ error statement_error(PGresult const* r, std::string const& statement, std::stri
     char const* t = PQresultErrorField(r, which);
     return std::string(t == nullptr ? "" : t);
   };
-  auto const state = text(PG_DIAG_SQLSTATE);
+  auto state = text(PG_DIAG_SQLSTATE);
+  // A standby refuses to plan a statement on an unlogged table (rowlock_pulse), before it looks whether the
+  // statement writes.
+  if (state == "0A000" && text(PG_DIAG_SOURCE_FUNCTION) == "get_relation_info") state = "25006";
   auto const primary = text(PG_DIAG_MESSAGE_PRIMARY);
   auto const code = classify(state);
   return error(code,

@@ -124,7 +124,8 @@ class ROWLOCK_EXPORT held_lock {
   /// @throws error as mutex::try_acquire(), and
   /// - errc::unsupported: other locks.
   /// - errc::invalid_argument: this thread has taken it more than once.
-  /// - errc::row_locked: a transaction has its row or the name's row locked.
+  /// - errc::row_locked: a transaction has its row or the name's row locked, or the database may have
+  ///   forgotten locks and grants none (acquire_status::quarantined).
   /// - errc::in_doubt, or errc::unreachable if the new grant came after trust had ended: the lock is lost, as
   ///   loss() says.
   [[nodiscard]] bool try_upgrade();

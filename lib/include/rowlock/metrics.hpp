@@ -24,9 +24,10 @@ namespace rowlock::inline ROWLOCK_ABI_NAMESPACE {
 ///   answer, after a loss of a row that was still ours, and for an attempt without a reply.
 /// - rowlock_losses_total{reason}: locks lost, by loss_reason, except losses that only release() finds and
 ///   returns.
-/// - rowlock_refusals_total{label,outcome}: calls that ended without the lock: "busy", "contended", "timed
-///   out" or "done", but not cancelled calls and exceptions.
+/// - rowlock_refusals_total{label,outcome}: calls that ended without the lock: "busy", "contended",
+///   "quarantined", "timed out" or "done", but not cancelled calls and exceptions.
 /// - rowlock_errors_total: error events, also of errors that were ridden out.
+/// - rowlock_quarantines_total: how often the database may have forgotten locks, and granted none for a time.
 ///
 /// Gauge:
 /// - rowlock_locks_held{label}: locks that this process holds. A quorum's lock is one.

@@ -90,13 +90,14 @@ struct mutex_options {
 
 enum class event_kind {
   taken,
-  refused,  ///< a call has ended without the lock: busy, contended, timed out or done (not: cancelled)
+  refused,  ///< a call has ended without the lock, with any other acquire_status than acquired and cancelled
   waited,
   renewed,
   lost,
   released,
   ended,  ///< this process no longer holds the lock, for any reason: once for each `taken`
-  error
+  error,
+  quarantined,  ///< the database may have forgotten locks, and grants none for `duration`. Once for each time
 };
 ROWLOCK_EXPORT char const* to_string(event_kind) noexcept;
 

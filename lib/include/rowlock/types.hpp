@@ -185,6 +185,9 @@ enum class acquire_status {
   /// call did not wait, otherwise at the last attempt.
   contended,
   done,  ///< of strategy once: recorded as done, so the call did not wait
+  /// No holder, but the database may have forgotten one, in a failover or a crash. It grants no lock until
+  /// the longest of those would be over.
+  quarantined,
 };
 
 /// Why a lock was lost.

@@ -58,7 +58,7 @@ UPDATE rowlock_locks AS l SET
 WHERE l.name = $1 AND l.strategy = $2
   AND CASE WHEN $13 IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= utc_timestamp(6))
-        ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 END END
+        ELSE l.term = $13 AND CASE WHEN $14 IS NULL THEN l.revoked = 0 ELSE l.renewals = $14 AND $15 = 0 END END
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate, and changes nothing then:
 -- not IGNORE, which would hide every other problem (a name that was cut). It waits for a transaction that has the row,
@@ -287,7 +287,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3 IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= utc_timestamp(6))
-        ELSE term = $3 AND CASE WHEN $4 IS NULL THEN revoked = 0 ELSE renewals = $4 END END
+        ELSE term = $3 AND CASE WHEN $4 IS NULL THEN revoked = 0 ELSE renewals = $4 AND $5 = 0 END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = $3 WHERE name = $1 AND term = $2
@@ -347,12 +347,12 @@ START TRANSACTION
 -- touched for an hour, and what row_ping asks, as of when the statement began.
 -- name: row_wait
 SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
-FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
+FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' AND $2 >= 0 FOR UPDATE
 
 -- As row_wait, but a locked anchor is no row.
 -- name: row_try
 SELECT expires_at <= utc_timestamp(6) - INTERVAL 1 HOUR, cast(@@global.read_only AS CHAR) NOT IN ('0', 'OFF')
-FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
+FROM rowlock_locks FORCE INDEX (PRIMARY) WHERE name = $1 AND strategy = 'row_lock' AND $2 >= 0 FOR UPDATE SKIP LOCKED
 
 -- Whether the server takes no writes any more: after a switch-over that has left this session alive, with its row lock,
 -- another server grants the same lock. Also true of super_read_only, which sets read_only. From MariaDB 12 on it is a word.

@@ -14,13 +14,13 @@
 -- name: all_take
 WITH free AS (
   SELECT l.name, l.generation, w.term, w.thread
-  FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint)
+  FROM json_to_recordset($1::json) AS w(name text, term text, thread bigint, old text, renewals bigint, incarnation bigint)
   JOIN rowlock_locks AS l ON l.name = w.name
     AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = w.name ORDER BY n.generation DESC LIMIT 1)
   WHERE w.name = w.name || '' AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
     AND CASE WHEN w.old IS NULL
           THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-          ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals END END
+          ELSE l.term = w.old AND CASE WHEN w.renewals IS NULL THEN NOT l.revoked ELSE l.renewals = w.renewals AND w.incarnation = <<incarnation >> END END
   ORDER BY l.name
   FOR UPDATE OF l SKIP LOCKED)
 UPDATE rowlock_locks AS l SET
@@ -28,6 +28,7 @@ UPDATE rowlock_locks AS l SET
   token = CASE WHEN $11::bigint = 0 THEN l.token ELSE greatest(
     l.token + $11::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $11::bigint - 1,
+    pulse.base + $11::bigint,
     CASE WHEN l.token = 0 THEN (
       SELECT $11::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = l.name ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END) END,
@@ -48,7 +49,7 @@ UPDATE rowlock_locks AS l SET
   longest_term = free.term,
   takes = l.takes + 1,
   generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
-FROM free
+FROM free, <<pulse $7>> AS pulse
 WHERE l.name = free.name AND l.generation = free.generation AND (SELECT count(*) FROM free) >= $12::bigint
 RETURNING l.name, l.token
 

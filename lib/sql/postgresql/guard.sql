@@ -44,24 +44,25 @@ SELECT (SELECT term FROM rowlock_locks WHERE name OPERATOR(pg_catalog.=) $1 AND 
 -- name: guard_wait
 SELECT name FROM rowlock_locks
 WHERE name OPERATOR(pg_catalog.=) $1 AND strategy OPERATOR(pg_catalog.=) 'row_lock'
-  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND EXISTS <<pulse 0>>
 FOR UPDATE
 
 -- name: guard_try
 SELECT name FROM rowlock_locks
 WHERE name OPERATOR(pg_catalog.=) $1 AND strategy OPERATOR(pg_catalog.=) 'row_lock'
-  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed'
+  AND pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' AND EXISTS <<pulse 0>>
 FOR UPDATE SKIP LOCKED
 
 -- As unique_take, with the time that guard_clock has told: $8.
 -- name: guard_insert
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, note, longest, longest_term)
-VALUES ($1, 'unique_insert', $2, 0, $3, $4::bigint, $5, $6::bigint, $7::bigint, 'clock',
+SELECT $1, 'unique_insert', $2, 0, $3, $4::bigint, $5, $6::bigint, $7::bigint, 'clock',
   timestamp with time zone 'epoch' OPERATOR(pg_catalog.+) ($8::bigint OPERATOR(pg_catalog.*) interval '1 microsecond'),
   timestamp with time zone 'epoch' OPERATOR(pg_catalog.+) ($8::bigint OPERATOR(pg_catalog.*) interval '1 microsecond')
     OPERATOR(pg_catalog.+) ($7::bigint OPERATOR(pg_catalog.*) interval '1 millisecond'),
-  $9, $7::bigint, $2)
+  $9, $7::bigint, $2
+FROM <<pulse $7>> AS pulse
 ON CONFLICT DO NOTHING
 
 -- On the manager's session: the database's clock in microseconds since 1970.

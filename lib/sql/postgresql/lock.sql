@@ -17,6 +17,7 @@ UPDATE rowlock_locks AS l SET
   token = CASE WHEN $12::bigint = 0 THEN l.token ELSE greatest(
     l.token + $12::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + $12::bigint - 1,
+    pulse.base + $12::bigint,
     CASE WHEN l.token = 0 THEN (
       SELECT $12::bigint + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END) END,
@@ -37,11 +38,12 @@ UPDATE rowlock_locks AS l SET
   longest_term = $3,
   takes = l.takes + 1,
   generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
+FROM <<pulse $8>> AS pulse
 WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-        ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint END END
+        ELSE l.term = $13 AND CASE WHEN $14::bigint IS NULL THEN NOT l.revoked ELSE l.renewals = $14::bigint AND $15::bigint = <<incarnation >> END END
 RETURNING l.token
 
 -- A free row for a name that has none, so that lock_take finds one; of generation 1 where only the row is there that keeps the name
@@ -288,12 +290,13 @@ WHERE name = $1 AND term = $4 RETURNING name
 -- name: unique_take
 INSERT INTO rowlock_locks (name, strategy, term, token, owner_host, owner_pid, owner_process, owner_thread, ttl, takeover,
   acquired_at, expires_at, hard_until, note, longest, longest_term)
-VALUES ($1, $2, $3, 0, $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
+SELECT $1, $2, $3, 0, $4, $5::bigint, $6, $7::bigint, $8::bigint, $9,
   clock_timestamp(),
   least(clock_timestamp() + $8::bigint * interval '1 millisecond',
         clock_timestamp() + $10::bigint * interval '1 millisecond'),
   clock_timestamp() + $10::bigint * interval '1 millisecond',
-  $11, $8::bigint, $3)
+  $11, $8::bigint, $3
+FROM <<pulse $8>> AS pulse
 ON CONFLICT DO NOTHING
 
 -- Before unique_take, in its transaction: deletes what may be taken, as lock_take has it. Whoever waits here for the row
@@ -304,7 +307,7 @@ DELETE FROM rowlock_locks
 WHERE name = $1 AND strategy = $2
   AND CASE WHEN $3::text IS NULL
         THEN term IS NULL OR (takeover = 'clock' AND expires_at <= clock_timestamp())
-        ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint END END
+        ELSE term = $3 AND CASE WHEN $4::bigint IS NULL THEN NOT revoked ELSE renewals = $4::bigint AND $5::bigint = <<incarnation >> END END
 
 -- Also on the program's own connection: see guard.sql for the operators.
 -- name: unique_set_token
@@ -332,7 +335,8 @@ WITH drawn AS (
     token = greatest(
       token + 1,
       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1)),
+      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1),
+      1 + <<incarnation >>),
     draws = draws + 1,
     generation = CASE WHEN draws % 128 = 127 THEN generation + 1 ELSE generation END
   WHERE name = $1
@@ -379,7 +383,8 @@ WITH drawn AS (
     token = greatest(
       token + 1,
       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1)),
+      (SELECT m.token_floor + 1 FROM rowlock_meta AS m WHERE m.id = 1),
+      1 + <<incarnation >>),
     draws = draws + 1,
     generation = CASE WHEN draws % 128 = 127 THEN generation + 1 ELSE generation END
   WHERE name = $1
@@ -397,17 +402,17 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server until lock_timeout.
 -- After the wait PostgreSQL looks at the row's newest version again: an anchor that the reaper deleted meanwhile is no
--- row, which is not the lock; start again. While it is locked nobody can delete or change it, so that no second anchor of
+-- row, which is not the lock; start again. $2: its ttl, by which its holder knows that a dead server has ended the session. While it is locked nobody can delete or change it, so that no second anchor of
 -- the name can be there. The columns: whether it was not touched for an hour; and that the server takes writes, for in a
 -- transaction that is read-only FOR UPDATE is an error.
 -- name: row_wait
 SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint, 0::bigint
-FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE
+FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' AND EXISTS <<pulse $2>> FOR UPDATE
 
 -- As row_wait, but a locked anchor is no row. (NOWAIT would be an error, and two lines in the server's log.)
 -- name: row_try
 SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint, 0::bigint
-FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' FOR UPDATE SKIP LOCKED
+FROM rowlock_locks WHERE name = $1 AND strategy = 'row_lock' AND EXISTS <<pulse $2>> FOR UPDATE SKIP LOCKED
 
 -- Whether the server takes no writes any more: after a switch-over that has left this session alive, with its row lock,
 -- another server grants the same lock. A server becomes a standby only by a restart, which ends all sessions; before

@@ -63,7 +63,8 @@ WHERE a.pid <> pg_backend_pid() AND EXISTS (
       WHEN 'relation' THEN l.relation IN (to_regclass('rowlock_locks'), to_regclass('rowlock_tokens'),
                                           to_regclass('rowlock_meta'), to_regclass('rowlock_migrations'),
                                           to_regclass('rowlock_reaper'), to_regclass('rowlock_permits'),
-                                          to_regclass('rowlock_quorum'), to_regclass('rowlock_admitted'))
+                                          to_regclass('rowlock_quorum'), to_regclass('rowlock_admitted'),
+                                          to_regclass('rowlock_reach'), to_regclass('rowlock_pulse'))
       WHEN 'advisory' THEN ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(
         format('rowlock migrate %s %s', coalesce(nullif($1::text, ''), current_schema()), $2::text), 0)
       ELSE false END)
@@ -87,14 +88,15 @@ ours AS (
   SELECT c.oid, c.relname::text, c.relowner, c.relkind IN ('r', 'p') AS plain
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ($2::text || 'meta', $2::text || 'migrations', $2::text || 'locks',
-    $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted')),
+    $2::text || 'tokens', $2::text || 'reaper', $2::text || 'permits', $2::text || 'quorum', $2::text || 'admitted',
+    $2::text || 'reach', $2::text || 'pulse')),
 our_functions(name, types) AS (VALUES  -- 25: text, 20: bigint, 1186: interval, 28: xid, 1009: text[], 1011: xid[]
   ('try_acquire', '25 1186 25'), ('take_seen', '25 1186 25 28 20'), ('renew', '25 25'), ('release', '25 25'), ('require', '25 25'),
   ('try_acquire_shared', '25 1186 25'), ('try_acquire_exclusive', '25 1186 25'), ('try_acquire_permit', '25 20 20 1186 25'),
   ('permit_seen', '25 25 20 20 1186 25'), ('take_permit', '25 25 20 20 1186 25 28 20 20 1009 1009 1011'),
   ('renew_permit', '25 25'), ('release_permit', '25 25'), ('require_permit', '25 25'),
   ('try_acquire_once', '25 1186 25'), ('take_once', '25 1186 25 28 20'), ('done', '25 25 1186 25'), ('release_once', '25 25'),
-  ('admit', '25 20'))
+  ('admit', '25 20'), ('granting', '20'), ('begun', ''))
 SELECT o.relname, 'belongs to role ' || pg_get_userbyid(o.relowner)
 FROM ours AS o WHERE o.relowner NOT IN (SELECT t.oid FROM trusted AS t)
 UNION ALL
@@ -135,7 +137,9 @@ FROM (VALUES
   (1, 'try_acquire_once', '25 1186 25'),
   (1, 'try_acquire_permit', '25 20 20 1186 25'),
   (1, 'try_acquire_shared', '25 1186 25'),
-  (1, 'admit', '25 20')) AS e(since, name, types)
+  (1, 'admit', '25 20'),
+  (1, 'begun', ''),
+  (1, 'granting', '20')) AS e(since, name, types)
 WHERE e.since <= $3::bigint AND NOT EXISTS (
   SELECT 1 FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
   WHERE n.nspname = $1 AND p.proname = $2::text || e.name AND p.proargtypes::text = e.types)
@@ -146,12 +150,14 @@ ORDER BY e.since, e.name = 'take_once', e.name  -- which is made of the text of 
 SELECT count(*) FROM pg_namespace WHERE nspname = $1
 
 -- The columns of table $1, a quoted and perhaps qualified name. Not from information_schema, which hides what the role
--- has no grant for.
+-- has no grant for. The first column also tells of an unlogged table: a crash empties that, and a standby has no copy of it.
 -- name: migrate_columns
 SELECT a.attname::text, format_type(a.atttypid, a.atttypmod)
   || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
   || CASE WHEN i.indrelid IS NOT NULL THEN ' primary key' ELSE '' END
+  || CASE WHEN c.relpersistence = 'u' AND a.attnum = 1 THEN ' in an unlogged table' ELSE '' END
 FROM pg_attribute AS a
+JOIN pg_class AS c ON c.oid = a.attrelid
 LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey)
 WHERE a.attrelid = to_regclass($1::text) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
@@ -233,7 +239,15 @@ FROM (VALUES
   (1, 'quorum', 'max_ttl', 'bigint not null'),
   (1, 'quorum', 'votes', 'boolean not null'),
   (1, 'admitted', 'name', 'text not null primary key'),
-  (1, 'admitted', 'token', 'bigint not null')
+  (1, 'admitted', 'token', 'bigint not null'),
+  (2, 'reach', 'ttl', 'bigint not null'),
+  (2, 'reach', 'base', 'bigint not null'),
+  (2, 'pulse', 'safe_from', 'timestamp with time zone not null in an unlogged table'),
+  (2, 'pulse', 'reach', 'bigint not null'),
+  (2, 'pulse', 'begun', 'timestamp with time zone not null'),
+  (2, 'pulse', 'base', 'bigint not null'),
+  (2, 'pulse', 'made_by', 'xid not null'),
+  (2, 'pulse', 'made_at', 'text not null')
 ) AS e(since, in_table, column_name, definition)
 WHERE e.since <= $1::bigint
 

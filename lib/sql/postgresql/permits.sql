@@ -46,6 +46,7 @@ SELECT l.name, l.strategy, $3,
     l.token + 1,
     l.counted_from,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    pulse.base + 1,
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END),
@@ -55,7 +56,7 @@ SELECT l.name, l.strategy, $3,
         clock_timestamp() + $10::bigint * interval '1 millisecond'),
   clock_timestamp() + $10::bigint * interval '1 millisecond',
   $11, $8::bigint, $3, $12::bigint, coalesce($13::bigint, l.permit_limit)
-FROM rowlock_locks AS l
+FROM rowlock_locks AS l, <<pulse $8>> AS pulse
 WHERE l.name = $1 AND l.strategy = $2
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND current_setting('rowlock.anchor', true) = $3::text

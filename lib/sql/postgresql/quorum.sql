@@ -20,6 +20,7 @@ UPDATE rowlock_locks AS l SET
   token = greatest(
     l.token + 1,
     coalesce($12::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
+    pulse.base + 1,
     CASE WHEN l.token = 0 THEN (
       SELECT 1 + greatest(m.token_floor, (SELECT t.token FROM rowlock_tokens AS t WHERE t.name = $1 ORDER BY t.generation DESC LIMIT 1))
       FROM rowlock_meta AS m WHERE m.id = 1) END),
@@ -40,11 +41,12 @@ UPDATE rowlock_locks AS l SET
   longest_term = $3,
   takes = l.takes + 1,
   generation = CASE WHEN l.generation > 0 AND l.takes % 128 = 127 THEN l.generation + 1 ELSE l.generation END
+FROM <<pulse $8>> AS pulse
 WHERE l.name = $1 AND l.strategy = $2 AND l.term IS DISTINCT FROM 'name'
   AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
   AND CASE WHEN $13::text IS NULL
         THEN l.term IS NULL OR (l.takeover = 'clock' AND l.expires_at <= clock_timestamp())
-        ELSE l.term = $13 AND l.renewals = $15::bigint END
+        ELSE l.term = $13 AND l.renewals = $15::bigint AND $17::bigint = <<incarnation >> END
   AND NOT (l.revoked AND coalesce(l.longest_term = $16, false))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes AND q.epoch_id = $14)
 RETURNING l.token

@@ -38,7 +38,7 @@ WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?13 IS NULL
         THEN term IS NULL
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-        ELSE term = ?13 AND CASE WHEN ?14 IS NULL THEN revoked = 0 ELSE renewals = ?14 END END
+        ELSE term = ?13 AND CASE WHEN ?14 IS NULL THEN revoked = 0 ELSE renewals = ?14 AND ?15 = 0 END END
 RETURNING token
 
 -- A free row for a name that has none, so that lock_take finds one. Never fails on a duplicate.
@@ -204,7 +204,7 @@ WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?3 IS NULL
         THEN term IS NULL
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-        ELSE term = ?3 AND CASE WHEN ?4 IS NULL THEN revoked = 0 ELSE renewals = ?4 END END
+        ELSE term = ?3 AND CASE WHEN ?4 IS NULL THEN revoked = 0 ELSE renewals = ?4 AND ?5 = 0 END END
 
 -- name: unique_set_token
 UPDATE rowlock_locks SET token = ?3 WHERE name = ?1 AND term = ?2

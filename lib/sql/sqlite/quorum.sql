@@ -37,7 +37,7 @@ WHERE name = ?1 AND strategy = ?2
   AND CASE WHEN ?13 IS NULL
         THEN term IS NULL
           OR (takeover = 'clock' AND expires_at <= cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
-        ELSE term = ?13 AND renewals = ?15 END
+        ELSE term = ?13 AND renewals = ?15 AND ?17 = 0 END
   AND NOT (revoked = 1 AND coalesce(longest_term = ?16, 0))
   AND EXISTS (SELECT 1 FROM rowlock_quorum AS q WHERE q.id = 1 AND q.votes = 1 AND q.epoch_id = ?14)
 RETURNING token

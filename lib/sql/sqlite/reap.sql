@@ -78,13 +78,13 @@ ORDER BY l.name LIMIT ?3
 
 -- name: reap_end_lease
 UPDATE rowlock_locks SET term = NULL, expires_at = cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
-WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND ?4 = 0 AND strategy IN ('lease', 'once', 'quorum') AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 
 -- name: reap_end_insert
 DELETE FROM rowlock_locks
-WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND strategy = 'unique_insert' AND takeover = 'clock'
+WHERE name = ?1 AND term = ?2 AND renewals = ?3 AND ?4 = 0 AND strategy = 'unique_insert' AND takeover = 'clock'
   AND longest_term = term AND CASE WHEN longest BETWEEN 1 AND 6311520000000
         THEN expires_at > cast((julianday('now') - 2440587.5) * 86400000 AS INTEGER) + longest ELSE 0 END
 

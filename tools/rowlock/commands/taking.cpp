@@ -282,6 +282,14 @@ exit_status taking::say_not_had(attempted const& a) const {
         name, more, within));
     return exit_busy;
   }
+  if (a.status == acquire_status::quarantined) {
+    say(
+        fmt::format("'{}' could not be taken{}: the database may have forgotten locks, in a failover or a "
+                    "crash. It grants "
+                    "none until those would be over",
+                    name, options_.wait ? " within " + format_duration(*options_.wait) : ""));
+    return exit_busy;
+  }
   auto const who = a.holder ? "held by " + describe(*a.holder) : std::string("in use by another transaction");
   if (options_.no_wait)
     say(fmt::format("'{}' is {}", name, who));

@@ -1,0 +1,94 @@
+-- The quarantine: whether the database grants anything, after it may have forgotten what it granted. lib/doc/quarantine.md has the
+-- whole. Each statement is a transaction of its own at READ COMMITTED, and waits for no other: rows are only added.
+
+-- The pulses that this incarnation of the database has made: not a dump that was loaded (its rows have another xmin), nor a copy of a
+-- database (it has another path). Also on the program's own connection: see guard.sql for the operators.
+-- fragment: pulses
+FROM rowlock_pulse AS q
+  WHERE q.made_by OPERATOR(pg_catalog.=) q.xmin AND q.made_at OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filepath(q.tableoid)<<>>
+-- end
+
+-- A pulse by which leases of so many milliseconds are granted. Without one there is no row, and so no grant.
+-- fragment: pulse
+(SELECT q.base <<pulses >>
+    AND q.safe_from OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AND q.reach OPERATOR(pg_catalog.>=) LEAST(<<>>::bigint, 300000) LIMIT 1)
+-- end
+
+-- Which incarnation this is: its first pulse's base. Null: none has begun.
+-- fragment: incarnation
+(SELECT q.base <<pulses >> ORDER BY q.safe_from, q.base LIMIT 1)<<>>
+-- end
+
+-- Where the role's commits are not flushed, this one is.
+-- fragment: flushed
+set_config('synchronous_commit',
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)<<>>
+-- end
+
+-- How many milliseconds it is until leases of $1 milliseconds are granted (null: not by any pulse), and until anything is (null: there
+-- is none).
+-- name: pulse_look
+SELECT ceil(extract(epoch FROM min(q.safe_from) FILTER (WHERE q.reach >= least($1::bigint, 300000)) - clock_timestamp()) * 1000)::bigint,
+  ceil(extract(epoch FROM min(q.safe_from) - clock_timestamp()) * 1000)::bigint
+<<pulses >>
+
+-- A new incarnation: nothing is granted until the longest lease that can have been forgotten is over, and a second longer. Two at once:
+-- both add one, and the earlier one counts. Neither is too early: both begin after the crash. Also where the clock went back, so
+-- that all pulses are further ahead than they can have been made. base: an hour above all tokens, in microseconds, so that it is above
+-- those that were forgotten. (A token that a hand has put ten years ahead is left to itself.) It is kept with the reach, flushed: the
+-- next incarnation's is above it, although all its tokens may be forgotten, and the new server's clock be behind.
+-- name: pulse_begin
+WITH fresh AS (
+  INSERT INTO rowlock_pulse (safe_from, reach, begun, base)
+  SELECT clock_timestamp() + reach.ttl * interval '1 millisecond' + interval '1 second', reach.ttl, clock_timestamp(), 3600000000 + greatest(
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (SELECT max(r.base) FROM rowlock_reach AS r),
+    (SELECT max(l.token) FROM rowlock_locks AS l WHERE l.token < reach.absurd),
+    (SELECT max(t.token) FROM rowlock_tokens AS t WHERE t.token < reach.absurd),
+    (SELECT m.token_floor FROM rowlock_meta AS m WHERE m.token_floor < reach.absurd))
+  FROM (
+    SELECT least(greatest(
+        (SELECT max(r.ttl) FROM rowlock_reach AS r),
+        (SELECT max(l.ttl) FROM rowlock_locks AS l),
+        (SELECT max(l.ttl) FROM rowlock_permits AS l), 0), 300000) AS ttl,
+      (extract(epoch FROM clock_timestamp() + interval '10 years') * 1000000)::bigint AS absurd) AS reach
+  WHERE NOT EXISTS (
+    SELECT <<pulses >> AND q.safe_from <= clock_timestamp() + reach.ttl * interval '1 millisecond' + interval '1 second')
+  RETURNING reach, base)
+INSERT INTO rowlock_reach (ttl, base) SELECT f.reach, f.base FROM fresh AS f
+RETURNING <<flushed >>
+
+-- Before the first lease of $1 milliseconds, if that is longer than all before: flushed, so that the next incarnation waits for it.
+-- name: pulse_reach
+INSERT INTO rowlock_reach (ttl, base)
+SELECT w.ttl, 0 FROM (SELECT least($1::bigint, 300000) AS ttl) AS w
+WHERE NOT EXISTS (SELECT 1 FROM rowlock_reach AS r WHERE r.ttl >= w.ttl)
+RETURNING <<flushed >>
+
+-- Then this incarnation grants such leases, from when it grants others. Only if the reach is committed, and so flushed.
+-- name: pulse_raise
+INSERT INTO rowlock_pulse (safe_from, reach, begun, base)
+SELECT q.safe_from, least($1::bigint, 300000), q.begun, q.base
+<<pulses >> AND EXISTS (SELECT 1 FROM rowlock_reach AS r WHERE r.ttl >= least($1::bigint, 300000))
+ORDER BY q.safe_from, q.base LIMIT 1
+
+-- Of a row that a waiter watches (takeover::observed, and where the clock went back): in which incarnation it has the term $2 and the
+-- renewals $3. One statement, one snapshot: both are of that incarnation. A watch counts within one, for a term and its renewals can
+-- come back as they were.
+-- name: pulse_watch
+SELECT <<incarnation >> FROM rowlock_locks AS l
+WHERE l.name = $1 AND l.term = $2 AND l.renewals = $3::bigint
+  AND l.generation = (SELECT n.generation FROM rowlock_locks AS n WHERE n.name = $1 ORDER BY n.generation DESC LIMIT 1)
+
+-- Of the doctor, as doctor_may_select_meta: one for each right on these tables that locking needs.
+-- name: pulse_may_select_reach
+SELECT 1 FROM rowlock_reach WHERE false
+
+-- name: pulse_may_insert_reach
+INSERT INTO rowlock_reach (ttl) SELECT 1 WHERE false
+
+-- name: pulse_may_select_pulse
+SELECT 1 FROM rowlock_pulse WHERE false
+
+-- name: pulse_may_insert_pulse
+INSERT INTO rowlock_pulse (safe_from, reach, base) SELECT clock_timestamp(), 0, 0 WHERE false

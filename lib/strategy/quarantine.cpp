@@ -1,0 +1,60 @@
+#include "strategy/quarantine.hpp"
+
+#include <algorithm>
+#include <rowlock/error.hpp>
+#include <vector>
+
+namespace rowlock::strategies {
+
+using backend::as_int;
+using backend::is_null;
+using backend::value;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The longest quarantine, and a second.
+constexpr auto longest = 5min + 1s;
+
+}  // namespace
+
+quarantine settle_quarantine(backend::connection& c, backend::statement_book const& book,
+                             std::chrono::milliseconds ttl, boot_time_point deadline) {
+  quarantine now;
+  if (!book.pulses()) return now;
+  std::vector<value> const reach{std::int64_t{ttl.count()}};
+  // Two sessions can write at once, and the server can crash in between: so each looks again.
+  for (int round = 0; round < 4; ++round) {
+    auto const seen = c.execute(book.at("pulse_look"), reach, deadline).rows.at(0);
+    if (!is_null(seen.at(0))) {
+      now.left = std::max(0ms, std::chrono::milliseconds(as_int(seen.at(0))));
+      if (now.left <= longest || now.changed) return now;
+    }
+    now.changed = true;
+    if (is_null(seen.at(1)) || as_int(seen.at(1)) > std::chrono::milliseconds(longest).count()) {
+      c.execute(book.at("pulse_begin"), {}, deadline);
+    } else {
+      raise_reach(c, book, ttl, deadline);
+      c.execute(book.at("pulse_raise"), reach, deadline);
+    }
+  }
+  throw error(errc::conflict, "rowlock_pulse: its rows are gone as soon as they are written");
+}
+
+std::optional<std::int64_t> incarnation_of(backend::connection& c, backend::statement_book const& book,
+                                           name_and_term const& of, std::int64_t renewals,
+                                           boot_time_point deadline) {
+  if (!book.pulses()) return 0;
+  auto const seen =
+      c.execute(book.at("pulse_watch"), std::vector<value>{of.name, of.term.value, renewals}, deadline).rows;
+  if (seen.empty() || is_null(seen[0].at(0))) return std::nullopt;
+  return as_int(seen[0].at(0));
+}
+
+void raise_reach(backend::connection& c, backend::statement_book const& book, std::chrono::milliseconds ttl,
+                 boot_time_point deadline) {
+  if (book.pulses())
+    c.execute(book.at("pulse_reach"), std::vector<value>{std::int64_t{ttl.count()}}, deadline);
+}
+
+}  // namespace rowlock::strategies

@@ -1,0 +1,36 @@
+#pragma once
+// The quarantine: after a database may have forgotten grants (a failover to a standby that lagged, a crash
+// without a flush) it grants nothing until the longest of them is over. lib/doc/quarantine.md
+//
+// The condition is part of each statement that grants. So a take costs no round trip more. What is here comes
+// when a statement was refused although no process holds the lock.
+
+#include <chrono>
+#include <optional>
+
+#include "strategy/term_rows.hpp"
+
+namespace rowlock::strategies {
+
+struct quarantine {
+  /// Until the database grants leases of the ttl that was asked for. 0: it grants them now.
+  std::chrono::milliseconds left{0};
+  /// A pulse was written: a take that was refused can be repeated.
+  bool changed = false;
+};
+
+/// Lets this incarnation of the database grant leases of `ttl`, as far as that is allowed.
+quarantine settle_quarantine(backend::connection&, backend::statement_book const&,
+                             std::chrono::milliseconds ttl, boot_time_point deadline);
+
+/// Of a row that a waiter watches: a watch counts within one incarnation of the database.
+/// @return empty if the row has changed since, or no incarnation has begun
+std::optional<std::int64_t> incarnation_of(backend::connection&, backend::statement_book const&,
+                                           name_and_term const&, std::int64_t renewals,
+                                           boot_time_point deadline);
+
+/// Before a lease is prolonged by more than it was taken for.
+void raise_reach(backend::connection&, backend::statement_book const&, std::chrono::milliseconds ttl,
+                 boot_time_point deadline);
+
+}  // namespace rowlock::strategies
