@@ -154,8 +154,8 @@ std::optional<opinion> replicas(examiner& x) {
     if (all == 0) return opinion{verdict::ok, "no standby is connected"};
     return opinion{
         verdict::warning,
-        fmt::format("{} asynchronous: a failover may forget locks that were granted last, and grant them "
-                    "again",
+        fmt::format("{} asynchronous: a failover may forget locks that were granted last. Their holders lose "
+                    "them, and none is granted until they would be over",
                     all == 1 ? "the standby is" : fmt::format("all {} standbys are", all)),
         "Name standbys in synchronous_standby_names, or have fencing tokens compared."};
   }
