@@ -45,7 +45,8 @@ void basic_transaction::execute_commit(std::span<held_lock const* const> locks) 
 }
 
 void basic_transaction::lock(std::span<std::string_view const> names) {
-  guarded_->lock(names, {.in_server = true, .until = {}});
+  if (!guarded_->lock(names, {.in_server = true, .until = {}}))
+    throw error(errc::row_locked, "a row lock was refused without a reason: it is not held");
 }
 
 bool basic_transaction::try_lock_for(std::span<std::string_view const> names,

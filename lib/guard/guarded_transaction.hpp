@@ -43,7 +43,7 @@ class guarded_transaction {
   /// require() and COMMIT. If it throws, the transaction is rolled back.
   void execute_commit(std::vector<required_lock> locks);
   /// @return false if a row could not be locked in time
-  bool lock(std::span<std::string_view const> names, wait_policy const&);
+  [[nodiscard]] bool lock(std::span<std::string_view const> names, wait_policy const&);
   std::optional<detached_lock> insert(std::string const& name, std::chrono::milliseconds ttl,
                                       std::string const& note);
 

@@ -24,14 +24,6 @@ namespace {
   throw error(errc::row_locked, fmt::format("'{}': a transaction has its row locked: end it first", name));
 }
 
-[[noreturn]] void refuse_in_quarantine(std::string const& name, std::chrono::milliseconds left) {
-  throw error(
-      errc::row_locked,
-      fmt::format("'{}': the database may have forgotten locks, in a failover or a crash: it grants none for "
-                  "{} s. The lock is held as before",
-                  name, std::chrono::ceil<std::chrono::seconds>(left).count()));
-}
-
 }  // namespace
 
 exchanging::exchanging(engine& e, held const& h, permit_spec const& wanted)
@@ -157,7 +149,7 @@ exchanging::facts exchanging::attempt(backend::connection& session, strategies::
   if (std::get<strategies::refused>(came).by_nobody) {
     auto const now =
         strategies::settle_quarantine(session, engine_.database.statements(), asked.ttl, deadline);
-    if (now.left > 0ms) refuse_in_quarantine(asked.name, now.left);
+    if (now.left > 0ms) throw strategies::refused_in_quarantine(asked.name, now.left);
     refuse_locked(asked.name);
   }
   return std::nullopt;

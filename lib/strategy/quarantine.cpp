@@ -1,5 +1,7 @@
 #include "strategy/quarantine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <rowlock/error.hpp>
 #include <vector>
@@ -39,6 +41,13 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
     }
   }
   throw error(errc::conflict, "rowlock_pulse: its rows are gone as soon as they are written");
+}
+
+error refused_in_quarantine(std::string const& name, std::chrono::milliseconds left) {
+  return error(errc::row_locked,
+               fmt::format("'{}': the database may have forgotten locks, in a failover or a crash: it grants "
+                           "none for {} s",
+                           name, std::chrono::ceil<std::chrono::seconds>(left).count()));
 }
 
 std::optional<std::int64_t> incarnation_of(backend::connection& c, backend::statement_book const& book,

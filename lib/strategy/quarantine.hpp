@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <optional>
+#include <rowlock/error.hpp>
+#include <string>
 
 #include "strategy/term_rows.hpp"
 
@@ -22,6 +24,9 @@ struct quarantine {
 /// Lets this incarnation of the database grant leases of `ttl`, as far as that is allowed.
 quarantine settle_quarantine(backend::connection&, backend::statement_book const&,
                              std::chrono::milliseconds ttl, boot_time_point deadline);
+
+/// For calls that have no status to say it.
+error refused_in_quarantine(std::string const& name, std::chrono::milliseconds left);
 
 /// Of a row that a waiter watches: a watch counts within one incarnation of the database.
 /// @return empty if the row has changed since, or no incarnation has begun

@@ -341,3 +341,34 @@ TEST_CASE_TEMPLATE("C32: lock: once more in a SERIALIZABLE transaction does not 
   CHECK(theirs->try_lock("a"));
   q->run("ROLLBACK");
 }
+
+TEST_CASE_TEMPLATE("lock, try_lock, insert: nothing is locked while the database may have forgotten locks",
+                   On, ROWLOCK_POSTGRESQL_HANDLES) {
+  On f;
+  auto const m = f.manager();
+  auto const p = f.open();
+  auto const tx = p->view(*m);
+  f.sql("INSERT INTO rowlock_reach VALUES (30000, 0); DELETE FROM rowlock_pulse");  // as a crash leaves it
+  begin(f, *p);
+  std::string said;
+  try {
+    tx->lock("a");
+  } catch (error const& e) {
+    CHECK(e.reason() == errc::row_locked);
+    said = e.what();
+  }
+  CHECK(said.find("may have forgotten locks") != said.npos);
+  CHECK_FALSE(tx->try_lock("a"));
+  CHECK_FALSE(tx->insert("b", 30s));
+  p->run("ROLLBACK");
+  // The time passes.
+  f.sql("UPDATE rowlock_pulse SET safe_from = clock_timestamp(), made_by = pg_current_xact_id()::xid");
+  begin(f, *p);
+  tx->lock("a");
+  CHECK(tx->insert("b", 30s));
+  auto const q = f.open();
+  begin(f, *q);
+  CHECK_FALSE(q->view(*m)->try_lock("a"));
+  q->run("ROLLBACK");
+  p->commit();
+}

@@ -160,7 +160,8 @@ class ROWLOCK_EXPORT basic_transaction {
   /// On SQLite the transaction itself is the lock, on all names. Begin it by BEGIN IMMEDIATE, or it is
   /// refused (errc::not_in_transaction).
   /// @throws error
-  /// - errc::row_locked: the wait was over.
+  /// - errc::row_locked: the wait was over, or the database may have forgotten locks and grants none
+  ///   (acquire_status::quarantined).
   /// - errc::conflict: a deadlock.
   /// - errc::unsupported: PostgreSQL above READ COMMITTED, where the section would read older data than the
   ///   lock.
@@ -171,8 +172,8 @@ class ROWLOCK_EXPORT basic_transaction {
   void lock(std::initializer_list<std::string_view> names) { lock(std::span(names.begin(), names.size())); }
   void lock(std::span<std::string_view const> names);
 
-  /// As lock(), but never waits. @return false if another transaction has locked one of the names. The names
-  /// before it, in the order of the names, stay locked
+  /// As lock(), but never waits. @return false if another transaction has locked one of the names, or the
+  /// database may have forgotten locks. The names before it, in the order of the names, stay locked
   [[nodiscard]] bool try_lock(std::string_view name) { return try_lock({name}); }
   [[nodiscard]] bool try_lock(std::initializer_list<std::string_view> names) {
     return try_lock(std::span(names.begin(), names.size()));

@@ -402,8 +402,8 @@ BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- Strategy row_lock. FOR UPDATE in a transaction that stays open; the session waits in the server until lock_timeout.
 -- After the wait PostgreSQL looks at the row's newest version again: an anchor that the reaper deleted meanwhile is no
--- row, which is not the lock; start again. $2: its ttl, by which its holder knows that a dead server has ended the session. While it is locked nobody can delete or change it, so that no second anchor of
--- the name can be there. The columns: whether it was not touched for an hour; and that the server takes writes, for in a
+-- row, which is not the lock; start again. While it is locked nobody can delete or change it, so that no second anchor of
+-- the name can be there. $2: the ttl, by which a holder knows that the session has ended with its server. The columns: whether it was not touched for an hour; and that the server takes writes, for in a
 -- transaction that is read-only FOR UPDATE is an error.
 -- name: row_wait
 SELECT (expires_at <= clock_timestamp() - interval '1 hour')::int::bigint, 0::bigint
