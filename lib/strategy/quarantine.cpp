@@ -30,7 +30,7 @@ quarantine settle_quarantine(backend::connection& c, backend::statement_book con
     auto const seen = c.execute(book.at("pulse_look"), reach, deadline).rows.at(0);
     if (!is_null(seen.at(0))) {
       now.left = std::max(0ms, std::chrono::milliseconds(as_int(seen.at(0))));
-      if (now.left <= longest || now.changed) return now;
+      if (now.left <= longest) return now;
     }
     now.changed = true;
     if (is_null(seen.at(1)) || as_int(seen.at(1)) > std::chrono::milliseconds(longest).count()) {
